@@ -34,8 +34,8 @@ PYTHON = (sys.executable, "-P")  # what -m starts is never a file of the current
 sys.path.insert(0, str(ROOT / "scripts"))
 from decouple.base.checkout import Checkout  # noqa: E402 - needs nothing that is not there before an install
 
-RELEASES = Checkout(ROOT).releases()
-OTHERS = [release for release in Checkout(ROOT).known() if release not in RELEASES]
+RELEASES = Checkout(ROOT).list_releases()
+OTHERS = [release for release in Checkout(ROOT).list_manifest_releases() if release not in RELEASES]
 CARRIED = ("fetch", "apply", "check", "build")
 """The verbs of a release without a whole series: apply carries the nearest one to it, build applies first."""
 

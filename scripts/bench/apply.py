@@ -24,14 +24,14 @@ from _timing import Sample, run, timed
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.paths import find_cache, find_project
 from decouple.base.python import OWN
 from decouple.patch import seriesfile
 from decouple.stack.commits import CommitText, NewCommit, write_chain
-from decouple.stack.engine import create
-from decouple.stack.trees import TreeEntry, look_up
+from decouple.stack.engine import create_tree
+from decouple.stack.trees import TreeEntry, read_entries
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 RELEASE = "2.6"
@@ -46,7 +46,7 @@ def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     what else runs on the machine only adds.
     """
     project, places, base = _project(scratch / "ours")
-    names = seriesfile.read(places.series).names
+    names = seriesfile.read_series(places.series).names
     patches = [str(places.patches / name) for name in names]
     am = _clone(places.tree, scratch / "am", base)
     plain = _clone(places.tree, scratch / "quilt", base)
@@ -99,7 +99,7 @@ def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     target = "setup.py"
     patch = _one_line_patch(places.tree, target)
     small_repo = _small_repository(places.tree, scratch / "small.git", base, target)
-    small_base = Repository(small_repo, small_repo).resolve("refs/heads/small")
+    small_base = Repository(small_repo, small_repo).resolve_commit("refs/heads/small")
     assert small_base
     both: dict[str, SeriesPlaces] = {}
     for name, repo, commit in (("full tree", places.tree / ".git", base), ("100 files", small_repo, small_base)):
@@ -108,8 +108,8 @@ def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
         (root / "series").mkdir()
         (root / "patches" / RELEASE / "0001-one-line.patch").write_bytes(patch)
         (root / "series" / RELEASE).write_text(f"{RELEASE}/0001-one-line.patch\n", "utf-8")
-        both[name] = Checkout(root).places(RELEASE)
-        create(both[name], repo, commit, commit, {})
+        both[name] = Checkout(root).find_series(RELEASE)
+        create_tree(both[name], repo, commit, commit, {})
     samples: dict[str, list[Sample]] = {name: [] for name in both}
     for _ in range(rounds):
         for name, where in both.items():
@@ -157,9 +157,9 @@ def _project(root: Path) -> tuple[Path, SeriesPlaces, str]:
     for folder in ("series", "patches"):
         shutil.copytree(project / folder, root / folder)
     manifest = load_release(project, RELEASE)
-    base = ensure_baseline(cache_dir(), manifest, fetch(manifest))
-    places = Checkout(root).places(RELEASE)
-    create(places, base.repo, base.commit, base.upstream, {})
+    base = ensure_baseline(find_cache(), manifest, fetch_source(manifest))
+    places = Checkout(root).find_series(RELEASE)
+    create_tree(places, base.repo, base.commit, base.upstream, {})
     return root, places, base.commit
 
 
@@ -175,7 +175,7 @@ def _small_repository(source: Path, target: Path, base: str, must: str) -> Path:
     listed = _git(source, "ls-tree", "-r", "--name-only", base).splitlines()
     chosen = {must, *listed[:: len(listed) // (SMALL - 1)][: SMALL - 1]}
     repository = Repository(target, target)
-    entries: dict[str, TreeEntry | tuple[int, bytes] | None] = dict(look_up(repository, base, chosen))
+    entries: dict[str, TreeEntry | tuple[int, bytes] | None] = dict(read_entries(repository, base, chosen))
     empty = _git(target, "hash-object", "-w", "-t", "tree", "--stdin")
     root = _git(target, *_NOBODY, "commit-tree", empty, "-m", "root")
     text = CommitText("bench <bench@localhost>", "0 +0000", "small\n")

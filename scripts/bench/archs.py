@@ -17,7 +17,7 @@ from _timing import run, timed
 
 from decouple.base.paths import find_project
 from decouple.flows import stage2_commands
-from decouple.flows.build_request import Build
+from decouple.flows.build_request import BuildRequest
 from decouple.flows.stage2_commands import Stage2Commands
 from decouple.release.manifest import Manifest
 from decouple.upstream.manifests import load_release
@@ -27,7 +27,9 @@ from decouple.verify.stage1_units import TranslationUnit, choose_units
 
 def measure(release: str, env: str, python: str, cuda: str, core: str, files: int) -> dict[str, Any]:
     """For each list: processor seconds and bytes of the sample, and as multiples of those for 9.0; hours of all."""
-    built = stage2_commands.opened(Build(find_project(), release, env=env, python=python, cuda=cuda, core=core))
+    built = stage2_commands.open_commands(
+        BuildRequest(find_project(), release, env=env, python=python, cuda=cuda, core=core)
+    )
     sample = choose_units(list(built.objects), files)
     seen: dict[str, Any] = {"files": [unit.file.name for unit in sample], "of": len(built.objects)}
     least: tuple[float, float] | None = None
@@ -62,8 +64,8 @@ def compiled(built: Stage2Commands, unit: TranslationUnit, flags: list[str]) -> 
     for flag in flags:
         number = flag.partition("_")[2]
         words[at:at] = ["-gencode", f"arch=compute_{number},code={flag}"]
-    words[words.index("-o") + 1] = f"{built.environment.names()['stage2']}/archs.o"
-    spent = timed(lambda: built.run(unit, words, cached=False)).cpu
+    words[words.index("-o") + 1] = f"{built.environment.name_places()['stage2']}/archs.o"
+    spent = timed(lambda: built.run_command(unit, words, cached=False)).cpu
     made = built.folder / "archs.o"
     size = made.stat().st_size
     made.unlink()

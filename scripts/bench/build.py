@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.mounts import remove_tree
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.paths import find_cache, find_project
 from decouple.base.python import OWN
 from decouple.build import inputs, settings
 from decouple.build.environment import Places
@@ -123,7 +123,7 @@ def clean(places: Places, stage: int) -> dict[str, Any]:
         folder.mkdir()
         seconds = timed("build", places.release, "--stage", str(stage), "--env", "rootfs", *flags)
     after = inputs.read_stamp(places.state / f"stage{stage}.json")
-    known = status.read(status.path_of(places.project, places.release))  # the build has just written it
+    known = status.read_status(status.locate_status(places.project, places.release))  # the build has just written it
     took = known.stage1 if stage == 1 else known.stage2
     assert took and took.object_seconds
     hits, misses, cold = took.cached or 0, took.compiled or 0, took.object_seconds / took.cores
@@ -159,7 +159,7 @@ def monolith(places: Places) -> int:
             first = next(number for number, line in enumerate(commits) if "elocate CUDA sources" in line)
             subprocess.run(["git", "clone", "-q", "--no-checkout", places.tree, tree], check=True)
             subprocess.run(["git", "-C", tree, "checkout", "-q", commits[first - 1].split()[0]], check=True)
-        made = [(Path(one.unless).parent, shlex.join(one.command)) for one in settings.stage(1).prepare]
+        made = [(Path(one.unless).parent, shlex.join(one.command)) for one in settings.find_stage(1).prepare]
         command = "".join(f"mkdir -p {folder} && {prepare} && " for folder, prepare in made)
         variables = " ".join(f"{name}={value}" for name, value in given.items())
         command += f"env {variables} python3 setup.py build --cmake --cmake-only"
@@ -170,7 +170,7 @@ def monolith(places: Places) -> int:
 
 def measure(release: str, *, cleaned: list[int], with_monolith: bool) -> dict[str, Any]:
     """All figures. Raises CalledProcessError when a build fails."""
-    places = Places.of(find_project(), release, cache_dir())
+    places = Places.of_release(find_project(), release, find_cache())
     flags = _flags(places)
     stamps = {stage: inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)}
     objects = {stage: stamp.objects for stage, stamp in stamps.items() if stamp}
@@ -209,7 +209,7 @@ def main() -> int:
     parser.add_argument("--clean", nargs="*", type=int, default=[], choices=[1, 2], metavar="STAGE")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    places = Places.of(find_project(), arguments.release, cache_dir())
+    places = Places.of_release(find_project(), arguments.release, find_cache())
     if not all((places.state / f"stage{stage}.json").exists() for stage in (1, 2)):
         print(f"skipped: no finished build of both stages; nox -s build-{arguments.release} makes one (hours)")
         return 0

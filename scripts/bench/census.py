@@ -28,9 +28,9 @@ from decouple.base.paths import find_project
 from decouple.census import cpp, python, taxonomy
 from decouple.census.context import make_context
 from decouple.census.scan import list_tree_files, scan_tree
-from decouple.inventory.rules import RuleFile, load
-from decouple.relocate.plan import make_plan, unclassified
-from decouple.upstream.fetching import fetch
+from decouple.inventory.rules import RuleFile, load_rules
+from decouple.relocate.plan import list_unclassified, make_plan
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 
@@ -56,14 +56,14 @@ def half_tree(tree: Path, rules: RuleFile, files: list[str]) -> Iterator[Path]:
         for name in sorted({*files[::2], *named}):
             (half / name).parent.mkdir(parents=True, exist_ok=True)
             os.link(tree / name, half / name)
-        for name in unclassified(half, rules):
+        for name in list_unclassified(half, rules):
             (half / name).unlink()
         yield half
 
 
 def measure(tree: Path, rounds: int = 3) -> dict[str, Any]:
     """Seconds of each side and the ratios aimed at. Raises DecoupleError, CalledProcessError."""
-    rules = load()
+    rules = load_rules()
     words = taxonomy.load_taxonomy(undefined=rules.stage1.undefined)
     files = list_tree_files(tree)
     half = files[::2]
@@ -117,7 +117,7 @@ def main() -> int:
     parser.add_argument("--tree", type=Path, help="this tree instead of the release's")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    tree = arguments.tree or fetch(load_release(find_project(), arguments.release)).path
+    tree = arguments.tree or fetch_source(load_release(find_project(), arguments.release)).path
     result = measure(tree, arguments.rounds)
     text = json.dumps(result, indent=1)
     sys.stdout.write(text + "\n")

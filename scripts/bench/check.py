@@ -26,9 +26,9 @@ from typing import Any
 from _timing import run
 
 from decouple.base.checkout import Checkout
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.paths import find_cache, find_project
 from decouple.base.python import OWN
-from decouple.patch.seriesfile import read
+from decouple.patch.seriesfile import read_series
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.debian import DebianSource
@@ -37,11 +37,11 @@ from decouple.upstream.providers.debian import DebianSource
 def measure(release: str = "2.6", rounds: int = 3) -> dict[str, Any]:
     """Seconds (medians) of each side, their ratios, and the floor. Raises DecoupleError, CalledProcessError."""
     project = find_project()
-    source = load_release(project, release).source("debian")
+    source = load_release(project, release).find_source("debian")
     assert isinstance(source, DebianSource), f"release {release} has no Debian source"
-    archive, _ = Downloader(cache_dir()).get(source.orig)
+    archive, _ = Downloader(find_cache()).fetch_file(source.orig)
     checkout = Checkout(project)
-    patches = [str(checkout.patches / name) for name in read(checkout.series(release)).names]
+    patches = [str(checkout.patches / name) for name in read_series(checkout.locate_series(release)).names]
     with tempfile.TemporaryDirectory(prefix="decouple-bench-") as name:
         scratch = Path(name)
         baseline = _baseline(archive, scratch)

@@ -17,7 +17,7 @@ from typing import Any
 from _timing import run
 
 from decouple.base.errors import DecoupleError
-from decouple.base.python import run_elsewhere
+from decouple.base.python import run_python
 
 _CASES = Path(__file__).with_name("_cpu_cases.py")
 _PAIRS = 4
@@ -111,7 +111,7 @@ def _imported(python: str, rounds: int) -> tuple[float, float, str]:
     """Seconds and MiB of the cheapest import, and the version."""
     found = []
     for _ in range(rounds):
-        done = run_elsewhere([python, "-c", _IMPORT])
+        done = run_python([python, "-c", _IMPORT])
         if done.returncode:
             said = done.stderr.strip().splitlines() or ["it said nothing"]
             raise DecoupleError(f"{python}: no torch to measure: {said[-1]}", next_step="name a Python that has one")

@@ -22,8 +22,8 @@ from typing import Any
 
 from _timing import run, timed
 
-from decouple.base.files import sha256_of
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.files import compute_sha256
+from decouple.base.paths import find_cache, find_project
 from decouple.base.python import OWN
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
@@ -51,7 +51,7 @@ def measure(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
     machine disturbs less. Raises DecoupleError when the archive cannot be had.
     """
     archive = archive or real_archive()
-    size, sha256 = archive.stat().st_size, sha256_of(archive)
+    size, sha256 = archive.stat().st_size, compute_sha256(archive)
     ours, reference = [], []
     with tempfile.TemporaryDirectory(prefix="decouple-bench-") as scratch, served(archive.parent) as base:
         url = f"{base}/{archive.name}"
@@ -87,9 +87,9 @@ def measure(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
 
 def real_archive() -> Path:
     """The .orig archive of 2.6 in the cache. Raises DecoupleError when it can be had nowhere."""
-    source = load_release(find_project(), "2.6").source("debian")
+    source = load_release(find_project(), "2.6").find_source("debian")
     assert isinstance(source, DebianSource)
-    return Downloader(cache_dir()).get(source.orig)[0]
+    return Downloader(find_cache()).fetch_file(source.orig)[0]
 
 
 def tree_size(root: Path) -> int:

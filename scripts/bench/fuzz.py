@@ -29,7 +29,7 @@ from pathlib import Path
 
 from decouple.base.git import EXECUTABLE, REGULAR, TREE
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, PatchResult, Tree, apply, path_fault
+from decouple.patch.apply import File, PatchResult, Tree, apply_patch, find_path_fault
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -337,12 +337,12 @@ def judge(case: Case, tally: Tally, *, compare: bool = True) -> str | None:
     tally.cases += 1
     began = time.process_time()
     try:
-        read, problems = patch.scan(case.text)
-        if not problems and read.text() != case.text:
+        read, problems = patch.scan_patch(case.text)
+        if not problems and read.to_text() != case.text:
             return "the reader lost bytes"
         results = {}
         for reverse in (False, True):
-            results[reverse] = apply(read, Tree(Files(case.files)), reverse=reverse)
+            results[reverse] = apply_patch(read, Tree(Files(case.files)), reverse=reverse)
     except RecursionError as error:
         return f"recursion: {error}"
     except Exception as error:  # any exception at all is what this looks for
@@ -353,7 +353,7 @@ def judge(case: Case, tally: Tally, *, compare: bool = True) -> str | None:
         return f"took {took:.1f} s"
     for result in results.values():
         for path in result.changes:
-            if path_fault(path):
+            if find_path_fault(path):
                 return f"would write {path!r}"
     readable = not problems and bool(read.files)
     tally.readable += readable

@@ -19,7 +19,7 @@ from tests.real import test_later
 from tests.real.test_evolutions import Evolve
 
 from decouple.base.paths import find_project
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 TREES: dict[str, Evolve] = {
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("release", choices=TREES)
     parser.add_argument("folder", type=Path)
     arguments = parser.parse_args()
-    source = fetch(load_release(find_project(), "2.6"), "debian").path
+    source = fetch_source(load_release(find_project(), "2.6"), "debian").path
     shutil.copytree(source, arguments.folder, symlinks=True)
     TREES[arguments.release](arguments.folder)
     print(arguments.folder)

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 from _timing import run
 
 from decouple.base.checkout import Checkout
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.paths import find_cache, find_project
 from decouple.base.python import OWN
 from decouple.series import check
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch
-from decouple.upstream.manifest_sources import open_provided
+from decouple.upstream.fetching import fetch_source
+from decouple.upstream.manifest_sources import open_source
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.wheel import WheelSource
 
@@ -39,8 +39,8 @@ def measure(rounds: int = 3) -> dict[str, Any]:
     """Seconds (medians), the ratio, and what the forecast read. Raises DecoupleError when the source cannot be had."""
     project = find_project()
     manifest = load_release(project, "2.6")
-    baseline = ensure_baseline(cache_dir(), manifest, fetch(manifest, "debian"), debian_patches=True)
-    patches = [patch.name for patch in check.load(project, "2.6")]
+    baseline = ensure_baseline(find_cache(), manifest, fetch_source(manifest, "debian"), debian_patches=True)
+    patches = [patch.name for patch in check.load_series(project, "2.6")]
     report = [*_DECOUPLE, "rebase", "2.6", "2.6", "--debian-patches", "--report"]
     ours, git = [], []
     for _ in range(rounds):
@@ -75,14 +75,14 @@ def _git_am(repo: Path, commit: str, project: Path, patches: list[str], folder: 
 
 def _sources(project: Path) -> dict[str, dict[str, Any]]:
     """Per release: what a forecast reads of the wheel into an empty cache, and the size of the whole wheel (bytes)."""
-    wanted = check.wanted(check.load(project, "2.6"))
+    wanted = check.list_wanted_paths(check.load_series(project, "2.6"))
     found = {}
-    for release in Checkout(project).known():
+    for release in Checkout(project).list_manifest_releases():
         manifest = load_release(project, release)
-        source = manifest.source("wheel")
+        source = manifest.find_source("wheel")
         if isinstance(source, WheelSource):
             with tempfile.TemporaryDirectory() as empty:
-                opened, _ = open_provided(manifest, "wheel", wanted, Downloader(Path(empty)))
+                opened, _ = open_source(manifest, "wheel", wanted, Downloader(Path(empty)))
             found[release] = {"read": opened.described, "wheel_bytes": source.wheel.size}
     return found
 

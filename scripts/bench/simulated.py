@@ -19,7 +19,7 @@ from typing import Any
 
 from _timing import run, timed
 
-from decouple.base.python import OWN, with_absolute_path
+from decouple.base.python import OWN, resolve_python_path
 
 SCRIPTS = Path(__file__).parents[1]
 
@@ -80,7 +80,7 @@ def ask(launcher: list[str], torch: Path, code: str) -> str:
     """What ``code`` prints under that torch. Raises CalledProcessError after showing why."""
     variables = {**os.environ, "PYTHONPATH": str(SCRIPTS)} if launcher else dict(os.environ)
     command = [*launcher, str(torch.absolute()), "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, env=with_absolute_path(variables), cwd="/")
+    done = subprocess.run(command, capture_output=True, text=True, env=resolve_python_path(variables), cwd="/")
     if done.returncode:
         sys.stderr.write(done.stderr[-2000:])
     done.check_returncode()

@@ -13,10 +13,10 @@ from pathlib import Path
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked, write_atomically
-from decouple.base.paths import cache_dir, find_project
-from decouple.device.sources import SHARED, digest, mirror
-from decouple.upstream.fetching import fetch
+from decouple.base.files import hold_lock, write_atomically
+from decouple.base.paths import find_cache, find_project
+from decouple.device.sources import SHARED, compute_digest, mirror_sources
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 ROOT = Path(__file__).parents[2]
@@ -62,9 +62,9 @@ def python(torch: str = TORCH) -> Path:
     named = os.environ.get("DECOUPLE_CONTRACT_PYTHON")
     if named:
         return Path(named)
-    home = cache_dir() / "contract" / name_environment(torch, Path(sys.executable))
+    home = find_cache() / "contract" / name_environment(torch, Path(sys.executable))
     binary = home / "bin" / "python"
-    with locked(home.with_suffix(".lock")):
+    with hold_lock(home.with_suffix(".lock")):
         ready, wanted = home / "ready", "\n".join((f"torch=={torch}", *PACKAGES)) + "\n"
         if not ready.exists():
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
@@ -86,9 +86,9 @@ def cuda_python() -> Path:
     named = os.environ.get("SIMCUDA_TORCH")
     if named:
         return Path(named)
-    home = cache_dir() / "contract" / f"cuda-{name_environment(CUDA_PACKAGES[0].split('==')[1], Path(sys.executable))}"
+    home = find_cache() / "contract" / f"cuda-{name_environment(CUDA_PACKAGES[0].split('==')[1], Path(sys.executable))}"
     binary = home / "bin" / "python"
-    with locked(home.with_suffix(".lock")):
+    with hold_lock(home.with_suffix(".lock")):
         ready, wanted = home / "ready", "\n".join((*CUDA_PACKAGES, *CUDA_NEEDS, *PACKAGES)) + "\n"
         if not ready.exists() or ready.read_text() != wanted:
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
@@ -118,14 +118,14 @@ def install(interpreter: Path, project: Path, flavour: str = "") -> Path:
     Raises CalledProcessError after showing the build's output.
     """
     home = (
-        cache_dir()
+        find_cache()
         / "contract"
         / f"{interpreter.parents[1].name}-{hashlib.sha256(str(interpreter).encode()).hexdigest()[:8]}"
     )
     name = f"{project.name}-{flavour}" if flavour else project.name
     target, stamp = home / name, home / f"{name}.digest"
-    key = digest([project, *(THIRD_DEVICE / shared for shared in SHARED)]) + "".join(FLAVOURS[flavour])
-    with locked(home / f"{name}.lock"):
+    key = compute_digest([project, *(THIRD_DEVICE / shared for shared in SHARED)]) + "".join(FLAVOURS[flavour])
+    with hold_lock(home / f"{name}.lock"):
         if stamp.exists() and stamp.read_text() == key:
             return target
         stamp.unlink(missing_ok=True)
@@ -160,7 +160,7 @@ def install_changed(interpreter: Path, project: Path, flavour: str, changes: Cha
     Raises KeyError when a text to change is not there exactly once, CalledProcessError.
     """
     source = install(interpreter, project, flavour).with_suffix(".source")
-    with locked(source.with_suffix(".lock")):
+    with hold_lock(source.with_suffix(".lock")):
         try:
             for name, (old, new) in changes.items():
                 text = (THIRD_DEVICE / name).read_text()
@@ -180,7 +180,7 @@ def copy_sources(project: Path, to: Path) -> Path:
     """
     shutil.rmtree(to, ignore_errors=True)
     for folder in (project, *(THIRD_DEVICE / shared for shared in SHARED)):
-        mirror(folder, to / folder.name)
+        mirror_sources(folder, to / folder.name)
     return to / project.name
 
 
@@ -199,7 +199,7 @@ def build_environment(interpreter: Path, project: Path | None = None) -> dict[st
     path = [str(interpreter.parent), made.get("PATH", "")]
     if Path("/usr/lib/ccache/c++").exists():
         path.insert(0, "/usr/lib/ccache")
-        made.setdefault("CCACHE_DIR", str(cache_dir() / "contract" / "ccache"))
+        made.setdefault("CCACHE_DIR", str(find_cache() / "contract" / "ccache"))
         made["CCACHE_NOHASHDIR"] = "1"
         if project is not None:
             made["CCACHE_BASEDIR"] = str(project.parent)
@@ -225,7 +225,7 @@ def upstream_tests(interpreter: Path) -> tuple[Path | None, str]:
     if not (root / "series" / f"{series}.toml").is_file():
         return None, f"torch {release}: no series {series}; set DECOUPLE_CONTRACT_UPSTREAM to its source's test folder"
     try:
-        return fetch(load_release(root, series), "auto", offline=True).path / "test", ""
+        return fetch_source(load_release(root, series), "auto", offline=True).path / "test", ""
     except DecoupleError as error:
         return None, f"the source of {series} is not in the cache ({error.what}); run `nox -s fetch-{series}`"
 

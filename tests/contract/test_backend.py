@@ -12,8 +12,8 @@ from pathlib import Path
 import backend_env
 import pytest
 
-from decouple.device.scaffold import scaffold
-from decouple.device.size import measure
+from decouple.device.scaffold import scaffold_backend
+from decouple.device.size import measure_files
 from decouple.device.sources import SHARED
 
 REPORT = backend_env.ROOT / "build" / "contract"
@@ -194,7 +194,7 @@ def test_a_scaffolded_backend_builds_and_holds(
     home = tmp_path / "third_device"
     for shared in SHARED:
         shutil.copytree(backend_env.THIRD_DEVICE / shared, home / shared)
-    scaffold(backend_env.THIRD_DEVICE / "template", home / "torch_acme", "acme")
+    scaffold_backend(backend_env.THIRD_DEVICE / "template", home / "torch_acme", "acme")
     give_own_compiler(home / "torch_acme", tmp_path / "sdk" / "acmecc")
     give_more_operators(home / "torch_acme")
     acme = backend_env.install(interpreter, home / "torch_acme")
@@ -249,7 +249,7 @@ def test_a_second_vendor_s_first_step(interpreter: Path, torch_sim: Path, tmp_pa
     home = tmp_path / "third_device"
     for shared in SHARED:
         shutil.copytree(backend_env.THIRD_DEVICE / shared, home / shared)
-    project = scaffold(backend_env.THIRD_DEVICE / "template", home / "torch_beta", "beta").folder
+    project = scaffold_backend(backend_env.THIRD_DEVICE / "template", home / "torch_beta", "beta").folder
     for gone in ("csrc/kernels.cpp", "csrc/extensions.cpp", "torch_beta/functions.py"):
         (project / gone).unlink()
     for name in ("driver.cpp", "beta_runtime.h"):
@@ -265,7 +265,7 @@ def test_a_second_vendor_s_first_step(interpreter: Path, torch_sim: Path, tmp_pa
     )
     assert done.returncode == 0 and "trained" in done.stdout, done.stderr
     runtime = project / "csrc" / "beta_runtime.h"  # of the vendor, but nothing that is written for PyTorch
-    written = sum(size.lines for size in measure(project) if project / size.path != runtime)
+    written = sum(size.lines for size in measure_files(project) if project / size.path != runtime)
     assert written < 50, "the aim of issue 42 is 150"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import backend_env
 import pytest
 
-from decouple.device.neutral import rewrite
+from decouple.device.neutral import rewrite_program
 
 PROGRAM = """
 import torch
@@ -44,7 +44,7 @@ print(f"{loss.item():.4f}", sum(value.sum().item() for value in back.values()))
 def test_both_ways_say_the_same(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
     environment = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(torch_sim))
     environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
-    done = rewrite(PROGRAM)
+    done = rewrite_program(PROGRAM)
     assert not done.left and "cuda" not in done.text
     (tmp_path / "for_cuda.py").write_text(PROGRAM)
     (tmp_path / "neutral.py").write_text(done.text)

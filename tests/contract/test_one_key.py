@@ -13,7 +13,7 @@ import backend_env
 import pytest
 from tests.support.tools import require_python_headers, require_tool
 
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 
 PUONE = backend_env.THIRD_DEVICE / "torch_puone"
 PROGRAM = backend_env.THIRD_DEVICE / "examples" / "one_key.py"
@@ -32,7 +32,7 @@ def run_simulated(python: Path, words: Sequence[str], path: Path | None = None, 
     """Run words with the simulated device in front of PyTorch; what they print. Fails with it when they fail."""
     scripts = os.pathsep.join(str(each) for each in (backend_env.ROOT / "scripts", path) if each)
     env = backend_env.build_environment(python, PUONE) | {"PYTHONPATH": scripts, "OMP_NUM_THREADS": "1", **more}
-    env.setdefault("SIMCUDA_CACHE", str(cache_dir() / "simcuda"))
+    env.setdefault("SIMCUDA_CACHE", str(find_cache() / "simcuda"))
     command = [sys.executable, "-m", "simcuda", "run", *words]
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

@@ -10,7 +10,7 @@ import backend_env
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.device.scaffold import RECORD, check_name, render, scaffold
+from decouple.device.scaffold import RECORD, check_name, render_template, scaffold_backend
 
 TEMPLATE = backend_env.THIRD_DEVICE / "template"
 
@@ -25,23 +25,23 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 def test_torch_sim_is_the_template(tmp_path: Path) -> None:
-    rendered = render(TEMPLATE, "sim")
+    rendered = render_template(TEMPLATE, "sim")
     for path, text in rendered.items():
         assert (backend_env.THIRD_DEVICE / "torch_sim" / path).read_text() == text, f"render the template again: {path}"
 
 
 def test_a_new_backend_names_itself_everywhere(tmp_path: Path) -> None:
-    done = scaffold(TEMPLATE, tmp_path / "torch_acme", "acme")
-    assert not done.conflicts and set(done.created) == set(render(TEMPLATE, "acme"))
+    done = scaffold_backend(TEMPLATE, tmp_path / "torch_acme", "acme")
+    assert not done.conflicts and set(done.created) == set(render_template(TEMPLATE, "acme"))
     files = tree(done.folder)
     assert "torch_acme/__init__.py" in files and not any("newdevice" in path + text for path, text in files.items())
     assert 'torch_acme = "torch_acme:_autoload"' in files["pyproject.toml"]
 
 
 def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
-    scaffold(TEMPLATE, tmp_path / "a", "acme")
+    scaffold_backend(TEMPLATE, tmp_path / "a", "acme")
     before = tree(tmp_path / "a")
-    done = scaffold(TEMPLATE, tmp_path / "a", "acme")
+    done = scaffold_backend(TEMPLATE, tmp_path / "a", "acme")
     assert tree(tmp_path / "a") == before and set(done.unchanged) == set(before)
 
 
@@ -56,19 +56,19 @@ def test_a_newer_template_merges_like_a_rebase(tmp_path: Path) -> None:
     old = make_template(tmp_path / "old", same="1\n2\n3\n4\n5\n", gone="x\n", kept="x\n", both="a\n", mine="m\n")
     new = make_template(tmp_path / "new", same="1\n2\n3\n4\nfive\n", both="c\n", mine="m\n", added="newdevice\n")
     folder = tmp_path / "torch_acme"
-    scaffold(old, folder, "acme")
+    scaffold_backend(old, folder, "acme")
     (folder / "same").write_text("one\n2\n3\n4\n5\n")
     (folder / "kept").write_text("changed\n")
     (folder / "both").write_text("b\n")
     (folder / "mine").unlink()
     (folder / "own").write_text("own\n")
-    done = scaffold(new, folder, "acme")
+    done = scaffold_backend(new, folder, "acme")
     assert tree(folder)["same"] == "one\n2\n3\n4\nfive\n" and done.merged == ("same",)
     assert done.removed == ("gone",) and tree(folder)["kept"] == "changed\n"
     assert done.conflicts == ("both",) and "<<<<<<< yours\nb\n" in tree(folder)["both"]
     assert tree(folder)["added"] == "acme\n" and "mine" not in tree(folder) and tree(folder)["own"] == "own\n"
     (folder / "both").write_text("d\n")
-    assert not scaffold(new, folder, "acme").conflicts and tree(folder)["both"] == "d\n"
+    assert not scaffold_backend(new, folder, "acme").conflicts and tree(folder)["both"] == "d\n"
 
 
 def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
@@ -76,23 +76,23 @@ def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "file").write_text("precious\n")
     with pytest.raises(DecoupleError, match="did not come from the template"):
-        scaffold(template, tmp_path / "b", "acme")
+        scaffold_backend(template, tmp_path / "b", "acme")
     assert (tmp_path / "b" / "file").read_text() == "precious\n"
 
 
 @pytest.mark.parametrize("name", ["cuda", "Acme", "9x", "a-b", "class", "new", "std", "privateuseone", ""])
 def test_bad_names_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        scaffold(TEMPLATE, tmp_path / "x", name)
+        scaffold_backend(TEMPLATE, tmp_path / "x", name)
     assert not (tmp_path / "x").exists()
 
 
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "torch_acme"
-    scaffold(make_template(tmp_path / "t", file="x\n"), folder, "acme")
+    scaffold_backend(make_template(tmp_path / "t", file="x\n"), folder, "acme")
     (folder / RECORD).write_text("{}")
     with pytest.raises(DecoupleError, match=RECORD):
-        scaffold(tmp_path / "t", folder, "acme")
+        scaffold_backend(tmp_path / "t", folder, "acme")
 
 
 NAMED = """

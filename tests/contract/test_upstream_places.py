@@ -11,7 +11,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 CONTRACT = backend_env.THIRD_DEVICE / "contract" / "third_device_contract"
@@ -23,7 +23,7 @@ def source() -> Path:
     """The unpacked source of the release, from the cache."""
     series = RELEASE.rpartition(".")[0]
     try:
-        return fetch(load_release(find_project(), series), "auto", offline=True).path
+        return fetch_source(load_release(find_project(), series), "auto", offline=True).path
     except DecoupleError as error:
         pytest.skip(f"the source of {series} is not in the cache ({error.what}); run `nox -s fetch-{series}`")
 

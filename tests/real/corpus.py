@@ -20,14 +20,14 @@ from pathlib import Path
 from scripts.bench.fuzz import Files
 
 from decouple.base.git import REGULAR, TREE
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.patch import parse as patch
 from decouple.patch import seriesfile
-from decouple.patch.apply import File, PatchResult, Source, Tree, apply
+from decouple.patch.apply import File, PatchResult, Source, Tree, apply_patch
 from decouple.patch.parse import FilePatch, Hunk, Patch
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
-from decouple.upstream.readers import from_archive
+from decouple.upstream.readers import read_archive
 from tests.support import reference
 
 DATA = Path(__file__).with_name("corpus.toml")
@@ -92,21 +92,21 @@ def packages() -> list[Package]:
 
 def fetch(package: Package) -> tuple[Path, Path, Path]:
     """The three files of a package, verified, from the cache or from Debian. Raises DecoupleError."""
-    downloader = Downloader(cache_dir())
-    dsc, orig, debian = (downloader.get(file)[0] for file in (package.dsc, package.orig, package.debian))
+    downloader = Downloader(find_cache())
+    dsc, orig, debian = (downloader.fetch_file(file)[0] for file in (package.dsc, package.orig, package.debian))
     return dsc, orig, debian
 
 
 def series_of(debian: Path) -> list[Patch]:
     """The patches of a ``.debian`` archive in the order of their series."""
-    listing = from_archive(debian, (), None)
-    names = [path for path in listing.paths() if path.startswith("patches/")]
-    folder = from_archive(debian, names, None)
+    listing = read_archive(debian, (), None)
+    names = [path for path in listing.list_paths() if path.startswith("patches/")]
+    folder = read_archive(debian, names, None)
     if "patches/series" not in names:
         return []
-    series = seriesfile.parse(folder.read("patches/series").decode(), name=f"{debian.name}: series")
+    series = seriesfile.parse_series(folder.read("patches/series").decode(), name=f"{debian.name}: series")
     return [
-        patch.parse(folder.read(f"patches/{entry.name}"), name=entry.name, strip=entry.strip)
+        patch.parse_patch(folder.read(f"patches/{entry.name}"), name=entry.name, strip=entry.strip)
         for entry in series.entries
     ]
 
@@ -115,8 +115,8 @@ def rows(package: Package) -> Iterator[Row]:
     """Fetch a package and judge its series."""
     _, orig, debian = fetch(package)
     series = series_of(debian)
-    wanted = {path.lstrip("/") for one in series for path in one.touched}
-    yield from judge(package.name, series, from_archive(orig, wanted, None))
+    wanted = {path.lstrip("/") for one in series for path in one.touched_paths}
+    yield from judge(package.name, series, read_archive(orig, wanted, None))
 
 
 def judge(name: str, series: list[Patch], source: Source) -> Iterator[Row]:
@@ -129,22 +129,22 @@ def judge(name: str, series: list[Patch], source: Source) -> Iterator[Row]:
         for label, variant, files in variants(one, before):
             yield _row(name, variant, files, label)[0]
         if after is None:  # go on as if it had applied, so that the patches behind it are judged, too
-            after = reference.gnu_patch(one.text(), before, strip=one.strip, fuzz=2).files
+            after = reference.gnu_patch(one.to_text(), before, strip=one.strip, fuzz=2).files
         tree.update({path: after.get(path) for path in {*before, *after}})
 
 
 def _row(name: str, one: Patch, before: dict[str, File], variant: str = "") -> tuple[Row, dict[str, File] | None]:
     """Judge one patch on ``before``; also the files afterwards if ours applies."""
-    result = apply(one, Tree(Files(before)))
-    git = reference.git_apply(one.text(), before, strip=one.strip)
-    gnu = reference.gnu_patch(one.text(), before, strip=one.strip)
+    result = apply_patch(one, Tree(Files(before)))
+    git = reference.git_apply(one.to_text(), before, strip=one.strip)
+    gnu = reference.gnu_patch(one.to_text(), before, strip=one.strip)
     ours = result.applies
     after = _changed(before, result) if ours else None
     back_again = True
     if after is not None:
-        undone = apply(one, Tree(Files(after)), reverse=True)
+        undone = apply_patch(one, Tree(Files(after)), reverse=True)
         back_again = undone.applies and _bytes(_changed(after, undone)) == _bytes(before)
-        theirs = reference.git_apply(one.text(), after, strip=one.strip, reverse=True)
+        theirs = reference.git_apply(one.to_text(), after, strip=one.strip, reverse=True)
         back_again = back_again and theirs.applied and _bytes(theirs.files) == _bytes(before)
     row = Row(
         package=name,
@@ -177,16 +177,16 @@ def variants(one: Patch, before: dict[str, File]) -> Iterator[tuple[str, Patch, 
     """
     if one.strip == 1:
         text = b"".join(_without_prefix(section) for section in one.files)
-        yield "-p0", patch.parse(text, name=one.name, strip=0), before
+        yield "-p0", patch.parse_patch(text, name=one.name, strip=0), before
     text = b"".join(section.raw_header + b"".join(map(_with_crlf, section.hunks)) for section in one.files)
     if b"\r\n" not in text.replace(b"\n", b"").replace(b"\r", b""):
         crlf = {path: File(file.mode, re.sub(rb"\r?\n", b"\r\n", file.data)) for path, file in before.items()}
-        yield "CRLF", patch.parse(text, name=one.name, strip=one.strip), crlf
+        yield "CRLF", patch.parse_patch(text, name=one.name, strip=one.strip), crlf
     moved = [section for section in one.files if section.hunks and section.old_path == section.new_path in before]
     moved = [section for section in moved if before[section.path].mode == REGULAR and " " not in section.path]
     if moved and len({section.path for section in one.files}) == len(one.files):
         text = b"".join(map(_moved, moved))
-        yield "rename", patch.parse(text, name=one.name), before
+        yield "rename", patch.parse_patch(text, name=one.name), before
 
 
 def _without_prefix(section: FilePatch) -> bytes:
@@ -216,7 +216,7 @@ def _moved(section: FilePatch) -> bytes:
 def _files(one: Patch, tree: Tree) -> dict[str, File]:
     """The files that a patch names, also by the names that GNU patch reads in it: to it ``a//x`` is ``x``."""
     before = reference.files_for(one, tree)
-    for path in one.touched:
+    for path in one.touched_paths:
         plain = path.lstrip("/")
         found = tree.get(plain)
         if found is not None and found.mode != TREE:
@@ -226,7 +226,7 @@ def _files(one: Patch, tree: Tree) -> dict[str, File]:
 
 def traits(one: Patch, before: dict[str, File]) -> str:
     """What is special about a patch, as short words."""
-    text = one.text()
+    text = one.to_text()
     sections = one.files
     found = {
         "git": any(section.git for section in sections),
@@ -235,7 +235,7 @@ def traits(one: Patch, before: dict[str, File]) -> str:
         "CRLF": b"\r\n" in text,
         "no-newline": b"\n\\ No newline" in text,
         "rename": any(section.rename for section in sections),
-        "mode": any(section.mode_changes for section in sections),
+        "mode": any(section.has_mode_change for section in sections),
         "new": any(section.creates or (section.creates is None and section.path not in before) for section in sections),
         "deleted": any(section.deletes for section in sections),
         "header": bool(one.header.fields),

@@ -13,11 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.paths import find_cache, find_project
 from decouple.build import description, makings, probe, rootfs
 from decouple.build.environment import Places, RootEnvironment
-from decouple.build.settings import environment as variables_for
-from decouple.upstream.fetching import fetch
+from decouple.build.settings import make_variables as variables_for
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit, checks, parity
 from decouple.verify.venvs import Workplace
@@ -43,7 +43,7 @@ install(TARGETS tiny LIBRARY DESTINATION lib)
 
 @pytest.fixture(scope="module")
 def upstream() -> Path:
-    return fetch(load_release(find_project(), "2.6"), "auto").path
+    return fetch_source(load_release(find_project(), "2.6"), "auto").path
 
 
 @pytest.fixture
@@ -89,9 +89,9 @@ def test_a_folder_that_is_no_pytorch_tree(tmp_path: Path) -> None:
 
 def made_root(*layers: str) -> rootfs.Root:
     """The Debian root in the cache, when it has these layers; making them here would take gigabytes."""
-    shipped = description.load()
-    folder = rootfs.folder_of(cache_dir(), shipped)
-    if not rootfs._complete(rootfs._read_done(folder), [shipped.layer(name) for name in layers]):
+    shipped = description.load_description()
+    folder = rootfs.choose_folder(find_cache(), shipped)
+    if not rootfs._is_complete(rootfs._read_done(folder), [shipped.find_layer(name) for name in layers]):
         pytest.skip(f"{folder} has not the layers {', '.join(layers)}; `decouple verify 2.6 --core stock` makes them")
     return rootfs.Root(shipped, folder, layers)
 
@@ -110,14 +110,14 @@ def test_trixies_cpu_build_is_clean_and_its_cuda_build_is_not() -> None:
 @pytest.fixture
 def inside(tmp_path: Path) -> RootEnvironment:
     """The Debian root with the layers that the smoke test needs, too, and folders of this test's own."""
-    places = replace(Places.of(find_project(), "2.6", tmp_path, tmp_path), ccache=tmp_path / "ccache")
-    places.make()
+    places = replace(Places.of_release(find_project(), "2.6", tmp_path, tmp_path), ccache=tmp_path / "ccache")
+    places.create_folders()
     return RootEnvironment(places, made_root("core", "cuda", "stock"))
 
 
 def test_parity_of_the_monolith_with_itself_and_with_the_cpu_build(inside: RootEnvironment) -> None:
     inside = replace(inside, root=made_root("core", "cuda", "stock", "monolith"))
-    folder, seen = inside.places.verify, inside.names()["verify"]
+    folder, seen = inside.places.verify, inside.name_places()["verify"]
     theirs = checks.ask_monolith(Workplace(inside, folder, seen, folder / "log"))
     assert all(one.percent == 100.0 and not one.extra for one in parity.compare_parity(theirs, theirs))
     # counted in trixie's builds before there was a parity check
@@ -139,14 +139,14 @@ def test_parity_of_the_monolith_with_itself_and_with_the_cpu_build(inside: RootE
 
 
 def test_a_real_nvcc_is_asked(inside: RootEnvironment) -> None:
-    variables = variables_for(2, "rootfs", inside.names(), {})
-    found = probe.ask_inside(inside, variables, "/opt/stock/usr")
+    variables = variables_for(2, "rootfs", inside.name_places(), {})
+    found = probe.probe_environment(inside, variables, "/opt/stock/usr")
     assert (found.nvcc, found.cudnn, found.torch) == ("12.4", "9.1.0", "2.6.0+debian")
-    wanted = probe.Wanted("12.4", "2.6.0", ("9.0", "9.0a", "8.0+PTX"), "/opt/stock/usr")
+    wanted = probe.Stage2Needs("12.4", "2.6.0", ("9.0", "9.0a", "8.0+PTX"), "/opt/stock/usr")
     probe.check_stage2(found, wanted)
     with pytest.raises(DecoupleError, match=r"nvcc 12\.4 does not know it \(choose from 5\.0"):
         probe.check_stage2(found, replace(wanted, archs=("3.5",)))
-    hidden = probe.ask_inside(inside, {**variables, "CUDNN_ROOT": "/nowhere"}, "/opt/stock/usr")
+    hidden = probe.probe_environment(inside, {**variables, "CUDNN_ROOT": "/nowhere"}, "/opt/stock/usr")
     with pytest.raises(DecoupleError, match="cuDNN's headers are missing"):
         probe.check_stage2(hidden, wanted)
 
@@ -159,9 +159,9 @@ __global__ void kernel(float* x) { x[threadIdx.x] = twice(x[threadIdx.x]); }
 
 def test_nvcc_compiles_to_the_same_bytes(inside: RootEnvironment) -> None:
     """nvcc names symbols after its process number; behind ``same_names.sh`` that is always the same."""
-    folder, seen = inside.places.verify, inside.names()["verify"]
+    folder, seen = inside.places.verify, inside.name_places()["verify"]
     (folder / "kernel.cu").write_text(KERNEL)
-    variables = variables_for(2, "rootfs", inside.names(), {})
+    variables = variables_for(2, "rootfs", inside.name_places(), {})
     nvcc = f"nvcc -ccbin {variables['CUDAHOSTCXX']} -arch=sm_90 -c kernel.cu -o"
     both = f"{nvcc} $1.o & $CCACHE_PREFIX {nvcc} $1.same.o & wait -n && wait -n"
     for name in ("first", "second"):
@@ -174,21 +174,21 @@ def test_nvcc_compiles_to_the_same_bytes(inside: RootEnvironment) -> None:
 
 def test_a_stage_is_recorded_with_its_own_packages_whatever_else_the_root_has(inside: RootEnvironment) -> None:
     # Stage 1 built together with stage 2 named CUDA's packages in its manifest, so its wheel had other bytes.
-    variables = variables_for(1, "rootfs", inside.names(), {})
-    packages = makings.toolchain_of(inside, 1, ("core",), variables)["packages"]
+    variables = variables_for(1, "rootfs", inside.name_places(), {})
+    packages = makings.describe_toolchain(inside, 1, ("core",), variables)["packages"]
     assert "ninja-build" in packages
     assert not [name for name in packages if "cuda" in name or "nvidia" in name]
-    assert "nvidia-cuda-toolkit" in makings.toolchain_of(inside, 2, ("core", "cuda"), variables)["packages"]
+    assert "nvidia-cuda-toolkit" in makings.describe_toolchain(inside, 2, ("core", "cuda"), variables)["packages"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root needs no user namespace; run this test as another user")
 def test_a_root_without_being_root(tmp_path: Path) -> None:
     require_tool("newuidmap")
-    shipped = description.load()
-    layer = replace(shipped.layer("core"), packages=("hello",), seen={})
+    shipped = description.load_description()
+    layer = replace(shipped.find_layer("core"), packages=("hello",), seen={})
     small = replace(shipped, name="user", layers=(layer,))
-    root = rootfs.ensure(tmp_path, small, ["core"], log=tmp_path / "log")
-    argv = root.sandbox().command(["sh", "-c", "id -u; hello"])
+    root = rootfs.ensure_root(tmp_path, small, ["core"], log=tmp_path / "log")
+    argv = root.make_sandbox().make_command(["sh", "-c", "id -u; hello"])
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["0", "Hello, world!"]
-    assert rootfs.remove(tmp_path, small)
+    assert rootfs.remove_roots(tmp_path, small)

@@ -16,12 +16,12 @@ from decouple.census.finding import Census
 from decouple.census.report import count_files_by_category
 from decouple.census.scan import scan_tree
 from decouple.cli import main
-from decouple.flows.environment import Work, need_tree
+from decouple.flows.environment import WorkRequest, ensure_tree
 from decouple.flows.listener import QUIET
 from decouple.inventory import rules as rule_files
 from decouple.patch import seriesfile
 from decouple.relocate.plan import make_plan
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -49,16 +49,16 @@ CONTROL = {
 
 @pytest.fixture(scope="module")
 def pristine() -> Path:
-    return fetch(load_release(find_project(), "2.6"), "debian").path
+    return fetch_source(load_release(find_project(), "2.6"), "debian").path
 
 
 @pytest.fixture(scope="module")
 def moves(pristine: Path) -> dict[str, str]:
-    return make_plan(pristine, rule_files.load()).mapping
+    return make_plan(pristine, rule_files.load_rules()).mapping
 
 
 def take(tree: Path, moves: dict[str, str], vendor: str = "cuda") -> Census:
-    rules = rule_files.load()
+    rules = rule_files.load_rules()
     context = make_context(tree, rules, moves)
     return scan_tree(context, taxonomies.load_taxonomy(taxonomies.DATA[vendor], undefined=rules.stage1.undefined))
 
@@ -111,7 +111,7 @@ def test_what_use_rocm_decides_in_the_core_is_found_and_nothing_is_left_after_th
     tree = tmp_path / "pytorch"
     shutil.copytree(pristine, tree, symlinks=True)
     subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
-    for name in seriesfile.read(find_project() / "series" / "2.6").names:
+    for name in seriesfile.read_series(find_project() / "series" / "2.6").names:
         subprocess.run(["git", "apply", str(find_project() / "patches" / name)], cwd=tree, check=True)
     shutil.rmtree(tree / ".git")
     after = take(tree, moves, "rocm")
@@ -136,7 +136,7 @@ def test_what_is_planted_is_found_with_its_category_and_the_control_is_clean(
     try:
         for name, text in plants.items():
             (copy / name).write_text(text)
-        found = take(copy, make_plan(copy, rule_files.load()).mapping)
+        found = take(copy, make_plan(copy, rule_files.load_rules()).mapping)
     finally:
         for name in plants:
             (copy / name).unlink()
@@ -154,7 +154,7 @@ def test_after_the_series_nothing_in_the_core_needs_vendor_to_compile(
     project = find_project()
     assert len(census.needing_vendor) > 50, "the census sees what the series has to cut"
     subprocess.run(["git", "init", "-q"], cwd=copy, check=True)
-    for name in seriesfile.read(project / "series" / "2.6").names:
+    for name in seriesfile.read_series(project / "series" / "2.6").names:
         subprocess.run(["git", "apply", str(project / "patches" / name)], cwd=copy, check=True)
     shutil.rmtree(copy / ".git")
     after = take(copy, moves)
@@ -171,9 +171,9 @@ def test_the_tree_that_a_build_lays_counts_as_the_one_that_apply_lays(
         (project / name).parent.mkdir(exist_ok=True)
         shutil.copytree(find_project() / name, project / name, symlinks=True)
     monkeypatch.setenv("DECOUPLE_PROJECT", str(project))
-    monkeypatch.setattr(preflight, "check", lambda *_: None)  # the tree alone is wanted, no root
-    work = Work(project, "2.6", "rootfs")
-    need_tree(work, work.places, QUIET)
+    monkeypatch.setattr(preflight, "check_root", lambda *_: None)  # the tree alone is wanted, no root
+    work = WorkRequest(project, "2.6", "rootfs")
+    ensure_tree(work, work.places, QUIET)
     assert (work.places.tree / "debian/patches").is_dir()
     after = take(work.places.tree, moves)
     assert [(f.path, f.line, f.symbol) for f in after.needing_vendor] == []

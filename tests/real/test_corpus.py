@@ -10,12 +10,12 @@ import functools
 
 import pytest
 
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.paths import find_cache, find_project
 from decouple.upstream import dsc as control
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.debian import DebianSource
-from decouple.upstream.readers import from_archive
+from decouple.upstream.readers import read_archive
 from tests.real import corpus
 from tests.real.corpus import Package, Row
 
@@ -34,12 +34,12 @@ def judged(name: str) -> tuple[Row, ...]:
     """All rows of one package, or of pytorch itself."""
     if name != "pytorch":
         return tuple(corpus.rows(next(package for package in corpus.packages() if package.name == name)))
-    source = load_release(find_project(), "2.6").source("debian")
+    source = load_release(find_project(), "2.6").find_source("debian")
     assert isinstance(source, DebianSource)
-    downloader = Downloader(cache_dir())
-    series = corpus.series_of(downloader.get(source.debian)[0])
-    wanted = {path for patch in series for path in patch.touched}
-    archive = from_archive(downloader.get(source.orig)[0], wanted, cache_dir())
+    downloader = Downloader(find_cache())
+    series = corpus.series_of(downloader.fetch_file(source.debian)[0])
+    wanted = {path for patch in series for path in patch.touched_paths}
+    archive = read_archive(downloader.fetch_file(source.orig)[0], wanted, find_cache())
     return tuple(corpus.judge("pytorch", series, archive))
 
 
@@ -64,8 +64,8 @@ def test_three_appliers_agree_on_every_patch(name: str) -> None:
 @pytest.mark.parametrize("package", corpus.packages(), ids=lambda package: package.name)
 def test_the_dsc_confirms_our_hashes(package: Package) -> None:
     dsc, _, _ = corpus.fetch(package)
-    fields = next(control.paragraphs(control.unsigned(dsc.read_text(encoding="utf-8"))))
-    listed = control.source_files(fields, dsc.name)
+    fields = next(control.parse_paragraphs(control.remove_signature(dsc.read_text(encoding="utf-8"))))
+    listed = control.parse_source_files(fields, dsc.name)
     for file in (package.orig, package.debian):
         assert (listed[file.name].size, listed[file.name].sha256) == (file.size, file.sha256)
     assert fields["version"] == package.version

@@ -19,11 +19,11 @@ from msgspec import structs
 from decouple.base.checkout import Checkout
 from decouple.base.paths import find_project
 from decouple.cli import main
-from decouple.flows.census import TakeCensus, census
-from decouple.flows.rebase import Rebase, Rebased, rebase
+from decouple.flows.census import CensusRequest, take_census
+from decouple.flows.rebase import RebaseRequest, RebaseResult, rebase_series
 from decouple.rebase.verdicts import Verdict
-from decouple.recipes.model import load_all
-from decouple.upstream.fetching import fetch
+from decouple.recipes.model import load_recipes
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
@@ -89,7 +89,7 @@ def renamable(tree: Path) -> dict[bytes, bytes]:
     """
     project = find_project()
     data = [*(project / "scripts/decouple").rglob("*.toml"), *(project / "series/recipes").iterdir()]
-    made = [name for name, recipe in load_all(project).items() if recipe.makes]
+    made = [name for name, recipe in load_recipes(project).items() if recipe.has_edits]
     for patch in (project / "patches/2.6").iterdir():
         if not any(f"Decouple-Id: {name}\n" in patch.read_text() for name in made):
             data.append(patch)
@@ -148,7 +148,7 @@ def grown(tree: Path) -> None:
 
 @pytest.fixture(scope="module")
 def pristine() -> Path:
-    return fetch(load_release(find_project(), "2.6"), "debian").path
+    return fetch_source(load_release(find_project(), "2.6"), "debian").path
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def carried(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve, also: str = "") -> tuple[Path, Rebased]:
+def carried(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve, also: str = "") -> tuple[Path, RebaseResult]:
     """The tree that ``evolve`` makes of 2.6.0, with the series carried to it by `apply`; and what the rebase says.
 
     ``also``: the words of its own that a fork tells `apply`, which then finds nothing to say against the result.
@@ -175,14 +175,14 @@ def carried(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve, also:
     subprocess.run(["cp", "-a", "--reflink=auto", str(pristine), str(tree)], check=True)
     evolve(tree)
     assert main(["manifest", "fill", "evolved", "--tree", str(tree), "--write"]) == 0
-    said = rebase(Rebase(project, ("2.6", "evolved"), source=f"local:{tree}"))
+    said = rebase_series(RebaseRequest(project, ("2.6", "evolved"), source=f"local:{tree}"))
     own = []
     if also:
         (tmp_path / "own.toml").write_text(also)
         own = ["--also", str(tmp_path / "own.toml")]
     assert main(["apply", "evolved", "--source", str(tree), *own]) == 0
     assert main(["lint", "evolved"]) == 0
-    return Checkout(project).tree("evolved"), said
+    return Checkout(project).locate_tree("evolved"), said
 
 
 def test_a_mend_in_a_moved_body_moves_with_it(project: Path, pristine: Path, tmp_path: Path) -> None:
@@ -204,17 +204,17 @@ def test_and_so_it_does_without_a_recipe(project: Path, pristine: Path, tmp_path
 
 def test_files_that_move_otherwise_still_move(project: Path, pristine: Path, tmp_path: Path) -> None:
     applied, said = carried(project, pristine, tmp_path, split_and_renamed)
-    assert not any(one.verdict.stops for one in said.outcome.carried)
+    assert not any(one.verdict.is_stop for one in said.outcome.carried)
     base = applied / "third_device/torch_cuda/torch_cuda/csrc/aten/native"
     assert (base / "cuda/LossPart.cu").exists()
     assert (base / "quantized_ops/cuda").is_dir()
-    taken = census(TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied))
+    taken = take_census(CensusRequest(project, "evolved", tree=tmp_path / "tree", applied=applied))
     assert taken.comparison.key_after == 0
 
 
 def test_couplings_of_later_releases_are_cut_where_they_stand(project: Path, pristine: Path, tmp_path: Path) -> None:
     applied, said = carried(project, pristine, tmp_path, grown)
-    assert not any(one.verdict.stops for one in said.outcome.carried)
+    assert not any(one.verdict.is_stop for one in said.outcome.carried)
     base = applied / "third_device/torch_cuda/torch_cuda/csrc"
     bindings = (base / "pybinding/registrations/c10d.cpp").read_text()
     assert "_made_up_shmem" in bindings
@@ -222,19 +222,19 @@ def test_couplings_of_later_releases_are_cut_where_they_stand(project: Path, pri
     assert "_made_up_shmem" not in (applied / "torch/csrc/distributed/c10d/init.cpp").read_text()
     assert (base / "framework/inductor/static_cuda_launcher.cpp").is_file()
     assert "static_cuda_launcher" not in (applied / "build_variables.bzl").read_text()
-    taken = census(TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied))
+    taken = take_census(CensusRequest(project, "evolved", tree=tmp_path / "tree", applied=applied))
     assert taken.comparison.key_after == 0
 
 
 def test_a_fork_with_names_of_its_own(project: Path, pristine: Path, tmp_path: Path) -> None:
     applied, said = carried(project, pristine, tmp_path, forked)
-    assert not any(one.verdict.stops for one in said.outcome.carried)
+    assert not any(one.verdict.is_stop for one in said.outcome.carried)
     assert len(list((applied / "third_device/torch_cuda/torch_cuda/csrc/aten/native/cuda").glob("Acme*.cu"))) == 500
     own = tmp_path / "acme.toml"
     own.write_text('schema = 1\nwords = ["acme", "Acme", "ACME"]\n[[macro]]\nfamily = "build"\nnames = ["USE_ACME"]\n')
-    of = TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied)
-    assert census(of).comparison.key_after == 0, "CUDA's words do not find it"
-    left = census(structs.replace(of, also=own)).after
+    of = CensusRequest(project, "evolved", tree=tmp_path / "tree", applied=applied)
+    assert take_census(of).comparison.key_after == 0, "CUDA's words do not find it"
+    left = take_census(structs.replace(of, also=own)).after
     assert left
     assert "torch/csrc/acme.cpp" in {one.path for one in left.needing_vendor}
 
@@ -244,17 +244,17 @@ def test_a_fork_with_500_renamed_names(project: Path, pristine: Path, tmp_path: 
     macros = f'{words}[[macro]]\nfamily = "compiler"\nnames = ["__ACMECC__", "__ACME_ARCH__"]\n'
     applied, said = carried(project, pristine, tmp_path, called_otherwise, also=macros)
     verdicts = {one.name: one.verdict for one in said.outcome.carried}
-    assert not any(verdict.stops for verdict in verdicts.values())
+    assert not any(verdict.is_stop for verdict in verdicts.values())
     assert verdicts["2.6/0013-storage-cuda-ipc.patch"] in (Verdict.MADE, Verdict.MERGED), "it moves renamed text"
     copy = (applied / COPY).read_text()
     assert "acmeIpcOpenEventHandle" in copy
     assert "cudaIpcOpenEventHandle" not in copy
     own = tmp_path / "acme.toml"
     own.write_text(words)
-    of = TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied, also=own)
-    left = census(of).after
+    of = CensusRequest(project, "evolved", tree=tmp_path / "tree", applied=applied, also=own)
+    left = take_census(of).after
     assert left
     assert all("__ACMECC__" in one.detail or one.path.endswith("DeviceUtils.cuh") for one in left.needing_vendor)
     assert left.needing_vendor, "nobody said that stage 1 does not define the compiler's macro"
     own.write_text(macros)
-    assert census(of).comparison.key_after == 0
+    assert take_census(of).comparison.key_after == 0

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.files import sha256_of
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.files import compute_sha256
+from decouple.base.paths import find_cache, find_project
 from decouple.release.manifest import Manifest
-from decouple.upstream.baseline import Baseline, debian_series, ensure_baseline
-from decouple.upstream.fetched import Fetched
-from decouple.upstream.fetching import fetch
+from decouple.upstream.baseline import Baseline, ensure_baseline, read_debian_series
+from decouple.upstream.fetched import UnpackedRelease
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
-from decouple.upstream.pristine import entries
+from decouple.upstream.pristine import list_entries
 from decouple.upstream.providers.debian import DebianSource
 
 pytestmark = pytest.mark.real
@@ -36,29 +36,29 @@ def manifest() -> Manifest:
 
 
 @pytest.fixture(scope="module")
-def fetched(manifest: Manifest) -> Fetched:
-    return fetch(manifest, "debian")
+def fetched(manifest: Manifest) -> UnpackedRelease:
+    return fetch_source(manifest, "debian")
 
 
 @pytest.fixture(scope="module")
-def base(manifest: Manifest, fetched: Fetched) -> Baseline:
-    return ensure_baseline(cache_dir(), manifest, fetched)
+def base(manifest: Manifest, fetched: UnpackedRelease) -> Baseline:
+    return ensure_baseline(find_cache(), manifest, fetched)
 
 
-def test_the_manifest_holds_for_what_debian_serves(manifest: Manifest, fetched: Fetched) -> None:
-    source = manifest.source("debian")
+def test_the_manifest_holds_for_what_debian_serves(manifest: Manifest, fetched: UnpackedRelease) -> None:
+    source = manifest.find_source("debian")
     assert isinstance(source, DebianSource)
     for file, expected in zip(fetched.files, (source.dsc, source.orig, source.debian), strict=True):
         assert (file.name, file.size, file.sha256) == (expected.name, expected.size, expected.sha256)
-        path = cache_dir() / "downloads" / file.sha256 / file.name
-        assert sha256_of(path) == file.sha256
+        path = find_cache() / "downloads" / file.sha256 / file.name
+        assert compute_sha256(path) == file.sha256
 
 
-def test_the_tree_has_every_file_of_the_archive(fetched: Fetched) -> None:
-    archive = cache_dir() / "downloads" / fetched.files[1].sha256 / fetched.files[1].name
+def test_the_tree_has_every_file_of_the_archive(fetched: UnpackedRelease) -> None:
+    archive = find_cache() / "downloads" / fetched.files[1].sha256 / fetched.files[1].name
     with tarfile.open(archive) as tar:
         names = {member.name.partition("/")[2] for member in tar if not member.isdir()}
-    assert {entry.path for entry in entries(fetched.path)} == names
+    assert {entry.path for entry in list_entries(fetched.path)} == names
     assert len(names) > 15_000
 
 
@@ -66,7 +66,7 @@ def test_the_tree_id(base: Baseline) -> None:
     assert base.tree == TREE
 
 
-def test_git_itself_finds_the_same_tree(fetched: Fetched, base: Baseline, tmp_path: Path) -> None:
+def test_git_itself_finds_the_same_tree(fetched: UnpackedRelease, base: Baseline, tmp_path: Path) -> None:
     """An independent way: plain ``git add --force`` of the unpacked tree in a new repository."""
     env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_INDEX_FILE": str(tmp_path / "index")}
     subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "r")], check=True)
@@ -77,7 +77,7 @@ def test_git_itself_finds_the_same_tree(fetched: Fetched, base: Baseline, tmp_pa
 
 
 def test_archive_and_a_git_checkout_made_from_it(
-    manifest: Manifest, fetched: Fetched, base: Baseline, tmp_path: Path
+    manifest: Manifest, fetched: UnpackedRelease, base: Baseline, tmp_path: Path
 ) -> None:
     """A checkout has more (.gitignore, .gitattributes, .github, a build folder) and gives the same tree and commit."""
     repo = tmp_path / "pytorch"
@@ -89,22 +89,22 @@ def test_archive_and_a_git_checkout_made_from_it(
     subprocess.run(["git", "add", "-A"], cwd=repo, check=True)
     (repo / "build").mkdir()
     (repo / "build/untracked.o").touch()
-    checkout = fetch(manifest, f"local:{repo}", cache=tmp_path / "cache")
+    checkout = fetch_source(manifest, f"local:{repo}", cache=tmp_path / "cache")
     again = ensure_baseline(tmp_path / "cache", manifest, checkout)
     assert (again.tree, again.commit) == (base.tree, base.commit)
 
 
-def test_debians_patches_apply_exactly(manifest: Manifest, fetched: Fetched, base: Baseline) -> None:
-    patched = ensure_baseline(cache_dir(), manifest, fetched, debian_patches=True)
+def test_debians_patches_apply_exactly(manifest: Manifest, fetched: UnpackedRelease, base: Baseline) -> None:
+    patched = ensure_baseline(find_cache(), manifest, fetched, debian_patches=True)
     assert patched.upstream == base.commit
     assert patched.tree == PATCHED
-    assert fetched.debian is not None and len(debian_series(fetched.debian)) == 17
+    assert fetched.debian is not None and len(read_debian_series(fetched.debian)) == 17
 
 
 @pytest.mark.tools("quilt", "patch")
-def test_debians_patched_tree_is_what_quilt_makes(manifest: Manifest, fetched: Fetched, tmp_path: Path) -> None:
+def test_debians_patched_tree_is_what_quilt_makes(manifest: Manifest, fetched: UnpackedRelease, tmp_path: Path) -> None:
     """quilt (GNU patch, as dpkg-source uses it) and our way give the same files."""
-    patched = ensure_baseline(cache_dir(), manifest, fetched, debian_patches=True)
+    patched = ensure_baseline(find_cache(), manifest, fetched, debian_patches=True)
     assert fetched.debian is not None
     tree = tmp_path / "tree"
     subprocess.run(["cp", "-a", str(fetched.path), str(tree)], check=True)
@@ -112,7 +112,9 @@ def test_debians_patched_tree_is_what_quilt_makes(manifest: Manifest, fetched: F
     env = {**os.environ, "QUILT_PATCHES": "debian/patches", "QUILTRC": os.devnull}
     subprocess.run(["quilt", "push", "-aq", "--fuzz=0"], cwd=tree, check=True, env=env, stdout=subprocess.DEVNULL)
     subprocess.run(["rm", "-rf", str(tree / ".pc")], check=True)
-    again = ensure_baseline(tmp_path / "cache", manifest, fetch(manifest, f"local:{tree}", cache=tmp_path / "cache"))
+    again = ensure_baseline(
+        tmp_path / "cache", manifest, fetch_source(manifest, f"local:{tree}", cache=tmp_path / "cache")
+    )
     assert again.tree == patched.tree
 
 
@@ -145,25 +147,27 @@ def test_offline_without_the_cache(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and not path.name.endswith("lock")]
 
 
-def test_a_truncated_real_archive(manifest: Manifest, fetched: Fetched, tmp_path: Path) -> None:
+def test_a_truncated_real_archive(manifest: Manifest, fetched: UnpackedRelease, tmp_path: Path) -> None:
     from decouple.base.errors import DecoupleError
 
-    archive = cache_dir() / "downloads" / fetched.files[1].sha256 / fetched.files[1].name
+    archive = find_cache() / "downloads" / fetched.files[1].sha256 / fetched.files[1].name
     cut = tmp_path / "cut.tar.xz"
     with archive.open("rb") as source:
         cut.write_bytes(source.read(5 << 20))
     with pytest.raises(DecoupleError, match=r"damaged|cut off"):
-        fetch(manifest, f"local:{cut}", cache=tmp_path / "cache")
+        fetch_source(manifest, f"local:{cut}", cache=tmp_path / "cache")
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.name == "tree"]
 
 
 def test_the_archive_repacked_as_gz_is_the_same_tree(
-    manifest: Manifest, fetched: Fetched, base: Baseline, tmp_path: Path
+    manifest: Manifest, fetched: UnpackedRelease, base: Baseline, tmp_path: Path
 ) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as tar:
         tar.add(fetched.path, arcname="pytorch-v2.6.0")
     path = tmp_path / "pytorch-v2.6.0.tar.gz"
     path.write_bytes(out.getvalue())
-    again = ensure_baseline(tmp_path / "cache", manifest, fetch(manifest, f"local:{path}", cache=tmp_path / "cache"))
+    again = ensure_baseline(
+        tmp_path / "cache", manifest, fetch_source(manifest, f"local:{path}", cache=tmp_path / "cache")
+    )
     assert (again.tree, again.commit) == (base.tree, base.commit)

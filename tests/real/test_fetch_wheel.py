@@ -8,8 +8,8 @@ import pytest
 
 from decouple.base.paths import find_project
 from decouple.release.manifest import Manifest
-from decouple.upstream.fetched import Fetched
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetched import UnpackedRelease
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
@@ -21,18 +21,18 @@ def manifest() -> Manifest:
 
 
 @pytest.fixture(scope="module")
-def fetched(manifest: Manifest, tmp_path_factory: pytest.TempPathFactory) -> Fetched:
+def fetched(manifest: Manifest, tmp_path_factory: pytest.TempPathFactory) -> UnpackedRelease:
     """Read anew, from PyPI."""
-    return fetch(manifest, "wheel", cache=tmp_path_factory.mktemp("cache"))
+    return fetch_source(manifest, "wheel", cache=tmp_path_factory.mktemp("cache"))
 
 
-def test_few_requests_and_little_of_the_wheel(fetched: Fetched) -> None:
+def test_few_requests_and_little_of_the_wheel(fetched: UnpackedRelease) -> None:
     assert "text files of the wheel in 3 requests" in fetched.notes[0]
     assert fetched.files[0].size == 766_624_563
 
 
-def test_python_files_and_headers_are_those_of_the_source(manifest: Manifest, fetched: Fetched) -> None:
-    source = fetch(manifest, "debian").path
+def test_python_files_and_headers_are_those_of_the_source(manifest: Manifest, fetched: UnpackedRelease) -> None:
+    source = fetch_source(manifest, "debian").path
     same, differ = 0, []
     for path in fetched.path.rglob("*"):
         name = path.relative_to(fetched.path)
@@ -50,10 +50,10 @@ def test_python_files_and_headers_are_those_of_the_source(manifest: Manifest, fe
     "name",
     ["torch/__init__.py", "torch/cuda/__init__.py", "c10/cuda/CUDAStream.h", "aten/src/ATen/cuda/CUDAContext.h"],
 )
-def test_what_patches_touch_is_there(fetched: Fetched, name: str) -> None:
+def test_what_patches_touch_is_there(fetched: UnpackedRelease, name: str) -> None:
     assert (fetched.path / name).is_file(), name
 
 
-def test_no_file_of_the_build(fetched: Fetched) -> None:
+def test_no_file_of_the_build(fetched: UnpackedRelease) -> None:
     assert not list(fetched.path.glob("aten/src/ATen/ops/*"))
     assert not list(Path(fetched.path).rglob("*.so*"))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.paths import find_cache, find_project
 from decouple.patch import seriesfile
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.series import git
 
@@ -34,7 +34,7 @@ CHANGED_BY_PATCHES = {
 def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tree of upstream; `applied` hipifies it in place, as upstream's ROCm build does."""
     manifest = load_release(PROJECT, "2.6")
-    baseline = ensure_baseline(cache_dir(), manifest, fetch(manifest, "debian"), debian_patches=False)
+    baseline = ensure_baseline(find_cache(), manifest, fetch_source(manifest, "debian"), debian_patches=False)
     source = tmp_path_factory.mktemp("pristine") / "src"
     git(source.parent, "clone", "-q", "--shared", "--no-checkout", str(baseline.repo), str(source))
     git(source, "checkout", "-q", "--detach", baseline.commit)
@@ -46,7 +46,7 @@ def applied(pristine: Path) -> Path:
     """The same tree with the series on it; then `pristine` is hipified."""
     source = pristine.parent / "applied"
     git(pristine, "worktree", "add", "-q", "--detach", str(source))
-    for entry in seriesfile.read(PROJECT / "series" / "2.6").entries:
+    for entry in seriesfile.read_series(PROJECT / "series" / "2.6").entries:
         git(source, "apply", str(PROJECT / "patches" / entry.name))
     subprocess.run([sys.executable, hipify.SCRIPT], cwd=pristine, check=True, capture_output=True)
     return source

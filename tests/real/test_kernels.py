@@ -9,7 +9,7 @@ import pytest
 
 from decouple.base.paths import find_project
 from decouple.flows import kernels
-from decouple.flows.kernels import Compare
+from decouple.flows.kernels import KernelRequest
 from decouple.verify.kernels import compare, dump
 from tests.real.test_build import made_root
 
@@ -37,7 +37,9 @@ def test_a_changed_constant_and_a_dropped_kernel_are_found_by_name(tmp_path: Pat
             'for d in */; do (cd "$d" && nvcc -ccbin cuda-g++ -arch=sm_90 -O3 -Xfatbin -compress-all -c Scale.cu); done'
         )
         done = subprocess.run(
-            root.sandbox().command(["sh", "-ec", script], start=f"/tmp/{tmp_path.name}"), capture_output=True, text=True
+            root.make_sandbox().make_command(["sh", "-ec", script], start=f"/tmp/{tmp_path.name}"),
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
         dumps = {name: dump.dump_libraries([folder / name / "Scale.o"], name) for name in variants}
@@ -55,7 +57,9 @@ def test_a_changed_constant_and_a_dropped_kernel_are_found_by_name(tmp_path: Pat
 def test_trixies_monolith_against_the_official_wheel() -> None:
     """Two builds by different people: what differs is the version of CUB, and what host compilers make of headers."""
     (library,) = (made_root("monolith").tree / "opt/monolith/usr/lib").rglob("libtorch_cuda.so.2.6.0")
-    found = kernels.compare(Compare(find_project(), str(library), "official:2.6", sides="monolith/official"))
+    found = kernels.compare_kernels(
+        KernelRequest(find_project(), str(library), "official:2.6", sides="monolith/official")
+    )
     assert (found.total, found.same, found.count("missing"), found.count("extra")) == (19458, 19068, 64, 64)
     assert {one.file for one in found.found if one.what in ("missing", "extra")} == {
         "TensorModeKernel.cu",

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
-from decouple.flows.census import TakeCensus, census
-from decouple.flows.rebase import Rebase, rebase
-from decouple.rebase.verdicts import Carried, Verdict
+from decouple.flows.census import CensusRequest, take_census
+from decouple.flows.rebase import RebaseRequest, rebase_series
+from decouple.rebase.verdicts import CarryResult, Verdict
 from tests.real.test_evolutions import Evolve, carried, edited, grown, pristine
 from tests.real.test_evolutions import project as without_overlay
 
@@ -258,7 +258,7 @@ def test_what_upstream_took_by_2_7_and_2_8_is_dropped_without_a_stop(
     _, found = carried(project, pristine, tmp_path, evolve)
     verdicts = {one.name.removeprefix("2.6/")[:4]: one.verdict for one in found.outcome.carried}
     assert [number for number, verdict in verdicts.items() if verdict is Verdict.ALREADY_UPSTREAM] == gone
-    assert not any(verdict.stops for verdict in verdicts.values())
+    assert not any(verdict.is_stop for verdict in verdicts.values())
     assert CLEAN in capsys.readouterr().out
 
 
@@ -266,23 +266,23 @@ def test_what_2_7_to_2_10_changed_is_carried_without_a_stop(
     project: Path, pristine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     applied, found = carried(project, pristine, tmp_path, near_2_10)
-    assert [one.name for one in found.outcome.carried if one.verdict.stops] == []
+    assert [one.name for one in found.outcome.carried if one.verdict.is_stop] == []
     assert CLEAN in capsys.readouterr().out
     assert (applied / C10D_FOLDER / "symm_mem/MadeUpMemory.cpp").is_file()
     assert (applied / "torch/csrc/stable/c/shim.h").is_file(), "extensions include it from the core"
 
 
-def judged(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve) -> dict[str, Carried]:
+def judged(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve) -> dict[str, CarryResult]:
     """By its number: what becomes of each patch on the tree that ``evolve`` makes."""
     tree = tmp_path / "tree"
     subprocess.run(["cp", "-a", "--reflink=auto", str(pristine), str(tree)], check=True)
     evolve(tree)
     assert main(["manifest", "fill", "evolved", "--tree", str(tree), "--write"]) == 0
-    found = rebase(Rebase(project, ("2.6", "evolved"), source=f"local:{tree}", report=True))
+    found = rebase_series(RebaseRequest(project, ("2.6", "evolved"), source=f"local:{tree}", report=True))
     return {one.name.removeprefix("2.6/")[:4]: one for one in found.outcome.carried}
 
 
-def said(one: Carried) -> str:
+def said(one: CarryResult) -> str:
     return "\n".join(f"{note.path}: {note.text}" for note in one.notes)
 
 
@@ -290,7 +290,7 @@ def test_all_that_later_releases_changed_is_carried_without_a_stop(
     project: Path, pristine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     applied, found = carried(project, pristine, tmp_path, later)
-    assert [one.name for one in found.outcome.carried if one.verdict.stops] == []
+    assert [one.name for one in found.outcome.carried if one.verdict.is_stop] == []
     assert CLEAN in capsys.readouterr().out
     registrations = applied / CSRC / "pybinding/registrations"
     c10d = (registrations / "c10d.cpp").read_text()
@@ -317,7 +317,7 @@ def test_all_that_later_releases_changed_is_carried_without_a_stop(
     assert 'set_module_attr("_has_gds", Py_False)' in module
     assert "install(DIRECTORY" in (applied / "CMakeLists.txt").read_text()
     assert "tracesGpu()" in (applied / "torch/csrc/autograd/init.cpp").read_text()
-    taken = census(TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied))
+    taken = take_census(CensusRequest(project, "evolved", tree=tmp_path / "tree", applied=applied))
     assert taken.comparison.key_after == 0
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.paths import find_cache, find_project
 from decouple.cli import main
-from decouple.device.size import measure
+from decouple.device.size import measure_files
 from decouple.patch import seriesfile
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.series import git
 
@@ -57,11 +57,11 @@ def library(path: Path, symbol: str = "it") -> None:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The applied tree with the project's third_device in it."""
     manifest = load_release(PROJECT, "2.6")
-    baseline = ensure_baseline(cache_dir(), manifest, fetch(manifest, "debian"), debian_patches=False)
+    baseline = ensure_baseline(find_cache(), manifest, fetch_source(manifest, "debian"), debian_patches=False)
     source = tmp_path_factory.mktemp("applied") / "src"
     git(source.parent, "clone", "-q", "--shared", "--no-checkout", str(baseline.repo), str(source))
     git(source, "checkout", "-q", "--detach", baseline.commit)
-    for name in seriesfile.read(PROJECT / "series" / "2.6").names:
+    for name in seriesfile.read_series(PROJECT / "series" / "2.6").names:
         git(source, "apply", str(PROJECT / "patches" / name))
     home = source / "third_device"
     shutil.copytree(PROJECT / "patches" / "2.6", home / "torch_cuda/torch_patches/2.6")
@@ -129,7 +129,7 @@ def test_a_made_up_vendor_is_configured_from_its_thin_folder_alone(
     kernels = [one for one in commands if one["file"].endswith(".cu")]
     assert len(kernels) > 200
     assert {shlex.split(one["command"])[0] for one in kernels} == {str(toolkit / "bin/acmecc")}
-    assert sum(size.lines for size in measure(folder)) < 200, "a vendor's lines on the CUDA key"
+    assert sum(size.lines for size in measure_files(folder)) < 200, "a vendor's lines on the CUDA key"
 
     for language in (kernels[0], next(one for one in commands if one["file"].endswith("CUDAHooks.cpp"))):
         words = shlex.split(language["command"])

@@ -18,8 +18,8 @@ from decouple.base.paths import find_project
 from decouple.flows import rebase
 from decouple.patch.parse import Patch
 from decouple.rebase.carry import TreeSource
-from decouple.rebase.stop import Waiting
-from decouple.rebase.verdicts import Carried, Verdict
+from decouple.rebase.stop import RebaseState
+from decouple.rebase.verdicts import CarryResult, Verdict
 from decouple.recipes.make import holding_since
 
 pytestmark = pytest.mark.real
@@ -92,12 +92,12 @@ SETTLED = {
 """Release -> number of the patch -> SHA-256 (its beginning) of the text below its header, without blob ids."""
 
 
-def number_of(one: Carried) -> str:
+def number_of(one: CarryResult) -> str:
     """``0003`` of ``2.6/0003-device-interface-cudac.patch``."""
     return one.name.removeprefix("2.6/")[:4]
 
 
-def made(patch: Patch, one: Carried) -> str:
+def made(patch: Patch, one: CarryResult) -> str:
     """SHA-256 (its beginning) of the diff that became of ``patch``; blob ids tell of all the file, and are left out."""
     body = one.body if one.body is not None else patch.data.partition(b"\n---\n")[2]
     return hashlib.sha256(re.sub(rb"(?m)^index .*\n", b"", b"\n---\n" + body)).hexdigest()[:24]
@@ -105,7 +105,7 @@ def made(patch: Patch, one: Carried) -> str:
 
 @pytest.mark.parametrize("release", SETTLED)
 def test_the_rules_make_what_people_settled(release: str) -> None:
-    work, _, _ = rebase.prepare(find_project(), Waiting("2.6", release, "wheel", debian_patches=False))
+    work, _, _ = rebase.prepare_work(find_project(), RebaseState("2.6", release, "wheel", debian_patches=False))
     found = work.run(stop=False)
     pairs = [(step.patch, one) for step, one in zip(found.steps, found.carried, strict=True)]
     ours = {number_of(one): made(patch, one) for patch, one in pairs if number_of(one) in SETTLED[release]}

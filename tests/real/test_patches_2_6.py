@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.paths import find_cache, find_project
 from decouple.patch import seriesfile
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.series import ENVIRONMENT, git
 
@@ -38,7 +38,7 @@ CUDA_BINDING = re.compile(r"cuda|cudnn|nccl|cusparselt|nvtx|_gds", re.IGNORECASE
 
 
 def series_patches() -> list[Path]:
-    listed = seriesfile.read(PROJECT / "series" / "2.6")
+    listed = seriesfile.read_series(PROJECT / "series" / "2.6")
     return [PROJECT / "patches" / entry.name for entry in listed.entries]
 
 
@@ -47,7 +47,7 @@ def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """The whole series applied with plain ``git apply``, on upstream's tree and on the one with Debian's patches."""
     manifest = load_release(PROJECT, "2.6")
     baseline = ensure_baseline(
-        cache_dir(), manifest, fetch(manifest, "debian"), debian_patches=request.param == "debian"
+        find_cache(), manifest, fetch_source(manifest, "debian"), debian_patches=request.param == "debian"
     )
     folder = tmp_path_factory.mktemp("patched")
     git(folder, "clone", "-q", "--shared", "--no-checkout", str(baseline.repo), str(folder / "src"))

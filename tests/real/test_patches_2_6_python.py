@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.paths import find_cache, find_project
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.real.test_patches_2_6 import OVERLAY, decoupled_packages, series_patches
 from tests.support.series import ENVIRONMENT, git
@@ -41,7 +41,7 @@ print(sorted(name for name in dir(torch.cuda) if not name.startswith("__")))
 
 def stock_root() -> Path:
     named = os.environ.get("DECOUPLE_STOCK_ROOT")
-    roots = [Path(named)] if named else sorted((cache_dir() / "rootfs").glob("*/root"))
+    roots = [Path(named)] if named else sorted((find_cache() / "rootfs").glob("*/root"))
     for root in roots:
         if (root / STOCK / "torch").is_dir() and os.geteuid() == 0:
             return root
@@ -57,7 +57,7 @@ def root() -> Path:
 def patched(root: Path) -> Iterator[Path]:
     """A folder inside the root, to be put in front of ``PYTHONPATH``: stock torch with our Python files."""
     manifest = load_release(find_project(), "2.6")
-    baseline = ensure_baseline(cache_dir(), manifest, fetch(manifest, "debian"), debian_patches=True)
+    baseline = ensure_baseline(find_cache(), manifest, fetch_source(manifest, "debian"), debian_patches=True)
     work = Path(tempfile.mkdtemp(prefix="decouple-python-", dir=root / "tmp"))
     try:
         git(work, "clone", "-q", "--shared", "--no-checkout", str(baseline.repo), str(work / "src"))

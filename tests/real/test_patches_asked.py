@@ -7,8 +7,8 @@ import os
 import pytest
 
 from decouple.base.paths import find_project
-from decouple.flows.test_patches import PatchTrial
-from decouple.flows.test_patches import test_patches as ask
+from decouple.flows.test_patches import PatchTrialRequest
+from decouple.flows.test_patches import try_patches as ask
 from tests.real.test_build import made_root
 
 PYTHON = os.environ.get("SIMCUDA_TORCH", "")
@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 @pytest.mark.parametrize(("word", "kind", "asked"), [("monolith", "single", 2), ("cpu", "cpu", 1)])
 def test_debians_builds_answer_as_upstream_with_cuda_and_without(word: str, kind: str, asked: int) -> None:
     made_root("core", "cuda", "monolith", "stock")
-    found = ask(PatchTrial(find_project(), "2.6", torch=word, device="simulated"))
+    found = ask(PatchTrialRequest(find_project(), "2.6", torch=word, device="simulated"))
     assert [one for one in found.answers if not one.ok] == []
     assert found.kind == kind and len(found.answers) == 11 * asked
 
 
 @pytest.mark.skipif(not PYTHON, reason="SIMCUDA_TORCH names no Python with a CUDA build of PyTorch")
 def test_an_installed_torch_answers_as_its_kind_must() -> None:
-    found = ask(PatchTrial(find_project(), "2.6", torch=PYTHON, device="simulated"))
+    found = ask(PatchTrialRequest(find_project(), "2.6", torch=PYTHON, device="simulated"))
     assert [one for one in found.answers if not one.ok] == []

@@ -12,17 +12,17 @@ import pytest
 from packaging.utils import parse_wheel_filename
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import git
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.git import run_git
+from decouple.base.paths import find_cache, find_project
 from decouple.build import description, remote_cache, rootfs, settings, wheels
 from decouple.build.environment import Places, RootEnvironment
-from decouple.build.graft import graft
+from decouple.build.graft import graft_libraries
 from decouple.build.rootfs import Root
-from decouple.build.sandbox import Bind, clean_environment
+from decouple.build.sandbox import BindMount, make_clean_environment
 from decouple.device import reuse
 from decouple.flows import shell
-from decouple.flows.shell import Shell
-from decouple.upstream.fetching import fetch
+from decouple.flows.shell import ShellRequest
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit
 from tests.support.redis_server import Server
@@ -31,16 +31,18 @@ from tests.support.redis_server import Server
 @pytest.fixture(scope="module")
 def root() -> Root:
     """The one in the cache; a test does not make it, which takes minutes and 3 GiB."""
-    shipped = description.load(description.PORTABLE)
-    made = Root(shipped, rootfs.folder_of(cache_dir(), shipped, [shipped.layer("core")]), ("core",))
-    if not made.tree.is_dir() or rootfs.verify(made):
+    shipped = description.load_description(description.PORTABLE)
+    made = Root(shipped, rootfs.choose_folder(find_cache(), shipped, [shipped.find_layer("core")]), ("core",))
+    if not made.tree.is_dir() or rootfs.verify_root(made):
         pytest.skip("the portable root is not there (decouple build 2.6 --env portable makes it)")
     return made
 
 
 def inside(root: Root, work: Path, *command: str) -> str:
     """What a command says that runs in the root, in ``work``."""
-    argv = root.sandbox([Bind(work, "/run/work")]).command([*clean_environment({}), *command], start="/run/work")
+    argv = root.make_sandbox([BindMount(work, "/run/work")]).make_command(
+        [*make_clean_environment({}), *command], start="/run/work"
+    )
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
@@ -49,7 +51,9 @@ def test_programs_of_a_younger_suite_start_the_roots_own_compiler(root: Root, tm
     assert "ccache version 4." in inside(root, tmp_path, "ccache", "--version")
     inside(root, tmp_path, "env", "CCACHE_DIR=/run/work/cache", "ccache", "gcc", "-c", "a.c", "-o", "a.o")
     inside(root, tmp_path, "gcc", "a.o", "-o", "a")
-    code = subprocess.run(root.sandbox([Bind(tmp_path, "/run/work")]).command(["/run/work/a"])).returncode
+    code = subprocess.run(
+        root.make_sandbox([BindMount(tmp_path, "/run/work")]).make_command(["/run/work/a"])
+    ).returncode
     assert code == 31, "the program was compiled with glibc 2.31's headers"
 
 
@@ -71,7 +75,7 @@ def test_a_library_that_needs_openmp_becomes_a_manylinux_wheel(root: Root, tmp_p
     (tmp_path / "a.c").write_text("#include <omp.h>\nint threads(void) { return omp_get_max_threads(); }\n")
     inside(root, tmp_path, "gcc", "-shared", "-fPIC", "-fopenmp", "a.c", "-o", "_tiny.so")
     wheel = tiny_wheel(tmp_path, "cp39-cp39-linux_x86_64")
-    made = graft(wheel, lambda what, command: print(what, inside(root, tmp_path, *command)), tmp_path / "log")
+    made = graft_libraries(wheel, lambda what, command: print(what, inside(root, tmp_path, *command)), tmp_path / "log")
     platforms = {tag.platform for tag in parse_wheel_filename(made.name)[3]}
     assert any(re.fullmatch(r"manylinux_2_([12]?\d|3[01])_x86_64", one) for one in platforms), platforms
     with audit.open_folder(made) as folder:
@@ -89,26 +93,28 @@ def test_a_wheel_that_needs_more_than_its_name_says_is_found(root: Root, tmp_pat
     )
     inside(root, tmp_path, "gcc", "-shared", "-fPIC", "a.c", "-o", "_tiny.so")
     wheel = tiny_wheel(tmp_path, "cp39-cp39-manylinux_2_27_x86_64")
-    said = inside(root, tmp_path, *settings.facts().portable.show, wheel.name)
+    said = inside(root, tmp_path, *settings.read_facts().portable.show, wheel.name)
     wheels.check_platform(wheel.name, " ".join(said.split()))
     with pytest.raises(DecoupleError, match="its libraries need manylinux_2_27"):
         wheels.check_platform(wheel.name.replace("2_27", "2_17"), " ".join(said.split()))
 
 
-@pytest.mark.parametrize("version", list(settings.facts().portable.interpreters))
+@pytest.mark.parametrize("version", list(settings.read_facts().portable.interpreters))
 def test_a_younger_python_is_compiled_for_by_the_old_compiler(version: str, tmp_path: Path) -> None:
     """Its headers are found without a flag, which would give every object of the core another key in the cache."""
-    shipped = description.load(description.PORTABLE)
-    names = ("core", *settings.facts().portable.interpreter(version).layers)
-    root = Root(shipped, rootfs.folder_of(cache_dir(), shipped, [shipped.layer(name) for name in names]), names)
-    if not root.tree.is_dir() or rootfs.verify(root):
+    shipped = description.load_description(description.PORTABLE)
+    names = ("core", *settings.read_facts().portable.find_interpreter(version).layers)
+    root = Root(
+        shipped, rootfs.choose_folder(find_cache(), shipped, [shipped.find_layer(name) for name in names]), names
+    )
+    if not root.tree.is_dir() or rootfs.verify_root(root):
         pytest.skip(f"no Python {version} in the portable root (build --env portable --python {version} puts it there)")
     (tmp_path / "one.c").write_text(
         "#include <Python.h>\n"
         'static struct PyModuleDef it = {PyModuleDef_HEAD_INIT, "one", 0, -1, 0};\n'
         "PyMODINIT_FUNC PyInit_one(void) { return PyModule_Create(&it); }\n"
     )
-    python = settings.facts().portable.interpreter(version).python
+    python = settings.read_facts().portable.find_interpreter(version).python
     said = 'import sysconfig as s; print(s.get_path("include"), s.get_config_var("EXT_SUFFIX"))'
     include, suffix = inside(root, tmp_path, python, "-c", said).split()
     inside(root, tmp_path, "gcc", "-shared", "-fPIC", f"-I{include}", "one.c", "-o", f"one{suffix}")
@@ -122,13 +128,13 @@ def test_objects_reach_the_shared_cache_from_a_root_without_network(root: Root, 
     try:
         objects = []
         for machine in ("one", "two"):  # two local caches, one tree as the root shows it
-            places = Places.of(tmp_path / machine, "2.6", tmp_path / machine / "cache")
-            places.make()
+            places = Places.of_release(tmp_path / machine, "2.6", tmp_path / machine / "cache")
+            places.create_folders()
             places.tree.mkdir(parents=True)
             (places.tree / "a.c").write_text("int answer(void) { return 42; }\n")
-            with remote_cache.opened(server.url, "secret") as door:
-                environment, variables = door.into(RootEnvironment(places, root))
-                names = environment.names()
+            with remote_cache.open_proxy(server.url, "secret") as door:
+                environment, variables = door.add_to_environment(RootEnvironment(places, root))
+                names = environment.name_places()
                 variables |= {"CCACHE_DIR": names["ccache"], "CCACHE_BASEDIR": names["base"]}
                 command = ["ccache", "gcc", "-O2", "-c", "a.c", "-o", "a.o"]
                 subprocess.run(environment.argv(command, variables, names["tree"]), check=True)
@@ -145,9 +151,9 @@ def test_objects_reach_the_shared_cache_from_a_root_without_network(root: Root, 
 @pytest.fixture(params=["11.8", "12.4"])
 def toolkit(request: pytest.FixtureRequest, root: Root) -> str:
     """The folder of a CUDA toolkit in the root."""
-    layer = root.description.layer(f"cuda{request.param}")
+    layer = root.description.find_layer(f"cuda{request.param}")
     done = json.loads((root.folder / "done.json").read_text())["layers"]
-    if done.get(layer.name, {}).get("digest") != description.layer_digest(layer):
+    if done.get(layer.name, {}).get("digest") != description.compute_layer_digest(layer):
         pytest.skip(f"the layer {layer.name} is not there (decouple build 2.6 --env portable --stage 2 --cuda …)")
     return layer.toolkit[0].prefix
 
@@ -178,11 +184,11 @@ def test_nvcc_compiles_with_the_roots_own_compiler_and_c_library(root: Root, too
 def test_a_shell_of_stage_2_has_the_variables_of_that_toolkit(toolkit: str, tmp_path: Path) -> None:
     """`decouple shell --env portable --stage 2` asked the root for a layer of another root."""
     tree = tmp_path / "src"
-    git("init", "-q", str(tree), cwd=tmp_path)
+    run_git("init", "-q", str(tree), cwd=tmp_path)
     (tree / "third_party").mkdir()
     cuda = toolkit.rpartition("-")[2]
-    asked = Shell(find_project(), "2.6", env="portable", tree=tree, stage=2, cuda=cuda)
-    here = shell.runner(asked)
+    asked = ShellRequest(find_project(), "2.6", env="portable", tree=tree, stage=2, cuda=cuda)
+    here = shell.open_runner(asked)
     assert here(f'test "$CUDA_HOME" = {toolkit} && $CUDACXX --version | grep -q "release {cuda}"') == 0
     assert here('test "$USE_TENSORPIPE" = OFF') == 0, "what the root lacks is off, as in a build"
 
@@ -190,7 +196,7 @@ def test_a_shell_of_stage_2_has_the_variables_of_that_toolkit(toolkit: str, tmp_
 def test_a_toolkit_has_each_header_that_the_moved_files_include(root: Root, toolkit: str) -> None:
     """But for those of libraries that a build may go without, and NVTX for C++ (TORCH_CUDA_USE_NVTX3)."""
     without = {"cufile.h", "nvtx3/nvtx3.hpp"} | ({"cusparseLt.h"} if toolkit.endswith("11.8") else set())
-    tree = fetch(load_release(find_project(), "2.6"), "debian").path
+    tree = fetch_source(load_release(find_project(), "2.6"), "debian").path
     text = (find_project() / "patches/2.6/0001-relocate-cuda-sources.patch").read_text()
     moved = [tree / name for name in re.findall(r"^rename from (\S+)$", text, re.MULTILINE)]
     include = re.compile(rf"^\s*#\s*include\s*[<\"]({reuse.load_families().headers.pattern})[>\"]", re.MULTILINE)
@@ -206,7 +212,9 @@ def test_the_libraries_of_a_toolkit_are_for_linking_alone(root: Root, toolkit: s
     whole = sum(path.lstat().st_size for path in folder.rglob("*"))
     assert taken < whole / 4
     said = subprocess.run(
-        root.sandbox().command(["python3", "-c", f"import ctypes; ctypes.CDLL('{toolkit}/lib64/libcublasLt.so')"]),
+        root.make_sandbox().make_command(
+            ["python3", "-c", f"import ctypes; ctypes.CDLL('{toolkit}/lib64/libcublasLt.so')"]
+        ),
         capture_output=True,
         text=True,
     )

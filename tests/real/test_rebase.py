@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.cli import main
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
@@ -70,7 +70,7 @@ def test_nearly_everything_carries_to_debians_patched_tree(project: Path) -> Non
 
 
 def test_a_backwards_rebase_reports_truly(project: Path) -> None:
-    tarball, _ = Downloader(cache_dir()).get(OLD)
+    tarball, _ = Downloader(find_cache()).fetch_file(OLD)
     rows = report(project, "2.6", "1.13", f"--source=local:{tarball}")
     assert list(rows) == names(project)
     listed = subprocess.run(["tar", "-tf", str(tarball)], capture_output=True, text=True, check=True).stdout
@@ -94,7 +94,7 @@ def test_it_never_takes_what_git_am_puts_in_the_wrong_place(project: Path, tmp_p
     assert kept
     tree = tmp_path / "tree"
     manifest = load_release(project, "2.6")
-    baseline = ensure_baseline(cache_dir(), manifest, fetch(manifest, "debian"), debian_patches=True).repo
+    baseline = ensure_baseline(find_cache(), manifest, fetch_source(manifest, "debian"), debian_patches=True).repo
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "gc.auto=0"]
     subprocess.run([*git, "clone", "-q", "--shared", "--no-checkout", str(baseline), str(tree)], check=True)
     subprocess.run([*git, "checkout", "-q", "origin/debian"], cwd=tree, check=True)

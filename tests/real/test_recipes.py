@@ -9,9 +9,9 @@ import pytest
 
 from decouple.base.paths import find_project
 from decouple.patch import apply, parse, seriesfile
-from decouple.recipes.make import done_upstream, make
-from decouple.recipes.model import Recipe, load_all
-from decouple.upstream.fetching import fetch
+from decouple.recipes.make import is_done_upstream, make_texts
+from decouple.recipes.model import Recipe, load_recipes
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
@@ -36,21 +36,21 @@ class Folder:
 
 @pytest.fixture(scope="module")
 def recipes() -> dict[str, Recipe]:
-    return load_all(find_project())
+    return load_recipes(find_project())
 
 
 @pytest.fixture(scope="module")
 def stages(recipes: dict[str, Recipe]) -> dict[str, Pair]:
     """By Decouple-Id: the texts that the recipe reads and the patch changes, before the patch and after it."""
     project = find_project()
-    tree = apply.Tree(Folder(fetch(load_release(project, "2.6"), "debian").path))
+    tree = apply.Tree(Folder(fetch_source(load_release(project, "2.6"), "debian").path))
     found: dict[str, Pair] = {}
-    for entry in seriesfile.read(project / "series" / "2.6").entries:
-        patch = parse.parse((project / "patches" / entry.name).read_bytes())
+    for entry in seriesfile.read_series(project / "series" / "2.6").entries:
+        patch = parse.parse_patch((project / "patches" / entry.name).read_bytes())
         recipe = recipes.get(patch.header.decouple_id or "")
-        names = sorted({*patch.touched, *(recipe.files if recipe else ()), *_signs(recipe)})
+        names = sorted({*patch.touched_paths, *(recipe.files if recipe else ()), *_signs(recipe)})
         before = {name: _text(tree, name) for name in names} if recipe else {}
-        result = apply.apply(patch, tree)
+        result = apply.apply_patch(patch, tree)
         assert result.applies, entry.name
         tree.update(result.changes)
         if recipe:
@@ -70,12 +70,12 @@ def _text(tree: apply.Tree, name: str) -> str | None:
 def test_each_recipe_that_makes_a_patch_makes_this_one(recipes: dict[str, Recipe], stages: dict[str, Pair]) -> None:
     assert stages.keys() == recipes.keys(), "each recipe belongs to a patch of the series"
     for name, recipe in recipes.items():
-        if recipe.makes:
+        if recipe.has_edits:
             before, after = stages[name]
-            assert before | make(recipe, before.get) == after, name
+            assert before | make_texts(recipe, before.get) == after, name
 
 
 def test_nothing_is_done_upstream_where_a_patch_is_in_the_series(
     recipes: dict[str, Recipe], stages: dict[str, Pair]
 ) -> None:
-    assert [name for name, recipe in recipes.items() if done_upstream(recipe, stages[name][0].get)] == []
+    assert [name for name, recipe in recipes.items() if is_done_upstream(recipe, stages[name][0].get)] == []

@@ -14,11 +14,11 @@ from decouple.inventory import rules as rule_files
 from decouple.inventory.rules import RuleFile
 from decouple.inventory.tree import list_files
 from decouple.relocate import stage2
-from decouple.relocate.patch import render
+from decouple.relocate.patch import render_patch
 from decouple.relocate.plan import Plan, make_plan
 from decouple.syntax.conditions import Macros
-from decouple.syntax.preprocessor import includes
-from decouple.upstream.fetching import fetch
+from decouple.syntax.preprocessor import parse_includes
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.tools import require_tool
 
@@ -32,12 +32,12 @@ PATCH = "0001-relocate-cuda-sources.patch"
 
 @pytest.fixture(scope="module")
 def rules() -> RuleFile:
-    return rule_files.load()
+    return rule_files.load_rules()
 
 
 @pytest.fixture(scope="module")
 def tree() -> Path:
-    return fetch(load_release(find_project(), "2.6"), "debian").path
+    return fetch_source(load_release(find_project(), "2.6"), "debian").path
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def plan(tree: Path, rules: RuleFile) -> Plan:
 
 def test_the_patch_is_what_the_rules_generate(plan: Plan, rules: RuleFile) -> None:
     stored = (find_project() / "patches" / "2.6" / PATCH).read_text(encoding="utf-8")
-    assert render(plan.moves, rules, "2.6") == stored
+    assert render_patch(plan.moves, rules, "2.6") == stored
 
 
 def test_the_guide_says_how_many_move_and_stay(plan: Plan) -> None:
@@ -123,7 +123,7 @@ def test_every_include_of_a_moved_file_still_opens_the_same_file(plan: Plan, tre
         if not source.endswith((".h", ".hpp", ".cuh", ".cpp", ".cu")):
             continue
         here = posixpath.dirname(source)
-        for include in includes((tree / source).read_text(encoding="utf-8", errors="replace"), Macros()):
+        for include in parse_includes((tree / source).read_text(encoding="utf-8", errors="replace"), Macros()):
             beside = [here] if include.quoted else []
             before = [(folder, files) for folder in (*beside, *folders)]
             after = [(folder, gone) for folder in (*beside, *folders)]
@@ -139,6 +139,6 @@ def test_every_include_of_a_moved_file_still_opens_the_same_file(plan: Plan, tre
 
 
 def test_stage_2_compiles_every_unit_that_moves(tree: Path, plan: Plan) -> None:
-    found = stage2.check(tree, plan.mapping, find_project())
+    found = stage2.check_lists(tree, plan.mapping, find_project())
     assert found.faults == ()
     assert (found.units, found.compiled) == (495, 465), "the others are tests, and one that upstream lists nowhere"

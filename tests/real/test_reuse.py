@@ -8,7 +8,7 @@ from decouple.base.paths import find_project
 from decouple.device import reuse
 from decouple.inventory import rules as rule_files
 from decouple.relocate.plan import make_plan
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
@@ -16,9 +16,9 @@ pytestmark = pytest.mark.real
 
 def test_the_figures_of_the_guide() -> None:
     """Only those that do not depend on which toolkit's headers are at hand."""
-    tree = fetch(load_release(find_project(), "2.6"), "debian").path
-    report = reuse.count(tree, make_plan(tree, rule_files.load()).mapping, reuse.load_families())
-    kinds = report.by_kind()
+    tree = fetch_source(load_release(find_project(), "2.6"), "debian").path
+    report = reuse.count_names(tree, make_plan(tree, rule_files.load_rules()).mapping, reuse.load_families())
+    kinds = report.count_by_kind()
     assert len(report.files) == sum(files for files, _ in kinds.values()) == 744
     guide = (find_project() / "docs" / "cuda-key.md").read_text(encoding="utf-8")
     for kind in ("device", "hand"):
@@ -31,4 +31,4 @@ def test_the_figures_of_the_guide() -> None:
     names = {family.name: report.uses[family.name] for family in report.families.families}
     assert names["runtime"]["cudaGetLastError"] > 50 and names["cuSOLVER"]["cusolverDnSgetrf"]
     assert names["PyTorch's CUDA names"]["C10_CUDA_KERNEL_LAUNCH_CHECK"] > 300
-    assert report.headers["cuda_runtime.h"] and "cudaMalloc" in report.library_names()
+    assert report.headers["cuda_runtime.h"] and "cudaMalloc" in report.count_library_names()

@@ -16,18 +16,18 @@ from pathlib import Path
 import pytest
 
 from decouple.base.checkout import Checkout
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.cli import main
 from decouple.flows import rebase
-from decouple.flows.census import TakeCensus, census
-from decouple.inventory.rules import load as load_rules
+from decouple.flows.census import CensusRequest, take_census
+from decouple.inventory.rules import load_rules as load_rules
 from decouple.rebase.series import RebaseWork
-from decouple.rebase.stop import Waiting
+from decouple.rebase.stop import RebaseState
 from decouple.rebase.verdicts import Verdict
 from decouple.relocate import stage2
 from decouple.relocate.plan import make_plan
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.real import test_evolutions as evolutions
 from tests.real.test_official_text import SETTLED, made, number_of
@@ -37,7 +37,7 @@ from tests.support import rivals
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
 KERNEL = "torch/nativert/kernels/C10Kernel.cpp"
-WHEELS = [release for release in Checkout(ROOT).known() if release != "2.6"]
+WHEELS = [release for release in Checkout(ROOT).list_manifest_releases() if release != "2.6"]
 
 
 def compared(work: RebaseWork, release: str, folder: Path, truth: Mapping[str, rivals.Effect]) -> list[tuple[str, ...]]:
@@ -81,15 +81,15 @@ def settled(work: RebaseWork, release: str) -> dict[str, rivals.Effect]:
 
 
 def test_on_debians_patched_tree(project: Path, tmp_path: Path) -> None:  # noqa: F811
-    work, *_ = rebase.prepare(project, Waiting("2.6", "2.6", "auto", debian_patches=True))
+    work, *_ = rebase.prepare_work(project, RebaseState("2.6", "2.6", "auto", debian_patches=True))
     rows = compared(work, "debian", tmp_path, {})
     assert len(rows) >= 20
     assert {row[1:4] for row in rows} <= {("unmodified", "right", "right"), ("offset", "right", "right")}
 
 
 def test_on_a_release_two_years_older(project: Path, tmp_path: Path) -> None:  # noqa: F811
-    tarball, _ = Downloader(cache_dir()).get(OLD)
-    work, *_ = rebase.prepare(project, Waiting("2.6", "1.13", f"local:{tarball}", debian_patches=False))
+    tarball, _ = Downloader(find_cache()).fetch_file(OLD)
+    work, *_ = rebase.prepare_work(project, RebaseState("2.6", "1.13", f"local:{tarball}", debian_patches=False))
     rows = compared(work, "1.13.1", tmp_path, {})
     assert len(rows) >= 20
     assert not [row for row in rows if "WRONG" in row and row[2] != "stops"]
@@ -99,7 +99,7 @@ def test_on_a_release_two_years_older(project: Path, tmp_path: Path) -> None:  #
 def test_on_what_the_wheel_of_a_later_release_shows(project: Path, tmp_path: Path, release: str) -> None:  # noqa: F811
     shutil.copy(ROOT / "series" / f"{release}.toml", project / "series")
     shutil.copytree(ROOT / "series/recipes", project / "series/recipes")
-    work, *_ = rebase.prepare(project, Waiting("2.6", release, "wheel", debian_patches=False))
+    work, *_ = rebase.prepare_work(project, RebaseState("2.6", release, "wheel", debian_patches=False))
     rows = compared(work, release, tmp_path, settled(work, release))
     assert len(rows) == 5
 
@@ -109,14 +109,14 @@ def test_what_only_this_tool_sees(project: Path, tmp_path: Path) -> None:  # noq
 
     Upstream mends a body that a patch moves, renames a folder of kernels, and couples core files to CUDA anew.
     """
-    pristine = fetch(load_release(ROOT, "2.6"), "debian").path
+    pristine = fetch_source(load_release(ROOT, "2.6"), "debian").path
     tree = tmp_path / "tree"
     subprocess.run(["cp", "-a", "--reflink=auto", str(pristine), str(tree)], check=True)
     for evolve in (evolutions.mended, evolutions.renamed, evolutions.grown):
         evolve(tree)
     shutil.copytree(ROOT / "series/recipes", project / "series/recipes")
     assert main(["manifest", "fill", "evolved", "--tree", str(tree), "--write"]) == 0
-    work, *_ = rebase.prepare(project, Waiting("2.6", "evolved", f"local:{tree}", debian_patches=False))
+    work, *_ = rebase.prepare_work(project, RebaseState("2.6", "evolved", f"local:{tree}", debian_patches=False))
     rows = compared(work, "evolved", tmp_path, {})
     assert not [row for row in rows if row[2] == "stops"]
     named = {row[0].removeprefix("2.6/")[:4]: row[3:] for row in rows if row[3:] != ("right", "right")}
@@ -126,10 +126,10 @@ def test_what_only_this_tool_sees(project: Path, tmp_path: Path) -> None:  # noq
         "0016": ("WRONG", "WRONG"),  # the same, with the new launcher
     }
 
-    faults = stage2.check(tree, make_plan(tree, load_rules()).mapping, ROOT).faults
+    faults = stage2.check_lists(tree, make_plan(tree, load_rules()).mapping, ROOT).faults
     assert any("quantized" in fault for fault in faults)
     print(*faults, sep="\n")
-    counted = [census(TakeCensus(ROOT, "2.6", tree=one, before=True)).before for one in (pristine, tree)]
+    counted = [take_census(CensusRequest(ROOT, "2.6", tree=one, before=True)).before for one in (pristine, tree)]
     before, now = ({(one.path, one.symbol) for one in taken.needing_vendor} for taken in counted)
     assert {path for path, _ in now - before} >= {"torch/csrc/distributed/c10d/init.cpp", KERNEL}
     print("new couplings:", sorted(now - before))

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from decouple.base.checkout import SeriesPlaces
-from decouple.base.paths import cache_dir, find_project
-from decouple.flows.apply import Apply, apply
+from decouple.base.paths import find_cache, find_project
+from decouple.flows.apply import ApplyRequest, apply_series
 from decouple.patch import seriesfile
 from decouple.stack import edits
-from decouple.stack.engine import Stack, create
+from decouple.stack.engine import Stack, create_tree
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.series import ENVIRONMENT, git, header, tree_of
 from tests.support.tools import require_tool
@@ -33,7 +33,7 @@ _CUDA = re.compile(r"(^|/)(cuda|cudnn|thc)(/|\.)|\.cuh?$", re.IGNORECASE)
 @pytest.fixture(scope="module")
 def baseline() -> Baseline:
     manifest = load_release(find_project(), "2.6")
-    return ensure_baseline(cache_dir(), manifest, fetch(manifest, "debian"))
+    return ensure_baseline(find_cache(), manifest, fetch_source(manifest, "debian"))
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def places(request: pytest.FixtureRequest, scratch: Path, baseline: Baseline) ->
         for folder in ("series", "patches"):  # a copy: others may be editing the project while this runs
             shutil.copytree(project / folder, root / folder)
         places = SeriesPlaces("2.6", root / "series/2.6", root / "patches", root / "build/2.6/src")
-    create(places, baseline.repo, baseline.commit, baseline.upstream, {})
+    create_tree(places, baseline.repo, baseline.commit, baseline.upstream, {})
     return places
 
 
@@ -101,13 +101,13 @@ def engine_tree(places: SeriesPlaces) -> str:
     with Stack.open(places) as stack:
         moved = stack.push(None)
         assert moved.stopped is None, moved.stopped
-        assert stack.applied == seriesfile.read(places.series).names
+        assert stack.applied == seriesfile.read_series(places.series).names
     assert tree_of(places.tree) == git(places.tree, "rev-parse", "HEAD^{tree}")
     return git(places.tree, "rev-parse", "HEAD^{tree}")
 
 
 def patches_of(places: SeriesPlaces) -> list[str]:
-    return [str(places.patches / name) for name in seriesfile.read(places.series).names]
+    return [str(places.patches / name) for name in seriesfile.read_series(places.series).names]
 
 
 def checkout(baseline: Baseline, folder: Path) -> Path:
@@ -151,12 +151,12 @@ def test_import_then_export_is_byte_identical(places: SeriesPlaces, engine_tree:
     before = {path: path.read_bytes() for path in places.patches.rglob("*") if path.is_file()}
     series = places.series.read_bytes()
     with Stack.open(places) as stack:
-        done = edits.refresh(stack)
+        done = edits.refresh_patches(stack)
         assert done.written.files == {}
-        edits.export_to(stack, scratch / "exported")
+        edits.export_patches(stack, scratch / "exported")
     assert {path: path.read_bytes() for path in places.patches.rglob("*") if path.is_file()} == before
     assert places.series.read_bytes() == series
-    for name in seriesfile.read(places.series).names:
+    for name in seriesfile.read_series(places.series).names:
         assert (scratch / "exported" / name).read_bytes() == (places.patches / name).read_bytes()
     shutil.rmtree(scratch / "exported")
 
@@ -193,7 +193,7 @@ def test_a_tarball_and_a_git_checkout_give_the_same_commit(
     monkeypatch.setenv("DECOUPLE_CACHE", str(scratch / "cache"))
     heads = []
     for source in (archive, clone):
-        apply(Apply(own, "2.6", source=f"local:{source}"))
+        apply_series(ApplyRequest(own, "2.6", source=f"local:{source}"))
         heads.append(git(own / "build/2.6/src", "rev-parse", "HEAD"))
         shutil.rmtree(own / "build")
     assert heads[0] == heads[1]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 sys.path.insert(0, str(find_project() / "third_device" / "torch_cuda"))
@@ -36,7 +36,7 @@ GENERATED = {"ATen/cuda/CUDAConfig.h", "c10/cuda/impl/cuda_cmake_macros.h"}
 @pytest.fixture(scope="module")
 def relocated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The source with 0001 applied (it only renames), and its shadow tree."""
-    origin = fetch(load_release(find_project(), "2.6"), "debian").path
+    origin = fetch_source(load_release(find_project(), "2.6"), "debian").path
     place = tmp_path_factory.mktemp("stage2")
     source = place / "src"
     shutil.copytree(

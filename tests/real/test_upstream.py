@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
-from decouple.flows.upstream import ToUpstream, UpstreamPatches, to_upstream, verdicts
+from decouple.flows.upstream import UpstreamPatches, UpstreamRequest, judge_patches, make_upstream_patches
 from decouple.series import check
-from decouple.upstream.source_word import open_named
+from decouple.upstream.source_word import open_named_source
 from tests.support.series import git
 
 pytestmark = pytest.mark.real
@@ -26,18 +26,18 @@ READY = {
 }
 
 
-def request(identity: str = "", out: Path | None = None) -> ToUpstream:
-    return ToUpstream(find_project(), identity, "2.6", source="debian", out=out)
+def request(identity: str = "", out: Path | None = None) -> UpstreamRequest:
+    return UpstreamRequest(find_project(), identity, "2.6", source="debian", out=out)
 
 
 @functools.cache
 def reasons() -> dict[str, str]:
-    return {verdict.id: verdict.refused for verdict in verdicts(request())}
+    return {verdict.id: verdict.refused for verdict in judge_patches(request())}
 
 
 def test_every_patch_is_ready_or_says_why_not() -> None:
     assert {name for name, refused in reasons().items() if not refused} == READY
-    assert len(reasons()) == len(check.load(find_project(), "2.6"))
+    assert len(reasons()) == len(check.load_series(find_project(), "2.6"))
 
 
 def test_what_upstream_did_and_what_is_only_ours_is_told() -> None:
@@ -51,7 +51,7 @@ def upstream_with(made: UpstreamPatches, folder: Path) -> Path:
     """The pristine text of the files that ``made`` edits, in a repository, and the mails on top."""
     project = find_project()
     paths = {path for one in made.commits for path in one.changes}
-    opened, _ = open_named(project, "2.6", "debian", check.wanted(check.load(project, "2.6")))
+    opened, _ = open_named_source(project, "2.6", "debian", check.list_wanted_paths(check.load_series(project, "2.6")))
     folder.mkdir()
     git(folder, "init", "-q")
     for path in paths:
@@ -66,7 +66,7 @@ def upstream_with(made: UpstreamPatches, folder: Path) -> Path:
 
 @pytest.mark.parametrize("identity", sorted(READY))
 def test_git_am_takes_it_and_nothing_of_ours_is_in_it(identity: str, tmp_path: Path) -> None:
-    made = to_upstream(request(identity, tmp_path / "out"))
+    made = make_upstream_patches(request(identity, tmp_path / "out"))
     tree = upstream_with(made, tmp_path / "tree")
     changed = git(tree, "diff", "--name-only", "HEAD~1").splitlines()
     test = made.commits[0].test.file
@@ -78,7 +78,7 @@ def test_git_am_takes_it_and_nothing_of_ours_is_in_it(identity: str, tmp_path: P
 
 
 def test_the_bindings_that_move_leave_the_file_where_upstream_has_them(tmp_path: Path) -> None:
-    made = to_upstream(request("storage-helpers-generic", tmp_path / "out"))
+    made = make_upstream_patches(request("storage-helpers-generic", tmp_path / "out"))
     tree = upstream_with(made, tmp_path / "tree")
     assert "_storage_Use_Count" in (tree / "torch/csrc/Module.cpp").read_text()
     assert "_storage_Use_Count" not in (tree / "torch/csrc/cuda/Module.cpp").read_text()
@@ -86,7 +86,7 @@ def test_the_bindings_that_move_leave_the_file_where_upstream_has_them(tmp_path:
 
 def test_the_test_of_the_template_fails_without_the_patch_and_passes_with_it(tmp_path: Path) -> None:
     """The one test that needs no torch; the others run on installed builds, by hand."""
-    made = to_upstream(request("tensor-methods-include", tmp_path / "out"))
+    made = make_upstream_patches(request("tensor-methods-include", tmp_path / "out"))
     tree = upstream_with(made, tmp_path / "tree")
     test = [sys.executable, "tools/test/test_autograd_templates.py"]
     assert subprocess.run(test, cwd=tree, capture_output=True).returncode == 0

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from decouple.base.paths import find_project
 from decouple.cli import main
-from decouple.series.digest import series_digest
+from decouple.series.digest import compute_series_digest
 from tests.unit.index.wheels import make_manifest, make_wheel
 
 pytestmark = pytest.mark.real
@@ -27,7 +27,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def wheel_of(tree: str, checkout: Path, folder: Path) -> str:
     """A small wheel that says it was built from ``tree`` with the checkout's series."""
-    manifest = make_manifest("torch", "2.6.0+decoupled.1", None, series_digest(checkout, "2.6"))
+    manifest = make_manifest("torch", "2.6.0+decoupled.1", None, compute_series_digest(checkout, "2.6"))
     said = replace(manifest, tree=tree).to_json()
     return str(make_wheel(folder, "torch", "2.6.0+decoupled.1", manifest=said))
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.paths import cache_dir, find_project
+from decouple.base.paths import find_cache, find_project
 from decouple.build import description, rootfs, settings
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.wheels import read_manifest
 from decouple.index import site
-from decouple.index.check import check
+from decouple.index.check import check_index
 from decouple.index.remote import Index
-from decouple.index.wheel import read
+from decouple.index.wheel import read_wheel
 from tests.support.server import serving
 
 DIST = find_project() / "dist" / "2.6"
@@ -43,8 +43,8 @@ def test_both_wheels_are_of_one_series_and_one_tree() -> None:
 
 
 def test_the_backend_asks_for_this_core_and_no_other_torch() -> None:
-    pins = [text for text in read(BACKEND[-1]).requires if text.startswith("torch")]
-    assert pins == [f"torch=={read(CORE[-1]).version}"]
+    pins = [text for text in read_wheel(BACKEND[-1]).requires if text.startswith("torch")]
+    assert pins == [f"torch=={read_wheel(CORE[-1]).version}"]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "dist").mkdir()
     for wheel in (CORE[-1], BACKEND[-1]):
         (folder / "dist" / wheel.name).symlink_to(wheel)
-    site.build(folder / "dist", folder / "site")
+    site.build_site(folder / "dist", folder / "site")
     return folder / "site"
 
 
@@ -67,13 +67,13 @@ def url(published: Path) -> Iterator[str]:
 @pytest.fixture
 def root(tmp_path: Path) -> RootEnvironment:
     """The Debian root that the wheels were built in, with a Python that they fit, and folders of this test's own."""
-    described = description.load()
-    found = rootfs.Root(described, rootfs.folder_of(cache_dir(), described, described.layers), ("core", "cuda"))
-    lacks = rootfs.verify(found) if found.tree.is_dir() else ["it was never made"]
+    described = description.load_description()
+    found = rootfs.Root(described, rootfs.choose_folder(find_cache(), described, described.layers), ("core", "cuda"))
+    lacks = rootfs.verify_root(found) if found.tree.is_dir() else ["it was never made"]
     if lacks:
         pytest.skip(f"{found.folder}: {lacks[0]}; nox -s build-2.6 -- --env rootfs makes it")
-    places = Places.of(tmp_path, "2.6", cache_dir())
-    places.make()
+    places = Places.of_release(tmp_path, "2.6", find_cache())
+    places.create_folders()
     places.tree.mkdir(parents=True)
     return RootEnvironment(places, found)
 
@@ -85,7 +85,7 @@ def inside(root: RootEnvironment, *command: str, libraries: str = "") -> subproc
 
 def environment_in(root: RootEnvironment) -> str:
     """The Python of a new virtual environment without pip that sees the root's packages (sympy, filelock, ...)."""
-    folder = f"{root.names()['verify']}/env"
+    folder = f"{root.name_places()['verify']}/env"
     made = inside(root, "python3", "-m", "venv", "--without-pip", "--system-site-packages", folder)
     assert made.returncode == 0, made.stderr
     return f"{folder}/bin/python"
@@ -98,7 +98,7 @@ def pip_in(root: RootEnvironment, python: str, url: str, *names: str) -> subproc
 
 
 def test_an_index_of_them_is_whole(published: Path) -> None:
-    assert check(Index(str(published))) == []
+    assert check_index(Index(str(published))) == []
 
 
 def test_pip_installs_both_from_the_index_and_torch_finds_cuda(root: RootEnvironment, url: str) -> None:
@@ -106,7 +106,7 @@ def test_pip_installs_both_from_the_index_and_torch_finds_cuda(root: RootEnviron
     done = pip_in(root, python, url, "torch-cuda", "torch")
     assert done.returncode == 0, done.stderr
     assert f"torch-{CORE[-1].name.split('-')[1]}" in done.stdout
-    libraries = settings.core("built").libraries("rootfs")
+    libraries = settings.find_core("built").find_libraries("rootfs")
     code = "import torch; print(torch.__version__, torch.version.cuda, torch.backends.cuda.is_built())"
     said = inside(root, python, "-c", code, libraries=libraries)
     assert said.stdout.split() == [read_manifest(CORE[-1]).version, "12.4", "True"], said.stderr

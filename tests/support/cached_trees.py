@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 
 
 def names_below(folder: Path) -> set[str]:
@@ -27,7 +27,7 @@ def cached_trees_stay() -> Iterator[None]:
 
     A tree that came or went in between is none of its business.
     """
-    trees = cache_dir() / "trees"
+    trees = find_cache() / "trees"
     before = {tree: names_below(tree) for tree in trees.glob("*/*")}
     yield
     written = [path for tree, names in before.items() if tree.is_dir() for path in names_below(tree) ^ names]

@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from decouple.base.files import locked
-from decouple.base.paths import cache_dir
+from decouple.base.files import hold_lock
+from decouple.base.paths import find_cache
 from decouple.upstream import pypi
 from decouple.upstream.download import Downloader
 from decouple.upstream.ranges import RemoteZip
@@ -19,10 +19,10 @@ def headers_only(version: str, wheels: Iterable[str]) -> vendor.Kit:
 
     They stay in the cache, in a folder of the tests' own. Raises DecoupleError where PyPI cannot be reached.
     """
-    cache = cache_dir() / "tests" / "cuda-headers"
+    cache = find_cache() / "tests" / "cuda-headers"
     cache.mkdir(parents=True, exist_ok=True)
     kit = vendor.find(Path("/nowhere"), cache, version)
-    with locked(cache / "lock"):
+    with hold_lock(cache / "lock"):
         for wheel in dict.fromkeys((*vendor.BASE, *wheels)):
             _fetch(kit.pins[wheel], cache)
     return kit
@@ -35,14 +35,14 @@ def _fetch(pin: str, cache: Path) -> None:
         return
     part = folder.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
-    downloader = Downloader(cache_dir())
+    downloader = Downloader(find_cache())
     (wheel, *_) = (
         one
-        for one in pypi.wheels(project, downloader)
+        for one in pypi.list_wheels(project, downloader)
         if str(one.version) == version and any("manylinux" in tag and "x86_64" in tag for tag in one.tags)
     )
     remote = RemoteZip(wheel.file, downloader)
-    for member in remote.load(lambda info: "/include/" in info.filename and not info.is_dir()):
+    for member in remote.load_members(lambda info: "/include/" in info.filename and not info.is_dir()):
         file = part / member.info.filename
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(remote.read(member))

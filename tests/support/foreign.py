@@ -26,7 +26,7 @@ from decouple.base import git as runner
 from decouple.base.errors import DecoupleError
 from decouple.stack.engine import Stack
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetched import UnpackedRelease
 from tests.support import series
 from tests.support.releases import DEBIAN_PATCH, manifest, sample_tree
 
@@ -203,11 +203,11 @@ def _work(folder: Path, told: tuple[Setting, ...], mask: int = 0o022) -> dict[st
     from tests.unit.upstream.test_baseline import debian_folder
 
     tree = sample_tree(folder / "release")
-    source = Fetched("local", "source", tree, "one", debian=debian_folder(folder / "debian", DEBIAN_PATCH))
+    source = UnpackedRelease("local", "source", tree, "one", debian=debian_folder(folder / "debian", DEBIAN_PATCH))
     world = series.usual_world(folder / "world")
     info = world.source / ".git/info"
     with _told(told, folder, world, mask), _temporary(folder / "temporary"):
-        reaching = runner.fetching()
+        reaching = runner.make_fetch_environment()
         base = ensure_baseline(folder / "cache", manifest(), source, debian_patches=True)
         with Stack.open(world.places) as stack:
             patch = series.edited_patch(world, stack)
@@ -356,11 +356,11 @@ def _recorded(answer: bytes) -> Iterator[list[_Started]]:
 def _calls(answer: bytes) -> list[_Started]:
     """One call of each kind: for oneself, on a repository, for a person's name, for what fetches."""
     with _recorded(answer) as found:
-        runner.ask("version", cwd=Path("/"))
+        runner.try_git("version", cwd=Path("/"))
         repository = runner.Repository(Path("/nowhere"))
         repository.try_run("status")
         repository.try_run("config", "user.name", user_config=True)
-        runner.ask("clone", cwd=Path("/"), env=runner.fetching())
+        runner.try_git("clone", cwd=Path("/"), env=runner.make_fetch_environment())
     return found
 
 

@@ -42,7 +42,7 @@ from decouple.index.remote import Index, _Answer
 from decouple.patch import header, lint, seriesfile
 from decouple.release.wheel_manifest import WheelManifest
 from decouple.stack import commits
-from decouple.stack.journal import State
+from decouple.stack.journal import StackState
 from decouple.upstream import dsc, manifests, pypi
 from decouple.upstream.unpack import Limits, unpack_tar
 from tests.support import foreign, series
@@ -247,20 +247,20 @@ class Served(Index):
         super().__init__("https://example.org/simple/")
         self._body = body
 
-    def _read(self, url: str, bound: int) -> _Answer:
+    def _read_answer(self, url: str, bound: int) -> _Answer:
         assert url.startswith("https://example.org/simple/"), f"asked for {url}"
         return _Answer(self._body, url)
 
 
 def json_page(body: bytes, folder: Path) -> None:
-    page = Served(body).project_json("torch")
+    page = Served(body).read_project_json("torch")
     assert all(offer.project == "torch" and "/" not in offer.filename for offer in page.offers)
     assert all(offer.url.startswith(("http://", "https://")) for offer in page.offers)
     assert all(offer.sha256 is None or len(offer.sha256) == 64 for offer in page.offers)
 
 
 def html_page(body: bytes, folder: Path) -> None:
-    page = Served(body).project_html("torch")
+    page = Served(body).read_project_html("torch")
     assert all(offer.url.startswith(("http://", "https://")) and "/" not in offer.filename for offer in page.offers)
 
 
@@ -279,13 +279,13 @@ def html(draw: st.DrawFn) -> bytes:
 
 
 def front_page(body: bytes, folder: Path) -> None:
-    Served(body).projects()
+    Served(body).list_projects()
 
 
 def pypi_page(body: bytes, folder: Path) -> None:
     try:
         text = body.decode()
-        found = pypi._from_json(text, "https://pypi.org/simple/torch/")
+        found = pypi._parse_json(text, "https://pypi.org/simple/torch/")
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError):
         return  # what `pypi.wheels` tells in one line
     assert all(one.file.urls[0].startswith("http") and "/" not in one.file.name for one in found)
@@ -370,7 +370,7 @@ NASTY_NAMES = st.one_of(
 def wheel_reader(body: bytes, folder: Path) -> None:
     path = folder / WHEEL
     path.write_bytes(body)
-    read = wheel.read(path)
+    read = wheel.read_wheel(path)
     assert read.name == "torch"
     with zipfile.ZipFile(path) as archive:  # whatever was let through can be unpacked into a folder
         archive.extractall(folder / "out")
@@ -473,7 +473,7 @@ def is_writable(text: str) -> bool:
 def release_manifest(text: str, folder: Path) -> None:
     if not is_writable(text):
         return
-    manifests.parse(text, Path("series/2.6.toml"))
+    manifests.parse_manifest(text, Path("series/2.6.toml"))
 
 
 STATE = {
@@ -499,7 +499,7 @@ def state(body: bytes, folder: Path) -> None:
         text = body.decode()
     except UnicodeDecodeError:
         return
-    read = State.from_json(text)
+    read = StackState.from_json(text)
     assert read.head and read.tip
 
 
@@ -530,7 +530,7 @@ def catalog_reader(body: bytes, folder: Path) -> None:
     from decouple.index import landing
 
     (folder / "2.6.json").write_bytes(body)
-    landing.render({"2.6": catalog.read(folder / "2.6.json")})
+    landing.render_page({"2.6": catalog.read_entries(folder / "2.6.json")})
 
 
 LINKED = {
@@ -550,19 +550,19 @@ LINKED = {
 
 def linked_reader(body: bytes, folder: Path) -> None:
     (folder / dependencies.FILE).write_bytes(body)
-    dependencies.read(folder)
+    dependencies.read_links(folder)
 
 
 def envelope(body: bytes, folder: Path) -> None:
     path, key = _signed()
-    provenance.verify(path, body, key)
+    provenance.verify_statement(path, body, key)
 
 
 @st.composite
 def signed_envelope(draw: st.DrawFn) -> bytes:
     """An envelope by the right key around an odd statement, or an odd envelope."""
     wheel_read, _ = _signed()
-    payload = draw(changed_json(provenance.statement(wheel_read)))
+    payload = draw(changed_json(provenance.make_statement(wheel_read)))
     if draw(st.booleans()):
         envelope_ = Envelope(payload, draw(st.sampled_from([provenance.PAYLOAD_TYPE] * 4 + ["text/plain", ""])), {})
         envelope_.sign(_KEPT[2])
@@ -585,17 +585,17 @@ def _signed() -> tuple[wheel.Wheel, Path]:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         _KEPT.extend(
             (
-                wheel.read(make_wheel(folder, "torch", "2.6.0+decoupled.1")),
+                wheel.read_wheel(make_wheel(folder, "torch", "2.6.0+decoupled.1")),
                 provenance.make_key(folder / "key"),
-                CryptoSigner(provenance.load_private(folder / "key")),
+                CryptoSigner(provenance.load_private_key(folder / "key")),
             )
         )
     return _KEPT[0], _KEPT[1]
 
 
 def dsc_reader(text: str, folder: Path) -> None:
-    for fields in dsc.paragraphs(dsc.unsigned(text)):
-        dsc.source_files(fields, "hostile")
+    for fields in dsc.parse_paragraphs(dsc.remove_signature(text)):
+        dsc.parse_source_files(fields, "hostile")
 
 
 DSC = f"Format: 3.0 (quilt)\nSource: pytorch\nVersion: 2.6.0\nChecksums-Sha256:\n {SHA} 100 a.tar.xz\n {SHA} 1 b.dsc\n"
@@ -644,27 +644,27 @@ def header_text(draw: st.DrawFn) -> str:
 
 def header_reader(text: str, folder: Path) -> None:
     """A header becomes a commit that git takes, and comes back: as it was, or with what was changed and no more."""
-    assert header.parse(text).text() == text
+    assert header.parse_header(text).to_text() == text
     lint.lint_patch(text.encode("utf-8", "surrogateescape"), "patches/x.patch")
-    commit = commits.from_header(text, "2.6/0001-x.patch")
+    commit = commits.parse_commit_text(text, "2.6/0001-x.patch")
     assert re.fullmatch(r"[^<>\n\0]* <[^<>\n\0]*>", commit.author), commit.author
     assert re.fullmatch(r"\d{1,12} [+-]\d{4}", commit.date), commit.date
-    assert commit.title and commit.trailer(commits.PATCH_TRAILER) == "2.6/0001-x.patch"
+    assert commit.title and commit.find_trailer(commits.PATCH_TRAILER) == "2.6/0001-x.patch"
     try:
-        assert commits.to_header(commit, text) == text
+        assert commits.format_header(commit, text) == text
     except DecoupleError:
         return  # a message that holds a line of a diff
     other = commits.CommitText("Zo\u00eb, Q <z@example.org>", "1735787045 -0330", "another title\n\nAnother text.\n")
-    again = commits.from_header(commits.to_header(other, text), "2.6/0001-x.patch")
+    again = commits.parse_commit_text(commits.format_header(other, text), "2.6/0001-x.patch")
     assert (again.author, again.date) == (other.author, other.date)
     assert commits.split_message(again.message) == ("another title", "Another text.", [])
 
 
 def series_reader(text: str, folder: Path) -> None:
-    read, problems = seriesfile.scan(text)
-    assert read.text() == text
+    read, problems = seriesfile.scan_series(text)
+    assert read.to_text() == text
     try:
-        seriesfile.parse(text)
+        seriesfile.parse_series(text)
     except DecoupleError:
         assert problems
     for name in read.names:

@@ -41,7 +41,7 @@ from decouple.stack.journal import Journal
 from decouple.suites import store
 from decouple.syntax import build_lists, conditions, preprocessor
 from decouple.upstream import debian_index, fetched, readers
-from decouple.upstream.download import Downloader, new_session
+from decouple.upstream.download import Downloader, make_session
 from decouple.upstream.providers import wheel as wheel_provider
 from decouple.upstream.ranges import RemoteZip
 from decouple.verify import audit, elf
@@ -171,7 +171,7 @@ def ninja_deps(body: bytes, folder: Path) -> None:
 def ninja_log(text: str, folder: Path) -> None:
     (folder / ".ninja_log").write_bytes(text.encode("utf-8", "surrogatepass"))
     (folder / "a.o").touch()
-    estimate.object_seconds(folder)
+    estimate.sum_object_seconds(folder)
 
 
 NINJA_LOG = "# ninja log v5\n" + "0\t1500\t17\ta.o\tabc\n10\t20\t0\tb.o\tdef\n" * 3
@@ -191,7 +191,7 @@ def compile_commands(body: bytes, folder: Path) -> None:
 def build_wheel(body: bytes, folder: Path) -> None:
     path = folder / hostile.WHEEL
     path.write_bytes(body)
-    for reader in (wheels.read_manifest, wheels.components_in, _audited, _members):
+    for reader in (wheels.read_manifest, wheels.count_components, _audited, _members):
         with contextlib.suppress(DecoupleError):
             reader(path)  # type: ignore[operator]
 
@@ -202,14 +202,14 @@ def _audited(path: Path) -> None:
 
 
 def _members(path: Path) -> None:
-    wheel_provider.wheel_file(path, {"torch/__init__.py"})
+    wheel_provider.open_wheel(path, {"torch/__init__.py"})
 
 
 def archive(given: tuple[str, bytes], folder: Path) -> None:
     packed, data = given
     path = folder / f"a{packed}"
     path.write_bytes(data)
-    found = readers.from_archive(path, {"a", "b/c", "__init__.py"}, None)
+    found = readers.read_archive(path, {"a", "b/c", "__init__.py"}, None)
     for name in ("a", "b/c", "__init__.py"):
         if found.mode(name) in (0o100644, 0o100755):
             found.read(name)
@@ -248,7 +248,7 @@ class _Ranges(Downloader):
 
     body: bytes = b""
 
-    def answer(self, url: str, headers: Any) -> Any:
+    def open_response(self, url: str, headers: Any) -> Any:
         asked = headers["Range"].removeprefix("bytes=")
         first, _, last = asked.partition("-")
         start = max(0, len(self.body) - int(last)) if not first else int(first)
@@ -259,11 +259,11 @@ class _Ranges(Downloader):
 def zip_by_range(body: bytes, folder: Path) -> None:
     downloader = _Ranges(folder, attempts=1, connect_attempts=1, body=body, sleep=lambda seconds: None)
     remote = RemoteZip(RemoteFile("a.whl", ("https://example.org/a.whl",), None, None), downloader)
-    for member in remote.load(lambda info: True)[:5]:
+    for member in remote.load_members(lambda info: True)[:5]:
         with contextlib.suppress(DecoupleError):
             remote.read(member)
         with contextlib.suppress(DecoupleError):
-            for _ in remote.stream(member):
+            for _ in remote.stream_content(member):
                 pass
 
 
@@ -280,7 +280,7 @@ def scaffold_record(body: bytes, folder: Path) -> None:
     (made / ".scaffold.json").write_bytes(body)
     (made / "gone.py").write_text("old\n")
     try:
-        scaffold.scaffold(template, made, "acme")
+        scaffold.scaffold_backend(template, made, "acme")
     finally:
         shutil.rmtree(template)
         shutil.rmtree(made)
@@ -296,7 +296,7 @@ WAITING = {
 
 def rebase_state(body: bytes, folder: Path) -> None:
     (folder / "state.json").write_bytes(body)
-    stop.load(folder / "state.json")
+    stop.load_state(folder / "state.json")
 
 
 RESOLUTIONS = """\
@@ -327,9 +327,9 @@ gone = true
 
 def resolution_file(text: str, folder: Path) -> None:
     (folder / "a.toml").write_bytes(text.encode("utf-8", "surrogatepass"))
-    for one in resolutions.load(folder / "a.toml"):
-        resolutions.remember(folder / "b.toml", one)
-        assert resolutions.load(folder / "b.toml")
+    for one in resolutions.load_resolutions(folder / "a.toml"):
+        resolutions.remember_resolution(folder / "b.toml", one)
+        assert resolutions.load_resolutions(folder / "b.toml")
         (folder / "b.toml").unlink()
 
 
@@ -342,7 +342,7 @@ JOURNAL = {
 def journal(body: bytes, folder: Path) -> None:
     (folder / "journal.json").write_bytes(body)
     here = SimpleNamespace(own=folder, root=folder / "src")
-    found = Journal(here, [Path("/p/patches"), Path("/p/series")])._record()  # type: ignore[arg-type]
+    found = Journal(here, [Path("/p/patches"), Path("/p/series")])._read_record()  # type: ignore[arg-type]
     for one in found.files:
         assert Path(one.path).is_relative_to("/p") and ".." not in one.path.split("/")
 
@@ -364,7 +364,7 @@ def fetched_record(body: bytes, folder: Path) -> None:
 
 def status_file(body: bytes, folder: Path) -> None:
     (folder / "2.6.json").write_bytes(body)
-    status.read(folder / "2.6.json")
+    status.read_status(folder / "2.6.json")
 
 
 def _status() -> Any:
@@ -373,7 +373,7 @@ def _status() -> Any:
 
 def census_file(body: bytes, folder: Path) -> None:
     (folder / "census.json").write_bytes(body)
-    found = burndown.couplings_of(folder / "census.json", "2.6")
+    found = burndown.read_couplings(folder / "census.json", "2.6")
     assert all(isinstance(number, int) for pair in found.values() for number in pair)
 
 
@@ -413,7 +413,7 @@ REPORT = {"torch": "2.6.0", "counts": {"held": 1}, "items": [{"tests": [{"test":
 
 def contract_report(body: bytes, folder: Path) -> None:
     (folder / "contract.json").write_bytes(body)
-    to_builtins(contract.summary(folder / "contract.json"))
+    to_builtins(contract.read_summary(folder / "contract.json"))
 
 
 # ---- upstream's text
@@ -468,7 +468,7 @@ def cmake_file(text: str, folder: Path) -> None:
     scan_build_file("CMakeLists.txt", text, _taxonomy())
     (folder / "CMakeLists.txt").write_text(text, encoding="utf-8")
     lists = build_lists.CMakeLists(folder, ["CMakeLists.txt"], ["aten/a.cpp", "aten/b/c.h", "a.cpp"], {"x": ["a.cpp"]})
-    for name in lists.variables():
+    for name in lists.list_variables():
         lists.get(name)
 
 
@@ -481,12 +481,12 @@ def bzl_file(text: str, folder: Path) -> None:
 
 
 def cpp_file(text: str, folder: Path) -> None:
-    found = list(preprocessor.directives(text))
-    spans = preprocessor.branches(found, text.count("\n") + 1)
-    preprocessor.includes(text, conditions.Macros({"CUDA_VERSION": 12000}, frozenset({"USE_ROCM"})))  # type: ignore[dict-item]
-    preprocessor.without_comments(text)
+    found = list(preprocessor.parse_directives(text))
+    spans = preprocessor.find_branches(found, text.count("\n") + 1)
+    preprocessor.parse_includes(text, conditions.Macros({"CUDA_VERSION": 12000}, frozenset({"USE_ROCM"})))  # type: ignore[dict-item]
+    preprocessor.blank_comments(text)
     for branch in spans:
-        branch.conditions()
+        branch.list_conditions()
     scan_cpp("a.cpp", text, _taxonomy(), frozenset({"a.h"}), names=True)
 
 
@@ -508,7 +508,7 @@ def taxonomy_file(text: str, folder: Path) -> None:
 
 def rule_file(text: str, folder: Path) -> None:
     (folder / "a.toml").write_bytes(text.encode("utf-8", "surrogatepass"))
-    rules.load(folder / "a.toml")
+    rules.load_rules(folder / "a.toml")
 
 
 # ---- what servers and people's files say
@@ -531,7 +531,7 @@ def debian_files(draw: st.DrawFn) -> bytes:
 
 def debian_sources(body: bytes, folder: Path) -> None:
     (folder / "Sources.xz").write_bytes(body)
-    found = debian_index.listed(folder / "Sources.xz", "pytorch", "2.6.0")
+    found = debian_index.find_paragraph(folder / "Sources.xz", "pytorch", "2.6.0")
     assert found is None or found["package"] == "pytorch"
 
 
@@ -546,7 +546,7 @@ def netrc_file(text: str, folder: Path) -> None:
     before = os.environ.get("NETRC")
     os.environ["NETRC"] = str(folder / ".netrc")
     try:
-        new_session().prepare_request(requests.Request("GET", "https://example.org/a"))
+        make_session().prepare_request(requests.Request("GET", "https://example.org/a"))
     finally:
         os.environ.pop("NETRC", None)
         if before is not None:
@@ -570,15 +570,15 @@ PATCH_WORDS = ("@@ -1 +1 @@", "@@ -0,0 +99999999999 @@", "--- a/../../x", "+++ /
 
 def patch_text(text: str, folder: Path) -> None:
     data = text.encode("utf-8", "surrogatepass")
-    read, problems = parse.scan(data)
-    assert problems or read.text() == data
+    read, problems = parse.scan_patch(data)
+    assert problems or read.to_text() == data
     lint.lint_patch(data, "patches/x.patch")
 
 
 def wheel_name(text: str, folder: Path) -> None:
-    from decouple.index.offer import parse_name
+    from decouple.index.offer import parse_wheel_name
 
-    for reader in (WheelName.parse, parse_name):
+    for reader in (WheelName.parse, parse_wheel_name):
         with contextlib.suppress(DecoupleError):
             reader(text)
 

@@ -23,7 +23,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from decouple.cli import main
-from decouple.cli.last_resort import ending
+from decouple.cli.last_resort import run_to_end
 from tests.support.series import LINES, RELEASE, World, contents, git, usual_world
 
 ROOT = Path(__file__).parents[2]
@@ -481,12 +481,12 @@ def _stopped_rebase(folder: Path) -> Scene:
         seen: dict[str, Any] = {
             f"{name}/{key}": data for name in ("series", "patches") for key, data in files(project / name).items()
         }
-        if (waiting := stop.load(state)) and waiting.stopped_at:
+        if (waiting := stop.load_state(state)) and waiting.stopped_at:
             seen |= {"stopped": waiting.stopped_at, "status": git(tree, "status", "--porcelain"), **contents(tree)}
         return seen
 
     def action() -> int:
-        waiting = stop.load(state)
+        waiting = stop.load_state(state)
         start = ["2.6", "2.7", "--replace", "--source", f"local:{newer}"]
         words = ["--restart" if waiting.stopped_at else "--continue"] if waiting else start
         return command("rebase", *words, "--from-source", f"local:{source}", **variables)()
@@ -529,14 +529,14 @@ def _wheels_world(folder: Path) -> dict[str, str]:
         (project / "series/2.6").write_text("2.6/0001-one.patch\n")
     if not (folder / "dist").exists():
         from decouple.index import provenance, release_list, site
-        from decouple.series.digest import series_digest
+        from decouple.series.digest import compute_series_digest
 
-        digest = series_digest(project, RELEASE)
+        digest = compute_series_digest(project, RELEASE)
         make_pair(folder / "dist", series=digest, core_members={"torch/large": random.Random(1).randbytes(4 << 20)})
         make_pair(folder / "next", series=digest, revision=2)
-        site.build(folder / "dist", folder / "site")
+        site.build_site(folder / "dist", folder / "site")
         provenance.make_key(folder / "key")
-        release_list.sign(folder / "site", folder / "key", None, 30)
+        release_list.sign_lists(folder / "site", folder / "key", None, 30)
     return variables
 
 
@@ -613,11 +613,11 @@ def _build(folder: Path) -> Scene:
     """Stage 1 of a tree with the interface that upstream's has; configured before, one source newer."""
     from decouple.build.choices import Choices, Provenance
     from decouple.build.environment import HostEnvironment, Places
-    from decouple.build.stage import Job
+    from decouple.build.stage import BuildJob
     from decouple.build.stage1 import Stage1
     from tests.unit.build.conftest import make_tree
 
-    places = Places.of(folder, RELEASE, folder / "cache", folder / "src")
+    places = Places.of_release(folder, RELEASE, folder / "cache", folder / "src")
     places = replace(places, project=ROOT)
     here = f"{Path(sys.executable).parent}{os.pathsep}"  # this Python is the one that builds
     path = here + os.environ["PATH"].removeprefix(here)
@@ -626,9 +626,9 @@ def _build(folder: Path) -> Scene:
     choices = Choices(variables={"CMAKE_C_COMPILER_LAUNCHER": "", "CMAKE_CXX_COMPILER_LAUNCHER": ""})
     if not (folder / "src").exists():
         make_tree(folder / "src")
-        places.make()
+        places.create_folders()
         with set_variables(PATH=path):
-            Stage1(Job(HostEnvironment(places), known, choices)).build()
+            Stage1(BuildJob(HostEnvironment(places), known, choices)).build_wheel()
         for number in range(4):
             (folder / f"src/part{number}.c").write_text(f"int part{number}(void) {{ return 4{number}; }}\n")
         git(folder / "src", "commit", "-qam", "newer")
@@ -636,10 +636,10 @@ def _build(folder: Path) -> Scene:
     def action() -> int:
         def built() -> int:
             with set_variables(PATH=path):
-                Stage1(Job(HostEnvironment(places), known, choices)).build()
+                Stage1(BuildJob(HostEnvironment(places), known, choices)).build_wheel()
             return 0
 
-        return ending(built, ["build"])
+        return run_to_end(built, ["build"])
 
     return Scene(action, lambda: files(places.dist), between=True)
 
@@ -686,7 +686,7 @@ def _bisect(folder: Path) -> Scene:
 
 def _halves_world(folder: Path) -> dict[str, str]:
     """A core and a torch_cuda wheel of one Python, the latter whole and split."""
-    from decouple.build.split import split
+    from decouple.build.split import split_wheel
     from tests.unit.index.wheels import make_wheel
 
     if not (folder / "halves").exists():
@@ -700,7 +700,7 @@ def _halves_world(folder: Path) -> dict[str, str]:
         whole = make_wheel(
             folder / "whole", "torch-cuda", "2.6.0+cu124", requires=asks, cuda="12.4", tag=tag, extra_members=library
         )
-        split(whole, folder / "halves")
+        split_wheel(whole, folder / "halves")
     return {"DECOUPLE_PROJECT": str(folder / "project"), "DECOUPLE_CACHE": str(folder / "cache")}
 
 

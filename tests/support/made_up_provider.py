@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from decouple.release.manifest import Manifest, ManifestSource
-from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetched import UnpackedRelease
 from decouple.upstream.providers.context import FetchContext, Provider
 
 
@@ -18,17 +18,17 @@ class ShareSource(ManifestSource, frozen=True):
     provider: ClassVar[str] = "share"
 
 
-def cached(release: Manifest, source: ShareSource, context: FetchContext) -> Fetched | None:
+def cached(release: Manifest, source: ShareSource, context: FetchContext) -> UnpackedRelease | None:
     """The tree if it was copied before."""
-    return context.unpacked(release, "share-1")
+    return context.find_unpacked(release, "share-1")
 
 
-def copied(release: Manifest, source: ShareSource, context: FetchContext) -> Fetched:
+def copied(release: Manifest, source: ShareSource, context: FetchContext) -> UnpackedRelease:
     """The tree, copied into the cache."""
 
-    def make(folder: Path) -> Fetched:
+    def make(folder: Path) -> UnpackedRelease:
         shutil.copytree(source.path, folder / "tree", symlinks=True)
-        return Fetched("share", "source", folder / "tree", "share-1")
+        return UnpackedRelease("share", "source", folder / "tree", "share-1")
 
     return context.unpack(release, "share-1", make)
 

@@ -35,7 +35,7 @@ class Answer:
 
 def files_for(patch: Patch, tree: Tree) -> dict[str, File]:
     """The files of ``tree`` that ``patch`` names, as a scratch folder needs them."""
-    found = {path: tree.get(path) for path in patch.touched}
+    found = {path: tree.get(path) for path in patch.touched_paths}
     return {path: file for path, file in found.items() if file is not None and file.mode != TREE}
 
 

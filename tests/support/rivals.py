@@ -10,20 +10,20 @@ from pathlib import Path
 
 from decouple.base.git import Repository
 from decouple.patch.parse import Patch
-from decouple.rebase.verdicts import Carried
-from decouple.stack.trees import blobs
+from decouple.rebase.verdicts import CarryResult
+from decouple.stack.trees import read_blobs
 from tests.support.tools import require_tool
 
 Effect = Mapping[str, bytes | None]
 """Path -> content after the patch, None: deleted. Only what it changed."""
 
 
-def ours(repository: Repository, result: Carried) -> Effect | None:
+def ours(repository: Repository, result: CarryResult) -> Effect | None:
     """The effect of a verdict of ours; None where it stops."""
-    if result.verdict.stops or result.changes is None:
+    if result.verdict.is_stop or result.changes is None:
         return None
     found = {path: entry.id if entry else None for path, entry in result.changes.items()}
-    data = blobs(repository, [identity for identity in found.values() if identity])
+    data = read_blobs(repository, [identity for identity in found.values() if identity])
     return {path: data[identity] if identity else None for path, identity in found.items()}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.stack import edits
-from decouple.stack.engine import Stack, create
+from decouple.stack.engine import Stack, create_tree
 
 RELEASE = "2.6"
 
@@ -102,7 +102,7 @@ class World:
 
     @property
     def places(self) -> SeriesPlaces:
-        return Checkout(self.project).places(RELEASE)
+        return Checkout(self.project).find_series(RELEASE)
 
     @property
     def source(self) -> Path:
@@ -151,7 +151,7 @@ class World:
 
     def create(self) -> None:
         """Make the tree, nothing applied."""
-        create(self.places, self.upstream, self.base, self.base, {})
+        create_tree(self.places, self.upstream, self.base, self.base, {})
 
     def usual(self) -> World:
         """Three patches: a relocation, an edit in a moved file, an edit that adds and deletes files. And an overlay."""
@@ -221,5 +221,5 @@ def edited_patch(world: World, stack: Stack) -> bytes:
     stack.push(None)
     with (world.source / "torch/registry.py").open("a") as file:
         file.write("more = {}\n")
-    edits.refresh(stack)
+    edits.refresh_patches(stack)
     return (world.project / "patches/2.6/0003-split.patch").read_bytes()

@@ -30,7 +30,7 @@ def arm() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     if kill_at or trace:
-        fault.on_step(told)
+        fault.observe_steps(told)
 
 
 def main() -> None:

@@ -17,16 +17,16 @@ from decouple.census import taxonomy
 from decouple.census.context import make_context
 from decouple.census.scan import scan_tree
 from decouple.device import items
-from decouple.inventory.rules import load as load_rules
+from decouple.inventory.rules import load_rules as load_rules
 from decouple.patch import faults
 from decouple.patch import lint as patch_lint
 from decouple.release import status, status_table
-from decouple.release.render import render
+from decouple.release.render import render_manifest
 from decouple.series import lint as series_lint
 from decouple.upstream import manifests
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch
-from decouple.upstream.manifest_sources import open_provided
+from decouple.upstream.fetching import fetch_source
+from decouple.upstream.manifest_sources import open_source
 from decouple.upstream.providers.table import PROVIDERS
 from floor_plan import PACKAGE, PAGE, plan
 from tests.support import made_up_provider
@@ -71,17 +71,17 @@ def test_a_made_up_provider_is_one_module_and_a_row(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(PROVIDERS, "share", made_up_provider.PROVIDER)
     tree = sample_tree(tmp_path / "share")
     path = tmp_path / "2.6.toml"
-    text = render(manifest(made_up_provider.ShareSource(str(tree))))
+    text = render_manifest(manifest(made_up_provider.ShareSource(str(tree))))
     path.write_text(text.replace("path = ", "paht = "), encoding="utf-8")
     with pytest.raises(DecoupleError, match=r"2\.6\.toml: \$\.source\[0\]\.paht: no such key \(did you mean path\?\)"):
-        manifests.load(path)
+        manifests.load_manifest(path)
 
     path.write_text(text, encoding="utf-8")
-    release = manifests.load(path)
+    release = manifests.load_manifest(path)
     downloader = Downloader(tmp_path / "cache")
-    opened, _ = open_provided(release, "share", {"version.txt"}, downloader)
+    opened, _ = open_source(release, "share", {"version.txt"}, downloader)
     assert opened.source.read("version.txt") == (tree / "version.txt").read_bytes()
-    fetched = fetch(release, "auto", cache=tmp_path / "cache", downloader=downloader)
+    fetched = fetch_source(release, "auto", cache=tmp_path / "cache", downloader=downloader)
     assert (fetched.provider, fetched.why) == ("share", "the first of the manifest's sources that is in the cache")
 
 
@@ -91,11 +91,11 @@ def test_a_made_up_flag_of_a_build_is_a_line_under_its_stage(tmp_path: Path, mon
         text.replace("[stage1.environment]\n", '[stage1.environment]\nUSE_MADEUP = "1"\n')
     )
     monkeypatch.setattr(settings, "_FILE", tmp_path / "stages.toml")
-    settings.facts.cache_clear()
+    settings.read_facts.cache_clear()
     places = defaultdict(str)
-    assert settings.environment(1, "host", places, {})["USE_MADEUP"] == "1"
-    assert "USE_MADEUP" not in settings.environment(2, "host", places, {})
-    settings.facts.cache_clear()
+    assert settings.make_variables(1, "host", places, {})["USE_MADEUP"] == "1"
+    assert "USE_MADEUP" not in settings.make_variables(2, "host", places, {})
+    settings.read_facts.cache_clear()
 
 
 def test_a_made_up_proof_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +122,8 @@ def test_a_made_up_item_of_the_contract_is_a_row_that_a_test_is_marked_with(tmp_
     with (package / "items.toml").open("a", encoding="utf-8") as file:
         file.write('[[item]]\nid = 999\ngroup = "Made up"\ntitle = "a made-up promise"\nwhere = "torch/a.py"\n')
     with pytest.raises(DecoupleError, match="item 999 has no test"):
-        items.read(tmp_path)
+        items.read_items(tmp_path)
     (package / "test_made_up.py").write_text(
         "import pytest\n\n\n@pytest.mark.contract_item(999)\ndef test_a_promise() -> None: ...\n", encoding="utf-8"
     )
-    assert items.read(tmp_path)[-1].tests == ("test_made_up.py::test_a_promise",)
+    assert items.read_items(tmp_path)[-1].tests == ("test_made_up.py::test_a_promise",)

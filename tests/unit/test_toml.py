@@ -46,7 +46,7 @@ north = "Ann"
 def read(tmp_path: Path, text: str) -> Wood:
     path = tmp_path / "wood.toml"
     path.write_text(text)
-    return toml.read(path, Wood, mend="plant it again")
+    return toml.read_toml(path, Wood, mend="plant it again")
 
 
 def test_a_file_becomes_a_value(tmp_path: Path) -> None:
@@ -79,5 +79,5 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, old: str, new: str, said: str
 @pytest.mark.parametrize("text", ["schema = " + "9" * 5000, "a = " + "[" * 100_000], ids=["digits", "depth"])
 def test_what_pythons_reader_gives_up_on_is_one_line_too(text: str) -> None:
     with pytest.raises(DecoupleError, match=r"wood\.toml: not TOML: ") as raised:
-        toml.parse(text, Wood, Path("wood.toml"), mend="write it anew")
+        toml.parse_toml(text, Wood, Path("wood.toml"), mend="write it anew")
     assert "\n" not in str(raised.value)

@@ -21,7 +21,7 @@ def is_name(text: str) -> bool:
     return bool(_NAME.fullmatch(text)) and not text.endswith(".toml")
 
 
-def version_key(release: str) -> tuple[bool, tuple[int, ...], str]:
+def make_version_key(release: str) -> tuple[bool, tuple[int, ...], str]:
     """To sort releases by: 2.10 is behind 2.9; what is no released X.Y stands before all that are, so never newest."""
     digits = re.match(r"\d+(?:\.\d+)*", release)
     numbers = tuple(int(part) for part in digits.group().split(".")) if digits else ()
@@ -72,31 +72,31 @@ class Checkout(NamedTuple):
         """Where a rebase works."""
         return self.root / "build" / "rebase"
 
-    def read_off(self, release: str) -> Path:
+    def locate_draft_manifest(self, release: str) -> Path:
         """The manifest that was read off a tree without one, until the series that is carried to it is whole."""
         return self.rebase / f"{release}.toml"
 
-    def third_party(self, release: str) -> Path:
+    def locate_third_party(self, release: str) -> Path:
         """The list of what upstream takes in as submodules, whether or not there is one."""
         return self.root / "series" / "third_party" / f"{release}.toml"
 
-    def series(self, release: str) -> Path:
+    def locate_series(self, release: str) -> Path:
         """The series file of ``release``, whether or not there is one."""
         return self.root / "series" / release
 
-    def manifest(self, release: str) -> Path:
+    def locate_manifest(self, release: str) -> Path:
         """The release manifest, whether or not there is one."""
         return self.root / "series" / f"{release}.toml"
 
-    def build(self, release: str) -> Path:
+    def locate_build(self, release: str) -> Path:
         """What is made of a release and can be made again."""
         return self.root / "build" / release
 
-    def tree(self, release: str) -> Path:
+    def locate_tree(self, release: str) -> Path:
         """The applied tree, whether or not there is one."""
-        return self.build(release) / "src"
+        return self.locate_build(release) / "src"
 
-    def releases(self) -> tuple[str, ...]:
+    def list_releases(self) -> tuple[str, ...]:
         """Every release that has a series, by version, those with no source to be had first: so never the newest.
 
         Raises DecoupleError without ``series/``.
@@ -104,22 +104,22 @@ class Checkout(NamedTuple):
         folder = self.root / "series"
         if not folder.is_dir():
             raise DecoupleError(f"no folder {folder}", next_step="run in a checkout, or set DECOUPLE_PROJECT")
-        found = (path.name for path in folder.iterdir() if path.is_file() and self._is_series(path.name))
-        return tuple(sorted(found, key=lambda name: (self._has_source(name), version_key(name))))
+        names = (path.name for path in folder.iterdir() if path.is_file() and self._is_series(path.name))
+        return tuple(sorted(names, key=lambda name: (self._has_source(name), make_version_key(name))))
 
     def _has_source(self, release: str) -> bool:
         """Whether it is more than a tree of the user's: its manifest, where it has one, names a source."""
-        manifest = self.manifest(release)
+        manifest = self.locate_manifest(release)
         return not manifest.is_file() or b"\n[[source]]" in manifest.read_bytes()
 
-    def known(self) -> tuple[str, ...]:
+    def list_manifest_releases(self) -> tuple[str, ...]:
         """Every release that has a manifest, with or without a series, by version."""
-        return tuple(sorted((path.stem for path in (self.root / "series").glob("*.toml")), key=version_key))
+        return tuple(sorted((path.stem for path in (self.root / "series").glob("*.toml")), key=make_version_key))
 
-    def require(self, release: str) -> None:
+    def check_release(self, release: str) -> None:
         """Raise UsageError, which lists those that there are, for a release without a series and a manifest."""
-        have = sorted({*self.releases(), *self.known()}, key=version_key)
-        if release not in have and not self.read_off(release).is_file():
+        have = sorted({*self.list_releases(), *self.list_manifest_releases()}, key=make_version_key)
+        if release not in have and not self.locate_draft_manifest(release).is_file():
             raise UsageError(
                 f"no release {release!r}: {self.root / 'series'} has {', '.join(have) or 'none'}",
                 next_step=f"name one of them; `decouple manifest fill {release} --write` makes the manifest of another",
@@ -127,19 +127,19 @@ class Checkout(NamedTuple):
 
     def _is_series(self, name: str) -> bool:
         """Whether a file in ``series/`` is a series: named like a release, or beside a manifest of that name."""
-        return bool(_RELEASE.fullmatch(name)) or (is_name(name) and self.manifest(name).is_file())
+        return bool(_RELEASE.fullmatch(name)) or (is_name(name) and self.locate_manifest(name).is_file())
 
-    def newest(self) -> str:
+    def find_newest_release(self) -> str:
         """The newest release with a series. Raises UsageError where there is none, DecoupleError as `releases`."""
-        have = self.releases()
+        have = self.list_releases()
         if not have:
             raise UsageError(f"no series in {self.root / 'series'}", next_step="run in a checkout that has one")
         return have[-1]
 
-    def places(self, release: str) -> SeriesPlaces:
+    def find_series(self, release: str) -> SeriesPlaces:
         """Where a series is and where its tree goes. Raises UsageError for a release that has none."""
-        series = self.series(release)
+        series = self.locate_series(release)
         if not series.is_file():
-            have = ", ".join(self.releases()) or "none"
+            have = ", ".join(self.list_releases()) or "none"
             raise UsageError(f"no series {series}", next_step=f"name one of: {have}")
-        return SeriesPlaces(release, series, self.patches, self.tree(release), self.root)
+        return SeriesPlaces(release, series, self.patches, self.locate_tree(release), self.root)

@@ -23,8 +23,8 @@ class Deflater:
         self._level = level
         self._threads = threads or os.cpu_count() or 1
         self._pool = ThreadPoolExecutor(self._threads)
-        self._waiting = bytearray()
-        self._before = b""
+        self._pending = bytearray()
+        self._previous = b""
         self._running: deque[Future[bytes]] = deque()
 
     def __enter__(self) -> Deflater:
@@ -37,27 +37,27 @@ class Deflater:
 
     def compress(self, data: bytes) -> bytes:
         """Take ``data``; what is compressed by now."""
-        self._waiting += data
-        while len(self._waiting) >= _BLOCK:
-            self._begin(bytes(self._waiting[:_BLOCK]), last=False)
-            del self._waiting[:_BLOCK]
-        return self._done(keep=2 * self._threads)
+        self._pending += data
+        while len(self._pending) >= _BLOCK:
+            self._start_block(bytes(self._pending[:_BLOCK]), last=False)
+            del self._pending[:_BLOCK]
+        return self._collect_blocks(keep=2 * self._threads)
 
     def flush(self) -> bytes:
         """All that is left; another stream may begin after it."""
-        self._begin(bytes(self._waiting), last=True)
-        self._waiting.clear()
-        self._before = b""
-        return self._done(keep=0)
+        self._start_block(bytes(self._pending), last=True)
+        self._pending.clear()
+        self._previous = b""
+        return self._collect_blocks(keep=0)
 
-    def _begin(self, block: bytes, *, last: bool) -> None:
-        self._running.append(self._pool.submit(_deflated, block, self._before, self._level, last))
-        self._before = block[-_WINDOW:]
+    def _start_block(self, block: bytes, *, last: bool) -> None:
+        self._running.append(self._pool.submit(_deflate_block, block, self._previous, self._level, last))
+        self._previous = block[-_WINDOW:]
 
-    def _done(self, keep: int) -> bytes:
+    def _collect_blocks(self, keep: int) -> bytes:
         return b"".join(self._running.popleft().result() for _ in range(len(self._running) - keep))
 
 
-def _deflated(block: bytes, before: bytes, level: int, last: bool) -> bytes:
-    one = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=before)
-    return one.compress(block) + one.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH)
+def _deflate_block(block: bytes, before: bytes, level: int, last: bool) -> bytes:
+    compressor = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=before)
+    return compressor.compress(block) + compressor.flush(zlib.Z_FINISH if last else zlib.Z_SYNC_FLUSH)

@@ -17,7 +17,7 @@ FAULTS = (ELFError, struct.error, ArithmeticError, AssertionError, AttributeErro
 
 
 @contextlib.contextmanager
-def parsed(path: Path, mend: str = "build it again") -> Iterator[ELFFile]:
+def open_elf(path: Path, mend: str = "build it again") -> Iterator[ELFFile]:
     """Open an ELF file for pyelftools; ``mend`` is the next step to tell.
 
     Raises DecoupleError for what the file turns out to be in the ``with``, OSError when it cannot be opened.

@@ -11,13 +11,13 @@ from collections.abc import Callable
 _told: Callable[[str], object] | None = None
 
 
-def step(name: str) -> None:
+def mark_step(name: str) -> None:
     """Mark one change that is about to happen."""
     if _told is not None:
         _told(name)
 
 
-def on_step(told: Callable[[str], object] | None) -> None:
+def observe_steps(observer: Callable[[str], object] | None) -> None:
     """Have ``told`` called with the name of each change that is about to happen; None: nobody, as at first."""
     global _told
-    _told = told
+    _told = observer

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import step
+from decouple.base.fault import mark_step
 
 TYPE_CHECKING = False  # as typing has it; importing typing would take longer than all else here
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> Non
     """Replace ``path`` by ``data`` (str as UTF-8): a temporary sibling, fsync, rename. Raises OSError."""
     payload = data.encode("utf-8") if isinstance(data, str) else data
     path.parent.mkdir(parents=True, exist_ok=True)
-    step(f"create a temporary file for {path.name}")
+    mark_step(f"create a temporary file for {path.name}")
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     temporary = Path(name)
     try:
@@ -40,7 +40,7 @@ def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> Non
             out.flush()
             os.fsync(out.fileno())
         temporary.chmod(mode)
-        step(f"rename {path.name} into place")
+        mark_step(f"rename {path.name} into place")
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -54,9 +54,11 @@ def has_no_room(*places: Path) -> bool:
     one version and language to the next; ``statvfs`` does not.
     """
     for place in places:
-        there = next((one for one in (place.absolute(), *place.absolute().parents) if one.exists()), Path("/"))
+        nearest = next(
+            (folder for folder in (place.absolute(), *place.absolute().parents) if folder.exists()), Path("/")
+        )
         try:
-            info = os.statvfs(there)
+            info = os.statvfs(nearest)
         except OSError:
             continue
         free = info.f_bfree if os.geteuid() == 0 else info.f_bavail  # root may have the reserve
@@ -66,7 +68,7 @@ def has_no_room(*places: Path) -> bool:
     return False
 
 
-def says_full(text: str) -> bool:
+def is_disk_full_message(text: str) -> bool:
     """Whether ``text`` has the C library's words for a full disk or quota: also what gave its space back says them."""
     return any(os.strerror(number) in text for number in NO_SPACE)
 
@@ -81,7 +83,7 @@ def create_file(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, flags, 0o666), "w+b")
 
 
-def append_to(path: Path) -> TextIO:
+def open_for_append(path: Path) -> TextIO:
     """Open ``path``, a log or results that go on from run to run, for more lines in UTF-8; made where it is not there.
 
     What is not a file of one name is not written to: a link that somebody planted leads anywhere. Raises DecoupleError
@@ -93,15 +95,15 @@ def append_to(path: Path) -> TextIO:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link; a FIFO that nobody reads
             raise
-        raise _planted(path) from None
+        raise _make_link_error(path) from None
     info = os.fstat(handle)
     if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
         os.close(handle)
-        raise _planted(path)
+        raise _make_link_error(path)
     return os.fdopen(handle, "a", encoding="utf-8", errors="replace")
 
 
-def _planted(path: Path) -> DecoupleError:
+def _make_link_error(path: Path) -> DecoupleError:
     return DecoupleError(f"{path}: no file of its own, but a link or a pipe", next_step=f"rm {path} and run again")
 
 
@@ -112,13 +114,15 @@ def clear_folder(path: Path) -> None:
     remove_folder(path, ignore_errors=True)
 
 
-def sha256_of(path: Path) -> str:
+def compute_sha256(path: Path) -> str:
     """The file's SHA-256 as 64 hex digits."""
     with path.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 
-def walk(root: Path | str, enters: Callable[[str], bool] = lambda name: True) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def walk_files(
+    root: Path | str, enters: Callable[[str], bool] = lambda name: True
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Every entry below ``root`` that is no folder, with its path relative to it; in no order. Links are not followed.
 
     ``enters`` says of a folder's path whether to look into it. However deep folders are nested, as `os.walk` and what
@@ -127,11 +131,11 @@ def walk(root: Path | str, enters: Callable[[str], bool] = lambda name: True) ->
     pending = [""]
     while pending:
         prefix = pending.pop()
-        with os.scandir(f"{root}/{prefix}") as listed:
-            for one in listed:
-                name = prefix + one.name
-                if not one.is_dir(follow_symlinks=False):
-                    yield name, one
+        with os.scandir(f"{root}/{prefix}") as entries:
+            for entry in entries:
+                name = prefix + entry.name
+                if not entry.is_dir(follow_symlinks=False):
+                    yield name, entry
                 elif enters(name):
                     pending.append(f"{name}/")
 
@@ -145,28 +149,28 @@ def remove_folder(folder: Path | str, *, ignore_errors: bool = False) -> None:
         shutil.rmtree(folder, ignore_errors=ignore_errors)
     except RecursionError:
         try:
-            _flatten(folder)
+            _flatten_folder(folder)
             shutil.rmtree(folder, ignore_errors=ignore_errors)
         except OSError:
             if not ignore_errors:
                 raise
 
 
-def _flatten(folder: Path | str) -> None:
+def _flatten_folder(folder: Path | str) -> None:
     """Move every folder below ``folder`` right into it, so that none is deep, and no path too long to be named."""
     moved = itertools.count()
     pending = [os.fspath(folder)]
     while pending:
-        here = pending.pop()
-        with os.scandir(here) as listed:
-            below = [one for one in listed if one.is_dir(follow_symlinks=False)]
-        for one in below:
+        current = pending.pop()
+        with os.scandir(current) as entries:
+            below = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+        for entry in below:
             place = f"{folder}/.{next(moved)}.moved"
-            os.rename(one.path, place)  # noqa: PTH104 - thousands of times
+            os.rename(entry.path, place)  # noqa: PTH104 - thousands of times
             pending.append(place)
 
 
-def unreadable(path: str) -> bool:
+def is_unreadable(path: str) -> bool:
     """Whether ``path`` is, or links to, a folder, or a pipe, socket or device, whose reader may wait for ever."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - asked thousands of times
@@ -176,7 +180,7 @@ def unreadable(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]:
+def hold_lock(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]:
     """Hold an advisory lock (``flock``) on ``path``; it goes with the process, so a killed run leaves none behind.
 
     ``path`` is a file, made where it is not there, or a folder that is there.
@@ -192,7 +196,7 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]
     try:
         handle = os.open(path, how | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise (_planted(path) if error.errno == errno.ELOOP else error) from None
+        raise (_make_link_error(path) if error.errno == errno.ELOOP else error) from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -205,19 +209,19 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]
 
 
 @contextlib.contextmanager
-def work_folder(folder: Path, name: str) -> Iterator[Path]:
+def make_work_folder(folder: Path, name: str) -> Iterator[Path]:
     """An empty folder in ``folder``, for what moves to its place there when it is whole: ``.NAME.RANDOM.part``.
 
     ``folder`` is locked meanwhile, so one of that name was left by a killed run; it is deleted.
     """
     left = re.compile(rf"\.{re.escape(name)}\.[a-z0-9_]{{8}}\.part")  # as tempfile names them
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder):
+    with hold_lock(folder):
         for path in folder.iterdir():
             if left.fullmatch(path.name):
                 remove_folder(path, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder) as made:
-            yield Path(made)
+        with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder) as created:
+            yield Path(created)
 
 
 def replace_sections(page: Path, sections: Mapping[str, str], *, write: bool = True) -> bool:
@@ -230,9 +234,9 @@ def replace_sections(page: Path, sections: Mapping[str, str], *, write: bool = T
     before = after = page.read_text(encoding="utf-8")
     for name, text in sections.items():
         begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-        head, found, rest = after.partition(begin)
+        head, opening, rest = after.partition(begin)
         _, closed, tail = rest.partition(end)
-        if not (found and closed):
+        if not (opening and closed):
             raise DecoupleError(f"{page}: no {begin} … {end}", next_step="put both markers where the text belongs")
         after = f"{head}{begin}\n{text}{end}{tail}"
     if write and after != before:

@@ -31,7 +31,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import has_no_room, says_full, write_atomically
+from decouple.base.files import has_no_room, is_disk_full_message, write_atomically
 from decouple.base.outside import is_count, read_bounded
 
 # Modes as git has them in trees and patches.
@@ -97,9 +97,9 @@ class Answer(Struct, frozen=True):
     """Whether it failed and there was no room on a disk that it writes to."""
 
 
-def answered(status: int, out: bytes, err: str, *places: Path) -> Answer:
+def make_answer(status: int, out: bytes, err: str, *places: Path) -> Answer:
     """What git said at its end; ``places`` are where it writes."""
-    return Answer(status, out, err, status != 0 and (says_full(err) or has_no_room(*places)))
+    return Answer(status, out, err, status != 0 and (is_disk_full_message(err) or has_no_room(*places)))
 
 
 class GitObject(Struct, frozen=True):
@@ -114,7 +114,7 @@ class GitObject(Struct, frozen=True):
 class Reader(Protocol):
     """What answers questions about objects without a process for each; see ``base.objects``."""
 
-    def ask(self, names: Sequence[str]) -> list[GitObject | None]:
+    def read_objects(self, names: Sequence[str]) -> list[GitObject | None]:
         """What stands under each of ``names``."""
 
 
@@ -131,18 +131,18 @@ class GitError(DecoupleError):
         self.answer = answer
 
 
-def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+def make_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The process environment without any ``GIT_*`` variable, then the clean slate, then ``extra``."""
     return {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | _SLATE | dict(extra or {})
 
 
-def _given(extra: Mapping[str, str | None]) -> dict[str, str]:
+def _merge_environment(extra: Mapping[str, str | None]) -> dict[str, str]:
     """As :func:`environment`; a None in ``extra`` takes a variable away."""
-    made = environment({key: value for key, value in extra.items() if value is not None})
-    return {key: value for key, value in made.items() if key not in extra or extra[key] is not None}
+    merged = make_environment({key: value for key, value in extra.items() if value is not None})
+    return {key: value for key, value in merged.items() if key not in extra or extra[key] is not None}
 
 
-def of_person() -> dict[str, str | None]:
+def make_person_environment() -> dict[str, str | None]:
     """What undoes the slate for a question about a person's own configuration; for ``env`` of :func:`ask`."""
     theirs = {key: value for key, value in os.environ.items() if key.startswith("GIT_CONFIG")}
     return {"GIT_CONFIG_GLOBAL": None, "GIT_CONFIG_NOSYSTEM": None, **theirs}
@@ -153,7 +153,7 @@ def is_repository(path: Path) -> bool:
     return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
-class _Owned(Struct, frozen=True):
+class _OwnedRepository(Struct, frozen=True):
     """A repository that a git process would read, and who could have written its configuration."""
 
     root: Path
@@ -161,72 +161,74 @@ class _Owned(Struct, frozen=True):
     owners: frozenset[int]
 
 
-def _owned(root: Path, git_dir: Path) -> _Owned:
+def _read_owners(root: Path, git_dir: Path) -> _OwnedRepository:
     """The repository in ``git_dir`` (a file that names it where it is a linked work tree's). Raises OSError."""
     places = {root, git_dir}
     if git_dir.is_file():
         named = os.fsdecode(read_bounded(git_dir, 1 << 16)).removeprefix("gitdir:").strip()
         places.add(root / named)
-    return _Owned(root, frozenset(place.stat().st_uid for place in places))
+    return _OwnedRepository(root, frozenset(place.stat().st_uid for place in places))
 
 
-def _repository_at(cwd: Path, env: Mapping[str, str | None]) -> _Owned | None:
+def _find_repository(cwd: Path, env: Mapping[str, str | None]) -> _OwnedRepository | None:
     """What git would take for the repository there; None where there is none."""
     with contextlib.suppress(OSError, DecoupleError):
         named = env.get("GIT_DIR")
         if named:
-            return _owned(Path(env.get("GIT_WORK_TREE") or named), Path(named))
-        here = cwd.resolve()
-        for folder in (here, *here.parents):
+            return _read_owners(Path(env.get("GIT_WORK_TREE") or named), Path(named))
+        start = cwd.resolve()
+        for folder in (start, *start.parents):
             if os.path.lexists(folder / ".git"):
-                return _owned(folder, folder / ".git")
+                return _read_owners(folder, folder / ".git")
             if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
-                return _owned(folder, folder)
+                return _read_owners(folder, folder)
     return None
 
 
-def _of_another(found: _Owned | None) -> bool:
+def _is_foreign(repository: _OwnedRepository | None) -> bool:
     """Whether somebody else could have written its configuration; who used sudo is no one else, as in git."""
     person = {os.geteuid()}
     if os.geteuid() == 0 and is_count(os.environ.get("SUDO_UID")):
         person.add(int(os.environ["SUDO_UID"]))
-    return found is not None and not found.owners <= person
+    return repository is not None and not repository.owners <= person
 
 
-def _is_allowed(found: _Owned) -> bool:
+def _is_allowed(repository: _OwnedRepository) -> bool:
     """Whether it lies in the checkout that this program runs from, whose owner decides what it does anyway, or the
     person's own configuration names it (``safe.directory``, in whichever way git reads it)."""
     checkout = Path(__file__).resolve().parents[3]
-    if (checkout / "series").is_dir() and found.root.resolve().is_relative_to(checkout):
+    if (checkout / "series").is_dir() and repository.root.resolve().is_relative_to(checkout):
         return True
-    env = _given(of_person())
-    asked = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=found.root, env=env, capture_output=True, check=False)
-    return asked.returncode == 0
+    env = _merge_environment(make_person_environment())
+    process = subprocess.run(
+        ["git", "rev-parse", "--git-dir"], cwd=repository.root, env=env, capture_output=True, check=False
+    )
+    return process.returncode == 0
 
 
-def _refusal(found: _Owned) -> DecoupleError:
+def _make_owner_error(repository: _OwnedRepository) -> DecoupleError:
     return DecoupleError(
-        f"{found.root} belongs to another user, and git would do what their configuration there says",
-        next_step=f"git config --global --add safe.directory {found.root}",
+        f"{repository.root} belongs to another user, and git would do what their configuration there says",
+        next_step=f"git config --global --add safe.directory {repository.root}",
     )
 
 
-def fetching() -> dict[str, str | None]:
+def make_fetch_environment() -> dict[str, str | None]:
     """How a person set git to reach other hosts: transports, proxy, credentials, ssh and TLS; ``env`` for what fetches.
 
     For repositories that we made: their configuration may name programs then.
     """
-    found: dict[str, str | None] = {"GIT_ALLOW_PROTOCOL": None, "GIT_NO_LAZY_FETCH": None}
-    found |= {key: value for key, value in os.environ.items() if key.startswith(_REACHING)}
-    said = ask("config", "--null", "--get-regexp", _REACHING_CONFIG, cwd=Path("/"), env=of_person())
-    settings = [line.partition("\n") for line in os.fsdecode(said.out).split("\0") if line]
-    found["GIT_CONFIG_COUNT"] = str(len(settings))
+    variables: dict[str, str | None] = {"GIT_ALLOW_PROTOCOL": None, "GIT_NO_LAZY_FETCH": None}
+    variables |= {key: value for key, value in os.environ.items() if key.startswith(_REACHING)}
+    answer = try_git("config", "--null", "--get-regexp", _REACHING_CONFIG, cwd=Path("/"), env=make_person_environment())
+    settings = [line.partition("\n") for line in os.fsdecode(answer.out).split("\0") if line]
+    variables["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, _, value) in enumerate(settings):
-        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-    return found
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
 
 
-def start(
+def start_git(
     arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str | None] | None = None, **streams: Any
 ) -> subprocess.Popen[bytes]:
     """Start ``git ARGUMENTS`` in ``cwd``; ``streams`` are Popen's. A None in ``env`` takes a variable away.
@@ -234,16 +236,16 @@ def start(
     Raises DecoupleError when git is not installed, the folder is gone, or ``GIT_DIR`` names a repository of another
     owner, which git itself would take without asking.
     """
-    given = _given(env or {})
+    variables = _merge_environment(env or {})
     more: tuple[str, ...] = ()
-    found = None if tuple(arguments[:2]) == WHOEVER_OWNS_IT else _repository_at(cwd, given)
-    if found is not None and _of_another(found):
-        if _is_allowed(found):
+    repository = None if tuple(arguments[:2]) == WHOEVER_OWNS_IT else _find_repository(cwd, variables)
+    if repository is not None and _is_foreign(repository):
+        if _is_allowed(repository):
             more = WHOEVER_OWNS_IT
-        elif "GIT_DIR" in given:
-            raise _refusal(found)
+        elif "GIT_DIR" in variables:
+            raise _make_owner_error(repository)
     try:
-        return subprocess.Popen(["git", *_OPTIONS, *more, *arguments], cwd=cwd, env=given, **streams)
+        return subprocess.Popen(["git", *_OPTIONS, *more, *arguments], cwd=cwd, env=variables, **streams)
     except FileNotFoundError:
         if not cwd.is_dir():
             raise DecoupleError(
@@ -252,7 +254,7 @@ def start(
         raise DecoupleError("git is not installed", next_step="apt-get install git") from None
 
 
-def ask(
+def try_git(
     *arguments: str,
     cwd: Path,
     env: Mapping[str, str | None] | None = None,
@@ -266,20 +268,20 @@ def ask(
     """
     source = subprocess.PIPE if stdin is not None else subprocess.DEVNULL
     pipe = subprocess.PIPE
-    with start(arguments, cwd=cwd, env=env, stdin=source, stdout=pipe, stderr=pipe, pass_fds=held) as process:
+    with start_git(arguments, cwd=cwd, env=env, stdin=source, stdout=pipe, stderr=pipe, pass_fds=held) as process:
         out, err = process.communicate(stdin)
     places = [Path(value) for key in ("GIT_DIR", "GIT_INDEX_FILE") if (value := (env or {}).get(key))]
-    answer = answered(process.returncode, out, err.decode("utf-8", "replace"), cwd, *places)
-    if answer.full and (answer.status != 1 or says_full(answer.err)):  # 1 is also how it says no
+    answer = make_answer(process.returncode, out, err.decode("utf-8", "replace"), cwd, *places)
+    if answer.full and (answer.status != 1 or is_disk_full_message(answer.err)):  # 1 is also how it says no
         raise GitError(f"git {arguments[0]} in {cwd}", answer)
     if answer.status == _DIED and arguments[:2] != WHOEVER_OWNS_IT:
-        found = _repository_at(cwd, env or {})
-        if found is not None and _of_another(found) and not _is_allowed(found):
-            raise _refusal(found)
+        repository = _find_repository(cwd, env or {})
+        if repository is not None and _is_foreign(repository) and not _is_allowed(repository):
+            raise _make_owner_error(repository)
     return answer
 
 
-def git(
+def run_git(
     *arguments: str,
     cwd: Path,
     env: Mapping[str, str | None] | None = None,
@@ -288,18 +290,18 @@ def git(
     next_step: str | None = None,
 ) -> bytes:
     """Run git and return what it wrote. ``doing`` replaces "git VERB in FOLDER" in messages. Raises GitError."""
-    answer = ask(*arguments, cwd=cwd, env=env, stdin=stdin)
+    answer = try_git(*arguments, cwd=cwd, env=env, stdin=stdin)
     if answer.status:
         raise GitError(doing or f"git {arguments[0]} in {cwd}", answer, next_step=next_step)
     return answer.out
 
 
-def text(*arguments: str, cwd: Path, env: Mapping[str, str | None] | None = None) -> str:
+def read_git_text(*arguments: str, cwd: Path, env: Mapping[str, str | None] | None = None) -> str:
     """Like :func:`git`, as text without the newline at the end."""
-    return git(*arguments, cwd=cwd, env=env).decode("utf-8", "surrogateescape").rstrip("\n")
+    return run_git(*arguments, cwd=cwd, env=env).decode("utf-8", "surrogateescape").rstrip("\n")
 
 
-def names(listing: bytes) -> list[str]:
+def split_names(listing: bytes) -> list[str]:
     """The paths in what a git command wrote with ``-z``."""
     return [os.fsdecode(name) for name in listing.split(b"\0") if name]
 
@@ -310,12 +312,12 @@ def is_unedited(tree: Path) -> bool:
 
     Raises DecoupleError when git cannot read it.
     """
-    listed = git("ls-files", "-z", "--stage", cwd=tree)
-    commit = text("rev-parse", "HEAD", cwd=tree)
-    places = {name: text("rev-parse", "--git-path", name, cwd=tree) for name in ("index", "objects")}
+    listing = run_git("ls-files", "-z", "--stage", cwd=tree)
+    commit = read_git_text("rev-parse", "HEAD", cwd=tree)
+    places = {name: read_git_text("rev-parse", "--git-path", name, cwd=tree) for name in ("index", "objects")}
     with tempfile.TemporaryDirectory(prefix="decouple-status-") as folder:
         bare = Path(folder)
-        make_bare(bare, commit)
+        make_bare_repository(bare, commit)
         env = {
             "GIT_DIR": str(bare),
             "GIT_OBJECT_DIRECTORY": str(tree / places["objects"]),
@@ -323,20 +325,20 @@ def is_unedited(tree: Path) -> bool:
             "GIT_INDEX_FILE": str(tree / places["index"]),
         }
         # a submodule is looked at below, as git would do it by its own configuration
-        if git("status", "--porcelain", "--ignore-submodules=dirty", cwd=tree, env=env):
+        if run_git("status", "--porcelain", "--ignore-submodules=dirty", cwd=tree, env=env):
             return False
-    links = [name.split("\t", 1)[1] for name in names(listed) if name.startswith(f"{SUBMODULE:o} ")]
+    links = [name.split("\t", 1)[1] for name in split_names(listing) if name.startswith(f"{SUBMODULE:o} ")]
     return all(is_unedited(tree / name) for name in links if (tree / name / ".git").exists())
 
 
-def make_bare(bare: Path, head: str = "ref: refs/heads/none") -> None:
+def make_bare_repository(bare: Path, head: str = "ref: refs/heads/none") -> None:
     """Make ``bare`` a repository of our own, without configuration and attributes: for objects that lie elsewhere."""
     for name in ("objects", "refs"):
         (bare / name).mkdir(parents=True, exist_ok=True)
     write_atomically(bare / "HEAD", f"{head}\n")
 
 
-def clone(
+def clone_repository(
     url: str, into: Path, *options: str, doing: str, next_step: str, told: Callable[[float, float | None], None]
 ) -> None:
     """``git clone OPTIONS URL INTO``, with what a person set to reach other hosts.
@@ -356,18 +358,20 @@ def clone(
     words: list[str] = []
     full = False
     arguments = ("clone", "--progress", *options, url, str(into))
-    with start(arguments, cwd=into.parent, env=fetching(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with start_git(
+        arguments, cwd=into.parent, env=make_fetch_environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
         assert process.stderr
         for line in io.TextIOWrapper(process.stderr, "utf-8", "replace"):  # it takes \r for the end of a line
             read(line)
             words.append(line)
             full = full or has_no_room(into.parent)  # now: what it wrote goes when it fails
     if process.returncode:
-        answer = answered(process.returncode, b"", "\n".join(words), into.parent)
+        answer = make_answer(process.returncode, b"", "\n".join(words), into.parent)
         raise GitError(doing, replace(answer, full=answer.full or full), next_step=next_step)
 
 
-def fast_import_path(raw: bytes) -> bytes:
+def quote_import_path(raw: bytes) -> bytes:
     """A path as git-fast-import(1) wants it: as it is, C-quoted where it starts with a quote or has a newline."""
     if raw.startswith(b'"') or b"\n" in raw:
         return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
@@ -388,11 +392,11 @@ class Repository:
         """Set while ``base.objects.asked_often`` lasts."""
 
     @property
-    def own(self) -> Path:
+    def state_folder(self) -> Path:
         """Where the stack keeps its state: ``.git/decouple``."""
         return self.git_dir / "decouple"
 
-    def place(self, index: Path | None = None) -> dict[str, str | None]:
+    def make_variables(self, index: Path | None = None) -> dict[str, str | None]:
         """The variables by which git finds this repository and no other."""
         return {
             "GIT_DIR": str(self.git_dir),
@@ -405,15 +409,15 @@ class Repository:
         self, *arguments: str, stdin: bytes | None = None, index: Path | None = None, user_config: bool = False
     ) -> Answer:
         """Run ``git ARGUMENTS`` and return what it said, whatever its exit status."""
-        place = self.place(index)
-        env = of_person() | place if user_config else place
-        return ask(*arguments, cwd=self.root, env=env, stdin=stdin, held=self.held)
+        place = self.make_variables(index)
+        env = make_person_environment() | place if user_config else place
+        return try_git(*arguments, cwd=self.root, env=env, stdin=stdin, held=self.held)
 
     def run(self, *arguments: str, stdin: bytes | None = None, index: Path | None = None) -> bytes:
         """Run ``git ARGUMENTS`` and return its standard output. Raises GitError with git's own words."""
         answer = self.try_run(*arguments, stdin=stdin, index=index)
         if answer.status:
-            raise self.failed(arguments[0], answer)
+            raise self.make_error(arguments[0], answer)
         return answer.out
 
     def run_on_objects(self, *arguments: str) -> bytes:
@@ -422,46 +426,46 @@ class Repository:
         No configuration and no attributes of this repository's own are in it: what they say of diffs cannot be
         overridden on the command line.
         """
-        bare = self.own / "objects-only.git"
+        bare = self.state_folder / "objects-only.git"
         if not (bare / "HEAD").is_file():
-            make_bare(bare)
+            make_bare_repository(bare)
         place = {"GIT_DIR": str(bare), "GIT_OBJECT_DIRECTORY": str(self.git_dir / "objects")}
-        answer = ask(*arguments, cwd=bare, env=place, held=self.held)
+        answer = try_git(*arguments, cwd=bare, env=place, held=self.held)
         if answer.status:
-            raise self.failed(arguments[0], answer)
+            raise self.make_error(arguments[0], answer)
         return answer.out
 
-    def failed(self, verb: str, answer: Answer) -> GitError:
+    def make_error(self, verb: str, answer: Answer) -> GitError:
         """The error that tells why ``git VERB`` failed here."""
         return GitError(
             f"git {verb} in {self.root}", answer, next_step=f"`git -C {self.root} status` shows the state it is in"
         )
 
-    def text(self, *arguments: str, index: Path | None = None) -> str:
+    def read_text(self, *arguments: str, index: Path | None = None) -> str:
         """As :meth:`run`, decoded and without the newline at the end."""
         return self.run(*arguments, index=index).decode("utf-8", "surrogateescape").rstrip("\n")
 
-    def resolve(self, name: str) -> str | None:
+    def resolve_commit(self, name: str) -> str | None:
         """The commit id that ``name`` stands for, or None."""
         answer = self.try_run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         return answer.out.decode().strip() if answer.status == 0 else None
 
-    def head(self) -> str | None:
+    def read_head(self) -> str | None:
         """The commit id of HEAD, or None. Read from the files where they have it: most verbs ask for nothing else."""
         try:
             text = (self.git_dir / "HEAD").read_text("ascii").strip()
             if text.startswith("ref: "):
                 text = (self.git_dir / text[5:]).read_text("ascii").strip()
         except (OSError, UnicodeDecodeError):  # packed, or another storage of refs: git knows
-            return self.resolve("HEAD")
-        return text if len(text) == 40 and not text.startswith("ref:") else self.resolve("HEAD")
+            return self.resolve_commit("HEAD")
+        return text if len(text) == 40 and not text.startswith("ref:") else self.resolve_commit("HEAD")
 
-    def tree_of(self, commit: str) -> str:
+    def read_tree_id(self, commit: str) -> str:
         """The tree id of a commit. That of a whole id never changes, so git is asked for it once."""
-        found = self._trees.get(commit)
-        if found is None:
-            there = self.reader.ask([f"{commit}^{{tree}}"])[0] if self.reader else None
-            found = there.id if there else self.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+        tree = self._trees.get(commit)
+        if tree is None:
+            entry = self.reader.read_objects([f"{commit}^{{tree}}"])[0] if self.reader else None
+            tree = entry.id if entry else self.read_text("rev-parse", "--verify", f"{commit}^{{tree}}")
             if _WHOLE_ID.fullmatch(commit):
-                self._trees[commit] = found
-        return found
+                self._trees[commit] = tree
+        return tree

@@ -8,23 +8,23 @@ import re
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import step
+from decouple.base.fault import mark_step
 from decouple.base.files import remove_folder
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 
 
-def mounts_below(folder: Path, mountinfo: Path = MOUNTINFO) -> list[Path]:
+def list_mounts(folder: Path, mountinfo: Path = MOUNTINFO) -> list[Path]:
     """Mount points at or below ``folder`` in this mount namespace, deepest first (``proc_pid_mountinfo(5)``)."""
     wanted = folder.resolve()
-    found = []
+    points = []
     for line in mountinfo.read_bytes().splitlines():
         # blanks and backslashes are written as \040 and the like, every other byte as it is
         raw = re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), line.split(b" ")[4])
         point = Path(os.fsdecode(raw))
         if point == wanted or wanted in point.parents:
-            found.append(point)
-    return sorted(found, key=lambda path: -len(path.parts))
+            points.append(point)
+    return sorted(points, key=lambda path: -len(path.parts))
 
 
 def remove_tree(folder: Path) -> None:
@@ -36,18 +36,18 @@ def remove_tree(folder: Path) -> None:
         return
     if folder.is_symlink():
         raise DecoupleError(f"{folder}: is a symbolic link; not deleting through it", next_step=f"rm {folder}")
-    mounted = mounts_below(folder)
+    mounted = list_mounts(folder)
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
     device = folder.lstat().st_dev
     pending = [str(folder)]
     while pending:  # os.walk calls itself for every level
-        with contextlib.suppress(OSError), os.scandir(pending.pop()) as listed:
-            for one in listed:
-                if one.is_dir(follow_symlinks=False):
-                    if one.stat(follow_symlinks=False).st_dev != device:
-                        where = f"umount {one.path}"
-                        raise DecoupleError(f"{one.path}: on another file system; not deleted", next_step=where)
-                    pending.append(one.path)
-    step(f"delete {folder.name}")
+        with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.stat(follow_symlinks=False).st_dev != device:
+                        remedy = f"umount {entry.path}"
+                        raise DecoupleError(f"{entry.path}: on another file system; not deleted", next_step=remedy)
+                    pending.append(entry.path)
+    mark_step(f"delete {folder.name}")
     remove_folder(folder)

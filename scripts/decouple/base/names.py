@@ -38,7 +38,7 @@ def is_path_part(text: object) -> bool:
     return isinstance(text, str) and _NAME.match(text) is not None
 
 
-def place(folder: Path, path: str) -> Path:
+def locate_path(folder: Path, path: str) -> Path:
     """Say where ``path`` is in ``folder``, following no link below it. ``folder`` itself may be one: a person named it.
 
     Raises DecoupleError for what is no `RelativePath`, and where a link, a file in the place of a folder, or something
@@ -48,16 +48,16 @@ def place(folder: Path, path: str) -> Path:
         raise DecoupleError(
             f"{folder}: {path[:200]!r} is no path inside it", next_step="restore the file that names it"
         )
-    here = folder
+    current = folder
     parts = PurePosixPath(path).parts
     for number, part in enumerate(parts, start=1):
-        here = here / part
+        current = current / part
         try:
-            mode = here.lstat().st_mode
+            mode = current.lstat().st_mode
         except FileNotFoundError:
             break
         wanted = stat.S_ISREG if number == len(parts) else stat.S_ISDIR
         if not wanted(mode):
-            what = "a link" if stat.S_ISLNK(mode) else f"no {'file' if number == len(parts) else 'folder'}"
-            raise DecoupleError(f"{here}: is {what}; nothing is read or written there", next_step="move it away")
+            obstacle = "a link" if stat.S_ISLNK(mode) else f"no {'file' if number == len(parts) else 'folder'}"
+            raise DecoupleError(f"{current}: is {obstacle}; nothing is read or written there", next_step="move it away")
     return folder / path

@@ -11,100 +11,102 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from decouple.base.git import GitError, GitObject, Repository, answered, start
+from decouple.base.git import GitError, GitObject, Repository, make_answer, start_git
 
-_LOT = 1 << 14
+_BATCH = 1 << 14
 """Bytes of questions at once: much less than a pipe holds (64 KiB; pipe(7))."""
 
 
-class Objects:
+class ObjectReader:
     """The objects of one repository, by any name that git knows: an id, ``COMMIT^{tree}``, ``TREE:folder``."""
 
     def __init__(self, cwd: Path, env: Mapping[str, str | None] | None = None) -> None:
-        self._where = cwd
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads would stop git when it is full
+        self._folder = cwd
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe that nobody reads would stop git when it is full
         pipe = subprocess.PIPE
-        self._process = start(["cat-file", "--batch"], cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=self._said)
+        self._process = start_git(
+            ["cat-file", "--batch"], cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=self._errors
+        )
 
-    def ask(self, names: Sequence[str]) -> list[GitObject | None]:
+    def read_objects(self, names: Sequence[str]) -> list[GitObject | None]:
         """What stands under each of ``names``, None where there is nothing. No name may have a newline.
 
         Raises GitError when git ended.
         """
-        return [answer for lot in _lots(names) for answer in self._asked(lot)]
+        return [answer for batch in _split_batches(names) for answer in self._read_batch(batch)]
 
-    def _asked(self, lot: list[bytes]) -> list[GitObject | None]:
+    def _read_batch(self, batch: list[bytes]) -> list[GitObject | None]:
         assert self._process.stdin
         if self._process.stdin.closed:  # git ended at an earlier question, and so says each later one
-            raise self._ended()
+            raise self._make_error()
         try:
-            self._process.stdin.write(b"".join(lot))
+            self._process.stdin.write(b"".join(batch))
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise self._ended() from None
-        return [self._answer() for _ in lot]
+            raise self._make_error() from None
+        return [self._read_object() for _ in batch]
 
-    def _answer(self) -> GitObject | None:
+    def _read_object(self) -> GitObject | None:
         assert self._process.stdout
         line = self._process.stdout.readline()
         if not line.endswith(b"\n"):
-            raise self._ended()
+            raise self._make_error()
         if line.endswith((b" missing\n", b" submodule\n", b" ambiguous\n")):
             return None
         identity, kind, size = line.decode().split()
         data = self._process.stdout.read(int(size) + 1)
         if len(data) != int(size) + 1:
-            raise self._ended()
+            raise self._make_error()
         return GitObject(identity, kind, data[:-1])
 
-    def _ended(self) -> GitError:
+    def _make_error(self) -> GitError:
         with contextlib.suppress(BrokenPipeError), self._process:
             pass
-        self._said.seek(0)
-        words = self._said.read().decode("utf-8", "replace")
+        self._errors.seek(0)
+        words = self._errors.read().decode("utf-8", "replace")
         return GitError(
-            f"git cat-file in {self._where}",
-            answered(self._process.returncode, b"", words, self._where),
-            next_step=f"`git -C {self._where} fsck` shows what is wrong",
+            f"git cat-file in {self._folder}",
+            make_answer(self._process.returncode, b"", words, self._folder),
+            next_step=f"`git -C {self._folder} fsck` shows what is wrong",
         )
 
     def close(self) -> None:
         """Let git go; it ends when it is asked no more."""
-        with self._said, contextlib.suppress(BrokenPipeError), self._process:
+        with self._errors, contextlib.suppress(BrokenPipeError), self._process:
             pass
 
 
 @contextlib.contextmanager
-def asked_often(repository: Repository) -> Iterator[None]:
+def keep_object_reader(repository: Repository) -> Iterator[None]:
     """While this lasts, one process answers every question about its objects: for work that has hundreds of them."""
     if repository.reader:
         yield
         return
-    with contextlib.closing(Objects(repository.root, repository.place())) as repository.reader:
+    with contextlib.closing(ObjectReader(repository.root, repository.make_variables())) as repository.reader:
         try:
             yield
         finally:
             repository.reader = None
 
 
-def objects(repository: Repository, names: Sequence[str]) -> list[GitObject | None]:
+def read_objects(repository: Repository, names: Sequence[str]) -> list[GitObject | None]:
     """What stands under each of ``names``, None where there is nothing. Raises GitError."""
     if not names:
         return []
-    with asked_often(repository):
+    with keep_object_reader(repository):
         assert repository.reader
-        return repository.reader.ask(names)
+        return repository.reader.read_objects(names)
 
 
-def _lots(names: Sequence[str]) -> Iterator[list[bytes]]:
-    lot: list[bytes] = []
+def _split_batches(names: Sequence[str]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
     size = 0
     for name in names:
         line = f"{name}\n".encode("utf-8", "surrogateescape")
-        if lot and size + len(line) > _LOT:
-            yield lot
-            lot, size = [], 0
-        lot.append(line)
+        if batch and size + len(line) > _BATCH:
+            yield batch
+            batch, size = [], 0
+        batch.append(line)
         size += len(line)
-    if lot:
-        yield lot
+    if batch:
+        yield batch

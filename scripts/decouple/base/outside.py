@@ -85,7 +85,7 @@ def read_json(path: Path, kind: type[T], *, mend: str, bound: int = JSON_BOUND) 
         raise DecoupleError(f"{path}: damaged: {str(error)[:200]}", next_step=mend) from None
 
 
-def portable(text: str) -> str:
+def encode_path_text(text: str) -> str:
     """A path's text as JSON can hold it: where it is not UTF-8 (surrogates stand for its bytes), its bytes in hex.
 
     A NUL, which no path has, is before them. :func:`from_portable` is the way back.
@@ -97,12 +97,12 @@ def portable(text: str) -> str:
     return text
 
 
-def from_portable(text: str) -> str:
+def decode_path_text(text: str) -> str:
     """What :func:`portable` was given. Raises ValueError for what it does not return."""
     return os.fsdecode(bytes.fromhex(text[1:])) if text.startswith("\0") else text
 
 
-def written_json(document: str) -> str:
+def escape_surrogates(document: str) -> str:
     """A JSON document with names in it that are no UTF-8: the surrogates that stand for their bytes as JSON escapes."""
     return document.encode("utf-8", "backslashreplace").decode()
 

@@ -21,26 +21,26 @@ FLOOR = 1024
 """Bytes a second that a body must keep up on average; a modem of 1990 did."""
 
 
-class TooSlow(Exception):
+class SlowServerError(Exception):
     """Told in a few words; the caller names the address."""
 
 
-class Pace:
+class RateMeter:
     """Counts what came of a body. ``clock`` in seconds is for tests."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._began, self._got = clock(), 0
+        self._started, self._received = clock(), 0
 
-    def got(self, size: int) -> None:
+    def count_bytes(self, size: int) -> None:
         """``size`` more bytes are here. Raises TooSlow."""
-        self._got += size
-        took = self._clock() - self._began
-        if took > GRACE_SECONDS and self._got < took * FLOOR:
-            raise TooSlow(f"{self._got} bytes in {took:.0f} s, less than {FLOOR} a second")
+        self._received += size
+        elapsed = self._clock() - self._started
+        if elapsed > GRACE_SECONDS and self._received < elapsed * FLOOR:
+            raise SlowServerError(f"{self._received} bytes in {elapsed:.0f} s, less than {FLOOR} a second")
 
 
-def within(seconds: float, work: Callable[[], T]) -> T:
+def run_within(seconds: float, work: Callable[[], T]) -> T:
     """``work()``'s value or exception, or TooSlow when it takes longer; it is then left behind on a thread of its own,
     which ends with the process."""
     answers: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
@@ -55,7 +55,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     try:
         value, error = answers.get(timeout=seconds)
     except queue.Empty:
-        raise TooSlow(f"no whole answer within {seconds:.0f} s") from None
+        raise SlowServerError(f"no whole answer within {seconds:.0f} s") from None
     if error is not None:
         raise error
     return value  # type: ignore[return-value]  # it is a T where there is no error

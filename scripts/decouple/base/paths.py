@@ -18,8 +18,8 @@ def find_project(start: Path | None = None) -> Path:
     if named:
         candidates = [Path(named)]
     else:
-        here = (start or Path.cwd()).resolve()
-        candidates = [here, *here.parents, *Path(__file__).resolve().parents]
+        start_folder = (start or Path.cwd()).resolve()
+        candidates = [start_folder, *start_folder.parents, *Path(__file__).resolve().parents]
     for folder in candidates:
         if (folder / "series").is_dir() and (folder / "patches").is_dir():
             return folder
@@ -29,7 +29,7 @@ def find_project(start: Path | None = None) -> Path:
     )
 
 
-def cache_dir() -> Path:
+def find_cache() -> Path:
     """The cache that all checkouts share: ``$DECOUPLE_CACHE``, else ``decouple`` in the XDG cache directory.
 
     Raises UsageError where nothing says where a home is.
@@ -38,10 +38,10 @@ def cache_dir() -> Path:
     if named:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME")  # a relative one is to be ignored, says its specification
-    return (Path(base) if base and Path(base).is_absolute() else _home() / ".cache") / "decouple"
+    return (Path(base) if base and Path(base).is_absolute() else _find_home() / ".cache") / "decouple"
 
 
-def _home() -> Path:
+def _find_home() -> Path:
     try:
         home = Path.home()
     except RuntimeError:  # no HOME, and a user whom the system has no entry for

@@ -18,13 +18,13 @@ from types import FrameType
 from typing import Any, Protocol
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.base.files import append_to, has_no_room, says_full
-from decouple.base.programs import in_english
+from decouple.base.files import has_no_room, is_disk_full_message, open_for_append
+from decouple.base.programs import make_english_variables
 
 _TELLING = re.compile(r"^E: |\bCMake Error|\berror:|: fatal error|Error:|^wrapped_cmake: |^ERROR", re.MULTILINE)
 
 
-class Inside(Protocol):
+class CommandPlace(Protocol):
     """Where commands run: the host, or a root."""
 
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
@@ -50,7 +50,7 @@ def run_logged(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     recent: collections.deque[str] = collections.deque(maxlen=400)
-    with append_to(log) as out:
+    with open_for_append(log) as out:
         out.write(f"== {what}\n")
         out.flush()
         try:
@@ -64,11 +64,11 @@ def run_logged(
                 start_new_session=True,
                 pass_fds=held,
                 cwd=cwd,
-                env=in_english(),
+                env=make_english_variables(),
             )
         except OSError as error:
             raise DecoupleError(f"{what}: {argv[0]}: {error.strerror}", next_step=f"install {argv[0]}") from error
-        with _forwarding(process):
+        with _forward_signals(process):
             assert process.stdout is not None
             for line in process.stdout:
                 out.write(line)
@@ -78,7 +78,7 @@ def run_logged(
             code = process.wait()
     if code:
         full = has_no_room(log.parent, Path(tempfile.gettempdir()))
-        raise DecoupleError(f"{what}: {_last_words(list(recent), code, full)}", next_step=f"read {log}")
+        raise DecoupleError(f"{what}: {_describe_failure(list(recent), code, full)}", next_step=f"read {log}")
 
 
 def show_commands(say: Callable[[str], None]) -> None:
@@ -87,7 +87,7 @@ def show_commands(say: Callable[[str], None]) -> None:
     With the folder, and those of git's variables that say which repository and index are meant. What settings we give
     git on every call is left out: they make its answer independent of a person's configuration.
     """
-    told = "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"
+    shown_variables = "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
         if event != "subprocess.Popen":
@@ -97,15 +97,19 @@ def show_commands(say: Callable[[str], None]) -> None:
         if words[0] == "git":
             while words[1:2] == ["-c"]:
                 del words[1:3]
-        given = [f"{name}={shlex.quote(environment[name])}" for name in told if environment and name in environment]
+        settings = [
+            f"{name}={shlex.quote(environment[name])}"
+            for name in shown_variables
+            if environment and name in environment
+        ]
         where = f"cd {shlex.quote(os.fsdecode(folder))} && " if folder else ""
-        say(f"+ {where}{' '.join((*given, shlex.join(words)))}")
+        say(f"+ {where}{' '.join((*settings, shlex.join(words)))}")
 
     sys.addaudithook(hear)
 
 
 @contextlib.contextmanager
-def time_limit(minutes: float, what: str, next_step: str) -> Iterator[None]:
+def limit_time(minutes: float, what: str, next_step: str) -> Iterator[None]:
     """Interrupt what runs inside after ``minutes`` of wall time, the processes of `run_logged` first.
 
     For the main thread. Raises DecoupleError, naming ``what`` and ``next_step``, when the time is over.
@@ -132,20 +136,20 @@ def time_limit(minutes: float, what: str, next_step: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, old)
 
 
-def _last_words(lines: list[str], code: int, full: bool) -> str:
-    said = [line for line in lines if line.strip()]
+def _describe_failure(lines: list[str], code: int, full: bool) -> str:
+    spoken = [line for line in lines if line.strip()]
     telling = [line for line in lines if _TELLING.search(line)]
-    told = [line for line in lines if says_full(line)] or (telling or said[-1:] if full else [])
-    if told or full:
-        return ": ".join(["the disk is full", *(line.strip() for line in told[:1])])
+    full_lines = [line for line in lines if is_disk_full_message(line)] or (telling or spoken[-1:] if full else [])
+    if full_lines or full:
+        return ": ".join(["the disk is full", *(line.strip() for line in full_lines[:1])])
     if telling:
         return telling[0].strip()
     how = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
-    return f"{how}: {said[-1].strip()}" if said else how
+    return f"{how}: {spoken[-1].strip()}" if spoken else how
 
 
 @contextlib.contextmanager
-def _forwarding(process: subprocess.Popen[str]) -> Iterator[None]:
+def _forward_signals(process: subprocess.Popen[str]) -> Iterator[None]:
     def stop(number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 

@@ -11,13 +11,13 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 
-def in_english(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+def make_english_variables(variables: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return ``variables`` (None: ours) with the language of C, in UTF-8. ``LANGUAGE`` would win over it."""
-    given = os.environ if variables is None else variables
-    return {name: value for name, value in given.items() if name != "LANGUAGE"} | {"LC_ALL": "C.UTF-8"}
+    inherited = os.environ if variables is None else variables
+    return {name: value for name, value in inherited.items() if name != "LANGUAGE"} | {"LC_ALL": "C.UTF-8"}
 
 
-def ask(
+def run_program(
     command: Sequence[str], variables: Mapping[str, str] | None = None, *, timeout: float | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a short command that reads nothing, and return what it says; what is no UTF-8 of that is replaced.
@@ -31,6 +31,6 @@ def ask(
         capture_output=True,
         encoding="utf-8",
         errors="replace",
-        env=in_english(variables),
+        env=make_english_variables(variables),
         timeout=timeout,
     )

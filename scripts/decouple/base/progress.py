@@ -30,7 +30,7 @@ class Progress(Protocol):
         """The piece of work is over."""
 
 
-class Silent:
+class SilentProgress:
     """Reports nothing; the default of every function that takes a Progress."""
 
     def start(
@@ -45,4 +45,4 @@ class Silent:
     def finish(self, note: str = "") -> None: ...
 
 
-SILENT: Progress = Silent()
+SILENT: Progress = SilentProgress()

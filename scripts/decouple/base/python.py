@@ -11,15 +11,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from decouple.base.programs import in_english
+from decouple.base.programs import make_english_variables
 
 OWN = (sys.executable, "-P")
 """Our own Python, without the current folder on its path."""
 
 
-def run_elsewhere(
-    command: Sequence[str], variables: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def run_python(command: Sequence[str], variables: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command line that starts somebody's Python, in a folder where nobody leaves files; its output as text.
 
     That Python may be older than the option that `OWN` has. What the command names must be absolute, but for itself.
@@ -34,14 +32,14 @@ def run_elsewhere(
         text=True,
         stdin=subprocess.DEVNULL,
         cwd="/",
-        env=with_absolute_path(in_english(variables)),
+        env=resolve_python_path(make_english_variables(variables)),
     )
 
 
-def with_absolute_path(variables: Mapping[str, str]) -> dict[str, str]:
+def resolve_python_path(variables: Mapping[str, str]) -> dict[str, str]:
     """Return ``variables`` with the folders in ``PYTHONPATH`` as they are called from anywhere."""
-    made = dict(variables)
-    if "PYTHONPATH" in made:
-        named = filter(None, made["PYTHONPATH"].split(os.pathsep))  # an empty one is the current folder
-        made["PYTHONPATH"] = os.pathsep.join(str(Path(one).absolute()) for one in named)
-    return made
+    resolved = dict(variables)
+    if "PYTHONPATH" in resolved:
+        named = filter(None, resolved["PYTHONPATH"].split(os.pathsep))  # an empty one is the current folder
+        resolved["PYTHONPATH"] = os.pathsep.join(str(Path(folder).absolute()) for folder in named)
+    return resolved

@@ -13,7 +13,7 @@ def parse_python(text: str | bytes, name: str = "<unknown>") -> ast.Module:
     try:
         return ast.parse(text, filename=name)
     except _REFUSED as error:
-        raise SyntaxError(_say(error), (name, 1, None, None)) from error
+        raise SyntaxError(_describe_error(error), (name, 1, None, None)) from error
 
 
 def compile_python(text: str | bytes, name: str) -> None:
@@ -21,8 +21,8 @@ def compile_python(text: str | bytes, name: str) -> None:
     try:
         compile(text, name, "exec", dont_inherit=True)
     except _REFUSED as error:
-        raise SyntaxError(_say(error), (name, 1, None, None)) from error
+        raise SyntaxError(_describe_error(error), (name, 1, None, None)) from error
 
 
-def _say(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else "nested too deeply"

@@ -18,42 +18,42 @@ _SIZE = 32
 """Bytes of the key and of a seal: those of SHA-256."""
 
 
-def sealed(name: str, data: bytes) -> bytes | None:
+def add_seal(name: str, data: bytes) -> bytes | None:
     """``data`` with a seal for the name that it is kept under; None where this user can have no key."""
-    key = _key(make=True)
-    return _seal(key, name, data) + data if key else None
+    key = _read_key(make=True)
+    return _compute_seal(key, name, data) + data if key else None
 
 
-def opened(name: str, data: bytes) -> bytes | None:
+def remove_seal(name: str, data: bytes) -> bytes | None:
     """What :func:`sealed` was given; None unless this user sealed it, for this name, and nobody changed it."""
-    key = _key(make=False)
-    if key is None or not hmac.compare_digest(data[:_SIZE], _seal(key, name, data[_SIZE:])):
+    key = _read_key(make=False)
+    if key is None or not hmac.compare_digest(data[:_SIZE], _compute_seal(key, name, data[_SIZE:])):
         return None
     return data[_SIZE:]
 
 
-def _seal(key: bytes, name: str, data: bytes) -> bytes:
+def _compute_seal(key: bytes, name: str, data: bytes) -> bytes:
     seal = hmac.new(key, f"{name}\0".encode("utf-8", "surrogateescape"), hashlib.sha256)
     seal.update(data)
     return seal.digest()
 
 
-def owner(*, make: bool = False) -> str | None:
+def read_owner_id(*, make: bool = False) -> str | None:
     """What tells this user's seals from those of others, 16 hex digits; None without a key (``make``: make one)."""
-    key = _key(make=make)
-    return _seal(key, "owner", b"").hex()[:16] if key else None
+    key = _read_key(make=make)
+    return _compute_seal(key, "owner", b"").hex()[:16] if key else None
 
 
-def key_file() -> Path:
+def locate_key() -> Path:
     """Where the key is: ``decouple/seal.key`` in the XDG state directory."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".local/state") / "decouple" / "seal.key"
 
 
-def _key(*, make: bool) -> bytes | None:
+def _read_key(*, make: bool) -> bytes | None:
     """The key; None where there is none, or where others could have read or written it."""
     try:
-        path = key_file()
+        path = locate_key()
         if make:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with contextlib.suppress(FileExistsError):

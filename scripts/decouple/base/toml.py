@@ -16,7 +16,7 @@ SCHEMA = 1
 """What ``schema`` says in each data file of this project; a change that old code cannot read gets the next number."""
 
 
-def read(path: Path, kind: type[T], *, mend: str, schema: int | None = SCHEMA) -> T:
+def read_toml(path: Path, kind: type[T], *, mend: str, schema: int | None = SCHEMA) -> T:
     """The file as a ``kind``; ``mend`` is the next step to tell, ``schema`` None where the file has no such key.
 
     ``kind`` is a frozen ``msgspec.Struct`` whose fields are the file's keys, renamed where a key is a keyword of
@@ -24,55 +24,55 @@ def read(path: Path, kind: type[T], *, mend: str, schema: int | None = SCHEMA) -
     Raises DecoupleError, OSError.
     """
     try:
-        return parse(path.read_text(encoding="utf-8"), kind, path, mend=mend, schema=schema)
+        return parse_toml(path.read_text(encoding="utf-8"), kind, path, mend=mend, schema=schema)
     except UnicodeDecodeError as error:
         raise DecoupleError(f"{path}: not TOML: {error}", next_step=mend) from None
 
 
-def parse(text: str, kind: type[T], path: Path, *, mend: str, schema: int | None = SCHEMA) -> T:
+def parse_toml(text: str, kind: type[T], path: Path, *, mend: str, schema: int | None = SCHEMA) -> T:
     """Like :func:`read`, of text that is not on disk; ``path`` is only for messages."""
-    return typed(untyped(text, path, mend=mend, schema=schema), kind, path, mend=mend)
+    return convert_tables(parse_tables(text, path, mend=mend, schema=schema), kind, path, mend=mend)
 
 
-def untyped(text: str, path: Path, *, mend: str, schema: int | None = SCHEMA) -> dict[str, Any]:
+def parse_tables(text: str, path: Path, *, mend: str, schema: int | None = SCHEMA) -> dict[str, Any]:
     """The tables of a text, without the key ``schema``. Raises DecoupleError where it is no TOML, or of another one."""
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for 5,000 digits, or brackets 5,000 deep
         raise DecoupleError(f"{path}: not TOML: {error}", next_step=mend) from None
-    if schema is not None and (found := data.pop("schema", None)) != schema:
+    if schema is not None and (number := data.pop("schema", None)) != schema:
         raise DecoupleError(
-            f"{path}: schema: expected {schema} (this program reads no other), found {found!r}", next_step=mend
+            f"{path}: schema: expected {schema} (this program reads no other), found {number!r}", next_step=mend
         )
     return data
 
 
-def typed(data: dict[str, Any], kind: type[T], path: Path, *, mend: str, at: str = "$") -> T:
+def convert_tables(data: dict[str, Any], kind: type[T], path: Path, *, mend: str, at: str = "$") -> T:
     """The same for what was parsed already, the table ``at`` of the file. Raises DecoupleError."""
     import msgspec  # takes longer to import than all of base: only for who reads a file
 
-    for place, key, known in _strange(data, _seen(kind), at):  # type: ignore[arg-type]  # mypy: type[T] is no Hashable
+    for place, key, known in _find_unknown_keys(data, _inspect_type(kind), at):  # type: ignore[arg-type]  # mypy: type[T] is no Hashable
         import difflib  # only for a mistake
 
         near = difflib.get_close_matches(key, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(known))}"
         raise DecoupleError(f"{path}: {place}.{key}: no such key ({hint})", next_step=mend)
     try:
-        return msgspec.convert(data, kind, dec_hook=_special)
+        return msgspec.convert(data, kind, dec_hook=_convert_pattern)
     except msgspec.ValidationError as error:
-        said, _, place = str(error).partition(" - at ")
-        raise DecoupleError(f"{path}: {at}{place.strip('`')[1:]}: {said}", next_step=mend) from None
+        message, _, place = str(error).partition(" - at ")
+        raise DecoupleError(f"{path}: {at}{place.strip('`')[1:]}: {message}", next_step=mend) from None
 
 
 @functools.cache
-def _seen(kind: type) -> Any:
+def _inspect_type(kind: type) -> Any:
     """``kind`` as msgspec sees it, which takes longer to make than a small file to read."""
     import msgspec
 
     return msgspec.inspect.type_info(kind)
 
 
-def _special(kind: Any, value: Any) -> Any:
+def _convert_pattern(kind: Any, value: Any) -> Any:
     if getattr(kind, "__origin__", kind) is not re.Pattern:
         raise NotImplementedError(kind)
     try:
@@ -81,17 +81,17 @@ def _special(kind: Any, value: Any) -> Any:
         raise ValueError(f"pattern {value!r}: {error}") from None
 
 
-def _strange(value: Any, kind: Any, at: str) -> Iterator[tuple[str, str, list[str]]]:
+def _find_unknown_keys(value: Any, kind: Any, at: str) -> Iterator[tuple[str, str, list[str]]]:
     """Place, name and the known neighbours of each key that ``kind`` (msgspec's view of a type) does not have."""
     if isinstance(value, list):
         for number, item in enumerate(value):
-            yield from _strange(item, getattr(kind, "item_type", None), f"{at}[{number}]")
+            yield from _find_unknown_keys(item, getattr(kind, "item_type", None), f"{at}[{number}]")
     elif isinstance(value, dict) and hasattr(kind, "fields"):
         known = {field.encode_name: field.type for field in kind.fields}
         for key, item in value.items():
             if key not in known:
                 yield at, key, list(known)
-            yield from _strange(item, known.get(key), f"{at}.{key}")
+            yield from _find_unknown_keys(item, known.get(key), f"{at}.{key}")
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _strange(item, getattr(kind, "value_type", None), f"{at}.{key}")
+            yield from _find_unknown_keys(item, getattr(kind, "value_type", None), f"{at}.{key}")

@@ -52,7 +52,7 @@ class Archive(zipfile.ZipFile):
 
 
 @contextlib.contextmanager
-def opened(path: Path, *, mend: str = "build or download it again") -> Iterator[Archive]:
+def open_zip(path: Path, *, mend: str = "build or download it again") -> Iterator[Archive]:
     """Open the zip ``path`` to read it; ``mend`` is the next step to tell.
 
     Raises DecoupleError when its directory is too large, when it would unpack to far more than it has, and for anything
@@ -85,10 +85,10 @@ def refuse_spread(archive: zipfile.ZipFile, size: int, name: str) -> None:
     """Raise DecoupleError where a zip of ``size`` bytes says that it unpacks to far more, or to folders too deep."""
     deep = max((info.filename.count("/") for info in archive.infolist()), default=0)
     if deep > DEPTH_BOUND:
-        raise _refusal(f"{name}: a member {deep} folders deep, more than {DEPTH_BOUND}")
+        raise _make_refusal(f"{name}: a member {deep} folders deep, more than {DEPTH_BOUND}")
     unpacked = sum(info.file_size for info in archive.infolist())
     if unpacked > GROWTH_FREE + GROWTH_BOUND * size:
-        raise _refusal(f"{name}: {size} bytes that unpack to {unpacked}, more than {GROWTH_BOUND} times as much")
+        raise _make_refusal(f"{name}: {size} bytes that unpack to {unpacked}, more than {GROWTH_BOUND} times as much")
 
 
 def refuse_large_directory(source: BinaryIO, name: str) -> None:
@@ -101,7 +101,7 @@ def refuse_large_directory(source: BinaryIO, name: str) -> None:
     """
     size = source.seek(0, 2)
     if size > FILE_BOUND:
-        raise _refusal(f"{name}: {size} bytes, more than {FILE_BOUND}")
+        raise _make_refusal(f"{name}: {size} bytes, more than {FILE_BOUND}")
     first = max(0, size - (1 << 16) - _END - _LOCATOR.size - _END_64.size)
     source.seek(first)
     tail = source.read(size - first)
@@ -114,16 +114,16 @@ def refuse_large_directory(source: BinaryIO, name: str) -> None:
         end = locator - _END_64.size
         *_, place, _ = _LOCATOR.unpack_from(tail, locator)
         if end < 0 or tail[end : end + 4] != b"PK\6\6" or place != first + end:
-            raise _refusal(f"{name}: a zip64 archive whose end record is not where its locator says")
+            raise _make_refusal(f"{name}: a zip64 archive whose end record is not where its locator says")
         *_, length, _ = _END_64.unpack_from(tail, end)
     if length > DIRECTORY_BOUND:
-        raise _refusal(f"{name}: a directory of {length} bytes, more than {DIRECTORY_BOUND}")
+        raise _make_refusal(f"{name}: a directory of {length} bytes, more than {DIRECTORY_BOUND}")
     if length <= MEMBER_BOUND * len(_ENTRY) or length > first + end:
         return  # no room for so many; or zipfile says what it is not
     source.seek(first + end - length)
     if (members := source.read(length).count(_ENTRY)) > MEMBER_BOUND:
-        raise _refusal(f"{name}: {members} members, more than {MEMBER_BOUND}")
+        raise _make_refusal(f"{name}: {members} members, more than {MEMBER_BOUND}")
 
 
-def _refusal(what: str) -> DecoupleError:
+def _make_refusal(what: str) -> DecoupleError:
     return DecoupleError(what, next_step="do not use it; tell its publisher")

@@ -49,52 +49,55 @@ _OF_THE_ROOT = "headers and static libraries of the build's packages: toolchain.
 _IN_THE_OFFICIAL = "what upstream linked into the libraries of its wheel"
 
 
-class _Pytorch(Struct, frozen=True):
+class _PytorchFacts(Struct, frozen=True):
     repository: str
     licence: str
 
 
-class _Linked(Struct, frozen=True):
+class _LinkedLibrary(Struct, frozen=True):
     project: str
     file: str
     variables: Mapping[str, str]
     licence: str
 
 
-class _Grafted(Struct, frozen=True):
+class _GraftedLibrary(Struct, frozen=True):
     library: str
     licence: str
 
 
 class _Facts(Struct, frozen=True):
-    pytorch: _Pytorch
-    linked: tuple[_Linked, ...]
-    grafted: tuple[_Grafted, ...]
+    pytorch: _PytorchFacts
+    linked: tuple[_LinkedLibrary, ...]
+    grafted: tuple[_GraftedLibrary, ...]
 
 
-def document(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str], epoch: int) -> bytes:
+def make_bom(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str], epoch: int) -> bytes:
     """The bill of materials of a wheel with this METADATA and these members (name to SHA-256); ``epoch`` in seconds
     since 1970. Raises DecoupleError when this project's own table of licences is wrong."""
-    facts = toml.read(_FACTS, _Facts, mend="git checkout scripts/decouple/build/bom.toml")
-    headers = projects.headers(metadata)
-    whole = _component(
+    facts = toml.read_toml(_FACTS, _Facts, mend="git checkout scripts/decouple/build/bom.toml")
+    headers = projects.parse_metadata(metadata)
+    whole = _make_component(
         manifest.project,
         manifest.version,
         licence=headers.get("License-Expression") or headers.get("License") or "",
         purl=PackageURL("pypi", None, str(canonicalize_name(manifest.project)), manifest.version),
     )
-    third_party, official = list(_third_party(manifest, members)), list(_official(manifest, members, facts.pytorch))
+    third_party, official = (
+        list(_list_third_party(manifest, members)),
+        list(_list_official_wheels(manifest, members, facts.pytorch)),
+    )
     parts = [
-        _pytorch(manifest, facts.pytorch),
+        _describe_pytorch(manifest, facts.pytorch),
         *third_party,
-        *_linked(manifest, facts),
-        *_grafted(members, facts),
+        *_list_linked_libraries(manifest, facts),
+        *_list_grafted_libraries(members, facts),
         *official,
     ]
     for part in parts:
         part.properties.add(Property(name="decouple:bundled", value="true"))
-    asked = [_required(one) for one in projects.requirements(headers)]
-    said = {
+    asked = [_describe_requirement(component) for component in projects.parse_requirements(headers)]
+    properties = {
         "decouple:series-sha256": manifest.series.digest,
         "decouple:overlay-sha256": manifest.overlay.digest,
         "decouple:tree": manifest.tree,
@@ -103,39 +106,39 @@ def document(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str
             (_IN_THE_SOURCE, *([] if third_party else [_OF_THE_ROOT]), *([_IN_THE_OFFICIAL] if official else []))
         ),
     }
-    by_ref = {str(one.bom_ref.value): one for one in (*parts, *asked)}
+    by_ref = {str(component.bom_ref.value): component for component in (*parts, *asked)}
     made = Bom(
         components=by_ref.values(),
-        serial_number=_serial(manifest, metadata, members),
+        serial_number=_make_serial_number(manifest, metadata, members),
         metadata=BomMetaData(
             component=whole,
             timestamp=datetime.fromtimestamp(epoch, UTC),
-            properties=[Property(name=name, value=value) for name, value in said.items()],
+            properties=[Property(name=name, value=value) for name, value in properties.items()],
         ),
         dependencies=[
-            Dependency(whole.bom_ref, (Dependency(one.bom_ref) for one in by_ref.values())),
-            *(Dependency(one.bom_ref) for one in by_ref.values()),
+            Dependency(whole.bom_ref, (Dependency(component.bom_ref) for component in by_ref.values())),
+            *(Dependency(component.bom_ref) for component in by_ref.values()),
         ],
     )
     text = json.loads(JsonV1Dot6(made).output_as_string())
     return (json.dumps(text, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
-def _serial(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str]) -> uuid.UUID:
+def _make_serial_number(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str]) -> uuid.UUID:
     """Another one for each wheel: two halves of one have the same manifest."""
     named = "".join(f"{name}\0{sha256}\n" for name, sha256 in sorted(members.items()))
     digest = hashlib.sha256(manifest.to_json() + b"\0" + metadata + b"\0" + named.encode()).hexdigest()
     return uuid.uuid5(uuid.NAMESPACE_OID, digest)
 
 
-def _component(
+def _make_component(
     name: str,
     version: str | None = None,
     *,
     ref: str = "",
     purl: PackageURL | None = None,
     licence: str = "",
-    said: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Component:
     return Component(
@@ -144,13 +147,15 @@ def _component(
         type=more.pop("type", ComponentType.LIBRARY),
         bom_ref=ref or str(purl),
         purl=purl,
-        licenses=[_licence(licence)],
-        properties=[Property(name=f"decouple:{key}", value=value) for key, value in (said or {}).items() if value],
+        licenses=[_parse_licence(licence)],
+        properties=[
+            Property(name=f"decouple:{key}", value=value) for key, value in (properties or {}).items() if value
+        ],
         **more,
     )
 
 
-def _licence(text: str) -> LicenseExpression | DisjunctiveLicense:
+def _parse_licence(text: str) -> LicenseExpression | DisjunctiveLicense:
     """As the component declares it: an SPDX expression where it is one, else the name that it has."""
     if text and is_expression(text):
         return LicenseExpression(text, acknowledgement=LicenseAcknowledgement.DECLARED)
@@ -159,45 +164,45 @@ def _licence(text: str) -> LicenseExpression | DisjunctiveLicense:
     )
 
 
-def _pytorch(manifest: WheelManifest, facts: _Pytorch) -> Component:
+def _describe_pytorch(manifest: WheelManifest, facts: _PytorchFacts) -> Component:
     """The source that was patched, with the files that the release manifest pins of it."""
     upstream = manifest.upstream
     group, name = facts.repository.split("/")
     tag = upstream.get("tag", "")
-    files = [one for one in manifest.sources if "folder" not in one and not _is_wheel(one)]
-    return _component(
+    files = [row for row in manifest.sources if "folder" not in row and not _is_wheel(row)]
+    return _make_component(
         name,
         upstream.get("version"),
         type=ComponentType.FRAMEWORK,
         purl=PackageURL("github", group, name, tag or upstream.get("version")),
         licence=facts.licence,
-        said={"tag": tag, "commit": upstream.get("commit", "")},
-        external_references=[_file(one) for one in files if one.get("url")],
+        properties={"tag": tag, "commit": upstream.get("commit", "")},
+        external_references=[_make_file_reference(row) for row in files if row.get("url")],
     )
 
 
-def _third_party(manifest: WheelManifest, members: Mapping[str, str]) -> Iterator[Component]:
+def _list_third_party(manifest: WheelManifest, members: Mapping[str, str]) -> Iterator[Component]:
     """The rows of third-party components, unless nothing in the wheel was compiled here."""
     if _is_official(manifest) and not any(_BINDINGS.fullmatch(name) for name in members):
         return
     for row in manifest.sources:
         if folder := str(row.get("folder", "")):
             name, version, url = folder.rpartition("/")[2], str(row.get("version", "")), str(row.get("url", ""))
-            said = {"folder": f"third_party/{folder}", "pin": str(row.get("pin", ""))}
+            properties = {"folder": f"third_party/{folder}", "pin": str(row.get("pin", ""))}
             if not url:
-                said["sha256"] = str(row.get("sha256", ""))  # of a folder's content, as the manifest says it
-            yield _component(
+                properties["sha256"] = str(row.get("sha256", ""))  # of a folder's content, as the manifest says it
+            yield _make_component(
                 name,
                 version,
                 ref=f"third_party/{folder}",
-                purl=_purl(name, version, row) if url else None,
+                purl=_make_package_url(name, version, row) if url else None,
                 licence=str(row.get("licence", "")),
-                said=said,
-                external_references=[_file(row)] if url else [],
+                properties=properties,
+                external_references=[_make_file_reference(row)] if url else [],
             )
 
 
-def _purl(name: str, version: str, row: Mapping[str, Any]) -> PackageURL:
+def _make_package_url(name: str, version: str, row: Mapping[str, Any]) -> PackageURL:
     """Of the package that the archive is: PyPI's, a binary package of Debian's, else the archive at its address.
 
     Debian's upstream archive without its patches is not the source package that a `deb` would name.
@@ -216,63 +221,65 @@ def _purl(name: str, version: str, row: Mapping[str, Any]) -> PackageURL:
     return PackageURL("generic", None, name, version, asked)
 
 
-def _linked(manifest: WheelManifest, facts: _Facts) -> Iterator[Component]:
+def _list_linked_libraries(manifest: WheelManifest, facts: _Facts) -> Iterator[Component]:
     """What was linked into a core statically, where the manifest knows the file that it came from."""
     known = (manifest.toolchain.get("inputs") or {}).get("pypi") or {}
-    for one in facts.linked:
-        if any(manifest.environment.get(name) != value for name, value in one.variables.items()):
+    for library in facts.linked:
+        if any(manifest.environment.get(name) != value for name, value in library.variables.items()):
             continue
         for file, sha256 in sorted(known.items()):
-            if file.startswith(one.file):
+            if file.startswith(library.file):
                 version = str(parse_wheel_filename(file)[1])
-                yield _component(
-                    one.project,
+                yield _make_component(
+                    library.project,
                     version,
-                    purl=PackageURL("pypi", None, one.project, version, {"file_name": file}),
-                    licence=one.licence,
+                    purl=PackageURL("pypi", None, library.project, version, {"file_name": file}),
+                    licence=library.licence,
                     hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
                 )
 
 
-def _grafted(members: Mapping[str, str], facts: _Facts) -> Iterator[Component]:
+def _list_grafted_libraries(members: Mapping[str, str], facts: _Facts) -> Iterator[Component]:
     """Libraries of the build's system that auditwheel put into the wheel (``<project>.libs/``)."""
     for name, sha256 in sorted(members.items()):
         folder, _, base = name.partition("/")
         if folder.endswith(".libs") and base:
-            yield _component(
+            yield _make_component(
                 base,
                 ref=name,
-                licence=next((one.licence for one in facts.grafted if base.startswith(one.library)), ""),
-                said={"member": name},
+                licence=next((library.licence for library in facts.grafted if base.startswith(library.library)), ""),
+                properties={"member": name},
                 hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
             )
 
 
-def _official(manifest: WheelManifest, members: Mapping[str, str], facts: _Pytorch) -> Iterator[Component]:
+def _list_official_wheels(
+    manifest: WheelManifest, members: Mapping[str, str], facts: _PytorchFacts
+) -> Iterator[Component]:
     """The wheel that the kernels are from, where they are in this one: the last source of such a manifest."""
     if not _is_official(manifest) or not any(name.endswith(f"/{_KERNELS}") for name in members):
         return
-    for row in [one for one in manifest.sources if _is_wheel(one)][-1:]:
+    for row in [source for source in manifest.sources if _is_wheel(source)][-1:]:
         file = str(row["name"])
         project, version, *_ = parse_wheel_filename(file)
-        yield _component(
+        yield _make_component(
             project,
             str(version),
             purl=PackageURL("pypi", None, project, str(version), {"file_name": file}),
             licence=facts.licence,
-            said={"taken": "the libraries with kernels, their run paths set anew"},
+            properties={"taken": "the libraries with kernels, their run paths set anew"},
             hashes=[HashType(alg=HashAlgorithm.SHA_256, content=str(row["sha256"]))],
-            external_references=[_file(row, ExternalReferenceType.DISTRIBUTION)],
+            external_references=[_make_file_reference(row, ExternalReferenceType.DISTRIBUTION)],
         )
 
 
-def _required(requirement: Requirement) -> Component:
+def _describe_requirement(requirement: Requirement) -> Component:
     """What pip brings beside the wheel; nothing of it is inside."""
-    pins = [one.version for one in requirement.specifier if one.operator == "=="]
+    pins = [specifier.version for specifier in requirement.specifier if specifier.operator == "=="]
     version = pins[0] if len(pins) == 1 else None
     name, marker = str(canonicalize_name(requirement.name)), str(requirement.marker or "")
     purl = PackageURL("pypi", None, name, version)
-    said = {"bundled": "false", "specifier": str(requirement.specifier), "marker": marker}
+    properties = {"bundled": "false", "specifier": str(requirement.specifier), "marker": marker}
     return Component(
         name=name,
         version=version,
@@ -280,11 +287,11 @@ def _required(requirement: Requirement) -> Component:
         bom_ref=f"requires:{requirement}",
         purl=purl,
         scope=ComponentScope.OPTIONAL if "extra ==" in marker else ComponentScope.REQUIRED,
-        properties=[Property(name=f"decouple:{key}", value=value) for key, value in said.items() if value],
+        properties=[Property(name=f"decouple:{key}", value=value) for key, value in properties.items() if value],
     )
 
 
-def _file(
+def _make_file_reference(
     row: Mapping[str, Any], kind: ExternalReferenceType = ExternalReferenceType.SOURCE_DISTRIBUTION
 ) -> ExternalReference:
     digest = HashType(alg=HashAlgorithm.SHA_256, content=str(row.get("sha256", "")))

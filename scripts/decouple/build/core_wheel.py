@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import step
-from decouple.base.files import sha256_of, write_atomically
+from decouple.base.fault import mark_step
+from decouple.base.files import compute_sha256, write_atomically
 from decouple.build import inputs, settings
 from decouple.build.environment import Environment, RootEnvironment
 from decouple.release.wheel_name import WheelName
@@ -28,21 +28,21 @@ def unpack_core(environment: Environment, version: str) -> None:
             next_step="build stage 1 first (--env portable --stage 1)",
         )
     marker = places.core / "wheel.sha256"
-    digest = sha256_of(wheel)
+    digest = compute_sha256(wheel)
     if marker.exists() and marker.read_text() == digest:
         return
     marker.unlink(missing_ok=True)
-    step("unpack the core wheel")
-    inputs.unpack_changed(wheel, places.core)
+    mark_step("unpack the core wheel")
+    inputs.unpack_changed_files(wheel, places.core)
     write_atomically(marker, digest)
 
 
-def core_folder(environment: Environment, version: str, core: str) -> Path:
+def find_core_folder(environment: Environment, version: str, core: str) -> Path:
     """Where this machine has what stage 2 builds against; the newest stage-1 wheel is unpacked. Raises
     DecoupleError."""
     if core == "built":
         unpack_core(environment, version)
-    inside = settings.core(core).prefix.format_map(environment.names())
-    if inside == environment.names()["core"]:
+    inside = settings.find_core(core).prefix.format_map(environment.name_places())
+    if inside == environment.name_places()["core"]:
         return environment.places.core
     return environment.root.tree / inside.lstrip("/") if isinstance(environment, RootEnvironment) else Path(inside)

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.build.inputs import digest_of
+from decouple.build.inputs import compute_digest
 
 DEFAULT = Path(__file__).with_name("rootfs-trixie.toml")
 #: The root with an old C library, whose wheels run on most machines.
@@ -63,7 +63,7 @@ class PypiPiece(PipTool, frozen=True):
     links: tuple[tuple[str, str], ...] = ()
 
 
-class Foreign(Struct, frozen=True):
+class ForeignPrograms(Struct, frozen=True):
     """Programs of another suite, for a root whose own are too old.
 
     ``packages`` and all that they need are unpacked into ``prefix``; each of ``programs`` (a path below it) runs with
@@ -78,7 +78,7 @@ class Foreign(Struct, frozen=True):
     why: str
     links: tuple[tuple[str, str], ...] = ()
 
-    def content(self) -> dict[str, Any]:
+    def describe_content(self) -> dict[str, Any]:
         """What of it is in the root."""
         made = {**asdict(self), "why": ""}
         if not self.links:  # one that has none keeps the digest that it had
@@ -86,7 +86,7 @@ class Foreign(Struct, frozen=True):
         return made
 
 
-class Beside(Struct, frozen=True):
+class UnpackedPackages(Struct, frozen=True):
     """Debian packages unpacked into ``prefix`` without being installed."""
 
     prefix: str
@@ -123,7 +123,7 @@ class Toolkit(Struct, frozen=True):
     wheels: tuple[PipTool, ...]
     why: str
 
-    def content(self) -> dict[str, Any]:
+    def describe_content(self) -> dict[str, Any]:
         """What of it is in the root."""
         return {**asdict(self), "wheels": [asdict(wheel) for wheel in self.wheels], "why": ""}
 
@@ -137,24 +137,24 @@ class Layer(Struct, frozen=True):
     seconds: int
     disk_mib: int
     pypi: tuple[PypiPiece, ...] = ()
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[UnpackedPackages, ...] = ()
     seen: Mapping[str, str] = field(default_factory=dict)
     pip: tuple[PipTool, ...] = ()
-    foreign: tuple[Foreign, ...] = ()
+    foreign: tuple[ForeignPrograms, ...] = ()
     toolkit: tuple[Toolkit, ...] = ()
     debs: tuple[Debs, ...] = ()
 
     @property
-    def unpacked(self) -> tuple[Beside | Foreign | Toolkit, ...]:
+    def unpacked_parts(self) -> tuple[UnpackedPackages | ForeignPrograms | Toolkit, ...]:
         """What is unpacked into a prefix of its own."""
         return (*self.beside, *self.foreign, *self.toolkit)
 
     @property
-    def pinned(self) -> tuple[PypiPiece | PipTool, ...]:
+    def pinned_files(self) -> tuple[PypiPiece | PipTool, ...]:
         """The files of PyPI."""
         return (*self.pypi, *self.pip, *(wheel for piece in self.toolkit for wheel in piece.wheels))
 
-    def content(self) -> dict[str, Any]:
+    def describe_content(self) -> dict[str, Any]:
         """What makes the layer different when it changes: not the texts, estimates or versions seen."""
         made: dict[str, Any] = {
             "packages": sorted(self.packages),
@@ -164,9 +164,9 @@ class Layer(Struct, frozen=True):
         if self.pip:  # a layer that has none keeps the digest that it had
             made["pip"] = [asdict(tool) for tool in self.pip]
         if self.foreign:
-            made["foreign"] = [piece.content() for piece in self.foreign]
+            made["foreign"] = [piece.describe_content() for piece in self.foreign]
         if self.toolkit:
-            made["toolkit"] = [piece.content() for piece in self.toolkit]
+            made["toolkit"] = [piece.describe_content() for piece in self.toolkit]
         if self.debs:
             made["debs"] = [piece.content() for piece in self.debs]
         return made
@@ -182,7 +182,7 @@ class Description(Struct, frozen=True):
     traps: tuple[Trap, ...]
     layers: tuple[Layer, ...]
 
-    def layer(self, name: str) -> Layer:
+    def find_layer(self, name: str) -> Layer:
         """One layer. Raises DecoupleError for a name that is not there."""
         for layer in self.layers:
             if layer.name == name:
@@ -190,7 +190,7 @@ class Description(Struct, frozen=True):
         known = ", ".join(layer.name for layer in self.layers)
         raise DecoupleError(f"{self.path}: no layer {name!r}", next_step=f"use one of {known}")
 
-    def digest(self) -> str:
+    def compute_digest(self) -> str:
         """Names the root in the cache: 16 hex digits over what mmdebstrap gets. Layers have their own records."""
         content = {"schema": toml.SCHEMA, **asdict(self.bootstrap)}
         for estimate in ("seconds", "disk_mib"):
@@ -198,15 +198,15 @@ class Description(Struct, frozen=True):
         for addition in ("include", "sources"):  # a root without them keeps the name that it had
             if not content[addition]:
                 del content[addition]
-        return digest_of(content)[:16]
+        return compute_digest(content)[:16]
 
 
-def layer_digest(layer: Layer) -> str:
+def compute_layer_digest(layer: Layer) -> str:
     """64 hex digits over what the layer puts into the root."""
-    return digest_of(layer.content())
+    return compute_digest(layer.describe_content())
 
 
-class _File(Struct, frozen=True):
+class _DescriptionFile(Struct, frozen=True):
     """The keys of the file."""
 
     name: str
@@ -216,10 +216,10 @@ class _File(Struct, frozen=True):
     trap: tuple[Trap, ...] = ()
 
 
-def load(path: Path = DEFAULT) -> Description:
+def load_description(path: Path = DEFAULT) -> Description:
     """Read a description. Raises DecoupleError naming the file and the key."""
     try:
-        file = toml.read(path, _File, mend=f"compare with {DEFAULT.name}")
+        file = toml.read_toml(path, _DescriptionFile, mend=f"compare with {DEFAULT.name}")
     except OSError as error:
         raise DecoupleError(f"{path}: {error.strerror}", next_step=f"name a description such as {DEFAULT}") from error
     return Description(path, file.name, file.bootstrap, file.mount, file.trap, file.layer)

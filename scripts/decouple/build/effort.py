@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.outside import read_json
-from decouple.build.environment import Environment, ask
+from decouple.build.environment import Environment, read_output
 
 
 class Effort(Struct, frozen=True):
@@ -30,7 +30,7 @@ class Effort(Struct, frozen=True):
         )
 
 
-class _Recorded(Effort, frozen=True):
+class _EffortRecord(Effort, frozen=True):
     digest: str = ""
 
 
@@ -41,28 +41,28 @@ class Counters(Struct, frozen=True):
     misses: int
 
 
-def counters(environment: Environment, variables: dict[str, str]) -> Counters | None:
+def read_counters(environment: Environment, variables: dict[str, str]) -> Counters | None:
     """What ccache has counted so far; None where there is none. Others who use the same cache are counted too."""
-    said = ask(environment, ["ccache", "--print-stats"], variables)
-    if said is None:
+    output = read_output(environment, ["ccache", "--print-stats"], variables)
+    if output is None:
         return None
-    found = {name: int(value) for name, _, value in (line.partition("\t") for line in said.splitlines())}
+    numbers = {name: int(value) for name, _, value in (line.partition("\t") for line in output.splitlines())}
     return Counters(
-        found.get("direct_cache_hit", 0) + found.get("preprocessed_cache_hit", 0), found.get("cache_miss", 0)
+        numbers.get("direct_cache_hit", 0) + numbers.get("preprocessed_cache_hit", 0), numbers.get("cache_miss", 0)
     )
 
 
-def since(seconds: float, before: Counters | None, after: Counters | None) -> Effort:
+def measure_effort(seconds: float, before: Counters | None, after: Counters | None) -> Effort:
     """The effort between two readings."""
     if before is None or after is None:
         return Effort(seconds)
     return Effort(seconds, compiled=after.misses - before.misses, cached=after.hits - before.hits)
 
 
-def accumulate(path: Path, digest: str, effort: Effort) -> Effort:
+def accumulate_effort(path: Path, digest: str, effort: Effort) -> Effort:
     """``effort`` together with that of interrupted runs on the same inputs, which ``path`` records."""
     with contextlib.suppress(OSError, DecoupleError):  # none yet, or of another version of this file
-        recorded = read_json(path, _Recorded, mend="")
+        recorded = read_json(path, _EffortRecord, mend="")
         if recorded.digest == digest:
             effort = Effort(recorded.seconds, recorded.compiled, recorded.cached) + effort
     write_atomically(path, json.dumps({"digest": digest, **asdict(effort)}) + "\n")

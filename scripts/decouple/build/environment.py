@@ -16,7 +16,7 @@ from decouple.base import programs
 from decouple.base.checkout import Checkout
 from decouple.build import record
 from decouple.build.rootfs import Root
-from decouple.build.sandbox import Bind, clean_environment, without_network
+from decouple.build.sandbox import BindMount, make_clean_environment, make_offline_prefix
 
 
 class Places(Struct, frozen=True):
@@ -44,9 +44,9 @@ class Places(Struct, frozen=True):
     logs: Path
 
     @classmethod
-    def of(cls, project: Path, release: str, cache: Path, tree: Path | None = None) -> Places:
+    def of_release(cls, project: Path, release: str, cache: Path, tree: Path | None = None) -> Places:
         """The usual places; ``tree`` replaces ``build/<release>/src``."""
-        base = Checkout(project).build(release)
+        base = Checkout(project).locate_build(release)
         checkout = hashlib.sha256(os.fsencode(project.resolve())).hexdigest()[:8]  # checkouts share the cache
         source = tree or base / "src"
         return cls(
@@ -67,32 +67,32 @@ class Places(Struct, frozen=True):
             logs=cache / "logs" / f"{release}-{checkout}",
         )
 
-    def beside(self, name: str) -> Places:
+    def with_stage2_in(self, name: str) -> Places:
         """The same places, but what stage 2 makes stands in ``build/<release>/<name>``.
 
         For a check, which must not touch a build that took hours. Inside a root the folders have the usual names.
         """
-        return self._apart(name, "stage2", "verify", "raw", "dist", "state", "locks")
+        return self._with_places_in(name, "stage2", "verify", "raw", "dist", "state", "locks")
 
-    def of_cuda(self, kind: str, version: str) -> Places:
+    def with_cuda(self, kind: str, version: str) -> Places:
         """The same places, but what stage 2 makes with that CUDA in an environment of ``kind`` stands in a folder of
         its own: CMake keeps what it found."""
-        return self._apart(f"{kind}-cuda{version}", "stage2", "raw", "state")
+        return self._with_places_in(f"{kind}-cuda{version}", "stage2", "raw", "state")
 
-    def of_python(self, version: str) -> Places:
+    def with_python(self, version: str) -> Places:
         """The same places, but what is made for Python ``version`` alone stands in ``build/<release>/python<version>``.
 
         The tree with the objects of stage 1 is shared, and so are the locks and the folder of the finished wheels.
         """
         own = ("stage2", "core", "kernels", "verify", "raw", "state", "core_state")
-        return self._apart(f"python{version}", *own)
+        return self._with_places_in(f"python{version}", *own)
 
-    def _apart(self, name: str, *places: str) -> Places:
+    def _with_places_in(self, name: str, *places: str) -> Places:
         """The same, but ``places`` stand in ``build/<release>/<name>``, each in the folder of its usual name."""
         base, called = self.stage2.parent / name, {"raw": "wheels", "core_state": "state", "locks": "state"}
         return replace(self, **{place: base / called.get(place, place) for place in places})
 
-    def make(self) -> None:
+    def create_folders(self) -> None:
         """Create every folder but the tree's."""
         made = (self.stage2, self.core, self.kernels, self.verify, self.raw, self.dist, self.state)
         for folder in (*made, self.locks, self.ccache, self.logs):
@@ -110,13 +110,13 @@ class Environment(Protocol):
     def places(self) -> Places:
         """The folders on the host."""
 
-    def names(self) -> dict[str, str]:
+    def name_places(self) -> dict[str, str]:
         """What the places are called inside: tree, stage1, stage2, core, verify, raw, ccache, base, ..."""
 
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
         """The command line that runs ``command`` inside, with exactly ``variables`` and a PATH, in folder ``start``."""
 
-    def inputs(self, layers: Sequence[str]) -> dict[str, Any]:
+    def describe_inputs(self, layers: Sequence[str]) -> dict[str, Any]:
         """What is known of where the toolchain came from and how it was checked, for the build manifest."""
 
 
@@ -127,7 +127,7 @@ class HostEnvironment(Struct, frozen=True):
     places: Places
     kind: str = "host"
 
-    def names(self) -> dict[str, str]:
+    def name_places(self) -> dict[str, str]:
         places = self.places
         shown = ("tree", "stage1", "stage2", "core", "kernels", "verify", "raw", "ccache")
         named = {name: str(getattr(places, name)) for name in shown}
@@ -135,11 +135,14 @@ class HostEnvironment(Struct, frozen=True):
 
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
-        given = [f"{name}={value}" for name, value in sorted({**kept, **variables}.items())]
-        return [*without_network(), "env", "-C", start, "-i", *given, *command]
+        assignments = [f"{name}={value}" for name, value in sorted({**kept, **variables}.items())]
+        return [*make_offline_prefix(), "env", "-C", start, "-i", *assignments, *command]
 
-    def inputs(self, layers: Sequence[str]) -> dict[str, Any]:
-        return {"network": "none" if without_network() else "not kept from the build", "unchecked": ["this machine"]}
+    def describe_inputs(self, layers: Sequence[str]) -> dict[str, Any]:
+        return {
+            "network": "none" if make_offline_prefix() else "not kept from the build",
+            "unchecked": ["this machine"],
+        }
 
 
 class RootEnvironment(Struct, frozen=True):
@@ -151,10 +154,10 @@ class RootEnvironment(Struct, frozen=True):
 
     places: Places
     root: Root
-    overrides: tuple[Bind, ...] = ()
+    overrides: tuple[BindMount, ...] = ()
     kind: str = "rootfs"
 
-    def names(self) -> dict[str, str]:
+    def name_places(self) -> dict[str, str]:
         base = f"/decouple/{self.places.release}"
         return {
             "base": base,
@@ -171,36 +174,39 @@ class RootEnvironment(Struct, frozen=True):
         }
 
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
-        names, places = self.names(), self.places
+        names, places = self.name_places(), self.places
         binds = [
-            Bind(getattr(places, place), names[place])
+            BindMount(getattr(places, place), names[place])
             for place in ("tree", "stage2", "core", "kernels", "verify", "raw", "ccache", "project")
         ]
         hidden = (f"{names['project']}/.git",) if (places.project / ".git").exists() else ()  # its tokens, for one
-        return replace(self.root.sandbox([*binds, *self.overrides]), hidden=hidden).command(
-            [*clean_environment(variables), *command], start=start
+        return replace(self.root.make_sandbox([*binds, *self.overrides]), hidden=hidden).make_command(
+            [*make_clean_environment(variables), *command], start=start
         )
 
-    def inputs(self, layers: Sequence[str]) -> dict[str, Any]:
-        return {"network": "none", **record.of_layers(self.root.tree, self.root.folder, self.root.description, layers)}
+    def describe_inputs(self, layers: Sequence[str]) -> dict[str, Any]:
+        return {
+            "network": "none",
+            **record.describe_layers(self.root.tree, self.root.folder, self.root.description, layers),
+        }
 
 
-def with_places(environment: Environment, places: Places) -> Environment:
+def replace_places(environment: Environment, places: Places) -> Environment:
     """The same environment with other folders on the host."""
     if isinstance(environment, HostEnvironment | RootEnvironment):
         return replace(environment, places=places)
     raise TypeError(f"{type(environment).__name__} has no places that can be exchanged")
 
 
-def ask(environment: Environment, command: Sequence[str], variables: Mapping[str, str]) -> str | None:
+def read_output(environment: Environment, command: Sequence[str], variables: Mapping[str, str]) -> str | None:
     """What a short command says on standard output, None when it fails or is not there."""
-    done = programs.ask(environment.argv(command, variables, "/"))
+    done = programs.run_program(environment.argv(command, variables, "/"))
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def shell(environment: Environment, variables: Mapping[str, str]) -> int:
+def open_shell(environment: Environment, variables: Mapping[str, str]) -> int:
     """An interactive shell inside, in the tree; returns its exit status."""
     prompt = {"PS1": f"decouple {environment.places.release} ({environment.kind}) \\w \\$ "}
     return subprocess.run(
-        environment.argv(["bash", "--norc", "-i"], {**variables, **prompt}, environment.names()["tree"])
+        environment.argv(["bash", "--norc", "-i"], {**variables, **prompt}, environment.name_places()["tree"])
     ).returncode

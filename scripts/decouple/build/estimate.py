@@ -33,12 +33,12 @@ class Estimate(Struct, frozen=True):
     job_mib: int
     measured: str = ""
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """One line for the user."""
         left = self.objects - self.objects_done
         done = f" ({self.objects_done} of {self.objects} are there)" if self.objects_done else ""
         return (
-            f"{self.what}: {left} objects to go{done}, about {_span(self.seconds)} with a cold compiler cache "
+            f"{self.what}: {left} objects to go{done}, about {_format_span(self.seconds)} with a cold compiler cache "
             f"(minutes with a warm one), {self.disk_mib / 1024:.1f} GiB of disk"
             + (f"; figures of {self.measured}, this release was not measured" if self.measured else "")
         )
@@ -52,12 +52,12 @@ class RootEstimate(Struct, frozen=True):
     seconds: float
     disk_mib: int
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """One line for the user."""
-        return f"{self.what}: made once, about {_span(self.seconds)}, {self.disk_mib / 1024:.1f} GiB of disk"
+        return f"{self.what}: made once, about {_format_span(self.seconds)}, {self.disk_mib / 1024:.1f} GiB of disk"
 
 
-def estimate(
+def estimate_remaining(
     what: str, cost: Cost, *, done: int, jobs: int, share: float | None = None, measured: str = ""
 ) -> Estimate:
     """The cost of what is left, when ``done`` objects are in the build directory and ``jobs`` run at once.
@@ -78,26 +78,26 @@ def refuse_if_too_small(
 
     ``memory`` in bytes (None: not known).
     """
-    needed = sum(one.disk_mib for one in estimates)
+    needed = sum(stage.disk_mib for stage in estimates)
     _refuse_full(folder, needed, "or build one stage at a time (--stage 1)")
     if root is not None:
         another = "or name a folder on a larger disk in DECOUPLE_CACHE"
-        one_disk = _existing(root.folder).stat().st_dev == _existing(folder).stat().st_dev
+        one_disk = _find_existing_folder(root.folder).stat().st_dev == _find_existing_folder(folder).stat().st_dev
         _refuse_full(root.folder, root.disk_mib + (needed if one_disk else 0), another)
-    for one in estimates:
-        if memory is not None and memory < one.job_mib * MIB:
+    for stage in estimates:
+        if memory is not None and memory < stage.job_mib * MIB:
             raise DecoupleError(
-                f"{one.what}: one compile needs {one.job_mib / 1024:.1f} GiB of memory, "
+                f"{stage.what}: one compile needs {stage.job_mib / 1024:.1f} GiB of memory, "
                 f"{memory / GIB:.1f} GiB are free",
                 next_step="free memory or add swap"
-                + (", or leave flash attention out (--no-flash)" if "2" in one.what else ""),
+                + (", or leave flash attention out (--no-flash)" if "2" in stage.what else ""),
                 code=CANNOT_HERE,
             )
 
 
 def _refuse_full(folder: Path, needed: int, otherwise: str) -> None:
     """Raise DecoupleError when ``needed`` MiB are not free where ``folder`` is, or will be."""
-    free = shutil.disk_usage(_existing(folder)).free // MIB
+    free = shutil.disk_usage(_find_existing_folder(folder)).free // MIB
     if free < needed:
         raise DecoupleError(
             f"{folder}: {needed / 1024:.1f} GiB of disk are needed, {free / 1024:.1f} GiB are free",
@@ -106,7 +106,7 @@ def _refuse_full(folder: Path, needed: int, otherwise: str) -> None:
         )
 
 
-def available_memory() -> int | None:
+def read_available_memory() -> int | None:
     """Bytes of memory that can be had (``MemAvailable`` of ``proc_meminfo(5)``)."""
     path = Path("/proc/meminfo")
     if path.exists():
@@ -116,17 +116,17 @@ def available_memory() -> int | None:
     return None
 
 
-def cores() -> int:
+def count_cores() -> int:
     """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def objects_in(build_dir: Path) -> int:
+def count_objects(build_dir: Path) -> int:
     """Objects that ninja has already made in ``build_dir``, by its own log."""
-    return len(_objects(build_dir))
+    return len(_read_object_seconds(build_dir))
 
 
-def planned_objects(build_dir: Path) -> frozenset[str]:
+def read_planned_objects(build_dir: Path) -> frozenset[str]:
     """The objects that a configured ``build_dir`` compiles, by its ``build.ninja``; empty before it is configured."""
     plan = build_dir / "build.ninja"
     if not plan.exists():
@@ -135,21 +135,21 @@ def planned_objects(build_dir: Path) -> frozenset[str]:
         return frozenset(match[1] for line in lines if (match := _COMPILED.match(line)))
 
 
-def done_objects(build_dir: Path) -> frozenset[str]:
+def read_done_objects(build_dir: Path) -> frozenset[str]:
     """The objects that ninja has already made in ``build_dir``, by its own log."""
-    return frozenset(_objects(build_dir))
+    return frozenset(_read_object_seconds(build_dir))
 
 
-def object_seconds(build_dir: Path) -> float:
+def sum_object_seconds(build_dir: Path) -> float:
     """Seconds that the newest compile of each object in ``build_dir`` took, added up, by ninja's own log.
 
     With one compile per core at once, that over the cores is the wall time of a build from nothing. What came from the
     compiler's cache counts with the little that it took, so a cold build takes no less.
     """
-    return sum(_objects(build_dir).values())
+    return sum(_read_object_seconds(build_dir).values())
 
 
-def _objects(build_dir: Path) -> dict[str, float]:
+def _read_object_seconds(build_dir: Path) -> dict[str, float]:
     """Object -> seconds of its newest compile, for those that are there (``.ninja_log``: start and end in ms)."""
     log = build_dir / ".ninja_log"
     if not log.exists():
@@ -164,12 +164,12 @@ def _objects(build_dir: Path) -> dict[str, float]:
     return {name: seconds for name, seconds in newest.items() if os.path.exists(build_dir / name)}  # noqa: PTH110
 
 
-def _existing(folder: Path) -> Path:
+def _find_existing_folder(folder: Path) -> Path:
     while not folder.exists():
         folder = folder.parent
     return folder
 
 
-def _span(seconds: float) -> str:
+def _format_span(seconds: float) -> str:
     minutes = max(1, round(seconds / 60))
     return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"

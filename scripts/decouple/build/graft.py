@@ -13,7 +13,7 @@ Run = Callable[[str, Sequence[str]], None]
 """Runs a command (what it does, the command) in the folder of the wheel, inside the root."""
 
 
-def graft(raw: Path, run: Run, log: Path) -> Path:
+def graft_libraries(raw: Path, run: Run, log: Path) -> Path:
     """The wheel ``raw`` with its grafted libraries, in a folder beside it. Raises DecoupleError where a library needs
     what no old system has; what auditwheel said is in ``log``.
 
@@ -22,15 +22,17 @@ def graft(raw: Path, run: Run, log: Path) -> Path:
     already, where the machine has none and where it has another.
     """
     grafted, unpacked, packed = (raw.parent / name for name in ("grafted", "unpacked", "packed"))
-    table = settings.facts().portable
+    table = settings.read_facts().portable
     run("graft stage 1", [*table.graft, grafted.name, raw.name])
-    found = sorted(grafted.glob("*.whl"))
-    if len(found) != 1 or WheelName.parse(found[0].name).glibc is None:
+    wheels = sorted(grafted.glob("*.whl"))
+    if len(wheels) != 1 or WheelName.parse(wheels[0].name).glibc is None:
         raise DecoupleError(
-            f"{raw.name}: no manylinux wheel came of it ({', '.join(one.name for one in found) or 'none'})",
+            f"{raw.name}: no manylinux wheel came of it ({', '.join(wheel.name for wheel in wheels) or 'none'})",
             next_step=f"read {log}: a library needs what no old system has",
         )
-    run("unpack what was grafted", [*table.wheel, "unpack", "--dest", unpacked.name, f"{grafted.name}/{found[0].name}"])
+    run(
+        "unpack what was grafted", [*table.wheel, "unpack", "--dest", unpacked.name, f"{grafted.name}/{wheels[0].name}"]
+    )
     for library in sorted(unpacked.glob("*/*.libs/*")):
         for name, soname in table.sonames.items():
             if library.name.startswith(f"{name}-"):

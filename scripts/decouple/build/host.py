@@ -10,24 +10,24 @@ from pathlib import Path
 from decouple.build import settings
 
 
-def lacks(tree: Path, *, cuda: bool) -> list[str]:
+def list_missing(tree: Path, *, cuda: bool) -> list[str]:
     """What is missing for building ``tree`` here, one line each; empty when nothing is.
 
     Upstream's own source needs its submodules in third_party (Debian's source package has none).
     """
-    table = settings.facts().host
-    found = [f"{tool} is not on the PATH" for tool in table.tools if shutil.which(tool) is None]
-    found += [
+    table = settings.read_facts().host
+    missing = [f"{tool} is not on the PATH" for tool in table.tools if shutil.which(tool) is None]
+    missing += [
         f"Python module {name} is not installed" for name in table.modules if importlib.util.find_spec(name) is None
     ]
     if tree.is_dir():
-        found += [f"{folder} is empty: this source has no submodules" for folder in without_submodules(tree)]
+        missing += [f"{folder} is empty: this source has no submodules" for folder in find_empty_submodules(tree)]
     if cuda and not (os.environ.get("CUDACXX") or shutil.which("nvcc")):
-        found.append("nvcc is not on the PATH")
-    return found
+        missing.append("nvcc is not on the PATH")
+    return missing
 
 
-def without_submodules(tree: Path) -> list[Path]:
+def find_empty_submodules(tree: Path) -> list[Path]:
     """The folders in the tree's third_party that upstream fills from submodules, and that are empty or not there."""
-    folders = [tree / "third_party" / name for name in settings.facts().host.submodules]
+    folders = [tree / "third_party" / name for name in settings.read_facts().host.submodules]
     return [folder for folder in folders if not (folder.is_dir() and any(folder.iterdir()))]

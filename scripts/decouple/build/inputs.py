@@ -14,8 +14,8 @@ from msgspec.structs import asdict
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
-from decouple.base.files import sha256_of, write_atomically
-from decouple.base.git import PLAIN_DIFF, ask, git
+from decouple.base.files import compute_sha256, write_atomically
+from decouple.base.git import PLAIN_DIFF, run_git, try_git
 from decouple.base.names import is_relative_path
 from decouple.base.outside import read_json
 
@@ -30,63 +30,63 @@ class Stamp(Struct, frozen=True):
     objects: int
 
 
-def tree_state(tree: Path) -> tuple[str, str]:
+def read_tree_state(tree: Path) -> tuple[str, str]:
     """(git tree id of HEAD, digest of what differs from it in tracked files; empty when nothing does).
 
     Raises DecoupleError when ``tree`` is not an applied tree.
     """
-    head = _git(tree, "rev-parse", "HEAD^{tree}").decode().strip()
-    changed = _git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary")
+    head = _run_git(tree, "rev-parse", "HEAD^{tree}").decode().strip()
+    changed = _run_git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary")
     return head, hashlib.sha256(changed).hexdigest() if changed else ""
 
 
-def content_of(tree: Path, without: Sequence[str]) -> str:
+def hash_tree_content(tree: Path, without: Sequence[str]) -> str:
     """64 hex digits over the tracked files of the tree as they are now, those below ``without`` left out.
 
     Raises DecoupleError when ``tree`` is not an applied tree.
     """
     left_out = tuple(f"{path}/" for path in without)
-    listed = _git(tree, "ls-tree", "-r", "-z", "--full-tree", "HEAD").decode("utf-8", "surrogateescape").split("\0")
+    listed = _run_git(tree, "ls-tree", "-r", "-z", "--full-tree", "HEAD").decode("utf-8", "surrogateescape").split("\0")
     kept = [line for line in listed if not f"{line.partition(chr(9))[2]}/".startswith(left_out)]
     excluded = [f":(exclude,top){path}" for path in without]
-    changed = _git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary", "--", ":/", *excluded)
+    changed = _run_git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary", "--", ":/", *excluded)
     return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape") + b"\0\0" + changed).hexdigest()
 
 
-def tracked(tree: Path) -> frozenset[str]:
+def list_tracked_files(tree: Path) -> frozenset[str]:
     """The files that git knows in the applied tree, by their paths in it. Raises DecoupleError."""
-    return frozenset(_git(tree, "ls-files", "-z").decode("utf-8", "surrogateescape").split("\0"))
+    return frozenset(_run_git(tree, "ls-files", "-z").decode("utf-8", "surrogateescape").split("\0"))
 
 
-def _git(tree: Path, *arguments: str) -> bytes:
+def _run_git(tree: Path, *arguments: str) -> bytes:
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
-    return git(*arguments, cwd=tree, next_step=f"`git -C {tree} status` shows the state it is in")
+    return run_git(*arguments, cwd=tree, next_step=f"`git -C {tree} status` shows the state it is in")
 
 
-def upstream_file(tree: Path, path: str) -> bytes:
+def read_upstream_file(tree: Path, path: str) -> bytes:
     """A file as the first commit of the applied tree has it, that is as upstream has it. Raises DecoupleError."""
-    roots = _git(tree, "rev-list", "--max-parents=0", "HEAD").decode().split()
-    shown = ask("show", f"{roots[0]}:{path}", cwd=tree)
+    roots = _run_git(tree, "rev-list", "--max-parents=0", "HEAD").decode().split()
+    shown = try_git("show", f"{roots[0]}:{path}", cwd=tree)
     if shown.status:
         raise DecoupleError(f"{tree}: no {path} in its first commit", next_step="run `decouple apply RELEASE` again")
     return shown.out
 
 
-def epoch_of(tree: Path) -> int:
+def read_epoch(tree: Path) -> int:
     """SOURCE_DATE_EPOCH of a build: when the newest commit of the applied tree was committed (seconds since 1970)."""
-    done = ask("log", "-1", "--format=%ct", cwd=tree)
+    done = try_git("log", "-1", "--format=%ct", cwd=tree)
     return int(done.out) if done.status == 0 and done.out.strip() else 0
 
 
-def unpack_changed(wheel: Path, folder: Path) -> int:
+def unpack_changed_files(wheel: Path, folder: Path) -> int:
     """Make ``folder`` hold what the wheel holds; a file that is there already with the same bytes keeps its time.
 
     So what is built against a header is built again only when that header changed. Returns how many files were written.
     May be interrupted and called again.
     """
     written = 0
-    with zips.opened(wheel) as archive:
+    with zips.open_zip(wheel) as archive:
         members = [member for member in archive.infolist() if not member.is_dir()]
         for member in members:
             if not is_relative_path(member.filename):
@@ -99,7 +99,7 @@ def unpack_changed(wheel: Path, folder: Path) -> int:
                 path.rmdir()
         for member in members:
             path = folder / member.filename
-            if path.is_file() and path.stat().st_size == member.file_size and crc_of(path) == member.CRC:
+            if path.is_file() and path.stat().st_size == member.file_size and compute_crc(path) == member.CRC:
                 continue
             archive.extract(member, folder)
             path.chmod(0o755 if member.external_attr >> 16 & 0o100 else 0o644)
@@ -107,7 +107,7 @@ def unpack_changed(wheel: Path, folder: Path) -> int:
     return written
 
 
-def crc_of(path: Path) -> int:
+def compute_crc(path: Path) -> int:
     """The CRC-32 that a zip archive records of the file's content."""
     total = 0
     with path.open("rb") as file:
@@ -116,7 +116,7 @@ def crc_of(path: Path) -> int:
     return total
 
 
-def digest_of(content: Mapping[str, Any]) -> str:
+def compute_digest(content: Mapping[str, Any]) -> str:
     """64 hex digits over ``content`` (anything JSON can hold)."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -134,10 +134,10 @@ def write_stamp(path: Path, stamp: Stamp) -> None:
     write_atomically(path, json.dumps(asdict(stamp), indent=2, sort_keys=True) + "\n")
 
 
-def up_to_date(path: Path, digest: str, dist: Path) -> Stamp | None:
+def find_current_stamp(path: Path, digest: str, dist: Path) -> Stamp | None:
     """The stamp, when it is of the same inputs and its wheel is still the one it made."""
     stamp = read_stamp(path)
     if stamp is None or stamp.digest != digest:
         return None
     wheel = dist / stamp.wheel
-    return stamp if wheel.exists() and sha256_of(wheel) == stamp.sha256 else None
+    return stamp if wheel.exists() and compute_sha256(wheel) == stamp.sha256 else None

@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from decouple.base import zips
 from decouple.base.errors import UsageError
-from decouple.base.files import work_folder
+from decouple.base.files import make_work_folder
 from decouple.build import remade, split, wheels
 from decouple.release import projects
 from decouple.release.projects import CORE, CUDA, LIBRARIES, PAIRED
@@ -32,7 +32,7 @@ class PairedWheels(Struct, frozen=True):
     bindings: Path
 
 
-def pair(core: Path, bindings: Path, folder: Path) -> PairedWheels:
+def pair_wheels(core: Path, bindings: Path, folder: Path) -> PairedWheels:
     """Write ``torch-X+cuNNN`` and ``torch_cuda-X+cuNNN.paired`` into ``folder``, of a bare core and the bindings for
     it.
 
@@ -45,9 +45,11 @@ def pair(core: Path, bindings: Path, folder: Path) -> PairedWheels:
             f"{core.name}, {bindings.name}: of {of_core.project} and {of_bindings.project}",
             next_step=f"name a wheel of {CORE}, then one of {CUDA}",
         )
-    with zips.opened(bindings) as source:
-        asked = projects.requirements(projects.headers(source.read(f"{wheels.dist_info(source, bindings)}/METADATA")))
-    pins = {str(canonicalize_name(one.name)): str(one.specifier) for one in asked}
+    with zips.open_zip(bindings) as source:
+        asked = projects.parse_requirements(
+            projects.parse_metadata(source.read(f"{wheels.find_dist_info(source, bindings)}/METADATA"))
+        )
+    pins = {str(canonicalize_name(requirement.name)): str(requirement.specifier) for requirement in asked}
     if LIBRARIES not in pins:
         raise UsageError(
             f"{bindings.name}: has the libraries in it, which two wheels would then have",
@@ -58,35 +60,38 @@ def pair(core: Path, bindings: Path, folder: Path) -> PairedWheels:
             f"{bindings.name}: made for torch{pins.get(CORE, '')}, not for {of_core.version}",
             next_step="name the core of the same build",
         )
-    for_python = [{(tag.interpreter, tag.abi) for tag in remade.plain_name(one).tags} for one in (core, bindings)]
+    for_python = [
+        {(tag.interpreter, tag.abi) for tag in remade.parse_plain_name(requirement).tags}
+        for requirement in (core, bindings)
+    ]
     if for_python[0] != for_python[1]:
         raise UsageError(f"{core.name}, {bindings.name}: for two Pythons", next_step="name wheels of one Python")
     local, public = str(Version(of_bindings.version).local), Version(of_core.version).public
     version, paired = f"{public}+{local}", f"{public}+{local}.{PAIRED}"
-    with work_folder(folder, "paired") as work:
+    with make_work_folder(folder, "paired") as work:
         return PairedWheels(
-            _rewritten(core, of_core, version, {CUDA: f"{CUDA}=={paired}"}, folder, work),
-            _rewritten(bindings, of_bindings, paired, {CORE: f"{CORE}=={version}"}, folder, work),
+            _rewrite_wheel(core, of_core, version, {CUDA: f"{CUDA}=={paired}"}, folder, work),
+            _rewrite_wheel(bindings, of_bindings, paired, {CORE: f"{CORE}=={version}"}, folder, work),
         )
 
 
-def _rewritten(
+def _rewrite_wheel(
     wheel: Path, manifest: WheelManifest, version: str, asks: dict[str, str], folder: Path, work: Path
 ) -> Path:
     """The same wheel as ``version``, its requirements but those in ``asks`` as they were."""
-    with zips.opened(wheel) as source:
-        info = wheels.dist_info(source, wheel)
-        headers = projects.headers(source.read(f"{info}/METADATA"))
+    with zips.open_zip(wheel) as source:
+        info = wheels.find_dist_info(source, wheel)
+        headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
         fields = [
             (key, version if key == "Version" else value)
             for key, value in headers.items()
-            if not any(split.asks_for(key, value, project) for project in asks)
+            if not any(split.is_requirement_of(key, value, project) for project in asks)
         ]
         fields += [("Requires-Dist", value) for value in asks.values()]
-        names = remade.payload(source, info)
+        names = remade.list_payload(source, info)
         changed: dict[str, bytes | Path] = {}
         if _VERSION in names:
             said = source.read(_VERSION)
             changed[_VERSION] = said.replace(f"'{manifest.version}'".encode(), f"'{version}'".encode())
-        text = remade.metadata(fields, str(headers.get_payload()))
-        return remade.finished(wheel, source, replace(manifest, version=version), text, changed, (work, folder))
+        text = remade.format_metadata(fields, str(headers.get_payload()))
+        return remade.remake_wheel(wheel, source, replace(manifest, version=version), text, changed, (work, folder))

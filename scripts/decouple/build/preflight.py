@@ -17,14 +17,14 @@ _INSIDE = "mount -t proc proc /proc && mount --bind / / && chroot / true"
 """A little of what `sandbox` does in its namespace, where it is seen by nobody."""
 
 
-def check(cache: Path, description: Description, layers: Sequence[str] = ()) -> None:
+def check_root(cache: Path, description: Description, layers: Sequence[str] = ()) -> None:
     """Try what making the root with ``layers`` takes, and what running a command in it takes.
 
     Raises DecoupleError naming every program that lacks, with the packages; which namespace or mount is refused; or how
     much disk is needed.
     """
-    wanted = [description.layer(name) for name in layers]
-    folder = rootfs.folder_of(cache, description, wanted)
+    wanted = [description.find_layer(name) for name in layers]
+    folder = rootfs.choose_folder(cache, description, wanted)
     check_programs(making=not rootfs.is_made(folder))
     check_namespaces()
     rootfs.refuse_if_full(description, wanted, folder)
@@ -41,12 +41,12 @@ def check_programs(*, making: bool = True) -> None:
 
 def check_namespaces() -> None:
     """Raise DecoupleError where this user, or this container, may not make namespaces, or mount in them."""
-    sandbox.check()
-    tried = programs.ask([*sandbox.unshare(), "sh", "-c", _INSIDE])
+    sandbox.check_sandbox()
+    tried = programs.run_program([*sandbox.make_unshare_prefix(), "sh", "-c", _INSIDE])
     if tried.returncode:
-        said = (tried.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        message = (tried.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise DecoupleError(
-            f"mounting in a namespace does not work here: {said}",
+            f"mounting in a namespace does not work here: {message}",
             next_step="start the container with `docker run --privileged`, or run on the machine itself",
             code=CANNOT_HERE,
         )

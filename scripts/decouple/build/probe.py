@@ -13,13 +13,13 @@ from msgspec import Struct, json
 
 from decouple.base.errors import DecoupleError
 from decouple.build import toolkits
-from decouple.build.environment import Environment, ask
+from decouple.build.environment import Environment, read_output
 
 _SCRIPT = Path(__file__).parent / "inside" / "look.py"
 _ARCH = re.compile(r"(\d+)\.(\d[af]?)(\+PTX)?")
 
 
-class Probed(Struct, frozen=True):
+class ProbeResult(Struct, frozen=True):
     """What the environment has: CUDA's and cuDNN's version, nvcc's architectures ("90a"), the version of the core, and
     the major one of gcc where that is what nvcc is to use."""
 
@@ -30,7 +30,7 @@ class Probed(Struct, frozen=True):
     host_gcc: int | None = None
 
 
-class Wanted(Struct, frozen=True):
+class Stage2Needs(Struct, frozen=True):
     """What stage 2 needs: versions of CUDA ("12.4") and torch ("2.6.0"), architectures as in TORCH_CUDA_ARCH_LIST."""
 
     cuda: str | None
@@ -40,48 +40,48 @@ class Wanted(Struct, frozen=True):
     cudnn: bool = True
 
 
-def ask_inside(environment: Environment, variables: Mapping[str, str], core_prefix: str) -> Probed:
+def probe_environment(environment: Environment, variables: Mapping[str, str], core_prefix: str) -> ProbeResult:
     """Look. Raises DecoupleError when there is no Python inside to ask."""
-    said = ask(environment, ["python3", "-c", _SCRIPT.read_text(encoding="utf-8"), core_prefix], variables)
-    if said is None:
+    output = read_output(environment, ["python3", "-c", _SCRIPT.read_text(encoding="utf-8"), core_prefix], variables)
+    if output is None:
         raise DecoupleError(
             f"python3 does not run in the {environment.kind} environment",
             next_step="install python3, or use --env rootfs",
         )
-    return json.decode(said, type=Probed)
+    return json.decode(output, type=ProbeResult)
 
 
-def check_stage2(found: Probed, wanted: Wanted) -> None:
+def check_stage2(present: ProbeResult, wanted: Stage2Needs) -> None:
     """Raise DecoupleError for the first thing that stage 2 lacks."""
-    if found.nvcc is None:
+    if present.nvcc is None:
         raise DecoupleError(
             "no nvcc: stage 2 compiles CUDA", next_step="set CUDACXX to it, or use --env rootfs, which brings one"
         )
-    if wanted.cuda and found.nvcc != wanted.cuda:
+    if wanted.cuda and present.nvcc != wanted.cuda:
         raise DecoupleError(
-            f"CUDA {found.nvcc} is installed, this release is built with {wanted.cuda}",
+            f"CUDA {present.nvcc} is installed, this release is built with {wanted.cuda}",
             next_step=f"install CUDA {wanted.cuda} and set CUDACXX to its nvcc, or use --env rootfs",
         )
-    newest = toolkits.newest_gcc(found.nvcc)
-    if newest and found.host_gcc and found.host_gcc > newest:
+    newest = toolkits.find_newest_gcc(present.nvcc)
+    if newest and present.host_gcc and present.host_gcc > newest:
         raise DecoupleError(
-            f"nvcc {found.nvcc} takes gcc up to {newest} as host compiler, here it is gcc {found.host_gcc}",
+            f"nvcc {present.nvcc} takes gcc up to {newest} as host compiler, here it is gcc {present.host_gcc}",
             next_step=f"set CUDAHOSTCXX to g++-{newest} or an older one, or use --env rootfs",
         )
-    check_archs(wanted.archs, found.archs, found.nvcc)
-    if wanted.cudnn and found.cudnn is None:
+    check_archs(wanted.archs, present.archs, present.nvcc)
+    if wanted.cudnn and present.cudnn is None:
         raise DecoupleError(
             "cuDNN's headers are missing (no cudnn_version.h in CUDNN_ROOT, CUDNN_INCLUDE_DIR or /usr)",
             next_step="set CUDNN_ROOT to its folder, or build with USE_CUDNN=0",
         )
-    if found.torch is None:
+    if present.torch is None:
         raise DecoupleError(
             f"no torch in {wanted.core_prefix} to build against",
             next_step="build stage 1 first (--stage 1), or use --core stock",
         )
-    if found.torch.split("+")[0] != wanted.torch:
+    if present.torch.split("+")[0] != wanted.torch:
         raise DecoupleError(
-            f"the core in {wanted.core_prefix} is torch {found.torch}, the source is {wanted.torch}",
+            f"the core in {wanted.core_prefix} is torch {present.torch}, the source is {wanted.torch}",
             next_step=f"build stage 1 again, or install torch {wanted.torch}",
         )
 

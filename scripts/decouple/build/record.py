@@ -17,7 +17,7 @@ from typing import Any
 
 from decouple.base import programs
 from decouple.base.errors import DecoupleError
-from decouple.base.files import sha256_of, write_atomically
+from decouple.base.files import compute_sha256, write_atomically
 from decouple.base.outside import read_json
 from decouple.build.description import Description
 
@@ -29,38 +29,38 @@ _PACKAGES = re.compile(r"(?P<release>.+)_(?P<component>[^_]+)_(?P<binary>binary-
 _WANTED = ("Package", "Architecture", "Version", "SHA256")
 
 
-def installed(tree: Path) -> dict[tuple[str, str], str]:
+def read_installed_packages(tree: Path) -> dict[tuple[str, str], str]:
     """(package, architecture) -> version of what dpkg's status file calls installed."""
     status = tree / "var/lib/dpkg/status"
     if not status.exists():
         return {}
     return {
         (fields["Package"], fields.get("Architecture", "")): fields["Version"]
-        for fields in _paragraphs(status, ("Package", "Architecture", "Version", "Status"))
+        for fields in _read_paragraphs(status, ("Package", "Architecture", "Version", "Status"))
         if fields.get("Status") == "install ok installed"
     }
 
 
-def add(tree: Path, folder: Path, keyring: Path, prefixes: Sequence[str] = ()) -> None:
+def update_record(tree: Path, folder: Path, keyring: Path, prefixes: Sequence[str] = ()) -> None:
     """Bring the record in ``folder`` up to what is installed in ``tree`` now; what an earlier list said stays.
 
     In each of ``prefixes`` packages were just unpacked beside the others, which left their hashes in `SUMS`.
     """
-    old = read(folder)
-    releases = {**old.get("releases", {}), **_releases(tree, keyring)}
+    old = read_record(folder)
+    releases = {**old.get("releases", {}), **_read_releases(tree, keyring)}
     known: dict[tuple[str, str, str], tuple[str, str]] = {}
-    for path, release in _lists(tree):
-        if sha256_of(path) not in releases.get(release, {}).get("lists", ()):
+    for path, release in _find_package_lists(tree):
+        if compute_sha256(path) not in releases.get(release, {}).get("lists", ()):
             continue  # no list that a release file vouches for
-        for fields in _paragraphs(path, _WANTED):
+        for fields in _read_paragraphs(path, _WANTED):
             key = fields["Package"], fields.get("Architecture", ""), fields["Version"]
             known[key] = fields.get("SHA256", ""), release
     packages: dict[str, dict[str, str]] = {}
     before = old.get("packages", {})
-    for (name, architecture), version in sorted(installed(tree).items()):
-        found = known.get((name, architecture, version))
-        if found:
-            packages[name] = {"version": version, "sha256": found[0], "release": found[1]}
+    for (name, architecture), version in sorted(read_installed_packages(tree).items()):
+        listed = known.get((name, architecture, version))
+        if listed:
+            packages[name] = {"version": version, "sha256": listed[0], "release": listed[1]}
         elif before.get(name, {}).get("version") == version:
             packages[name] = before[name]
         else:
@@ -68,10 +68,10 @@ def add(tree: Path, folder: Path, keyring: Path, prefixes: Sequence[str] = ()) -
     vouched = dict(known.values())  # hash -> release
     beside = dict(old.get("beside", {}))
     for prefix in prefixes:
-        sums = _sums(tree / prefix.lstrip("/") / SUMS)
+        sums = _read_sums(tree / prefix.lstrip("/") / SUMS)
         beside[prefix] = {name: {"sha256": sha, "release": vouched[sha]} for name, sha in sums if sha in vouched}
     document = {
-        "keyring": {"path": str(keyring), "sha256": _hash(keyring)},
+        "keyring": {"path": str(keyring), "sha256": _hash_file(keyring)},
         "releases": releases,
         "packages": packages,
         "beside": beside,
@@ -79,7 +79,7 @@ def add(tree: Path, folder: Path, keyring: Path, prefixes: Sequence[str] = ()) -
     write_atomically(folder / NAME, json.dumps(document, indent=1, sort_keys=True) + "\n")
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read_record(folder: Path) -> dict[str, Any]:
     """The record in ``folder``, empty when there is none that can be read: it is made anew."""
     try:
         return read_json(folder / NAME, dict[str, Any], mend="")
@@ -87,7 +87,7 @@ def read(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def of_layers(tree: Path, folder: Path, description: Description, layers: Sequence[str]) -> dict[str, Any]:
+def describe_layers(tree: Path, folder: Path, description: Description, layers: Sequence[str]) -> dict[str, Any]:
     """For a build manifest: each package that the layers name with its hash, and who signed for it.
 
     The keys are ``packages_sha256`` (name to 64 hex digits), ``signed_by`` (fingerprints), ``pypi`` (file to hash, as
@@ -95,13 +95,13 @@ def of_layers(tree: Path, folder: Path, description: Description, layers: Sequen
     what neither a signature nor a pin vouches for.
     """
     if not (folder / NAME).exists():
-        add(tree, folder, Path(description.bootstrap.keyring))
-    document = read(folder)
+        update_record(tree, folder, Path(description.bootstrap.keyring))
+    document = read_record(folder)
     packages, releases, besides = (document.get(key, {}) for key in ("packages", "releases", "beside"))
-    wanted = [description.layer(name) for name in layers]
+    wanted = [description.find_layer(name) for name in layers]
     names = sorted({name for layer in wanted for name in layer.packages})
     entries = [(name, name, packages.get(name, {})) for name in names]  # package, how it is told, what is recorded
-    for beside in (beside for layer in wanted for beside in layer.unpacked):
+    for beside in (beside for layer in wanted for beside in layer.unpacked_parts):
         files: dict[str, dict[str, str]] = besides.get(beside.prefix, {})
         for name in beside.packages:
             entry = next((files[file] for file in files if file.startswith(f"{name}_")), {})
@@ -109,40 +109,40 @@ def of_layers(tree: Path, folder: Path, description: Description, layers: Sequen
     hashes: dict[str, str] = {}
     unchecked: set[str] = set()
     keys: set[str] = set()
-    for name, told, entry in entries:
+    for name, label, entry in entries:
         signed = releases.get(entry.get("release"), {}).get("keys", ())
         if entry.get("sha256") and signed:
             hashes[name] = entry["sha256"]
             keys.update(signed)
         else:
-            unchecked.add(told)
+            unchecked.add(label)
     debs = {Path(path).name: sha for layer in wanted for piece in layer.debs for path, sha in piece.files}
     return {
         **({"debs": debs} if debs else {}),
         "packages_sha256": hashes,
         "signed_by": sorted(keys),
-        "pypi": {piece.file: piece.sha256 for layer in wanted for piece in layer.pinned},
+        "pypi": {piece.file: piece.sha256 for layer in wanted for piece in layer.pinned_files},
         "unchecked": sorted(unchecked),
     }
 
 
-def _lists(tree: Path) -> Iterator[tuple[Path, str]]:
+def _find_package_lists(tree: Path) -> Iterator[tuple[Path, str]]:
     """Each package list of apt and the name of the release file that vouches for it."""
     for path in sorted((tree / _LISTS).glob("*_Packages")):
         if match := _PACKAGES.fullmatch(path.name):
             yield path, match["release"]
 
 
-def _releases(tree: Path, keyring: Path) -> dict[str, dict[str, Any]]:
+def _read_releases(tree: Path, keyring: Path) -> dict[str, dict[str, Any]]:
     """The release files of apt that ``keyring`` verifies, by the name that their lists begin with."""
     made: dict[str, dict[str, Any]] = {}
     for path in sorted((tree / _LISTS).glob("*_InRelease")):
-        keys = _signers(path, keyring)
+        keys = _find_signers(path, keyring)
         text = path.read_text(encoding="utf-8", errors="replace")
         fields = dict(re.findall(r"^(Origin|Suite|Codename|Version|Date): (.+)$", text, re.M))
         listed = re.findall(r"^ ([0-9a-f]{64}) +\d+ \S+/Packages$", text, re.M)
         made[path.name.removesuffix("_InRelease")] = {
-            "sha256": sha256_of(path),
+            "sha256": compute_sha256(path),
             "keys": keys,
             "lists": sorted(listed) if keys else [],
             **{name.lower(): value for name, value in sorted(fields.items())},
@@ -150,18 +150,18 @@ def _releases(tree: Path, keyring: Path) -> dict[str, dict[str, Any]]:
     return made
 
 
-def _signers(path: Path, keyring: Path) -> list[str]:
+def _find_signers(path: Path, keyring: Path) -> list[str]:
     """The fingerprints of the primary keys whose signatures on ``path`` gpgv finds good; empty where there is none."""
     if shutil.which("gpgv") is None or not keyring.exists():
         return []
     command = ["gpgv", "--keyring", str(keyring), "--status-fd", "1", str(path)]
-    done = programs.ask(command)
+    done = programs.run_program(command)
     if done.returncode:
         return []
     return sorted({line.split()[-1] for line in done.stdout.splitlines() if line.startswith("[GNUPG:] VALIDSIG ")})
 
 
-def _paragraphs(path: Path, wanted: Sequence[str]) -> Iterator[Mapping[str, str]]:
+def _read_paragraphs(path: Path, wanted: Sequence[str]) -> Iterator[Mapping[str, str]]:
     """The wanted fields of each paragraph of a deb822 file, read line by line: a package list has 60 MB."""
     fields: dict[str, str] = {}
     with path.open(encoding="utf-8", errors="replace") as lines:
@@ -178,12 +178,12 @@ def _paragraphs(path: Path, wanted: Sequence[str]) -> Iterator[Mapping[str, str]
         yield fields
 
 
-def _sums(path: Path) -> list[tuple[str, str]]:
+def _read_sums(path: Path) -> list[tuple[str, str]]:
     """(file, hash) of sha256sum's output; empty where there is none."""
     if not path.exists():
         return []
     return [(name, sha) for sha, name in re.findall(r"^([0-9a-f]{64})  (\S+)$", path.read_text(), re.M)]
 
 
-def _hash(path: Path) -> str | None:
-    return sha256_of(path) if path.exists() else None
+def _hash_file(path: Path) -> str | None:
+    return compute_sha256(path) if path.exists() else None

@@ -18,7 +18,7 @@ from decouple.release.wheel_name import WheelName
 _KEPT = ("entry_points.txt", "top_level.txt", "LICENSE", "NOTICE", "licenses/")
 
 
-def raw(
+def write_raw_wheel(
     target: Path,
     source: zipfile.ZipFile,
     names: Iterable[str],
@@ -32,9 +32,9 @@ def raw(
     Raises DecoupleError when ``source`` has more of them than one of a kind, or no WHEEL.
     """
     made = WheelName.parse(target.name)
-    old = wheels.dist_info(source, target)
-    own = {old: f"{made.stem}.dist-info", **dict.fromkeys(_data_folders(source, target), f"{made.stem}.data")}
-    said = _wheel_file(source, old, target, made)
+    old = wheels.find_dist_info(source, target)
+    own = {old: f"{made.stem}.dist-info", **dict.fromkeys(_find_data_folders(source, target), f"{made.stem}.data")}
+    wheel_file = _make_wheel_file(source, old, target, made)
     with zipfile.ZipFile(target, "w") as out:
         for name in names:
             folder, slash, rest = name.partition("/")
@@ -51,11 +51,11 @@ def raw(
                 while chunk := reader.read(1 << 20):
                     sink.write(chunk)
         out.writestr(f"{made.stem}.dist-info/METADATA", text)
-        out.writestr(f"{made.stem}.dist-info/WHEEL", said)
+        out.writestr(f"{made.stem}.dist-info/WHEEL", wheel_file)
     return target
 
 
-def plain_name(wheel: Path) -> WheelName:
+def parse_plain_name(wheel: Path) -> WheelName:
     """The parts of a wheel's name. Raises UsageError for a variant wheel, whose name ends in a label of no tag's;
     DecoupleError for no wheel's name."""
     name = WheelName.parse(wheel.name)
@@ -66,32 +66,32 @@ def plain_name(wheel: Path) -> WheelName:
     return name
 
 
-def _data_folders(source: zipfile.ZipFile, target: Path) -> set[str]:
+def _find_data_folders(source: zipfile.ZipFile, target: Path) -> set[str]:
     """The folder whose content goes elsewhere than beside the packages (``.data``), if there is one.
 
     Installers take any of that ending for it. Raises DecoupleError when there are more.
     """
-    found = {name.partition("/")[0] for name in source.namelist() if name.partition("/")[0].endswith(".data")}
-    if len(found) > 1:
+    folders = {name.partition("/")[0] for name in source.namelist() if name.partition("/")[0].endswith(".data")}
+    if len(folders) > 1:
         raise DecoupleError(
-            f"{source.filename or target}: {len(found)} folders that end in .data, expected one",
+            f"{source.filename or target}: {len(folders)} folders that end in .data, expected one",
             next_step="build the wheel again",
         )
-    return found
+    return folders
 
 
-def _wheel_file(source: zipfile.ZipFile, info: str, target: Path, name: WheelName) -> str:
+def _make_wheel_file(source: zipfile.ZipFile, info: str, target: Path, name: WheelName) -> str:
     """WHEEL for ``name``, one ``Tag`` for each that a compressed set stands for. Raises DecoupleError."""
     if f"{info}/WHEEL" not in source.namelist():
         raise DecoupleError(f"{source.filename or target}: no WHEEL in it", next_step="build the wheel again")
-    purelib = projects.headers(source.read(f"{info}/WHEEL")).get("Root-Is-Purelib", "false")
+    purelib = projects.parse_metadata(source.read(f"{info}/WHEEL")).get("Root-Is-Purelib", "false")
     lines = ["Wheel-Version: 1.0", "Generator: decouple", f"Root-Is-Purelib: {purelib}"]
     if name.build:
         lines.append(f"Build: {name.build}")
     return "".join(f"{line}\n" for line in (*lines, *(f"Tag: {tag}" for tag in sorted(map(str, name.tags)))))
 
 
-def finished(
+def remake_wheel(
     wheel: Path,
     source: zipfile.ZipFile,
     manifest: WheelManifest,
@@ -102,27 +102,27 @@ def finished(
     """The same wheel as the version of ``manifest``: METADATA is ``text``, what is ``changed`` has other bytes.
     ``folders``: to work in, and where it goes."""
     work, folder = folders
-    info, name = wheels.dist_info(source, wheel), plain_name(wheel)
-    made = raw(
+    info, name = wheels.find_dist_info(source, wheel), parse_plain_name(wheel)
+    made = write_raw_wheel(
         work / str(replace(name, version=manifest.version)),
         source,
-        [*payload(source, info), *kept(source, info)],
+        [*list_payload(source, info), *list_kept_members(source, info)],
         text,
         changed,
     )
-    return wheels.finish(made, folder, manifest, int(manifest.times.get("source_date_epoch", 0)))
+    return wheels.finish_wheel(made, folder, manifest, int(manifest.times.get("source_date_epoch", 0)))
 
 
-def payload(source: zipfile.ZipFile, info: str) -> list[str]:
+def list_payload(source: zipfile.ZipFile, info: str) -> list[str]:
     """The files of a wheel outside its dist-info folder ``info``."""
-    return [one for one in source.namelist() if not one.endswith("/") and not one.startswith(f"{info}/")]
+    return [member for member in source.namelist() if not member.endswith("/") and not member.startswith(f"{info}/")]
 
 
-def kept(source: zipfile.ZipFile, info: str) -> list[str]:
+def list_kept_members(source: zipfile.ZipFile, info: str) -> list[str]:
     """What of the dist-info folder ``info`` does not depend on the wheel's name and metadata."""
-    return [one for one in source.namelist() if one.startswith(tuple(f"{info}/{name}" for name in _KEPT))]
+    return [member for member in source.namelist() if member.startswith(tuple(f"{info}/{name}" for name in _KEPT))]
 
 
-def metadata(fields: Iterable[tuple[str, str]], text: str) -> str:
+def format_metadata(fields: Iterable[tuple[str, str]], text: str) -> str:
     """METADATA of these fields and description."""
     return "".join(f"{key}: {value}\n" for key, value in fields) + f"\n{text}"

@@ -31,8 +31,8 @@ from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.build.environment import Environment, RootEnvironment
-from decouple.build.remote_stores import FolderStore, Full, NoAnswer, ObjectStore, RedisStore
-from decouple.build.sandbox import Bind
+from decouple.build.remote_stores import FolderStore, ObjectStore, RedisStore, StoreFullError, StoreUnavailableError
+from decouple.build.sandbox import BindMount
 
 KEY = "DECOUPLE_CACHE_KEY"
 """The variable with the secret."""
@@ -50,7 +50,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass
-class Tally:
+class CacheCounts:
     """What went through the door: objects ``taken`` and ``put``; what did not, and the first reason in words."""
 
     taken: int = 0
@@ -71,7 +71,7 @@ class Tally:
 class SharedObjects:
     """The objects behind the door. No method raises: what cannot be had is not there, and is counted."""
 
-    def __init__(self, store: ObjectStore, secret: bytes, tally: Tally) -> None:
+    def __init__(self, store: ObjectStore, secret: bytes, tally: CacheCounts) -> None:
         self._store, self._secret, self._tally = store, secret, tally
         # another secret is another cache, so that two never spoil each other's objects
         self._prefix = (
@@ -81,12 +81,12 @@ class SharedObjects:
 
     def get(self, key: bytes) -> bytes | None:
         """The object, None when there is none that may be used."""
-        value = self._ask(lambda: self._store.get(self._prefix + key), None)
+        value = self._ask_store(lambda: self._store.get(self._prefix + key), None)
         if value is None:
             return None
         if self._secret:
             mac, value = value[:32], value[32:]
-            if not hmac.compare_digest(mac, self._mac(key, value)):
+            if not hmac.compare_digest(mac, self._compute_mac(key, value)):
                 self._tally.count("forged")
                 return None
         self._tally.count("taken")
@@ -94,58 +94,58 @@ class SharedObjects:
 
     def exists(self, key: bytes) -> bool:
         """Whether there is one of that name."""
-        return self._ask(lambda: self._store.exists(self._prefix + key), False)
+        return self._ask_store(lambda: self._store.exists(self._prefix + key), False)
 
     def set(self, key: bytes, value: bytes) -> None:
         """Keep it, if the store can."""
-        signed = self._mac(key, value) + value if self._secret else value
+        signed = self._compute_mac(key, value) + value if self._secret else value
 
         def kept() -> bool:
             self._store.set(self._prefix + key, signed)
             return True
 
-        if self._ask(kept, False):
+        if self._ask_store(kept, False):
             self._tally.count("put")
 
     def delete(self, key: bytes) -> None:
         """Forget it."""
-        self._ask(lambda: self._store.delete(self._prefix + key), None)
+        self._ask_store(lambda: self._store.delete(self._prefix + key), None)
 
-    def _mac(self, key: bytes, value: bytes) -> bytes:
+    def _compute_mac(self, key: bytes, value: bytes) -> bytes:
         return hmac.digest(self._secret, len(key).to_bytes(4, "big") + key + value, "sha256")
 
-    def _ask(self, question: Callable[[], Answer], otherwise: Answer) -> Answer:
+    def _ask_store(self, question: Callable[[], Answer], otherwise: Answer) -> Answer:
         if time.monotonic() < self._asleep_until:
             self._tally.count("failed")
             return otherwise
         try:
             return question()
-        except Full:
+        except StoreFullError:
             self._tally.count("full")
-        except NoAnswer as error:
+        except StoreUnavailableError as error:
             self._asleep_until = time.monotonic() + _REST
             self._tally.count("failed", str(error))
         return otherwise
 
 
-class Door(Struct, frozen=True):
+class CacheProxy(Struct, frozen=True):
     """An open door: ``folder`` holds its socket. ``name`` is the store without the password."""
 
     folder: Path
     name: str
     signed: bool
-    tally: Tally
+    tally: CacheCounts
 
-    def into(self, environment: Environment) -> tuple[Environment, dict[str, str]]:
+    def add_to_environment(self, environment: Environment) -> tuple[Environment, dict[str, str]]:
         """``environment`` with the door in it, and the variables by which ccache finds it."""
-        where = str(self.folder)
+        folder = str(self.folder)
         if isinstance(environment, RootEnvironment):
-            environment = replace(environment, overrides=(*environment.overrides, Bind(self.folder, _INSIDE)))
-            where = _INSIDE
-        values = (f"redis+unix:{where}/{_SOCKET}", "true")
+            environment = replace(environment, overrides=(*environment.overrides, BindMount(self.folder, _INSIDE)))
+            folder = _INSIDE
+        values = (f"redis+unix:{folder}/{_SOCKET}", "true")
         return environment, dict(zip(VARIABLES, values, strict=True))
 
-    def lines(self) -> list[str]:
+    def format_report(self) -> list[str]:
         """What is to be said once the build is over."""
         tally = self.tally
         made = [f"cache {self.name}: {tally.taken} objects taken, {tally.put} put there"]
@@ -169,24 +169,24 @@ class Door(Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def opened(url: str, secret: str = "") -> Iterator[Door]:
+def open_proxy(url: str, secret: str = "") -> Iterator[CacheProxy]:
     """The door to the Redis or the folder at ``url``, open while inside. Raises UsageError when that is neither."""
-    name = checked(url)
-    tally = Tally()
-    objects = SharedObjects(_store(url), secret.encode(), tally)
+    name = check_address(url)
+    tally = CacheCounts()
+    objects = SharedObjects(_open_store(url), secret.encode(), tally)
     with tempfile.TemporaryDirectory(prefix="decouple-door-") as folder:  # a socket's path is 107 bytes at most
-        server = _Server(str(Path(folder) / _SOCKET), _Talk)
+        server = _ProxyServer(str(Path(folder) / _SOCKET), _ProxyConnection)
         server.objects = objects
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
         thread.start()
         try:
-            yield Door(Path(folder), name, bool(secret), tally)
+            yield CacheProxy(Path(folder), name, bool(secret), tally)
         finally:
             server.shutdown()
             server.server_close()
 
 
-def checked(url: str) -> str:
+def check_address(url: str) -> str:
     """The address without user and password. Raises UsageError when it is none of a Redis or a folder."""
     try:
         parts = urlsplit(url)
@@ -199,11 +199,11 @@ def checked(url: str) -> str:
         raise UsageError(
             f"--cache {parts.scheme or url}: neither the address of a Redis nor a folder", next_step=_EXAMPLES
         )
-    where = f"{host}:{port or 6379}" if host else parts.path
-    return f"{parts.scheme}://{where}"
+    place = f"{host}:{port or 6379}" if host else parts.path
+    return f"{parts.scheme}://{place}"
 
 
-def _store(url: str) -> ObjectStore:
+def _open_store(url: str) -> ObjectStore:
     parts = urlsplit(url)
     if parts.scheme != "file":
         return RedisStore(url)
@@ -215,51 +215,51 @@ def _store(url: str) -> ObjectStore:
     return FolderStore(folder)
 
 
-class _Server(socketserver.ThreadingUnixStreamServer):
+class _ProxyServer(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 256
     objects: SharedObjects
 
 
-class _Talk(socketserver.StreamRequestHandler):
+class _ProxyConnection(socketserver.StreamRequestHandler):
     """One ccache's connection."""
 
-    server: _Server
+    server: _ProxyServer
 
     def handle(self) -> None:
-        with contextlib.suppress(OSError, _Broken):
-            while words := _command(self.rfile):
-                self.wfile.write(_answer(self.server.objects, words))
+        with contextlib.suppress(OSError, _ProtocolError):
+            while words := _read_command(self.rfile):
+                self.wfile.write(_answer_command(self.server.objects, words))
 
 
-class _Broken(Exception):
+class _ProtocolError(Exception):
     """What came is not of the protocol; the connection ends."""
 
 
-def _command(reader: BufferedIOBase) -> list[bytes]:
+def _read_command(reader: BufferedIOBase) -> list[bytes]:
     """The words of the next command, none at the end."""
     line = reader.readline(64)
     if not line:
         return []
-    return [_word(reader) for _ in range(_number(line, b"*", 16))]
+    return [_read_word(reader) for _ in range(_parse_number(line, b"*", 16))]
 
 
-def _word(reader: BufferedIOBase) -> bytes:
-    size = _number(reader.readline(64), b"$", _BOUND)
+def _read_word(reader: BufferedIOBase) -> bytes:
+    size = _parse_number(reader.readline(64), b"$", _BOUND)
     data = reader.read(size + 2)
     if len(data) != size + 2:
-        raise _Broken
+        raise _ProtocolError
     return data[:-2]
 
 
-def _number(line: bytes, mark: bytes, most: int) -> int:
+def _parse_number(line: bytes, mark: bytes, most: int) -> int:
     digits = line[1:].strip()
     if line[:1] != mark or not digits.isdigit() or int(digits) > most:
-        raise _Broken
+        raise _ProtocolError
     return int(digits)
 
 
-def _answer(objects: SharedObjects, words: Sequence[bytes]) -> bytes:
+def _answer_command(objects: SharedObjects, words: Sequence[bytes]) -> bytes:
     match [words[0].upper(), *words[1:]]:
         case [b"GET", key]:
             value = objects.get(key)

@@ -16,11 +16,11 @@ from decouple.base.files import NO_SPACE, write_atomically
 _PATIENCE = 10.0  # seconds for one answer
 
 
-class Full(Exception):
+class StoreFullError(Exception):
     """The store has no room for the object."""
 
 
-class NoAnswer(Exception):
+class StoreUnavailableError(Exception):
     """The store cannot be asked now; the message is its reason."""
 
 
@@ -51,28 +51,28 @@ class RedisStore:
 
     def get(self, key: bytes) -> bytes | None:
         """See `ObjectStore`."""
-        value = self._ask(lambda: self._client.get(key))
+        value = self._ask_redis(lambda: self._client.get(key))
         return value if isinstance(value, bytes) else None
 
     def exists(self, key: bytes) -> bool:
         """See `ObjectStore`."""
-        return bool(self._ask(lambda: self._client.exists(key)))
+        return bool(self._ask_redis(lambda: self._client.exists(key)))
 
     def set(self, key: bytes, value: bytes) -> None:
         """See `ObjectStore`."""
-        self._ask(lambda: self._client.set(key, value))
+        self._ask_redis(lambda: self._client.set(key, value))
 
     def delete(self, key: bytes) -> None:
         """See `ObjectStore`."""
-        self._ask(lambda: self._client.delete(key))
+        self._ask_redis(lambda: self._client.delete(key))
 
-    def _ask(self, question: Callable[[], object]) -> object:
+    def _ask_redis(self, question: Callable[[], object]) -> object:
         try:
             return question()
         except self._errors.OutOfMemoryError as error:
-            raise Full(str(error)) from None
+            raise StoreFullError(str(error)) from None
         except (self._errors.RedisError, OSError) as error:
-            raise NoAnswer(str(error)) from None
+            raise StoreUnavailableError(str(error)) from None
 
 
 class FolderStore:
@@ -83,35 +83,35 @@ class FolderStore:
 
     def get(self, key: bytes) -> bytes | None:
         """See `ObjectStore`."""
-        with _as_answers(), contextlib.suppress(FileNotFoundError):
-            return self._file(key).read_bytes()
+        with _translate_errors(), contextlib.suppress(FileNotFoundError):
+            return self._locate_file(key).read_bytes()
         return None
 
     def exists(self, key: bytes) -> bool:
         """See `ObjectStore`."""
-        with _as_answers():
-            return self._file(key).exists()
+        with _translate_errors():
+            return self._locate_file(key).exists()
 
     def set(self, key: bytes, value: bytes) -> None:
         """See `ObjectStore`."""
-        with _as_answers():
-            write_atomically(self._file(key), value)
+        with _translate_errors():
+            write_atomically(self._locate_file(key), value)
 
     def delete(self, key: bytes) -> None:
         """See `ObjectStore`."""
-        with _as_answers():
-            self._file(key).unlink(missing_ok=True)
+        with _translate_errors():
+            self._locate_file(key).unlink(missing_ok=True)
 
-    def _file(self, key: bytes) -> Path:
+    def _locate_file(self, key: bytes) -> Path:
         name = hashlib.sha256(key).hexdigest()
         return self._folder / name[:2] / name[2:]
 
 
 @contextlib.contextmanager
-def _as_answers() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if error.errno in NO_SPACE:
-            raise Full(str(error)) from None
-        raise NoAnswer(str(error)) from None
+            raise StoreFullError(str(error)) from None
+        raise StoreUnavailableError(str(error)) from None

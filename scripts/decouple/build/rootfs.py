@@ -21,17 +21,17 @@ from packaging.utils import parse_wheel_filename
 
 from decouple.base import programs
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.base.fault import step
-from decouple.base.files import locked, sha256_of, write_atomically
-from decouple.base.mounts import mounts_below, remove_tree
+from decouple.base.fault import mark_step
+from decouple.base.files import compute_sha256, hold_lock, write_atomically
+from decouple.base.mounts import list_mounts, remove_tree
 from decouple.base.outside import read_json
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
 from decouple.base.python import OWN
 from decouple.build import record
-from decouple.build.description import Bootstrap, Description, Layer, PipTool, PypiPiece, layer_digest
+from decouple.build.description import Bootstrap, Description, Layer, PipTool, PypiPiece, compute_layer_digest
 from decouple.build.estimate import RootEstimate
-from decouple.build.sandbox import Bind, Sandbox, as_owner, clean_environment, is_root
+from decouple.build.sandbox import BindMount, Sandbox, is_root, make_clean_environment, make_owner_prefix
 
 _APT = """
 set -e
@@ -146,27 +146,27 @@ class Root(Struct, frozen=True):
         """The root directory itself."""
         return self.folder / "root"
 
-    def sandbox(self, binds: Sequence[Bind] = ()) -> Sandbox:
+    def make_sandbox(self, binds: Sequence[BindMount] = ()) -> Sandbox:
         """Commands inside, with ``binds`` besides the description's own mounts."""
         return Sandbox(self.tree, self.description.mounts, tuple(binds))
 
-    def versions(self) -> dict[str, str]:
+    def read_versions(self) -> dict[str, str]:
         """Package name -> version of everything installed, as dpkg records it in the root."""
-        return {name: version for (name, _), version in record.installed(self.tree).items()}
+        return {name: version for (name, _), version in record.read_installed_packages(self.tree).items()}
 
 
-def folder_of(cache: Path, description: Description, wanted: Sequence[Layer] = ()) -> Path:
+def choose_folder(cache: Path, description: Description, wanted: Sequence[Layer] = ()) -> Path:
     """Where the cache keeps the root of ``description``: the first that the layers ``wanted`` fit on."""
-    return next(folder for folder in _folders(cache, description) if _fits(_read_done(folder), wanted))
+    return next(folder for folder in _list_folders(cache, description) if _can_take_layers(_read_done(folder), wanted))
 
 
-def _folders(cache: Path, description: Description) -> Iterator[Path]:
-    first = cache / "rootfs" / f"{description.name}-{description.digest()}"
+def _list_folders(cache: Path, description: Description) -> Iterator[Path]:
+    first = cache / "rootfs" / f"{description.name}-{description.compute_digest()}"
     yield first
     yield from (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
 
 
-def ensure(
+def ensure_root(
     cache: Path, description: Description, layers: Sequence[str], *, log: Path, progress: Progress = SILENT
 ) -> Root:
     """The root of ``description`` with ``layers`` in it, made or completed as needed. A second call takes no time.
@@ -174,10 +174,10 @@ def ensure(
     Raises DecoupleError when mmdebstrap, apt, or a check fails, and before that when the disk cannot hold what is
     missing; what was done so far stays and the next call goes on.
     """
-    wanted = [description.layer(name) for name in layers]
-    folder = folder_of(cache, description, wanted)
+    wanted = [description.find_layer(name) for name in layers]
+    folder = choose_folder(cache, description, wanted)
     root = Root(description, folder, tuple(layers))
-    if _complete(_read_done(folder), wanted) and not verify(root):
+    if _is_complete(_read_done(folder), wanted) and not verify_root(root):
         return root  # without the lock: whoever holds it only adds layers
     waited = False
 
@@ -186,33 +186,33 @@ def ensure(
         progress.start(f"waits for the run that makes the Debian root {folder.name}")
         waited = True
 
-    with locked(folder.with_suffix(".lock"), wait):
+    with hold_lock(folder.with_suffix(".lock"), wait):
         if waited:
             progress.finish("it is over")
         done = _read_done(folder)
-        if not _fits(done, wanted):  # who made it meanwhile has another description
-            return ensure(cache, description, layers, log=log, progress=progress)
+        if not _can_take_layers(done, wanted):  # who made it meanwhile has another description
+            return ensure_root(cache, description, layers, log=log, progress=progress)
         refuse_if_full(description, wanted, folder)
         if not done.bootstrap:
             if folder.exists():
-                _remove(folder)
+                _remove_folder(folder)
             progress.start(f"Debian {description.bootstrap.suite} root")
-            _bootstrap(description, folder, log)
-            record.add(root.tree, folder, Path(description.bootstrap.keyring))
+            _bootstrap_root(description, folder, log)
+            record.update_record(root.tree, folder, Path(description.bootstrap.keyring))
             done.bootstrap = True
             _write_done(folder, done)
             progress.finish()
         for layer in wanted:
-            if _has(done, layer):
+            if _has_layer(done, layer):
                 continue
             progress.start(f"layer {layer.name}", None)
-            _install(root, layer, cache, log, description.bootstrap)
-            prefixes = [piece.prefix for piece in layer.unpacked]
-            record.add(root.tree, folder, Path(description.bootstrap.keyring), prefixes)
-            done.layers[layer.name] = {"digest": layer_digest(layer), **layer.content()}
+            _install_layer(root, layer, cache, log, description.bootstrap)
+            prefixes = [piece.prefix for piece in layer.unpacked_parts]
+            record.update_record(root.tree, folder, Path(description.bootstrap.keyring), prefixes)
+            done.layers[layer.name] = {"digest": compute_layer_digest(layer), **layer.describe_content()}
             _write_done(folder, done)
             progress.finish()
-        missing = verify(root)
+        missing = verify_root(root)
         if missing:
             raise DecoupleError(
                 f"{folder}: {missing[0]}",
@@ -221,27 +221,27 @@ def ensure(
     return root
 
 
-def still_to_make(cache: Path, description: Description, layers: Sequence[str]) -> RootEstimate | None:
+def estimate_root(cache: Path, description: Description, layers: Sequence[str]) -> RootEstimate | None:
     """What making the root of ``description`` with ``layers`` still takes; None where it is there."""
-    wanted = [description.layer(name) for name in layers]
-    folder = folder_of(cache, description, wanted)
+    wanted = [description.find_layer(name) for name in layers]
+    folder = choose_folder(cache, description, wanted)
     done = _read_done(folder)
-    missing: list[Bootstrap | Layer] = [layer for layer in wanted if not _has(done, layer)]
+    missing: list[Bootstrap | Layer] = [layer for layer in wanted if not _has_layer(done, layer)]
     if not done.bootstrap:
         missing.insert(0, description.bootstrap)
     if not missing:
         return None
-    what = f"{description.name} root" if not done.bootstrap else f"{description.name} root, what it lacks"
-    return RootEstimate(what, folder, sum(one.seconds for one in missing), sum(one.disk_mib for one in missing))
+    label = f"{description.name} root" if not done.bootstrap else f"{description.name} root, what it lacks"
+    return RootEstimate(label, folder, sum(one.seconds for one in missing), sum(one.disk_mib for one in missing))
 
 
-def _complete(done: _Done, wanted: Sequence[Layer]) -> bool:
-    return done.bootstrap and all(_has(done, layer) for layer in wanted)
+def _is_complete(done: _RootRecord, wanted: Sequence[Layer]) -> bool:
+    return done.bootstrap and all(_has_layer(done, layer) for layer in wanted)
 
 
-def _has(done: _Done, layer: Layer) -> bool:
+def _has_layer(done: _RootRecord, layer: Layer) -> bool:
     recorded = done.layers.get(layer.name)
-    return bool(recorded and recorded["digest"] == layer_digest(layer))
+    return bool(recorded and recorded["digest"] == compute_layer_digest(layer))
 
 
 def is_made(folder: Path) -> bool:
@@ -252,7 +252,7 @@ def is_made(folder: Path) -> bool:
 def refuse_if_full(description: Description, wanted: Sequence[Layer], folder: Path) -> None:
     """Raise DecoupleError, which says that another machine could, when the disk cannot hold what is not there yet."""
     done = _read_done(folder)
-    missing = sum(layer.disk_mib for layer in wanted if not _has(done, layer))
+    missing = sum(layer.disk_mib for layer in wanted if not _has_layer(done, layer))
     if not done.bootstrap:
         missing += description.bootstrap.disk_mib
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -265,156 +265,158 @@ def refuse_if_full(description: Description, wanted: Sequence[Layer], folder: Pa
         )
 
 
-def verify(root: Root) -> list[str]:
+def verify_root(root: Root) -> list[str]:
     """What a finished root lacks, one line each: packages not installed, pieces not unpacked, mounts left behind."""
-    faults = [f"{point} is still mounted" for point in mounts_below(root.folder)]
-    versions = root.versions()
+    faults = [f"{point} is still mounted" for point in list_mounts(root.folder)]
+    versions = root.read_versions()
     for name in root.layers:
-        layer = root.description.layer(name)
+        layer = root.description.find_layer(name)
         faults += [f"package {package} is not installed" for package in layer.packages if package not in versions]
-        prefixes = [piece.prefix for piece in (*layer.pypi, *layer.unpacked, *layer.debs)]
+        prefixes = [piece.prefix for piece in (*layer.pypi, *layer.unpacked_parts, *layer.debs)]
         for prefix in prefixes:
             if not (root.tree / prefix.lstrip("/")).is_dir():
                 faults.append(f"{prefix} was not unpacked")
     return faults
 
 
-def moved(root: Root) -> list[str]:
+def find_changed_versions(root: Root) -> list[str]:
     """Packages whose version is not the one last seen, as "name: seen X, now Y" (a notice, not a fault)."""
-    versions = root.versions()
-    seen = {name: version for layer in root.layers for name, version in root.description.layer(layer).seen.items()}
+    versions = root.read_versions()
+    seen = {name: version for layer in root.layers for name, version in root.description.find_layer(layer).seen.items()}
     return [
         f"{name}: seen {seen[name]}, now {versions[name]}" for name in sorted(seen) if versions.get(name) != seen[name]
     ]
 
 
-def remove(cache: Path, description: Description) -> bool:
+def remove_roots(cache: Path, description: Description) -> bool:
     """Delete the roots from the cache; False when there was none. Raises DecoupleError when something is mounted."""
-    first = folder_of(cache, description)
+    first = choose_folder(cache, description)
     folders = [path for path in (first, *sorted(first.parent.glob(f"{first.name}-*"))) if path.is_dir()]
     for folder in folders:
-        with locked(folder.with_suffix(".lock")):
-            _remove(folder)
+        with hold_lock(folder.with_suffix(".lock")):
+            _remove_folder(folder)
         folder.with_suffix(".lock").unlink(missing_ok=True)
     return bool(folders)
 
 
-def _remove(folder: Path) -> None:
+def _remove_folder(folder: Path) -> None:
     if is_root():
         remove_tree(folder)
         return
-    mounted = mounts_below(folder)
+    mounted = list_mounts(folder)
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
-    step(f"delete {folder.name}")
-    done = programs.ask([*as_owner(), "rm", "-rf", "--one-file-system", str(folder)])
+    mark_step(f"delete {folder.name}")
+    done = programs.run_program([*make_owner_prefix(), "rm", "-rf", "--one-file-system", str(folder)])
     if done.returncode:
         raise DecoupleError(f"{folder}: not deleted: {done.stderr.strip()}", next_step="delete it as root")
 
 
-class _Done(Struct):
+class _RootRecord(Struct):
     """``done.json``: what of a root is finished, and each layer's content at that time."""
 
     bootstrap: bool = False
     layers: dict[str, Any] = field(default_factory=dict)
 
 
-def _read_done(folder: Path) -> _Done:
+def _read_done(folder: Path) -> _RootRecord:
     path = folder / "done.json"
     if not path.exists():
-        return _Done()
-    return read_json(path, _Done, mend="decouple clean RELEASE --rootfs removes the root; the next build makes it")
+        return _RootRecord()
+    return read_json(
+        path, _RootRecord, mend="decouple clean RELEASE --rootfs removes the root; the next build makes it"
+    )
 
 
-def _write_done(folder: Path, done: _Done) -> None:
-    step("record a stage of the root")
+def _write_done(folder: Path, done: _RootRecord) -> None:
+    mark_step("record a stage of the root")
     write_atomically(folder / "done.json", json.dumps(asdict(done), indent=2, sort_keys=True) + "\n")
 
 
-def _fits(done: _Done, wanted: Sequence[Layer]) -> bool:
+def _can_take_layers(done: _RootRecord, wanted: Sequence[Layer]) -> bool:
     """Whether each layer that is there and ``wanted`` is as it should be, or lacks only what can be put on top."""
-    return all(_extends(done.layers[layer.name], layer) for layer in wanted if layer.name in done.layers)
+    return all(_is_extension(done.layers[layer.name], layer) for layer in wanted if layer.name in done.layers)
 
 
-def _extends(recorded: dict[str, Any], layer: Layer) -> bool:
+def _is_extension(recorded: dict[str, Any], layer: Layer) -> bool:
     """Whether the layer of today is what was recorded, with nothing taken away."""
-    content = json.loads(json.dumps(layer.content()))
+    content = json.loads(json.dumps(layer.describe_content()))
     return all(
         all(item in content.get(kind, ()) for item in recorded.get(kind, ()))
         for kind in ("packages", "pypi", "beside", "pip", "foreign", "toolkit", "debs")
     )
 
 
-def _bootstrap(description: Description, folder: Path, log: Path) -> None:
+def _bootstrap_root(description: Description, folder: Path, log: Path) -> None:
     if shutil.which("mmdebstrap") is None:
         raise DecoupleError("mmdebstrap: not found", next_step="apt-get install mmdebstrap")
-    what = description.bootstrap
+    bootstrap = description.bootstrap
     folder.mkdir(parents=True, exist_ok=True)
-    step("bootstrap the root")
+    mark_step("bootstrap the root")
     run_logged(
         [
             "mmdebstrap",
             "--quiet",
             f"--mode={'root' if is_root() else 'unshare'}",
-            f"--variant={what.variant}",
-            f"--components={','.join(what.components)}",
-            f"--keyring={what.keyring}",
-            *([f"--include={','.join(what.include)}"] if what.include else []),
-            what.suite,
+            f"--variant={bootstrap.variant}",
+            f"--components={','.join(bootstrap.components)}",
+            f"--keyring={bootstrap.keyring}",
+            *([f"--include={','.join(bootstrap.include)}"] if bootstrap.include else []),
+            bootstrap.suite,
             str(folder / "root"),
-            what.mirror,
-            *what.sources,
+            bootstrap.mirror,
+            *bootstrap.sources,
         ],
         log=log,
-        what=f"mmdebstrap {what.suite}",
+        what=f"mmdebstrap {bootstrap.suite}",
     )
 
 
-def _install(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootstrap) -> None:
-    def inside(script: str, arguments: Sequence[str], what: str, *binds: Bind, network: bool = True) -> None:
-        resolver = Bind(Path("/etc/resolv.conf"), "/etc/resolv.conf")
-        argv = [*clean_environment({}, network=network), "sh", "-c", script, "sh", *arguments]
-        run_logged(root.sandbox([resolver, *binds]).command(argv, network=network), log=log, what=what)
+def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootstrap) -> None:
+    def inside(script: str, arguments: Sequence[str], what: str, *binds: BindMount, network: bool = True) -> None:
+        resolver = BindMount(Path("/etc/resolv.conf"), "/etc/resolv.conf")
+        argv = [*make_clean_environment({}, network=network), "sh", "-c", script, "sh", *arguments]
+        run_logged(root.make_sandbox([resolver, *binds]).make_command(argv, network=network), log=log, what=what)
 
     if layer.packages:
-        step(f"install layer {layer.name}")
+        mark_step(f"install layer {layer.name}")
         inside(_APT, layer.packages, f"apt-get install (layer {layer.name})")
     if layer.pip:
-        files = [fetch_pypi(tool, cache / "pypi", log) for tool in layer.pip]
-        step(f"install tools of layer {layer.name}")
-        binds = [Bind(file, f"/run/pip/{file.name}") for file in files]
+        files = [fetch_pypi_file(tool, cache / "pypi", log) for tool in layer.pip]
+        mark_step(f"install tools of layer {layer.name}")
+        binds = [BindMount(file, f"/run/pip/{file.name}") for file in files]
         script = 'exec python3 -m pip install -q --no-index --no-deps --ignore-installed "$@"'
         inside(script, [bind.inside for bind in binds], f"pip install (layer {layer.name})", *binds, network=False)
     for foreign in layer.foreign:
-        step(f"unpack {foreign.prefix}")
-        keyring = Bind(Path(bootstrap.keyring), "/run/keyring.gpg")
+        mark_step(f"unpack {foreign.prefix}")
+        keyring = BindMount(Path(bootstrap.keyring), "/run/keyring.gpg")
         given = (foreign.prefix, foreign.suite, bootstrap.mirror, keyring.inside, "main", "with all", *foreign.packages)
         inside(_FOREIGN, given, f"unpack {foreign.prefix}", keyring)
         inside(_LINK_FOREIGN, (foreign.prefix, *foreign.programs), f"link {foreign.prefix}", network=False)
         for path, target in foreign.links:
             inside('ln -sfn "$2" "$1"', (path, target), f"link {path}", network=False)
     for toolkit in layer.toolkit:
-        files = [fetch_pypi(wheel, cache / "pypi", log) for wheel in toolkit.wheels]
-        step(f"unpack {toolkit.prefix}")
-        keyring, packages = Bind(Path(bootstrap.keyring), "/run/keyring.gpg"), f"{toolkit.prefix}.packages"
+        files = [fetch_pypi_file(wheel, cache / "pypi", log) for wheel in toolkit.wheels]
+        mark_step(f"unpack {toolkit.prefix}")
+        keyring, packages = BindMount(Path(bootstrap.keyring), "/run/keyring.gpg"), f"{toolkit.prefix}.packages"
         given = (packages, toolkit.suite, bootstrap.mirror, keyring.inside, " ".join(toolkit.components), "alone")
         inside(_FOREIGN, (*given, *toolkit.packages), f"unpack {toolkit.prefix}", keyring)
-        binds = [Bind(file, f"/run/pip/{file.name}") for file in files]
+        binds = [BindMount(file, f"/run/pip/{file.name}") for file in files]
         asked = {"prefix": toolkit.prefix, "packages": packages, "wheels": [bind.inside for bind in binds]}
         words = json.dumps({**asked, "take": toolkit.take, "whole": toolkit.whole})
         script = 'exec python3 -c "$1" "$2"'
         what = f"lay out {toolkit.prefix}"
         inside(script, (_TOOLKIT.read_text(encoding="utf-8"), words), what, *binds, network=False)
     for debs in layer.debs:
-        step(f"unpack {debs.prefix}")
+        mark_step(f"unpack {debs.prefix}")
         given = (debs.prefix, bootstrap.mirror, *(word for file in debs.files for word in file))
         inside(_DEBS, given, f"unpack {debs.prefix}: a version that left the archive is named in the log")
     for piece in layer.beside:
-        step(f"unpack {piece.prefix}")
+        mark_step(f"unpack {piece.prefix}")
         inside(_BESIDE, (piece.prefix, *piece.packages), f"unpack {piece.prefix}")
     for wheel in layer.pypi:
-        file = fetch_pypi(wheel, cache / "pypi", log)
-        step(f"unpack {wheel.prefix}")
+        file = fetch_pypi_file(wheel, cache / "pypi", log)
+        mark_step(f"unpack {wheel.prefix}")
         links = "".join(
             f' && mkdir -p "$(dirname "$1/{name}")" && ln -sfn "{target}" "$1/{name}"' for name, target in wheel.links
         )
@@ -422,11 +424,11 @@ def _install(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootst
         before = {other.prefix for other in layer.pypi[: layer.pypi.index(wheel)]}
         if wheel.prefix not in before:  # several may share it
             script = f'rm -rf "$1" && {script}'
-        bind = Bind(file, f"/run/{wheel.file}")
+        bind = BindMount(file, f"/run/{wheel.file}")
         inside(script, (wheel.prefix, bind.inside), f"unpack {wheel.prefix}", bind, network=False)
 
 
-def fetch_pypi(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Callable[..., None] = run_logged) -> Path:
+def fetch_pypi_file(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Callable[..., None] = run_logged) -> Path:
     """The file of PyPI in ``folder``, by pip, which resumes, verifies the hash and knows the user's own index settings.
 
     Raises DecoupleError when it cannot be had or is not the one described.
@@ -438,18 +440,18 @@ def fetch_pypi(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Callabl
         write_atomically(wanted, f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}\n")
         argv = [*OWN, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(folder)]
         run(
-            [*argv, *_for_whom(piece.file), "-r", str(wanted)],
+            [*argv, *_make_pip_options(piece.file), "-r", str(wanted)],
             log=log,
             what=f"pip download {piece.project}=={piece.version}",
         )
-    if not path.exists() or sha256_of(path) != piece.sha256:
+    if not path.exists() or compute_sha256(path) != piece.sha256:
         raise DecoupleError(
             f"{path}: not the file with SHA-256 {piece.sha256[:12]}…", next_step=f"delete {path} and run again"
         )
     return path
 
 
-def _for_whom(file: str) -> list[str]:
+def _make_pip_options(file: str) -> list[str]:
     """pip's options for a wheel of a Python or a platform that is not the running one's (PEP 425 tags of its name)."""
     _, _, _, tags = parse_wheel_filename(file)
     options = [f"--platform={platform}" for platform in sorted({tag.platform for tag in tags} - {"any"})]

@@ -42,7 +42,7 @@ exec chroot "$root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$start" "$@"
 """
 
 
-class Bind(Struct, frozen=True):
+class BindMount(Struct, frozen=True):
     """A host path seen at ``inside`` in the root."""
 
     outside: Path
@@ -54,10 +54,10 @@ class Sandbox(Struct, frozen=True):
 
     root: Path
     mounts: tuple[Mount, ...]
-    binds: tuple[Bind, ...] = ()
+    binds: tuple[BindMount, ...] = ()
     hidden: tuple[str, ...] = ()
 
-    def command(self, argv: Sequence[str], *, start: str = "/", network: bool = False) -> list[str]:
+    def make_command(self, argv: Sequence[str], *, start: str = "/", network: bool = False) -> list[str]:
         """The command line that runs ``argv`` inside, in folder ``start``. Makes the mount points it needs."""
         pairs: list[str] = []
         for mount in self.mounts:
@@ -66,10 +66,21 @@ class Sandbox(Struct, frozen=True):
             _make_mount_point(self.root, bind)
             pairs += [str(bind.outside), bind.inside]
         pairs += [word for path in self.hidden for word in ("hidden", path)]
-        return [*unshare(network=network), "sh", "-c", _ENTER, "sh", str(self.root), start, *pairs, "--", *argv]
+        return [
+            *make_unshare_prefix(network=network),
+            "sh",
+            "-c",
+            _ENTER,
+            "sh",
+            str(self.root),
+            start,
+            *pairs,
+            "--",
+            *argv,
+        ]
 
 
-def _make_mount_point(root: Path, bind: Bind) -> None:
+def _make_mount_point(root: Path, bind: BindMount) -> None:
     """Make the folder or empty file to mount on; inside the user namespace when the root belongs to it.
 
     Raises DecoupleError when that fails.
@@ -81,7 +92,7 @@ def _make_mount_point(root: Path, bind: Bind) -> None:
         argv = ["mkdir", "-p", str(point)]
     else:
         argv = ["sh", "-c", 'mkdir -p "${1%/*}" && touch "$1"', "sh", str(point)]
-    done = programs.ask([*as_owner(), *argv])
+    done = programs.run_program([*make_owner_prefix(), *argv])
     if done.returncode:
         raise DecoupleError(
             f"{point}: cannot be made to mount {bind.outside} on: {done.stderr.strip()}",
@@ -94,20 +105,20 @@ def is_root() -> bool:
     return os.geteuid() == 0
 
 
-def as_owner() -> list[str]:
+def make_owner_prefix() -> list[str]:
     """The prefix under which a command owns the files of a root: nothing as root, a user namespace otherwise."""
     return [] if is_root() else ["unshare", "--user", "--map-root-user", "--map-auto"]
 
 
-def unshare(*, network: bool = False) -> list[str]:
+def make_unshare_prefix(*, network: bool = False) -> list[str]:
     """The prefix for a private mount and process namespace, and one of no network unless ``network``; a killed parent
     takes everything inside with it."""
-    check()
-    return _unshare(network)
+    check_sandbox()
+    return _make_unshare_words(network)
 
 
 @functools.cache
-def without_network() -> tuple[str, ...]:
+def make_offline_prefix() -> tuple[str, ...]:
     """The prefix under which a command on the host has no network but its own loopback; empty where this machine does
     not allow that."""
     owner = () if is_root() else ("--user", "--map-current-user")
@@ -115,17 +126,17 @@ def without_network() -> tuple[str, ...]:
     prefix = ("unshare", *owner, "--net", "--", *loopback)
     if shutil.which("unshare") is None:
         return ()
-    return prefix if programs.ask([*prefix, "true"]).returncode == 0 else ()
+    return prefix if programs.run_program([*prefix, "true"]).returncode == 0 else ()
 
 
-def _unshare(network: bool) -> list[str]:
+def _make_unshare_words(network: bool) -> list[str]:
     private = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
     if not network:
         private.append("--net")
-    return ["unshare", *as_owner()[1:], *private, "--"]
+    return ["unshare", *make_owner_prefix()[1:], *private, "--"]
 
 
-def check() -> None:
+def check_sandbox() -> None:
     """Raise DecoupleError naming what this machine lacks to make namespaces."""
     if shutil.which("unshare") is None:
         raise DecoupleError("unshare: not found", next_step="apt-get install util-linux")
@@ -134,7 +145,7 @@ def check() -> None:
             "newuidmap: not found, so a user namespace cannot hold Debian's users",
             next_step="apt-get install uidmap, or run as root",
         )
-    tried = programs.ask([*_unshare(network=False), "true"])
+    tried = programs.run_program([*_make_unshare_words(network=False), "true"])
     if tried.returncode:
         kind, allow = (
             (
@@ -151,7 +162,7 @@ def check() -> None:
         )
 
 
-def clean_environment(
+def make_clean_environment(
     variables: Mapping[str, str], *, network: bool = False, inherited: tuple[str, ...] = ()
 ) -> list[str]:
     """The prefix that runs a command with ``variables``, a plain PATH and HOME, and nothing else of the caller's.

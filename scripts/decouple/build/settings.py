@@ -30,7 +30,7 @@ class Cost(Struct, frozen=True):
     job_mib: int
 
 
-class Prepare(Struct, frozen=True):
+class PrepareCommand(Struct, frozen=True):
     """A command in the tree before configuring, which ``makes`` a file; not where the tree has ``unless``."""
 
     environment: str
@@ -40,7 +40,7 @@ class Prepare(Struct, frozen=True):
     command: tuple[str, ...]
 
 
-class Override(Struct, frozen=True):
+class FileOverride(Struct, frozen=True):
     """A file of the tree that an environment shows as upstream has it."""
 
     environment: str
@@ -63,7 +63,7 @@ class Packer(Struct, frozen=True):
     """The command; the folder for the wheel follows."""
 
 
-class Compiled(Struct, frozen=True):
+class CompileNeeds(Struct, frozen=True):
     """What compiling needs: layers of a root, and the estimate of a cold build."""
 
     layers: tuple[str, ...]
@@ -78,16 +78,16 @@ class Compiled(Struct, frozen=True):
         return Cost(self.objects, self.objects * self.object_seconds, self.disk_mib, self.job_mib)
 
 
-class StageSettings(Compiled, frozen=True):
+class StageSettings(CompileNeeds, frozen=True):
     """``[stage1]`` or ``[stage2]``. ``slice_`` is stage 2's runtime part, ``flash_`` its attention kernels."""
 
     summary: str
     does_not_read: tuple[str, ...]
     environment: Variables
     environments: Mapping[str, Variables]
-    prepare: tuple[Prepare, ...] = ()
+    prepare: tuple[PrepareCommand, ...] = ()
     packer: tuple[Packer, ...] = ()
-    override: tuple[Override, ...] = ()
+    override: tuple[FileOverride, ...] = ()
     arch_list: str = ""
     objects_in: Mapping[str, int] = field(default_factory=dict)
     """Kind of environment -> objects, where they are others than ``objects``."""
@@ -97,7 +97,7 @@ class StageSettings(Compiled, frozen=True):
     flash_object_seconds: float = 0.0
 
 
-class BindingsSettings(Compiled, frozen=True):
+class BindingsSettings(CompileNeeds, frozen=True):
     """``[bindings]``: stage 2 beside libraries with kernels that are compiled already. ``unused`` are variables of
     stage 2 that name what only the compilation of kernels reads, ``components`` the third-party folders that are read.
     """
@@ -134,7 +134,7 @@ class Core(Struct, frozen=True):
     environments: Mapping[str, Variables] = field(default_factory=dict)
     interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
 
-    def libraries(self, kind: str) -> str:
+    def find_libraries(self, kind: str) -> str:
         """The LD_LIBRARY_PATH that wheels on this core need in an environment of ``kind``; "" where it finds its
         own."""
         return self.environments.get(kind, {}).get("LD_LIBRARY_PATH", "")
@@ -149,7 +149,7 @@ class HostSettings(Struct, frozen=True):
     passes: tuple[str, ...]
 
 
-class Portable(Struct, frozen=True):
+class PortableSettings(Struct, frozen=True):
     """What is special about wheels for most machines: the first release with the C++11 ABI, how libraries go in, what
     says which systems a wheel runs on, and for which Pythons ("3.13") besides the root's own they are made there."""
 
@@ -160,7 +160,7 @@ class Portable(Struct, frozen=True):
     show: tuple[str, ...]
     interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
 
-    def interpreter(self, version: str) -> Interpreter:
+    def find_interpreter(self, version: str) -> Interpreter:
         """Of one of those Pythons. Raises UsageError naming them."""
         if version not in self.interpreters:
             raise UsageError(
@@ -170,7 +170,7 @@ class Portable(Struct, frozen=True):
         return self.interpreters[version]
 
 
-class Facts(Struct, frozen=True):
+class StageFacts(Struct, frozen=True):
     """All of ``stages.toml``."""
 
     measured: str
@@ -183,66 +183,70 @@ class Facts(Struct, frozen=True):
     toolchain: Mapping[str, tuple[str, ...]]
     toolchain_cuda: Mapping[str, tuple[str, ...]]
     host: HostSettings
-    portable: Portable
+    portable: PortableSettings
 
 
 @functools.cache
-def facts() -> Facts:
+def read_facts() -> StageFacts:
     """The parsed file."""
-    return toml.read(_FILE, Facts, mend=f"git checkout {_FILE}")
+    return toml.read_toml(_FILE, StageFacts, mend=f"git checkout {_FILE}")
 
 
-def stage(number: int) -> StageSettings:
+def find_stage(number: int) -> StageSettings:
     """The facts of stage 1 or 2."""
-    return facts().stage1 if number == 1 else facts().stage2
+    return read_facts().stage1 if number == 1 else read_facts().stage2
 
 
-def packer(tree: Path) -> Packer:
+def find_packer(tree: Path) -> Packer:
     """How ``tree`` is packed: by its pyproject.toml, else as by setup.py. Raises DecoupleError for another backend."""
-    known, file = stage(1).packer, tree / "pyproject.toml"
+    known, file = find_stage(1).packer, tree / "pyproject.toml"
     try:
         named = str(tomllib.loads(file.read_text(encoding="utf-8"))["build-system"]["build-backend"])
     except (FileNotFoundError, KeyError):
         return known[0]
     except (ValueError, TypeError) as error:
         raise DecoupleError(f"{file}: {error}", next_step="mend it, or apply the series anew") from None
-    found = next((one for one in known if named.startswith(one.backend)), None)
-    if found is None:
+    match = next((one for one in known if named.startswith(one.backend)), None)
+    if match is None:
         raise DecoupleError(
             f"{file}: build-backend {named!r} is none that is known ({', '.join(one.backend for one in known)})",
             next_step=f"add a [[stage1.packer]] for it to {_FILE}",
         )
-    return found
+    return match
 
 
-def profile(name: str) -> Profile:
+def find_profile(name: str) -> Profile:
     """``[profile.NAME]``. Raises UsageError naming the choices."""
-    return _chosen("profile", facts().profile, name)
+    return _find_choice("profile", read_facts().profile, name)
 
 
-def core(name: str) -> Core:
+def find_core(name: str) -> Core:
     """``[core.NAME]``. Raises UsageError naming the choices."""
-    return _chosen("core", facts().core, name)
+    return _find_choice("core", read_facts().core, name)
 
 
-def _chosen(what: str, choices: Mapping[str, _Choice], name: str) -> _Choice:
+def _find_choice(what: str, choices: Mapping[str, _Choice], name: str) -> _Choice:
     if name not in choices:
         raise UsageError(f"{what} {name!r} is unknown", next_step=f"use one of {', '.join(choices)}")
     return choices[name]
 
 
-def layers(number: int, *, profile: str, core: str) -> list[str]:
+def list_layers(number: int, *, profile: str, core: str) -> list[str]:
     """The layers of the root that a stage needs, in the order of the description."""
-    chosen = _chosen("profile", facts().profile, profile) if number == 1 else _chosen("core", facts().core, core)
-    return [*stage(number).layers, *chosen.layers]
+    chosen = (
+        _find_choice("profile", read_facts().profile, profile)
+        if number == 1
+        else _find_choice("core", read_facts().core, core)
+    )
+    return [*find_stage(number).layers, *chosen.layers]
 
 
-def cost(number: int, kind: str = "", *, arch_count: int = 1, flash: bool = True, part: bool = False) -> Cost:
+def estimate_cost(number: int, kind: str = "", *, arch_count: int = 1, flash: bool = True, part: bool = False) -> Cost:
     """The estimate of a cold build of one stage in an environment of ``kind``, or of stage 2's runtime ``part``.
 
     A ``.cu`` costs per architecture.
     """
-    table = stage(number)
+    table = find_stage(number)
     objects = table.objects_in.get(kind, table.objects)
     seconds = objects * table.object_seconds
     if number == 2 and part:
@@ -256,8 +260,8 @@ def cost(number: int, kind: str = "", *, arch_count: int = 1, flash: bool = True
     return Cost(objects, seconds, table.disk_mib, table.job_mib)
 
 
-def environment(number: int, kind: str, places: Variables, more: Variables) -> dict[str, str]:
+def make_variables(number: int, kind: str, places: Variables, more: Variables) -> dict[str, str]:
     """The variables of a stage in an environment of ``kind`` ("host" or "rootfs"), with places filled in."""
-    table = stage(number)
-    made = {**facts().common, **table.environment, **table.environments.get(kind, {}), **more}
+    table = find_stage(number)
+    made = {**read_facts().common, **table.environment, **table.environments.get(kind, {}), **more}
     return {name: value.format_map(places) for name, value in made.items()}

@@ -24,18 +24,18 @@ class ObjectShard(Struct, frozen=True):
     of: int
 
     @classmethod
-    def of_word(cls, word: str) -> ObjectShard:
+    def parse(cls, word: str) -> ObjectShard:
         """``3/8``. Raises UsageError."""
-        found = _WORD.fullmatch(word)
-        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        match = _WORD.fullmatch(word)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise UsageError(f"--shard {word}: the which of how many", next_step="--shard 3/8")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
 
 
-def cut(seconds: Mapping[str, float], of: int) -> list[tuple[str, ...]]:
+def cut_objects(seconds: Mapping[str, float], of: int) -> list[tuple[str, ...]]:
     """``of`` slices of the objects, by the seconds that each takes; every machine cuts alike.
 
     The longest go first, each to the slice with the least so far: none then ends later than the mean by more than its
@@ -47,10 +47,10 @@ def cut(seconds: Mapping[str, float], of: int) -> list[tuple[str, ...]]:
         lightest = load.index(min(load))
         slices[lightest].append(name)
         load[lightest] += seconds[name]
-    return [tuple(sorted(one)) for one in slices]
+    return [tuple(sorted(shard)) for shard in slices]
 
 
-def objects(database: str, where: str) -> list[str]:
+def parse_objects(database: str, where: str) -> list[str]:
     """The objects that ninja compiles, from what ``ninja -t compdb`` prints. Raises DecoupleError naming ``where``."""
     try:
         names = {str(row["output"]) for row in json.loads(database)}
@@ -58,12 +58,12 @@ def objects(database: str, where: str) -> list[str]:
         raise DecoupleError(
             f"{where}: ninja says not what it compiles: {error}", next_step="configure it anew"
         ) from None
-    found = sorted(name for name in names if name.endswith(".o"))
-    if not found:
+    outputs = sorted(name for name in names if name.endswith(".o"))
+    if not outputs:
         raise DecoupleError(f"{where}: ninja compiles nothing there", next_step="configure it anew")
-    return found
+    return outputs
 
 
-def weigh(names: Iterable[str], known: Mapping[str, float], otherwise: float) -> dict[str, float]:
+def weigh_objects(names: Iterable[str], known: Mapping[str, float], otherwise: float) -> dict[str, float]:
     """The seconds of each object: as recorded, else ``otherwise``."""
     return {name: known.get(name, otherwise) for name in names}

@@ -21,9 +21,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from decouple.base import zips
-from decouple.base.elf_files import parsed
+from decouple.base.elf_files import open_elf
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import work_folder
+from decouple.base.files import make_work_folder
 from decouple.build import remade, wheels
 from decouple.release import projects
 from decouple.release.projects import CORE, CUDA, LIBRARIES
@@ -48,7 +48,7 @@ class SplitWheels(Struct, frozen=True):
     bindings: Path
 
 
-def split(wheel: Path, folder: Path) -> SplitWheels:
+def split_wheel(wheel: Path, folder: Path) -> SplitWheels:
     """Write both halves of ``wheel`` into ``folder``. The same libraries give the same bytes, whatever Python the wheel
     was for: when the file is there already, from another Python's wheel, it must be equal and stays.
 
@@ -58,33 +58,33 @@ def split(wheel: Path, folder: Path) -> SplitWheels:
     manifest = wheels.read_manifest(wheel)
     if canonicalize_name(manifest.project) != CUDA:
         raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {CUDA}")
-    name = remade.plain_name(wheel)
+    name = remade.parse_plain_name(wheel)
     shared_name = replace(name, distribution=f"{_PACKAGE}_libraries", tag=f"py3-none-{name.platform}")
     epoch = int(manifest.times.get("source_date_epoch", 0))
-    with work_folder(folder, "split") as work, zips.opened(wheel) as source:
-        info = wheels.dist_info(source, wheel)
-        names = remade.payload(source, info)
-        shared = [one for one in names if _is_shared(source, one, work)]
-        if not any(one.endswith(".so") for one in shared):
+    with make_work_folder(folder, "split") as work, zips.open_zip(wheel) as source:
+        info = wheels.find_dist_info(source, wheel)
+        names = remade.list_payload(source, info)
+        shared = [member for member in names if _is_shared(source, member, work)]
+        if not any(member.endswith(".so") for member in shared):
             raise UsageError(f"{wheel.name}: no library for all Pythons in it", next_step="name a wheel that is whole")
-        headers = projects.headers(source.read(f"{info}/METADATA"))
-        raw_libraries = remade.raw(
+        headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
+        raw_libraries = remade.write_raw_wheel(
             work / str(shared_name),
             source,
             shared,
-            _libraries_metadata(headers, manifest),
+            _make_libraries_metadata(headers, manifest),
         )
-        raw_bindings = remade.raw(
+        raw_bindings = remade.write_raw_wheel(
             work / wheel.name,
             source,
-            [*(one for one in names if one not in shared), *remade.kept(source, info)],
-            _bindings_metadata(headers, manifest),
+            [*(member for member in names if member not in shared), *remade.list_kept_members(source, info)],
+            _make_bindings_metadata(headers, manifest),
         )
-        half = replace(manifest, project=LIBRARIES, toolchain=_without_python(manifest))
+        half = replace(manifest, project=LIBRARIES, toolchain=_drop_python(manifest))
         # written to a folder of its own: a file of that name may be there, from another Python's wheel
-        made = wheels.finish(raw_libraries, work / "libraries", half, epoch)
+        made = wheels.finish_wheel(raw_libraries, work / "libraries", half, epoch)
         kept = folder / made.name
-        if kept.exists() and not _same_payload(made, kept):
+        if kept.exists() and not _has_same_payload(made, kept):
             raise UsageError(
                 f"{kept.name}: there already with other libraries than {wheel.name} has",
                 next_step="build both Pythons' wheels over the same libraries, or name another folder with --out",
@@ -92,7 +92,7 @@ def split(wheel: Path, folder: Path) -> SplitWheels:
         if not kept.exists():
             made.with_name(made.name + SUFFIX).replace(folder / (made.name + SUFFIX))
             made.replace(kept)
-        bindings = wheels.finish(raw_bindings, folder, manifest, epoch)
+        bindings = wheels.finish_wheel(raw_bindings, folder, manifest, epoch)
     return SplitWheels(kept, bindings)
 
 
@@ -102,15 +102,15 @@ def _is_shared(source: zipfile.ZipFile, name: str, work: Path) -> bool:
     if inside == name:
         return False  # a .pth or another package beside ours
     if inside.startswith("lib/"):
-        return not _of_one_python(source, name, work)
+        return not _is_of_one_python(source, name, work)
     return inside.startswith(_SHARED) or inside in _NAMED
 
 
-def _of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
+def _is_of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
     """Whether a library needs libtorch_python (ELF's DT_NEEDED); what is no ELF file needs nothing."""
     path = Path(source.extract(name, work / "members"))
     try:
-        with parsed(path) as elf:
+        with open_elf(path) as elf:
             return any(
                 tag.entry.d_tag == "DT_NEEDED" and str(vars(tag)["needed"]).startswith(_ONE_PYTHON)
                 for section in elf.iter_sections()
@@ -123,40 +123,44 @@ def _of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
         path.unlink()
 
 
-def _libraries_metadata(headers: Message, manifest: WheelManifest) -> str:
+def _make_libraries_metadata(headers: Message, manifest: WheelManifest) -> str:
     """Another name and text, and no core: the bindings, without which they are of no use, pin that."""
     change = {"Name": LIBRARIES, "Summary": "the libraries of PyTorch's CUDA backend, for all Pythons"}
-    fields = [(key, change.get(key, value)) for key, value in headers.items() if not asks_for(key, value, CORE)]
-    return remade.metadata(fields, _TEXT.format(version=manifest.version))
+    fields = [
+        (key, change.get(key, value)) for key, value in headers.items() if not is_requirement_of(key, value, CORE)
+    ]
+    return remade.format_metadata(fields, _TEXT.format(version=manifest.version))
 
 
-def _bindings_metadata(headers: Message, manifest: WheelManifest) -> str:
+def _make_bindings_metadata(headers: Message, manifest: WheelManifest) -> str:
     """As it was, but NVIDIA's packages come by way of the libraries."""
-    fields = [(key, value) for key, value in headers.items() if key != "Requires-Dist" or asks_for(key, value, CORE)]
+    fields = [
+        (key, value) for key, value in headers.items() if key != "Requires-Dist" or is_requirement_of(key, value, CORE)
+    ]
     fields.append(("Requires-Dist", f"{LIBRARIES}=={manifest.version}"))
-    return remade.metadata(fields, str(headers.get_payload()))
+    return remade.format_metadata(fields, str(headers.get_payload()))
 
 
-def asks_for(key: str, value: str, project: str) -> bool:
+def is_requirement_of(key: str, value: str, project: str) -> bool:
     """Whether a field of METADATA is a requirement of ``project``."""
     return key == "Requires-Dist" and canonicalize_name(Requirement(value).name) == project
 
 
-def _without_python(manifest: WheelManifest) -> dict[str, object]:
+def _drop_python(manifest: WheelManifest) -> dict[str, object]:
     """The toolchain but the one row that names a Python: the libraries know none."""
     return {key: value for key, value in manifest.toolchain.items() if key != "python"}
 
 
-def _same_payload(one: Path, other: Path) -> bool:
+def _has_same_payload(one: Path, other: Path) -> bool:
     """Whether two wheels hold the same members, by size and CRC-32, their metadata and RECORD apart."""
-    found = []
+    contents = []
     for path in (one, other):
-        with zips.opened(path) as archive:
-            found.append(
+        with zips.open_zip(path) as archive:
+            contents.append(
                 {
                     member.filename: (member.file_size, member.CRC)
                     for member in archive.infolist()
                     if ".dist-info/" not in member.filename
                 }
             )
-    return found[0] == found[1]
+    return contents[0] == contents[1]

@@ -13,15 +13,15 @@ from typing import Any
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked, sha256_of
+from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
 from decouple.build import effort, inputs, makings, remote_cache, seconds, settings, shards, tree_status, wheels
 from decouple.build.choices import Choices, Provenance
 from decouple.build.effort import Effort
-from decouple.build.environment import Environment, ask
-from decouple.build.estimate import cores, objects_in
+from decouple.build.environment import Environment, read_output
+from decouple.build.estimate import count_cores, count_objects
 from decouple.build.settings import Cost
 from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 from decouple.release.wheel_name import WheelName
@@ -42,7 +42,7 @@ class StageWheel(Struct, frozen=True):
     effort: Effort
     objects: int
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """In a line for the user: what was done, and the wheel."""
         size, minutes = self.wheel.stat().st_size / (1 << 20), self.effort.seconds / 60
         did = "built" if self.built else "up to date"
@@ -50,7 +50,7 @@ class StageWheel(Struct, frozen=True):
         return f"stage {self.stage}: {did}: {self.wheel} ({made})"
 
 
-class Slice(Struct, frozen=True):
+class ShardResult(Struct, frozen=True):
     """What one machine compiled of a stage: ``objects`` of ``total``, and how long that took, configuring apart.
 
     ``expected`` core-seconds of its objects and of all of them, as far as they are known.
@@ -64,7 +64,7 @@ class Slice(Struct, frozen=True):
     expected: tuple[float, float]
 
 
-class Job(Struct, frozen=True):
+class BuildJob(Struct, frozen=True):
     """One build: where, of what and as chosen; ``progress`` and ``say`` are told how it goes."""
 
     environment: Environment
@@ -83,11 +83,11 @@ class Stage(ABC):
     number: int
     project: str
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BuildJob) -> None:
         self.job, self.environment, self.places = job, job.environment, job.environment.places
-        self.names = job.environment.names()
-        self.facts = settings.stage(self.number)
-        self.variables = makings.variables_of(job.environment, self.number, job.provenance, job.choices)
+        self.names = job.environment.name_places()
+        self.facts = settings.find_stage(self.number)
+        self.variables = makings.make_variables(job.environment, self.number, job.provenance, job.choices)
         self.log = self.places.logs / f"stage{self.number}.log"
         self.held: tuple[int, ...] = ()
         """The lock of a build under way: what it starts holds it too."""
@@ -103,67 +103,69 @@ class Stage(ABC):
         """Where its objects lie."""
 
     @abstractmethod
-    def ready(self) -> None:
+    def prepare(self) -> None:
         """Prepare and configure, as far as that is not done."""
 
     @abstractmethod
-    def make(self) -> Path:
+    def make_raw_wheel(self) -> Path:
         """Compile and pack what is ready: the wheel as the project's own packing left it."""
 
     @abstractmethod
-    def said(self) -> dict[str, Any]:
+    def describe_stage(self) -> dict[str, Any]:
         """What the manifest says of this stage alone: ``flags``, and of stage 2 its CUDA."""
 
-    def core(self) -> str:
+    def identify_core(self) -> str:
         """What identifies the core wheel that it builds against; "" where that does not count."""
         return ""
 
-    def layers(self) -> Sequence[str]:
+    def list_layers(self) -> Sequence[str]:
         """The layers of a root that it is built with."""
-        return makings.layers_of(self.number, self.job.choices, self.environment.kind)
+        return makings.list_layers(self.number, self.job.choices, self.environment.kind)
 
-    def python(self) -> str:
+    def find_python(self) -> str:
         """The command of the Python that the wheel is for."""
-        return makings.interpreter(self.number, self.job.choices, self.environment.kind).python
+        return makings.choose_interpreter(self.number, self.job.choices, self.environment.kind).python
 
-    def toolchain(self) -> dict[str, Any]:
+    def describe_toolchain(self) -> dict[str, Any]:
         """What it is made with: see `makings.toolchain_of`."""
-        return makings.toolchain_of(self.environment, self.number, self.layers(), self.variables)
+        return makings.describe_toolchain(self.environment, self.number, self.list_layers(), self.variables)
 
-    def build(self) -> StageWheel:
+    def build_wheel(self) -> StageWheel:
         """The stage's wheel in ``dist``, made unless it is up to date. Raises DecoupleError naming the failing step."""
-        tree, dirty = inputs.tree_state(self.places.tree)
-        toolchain = self.toolchain()
+        tree, dirty = inputs.read_tree_state(self.places.tree)
+        toolchain = self.describe_toolchain()
         relevant = {name: value for name, value in self.variables.items() if name not in HOW}
-        digest = inputs.digest_of(
+        digest = inputs.compute_digest(
             {
-                "content": inputs.content_of(self.places.tree, self.facts.does_not_read),
+                "content": inputs.hash_tree_content(self.places.tree, self.facts.does_not_read),
                 "series": self.job.provenance.series_digest,  # stands in the wheel
                 "toolchain": toolchain,
                 "variables": relevant,
-                "included": self._included(),
+                "included": self._hash_included_file(),
                 "version": self.version,
-                "core": self.core(),
+                "core": self.identify_core(),
             }
         )
         state, say, name = self.places.state, self.job.say, f"stage {self.number}"
         stamp_path, effort_path = state / f"stage{self.number}.json", state / f"stage{self.number}.effort"
         lock = self.places.locks / f"stage{self.number}.lock"
-        with locked(lock, lambda: say(f"{name}: waits for another run that builds it")) as held:
+        with hold_lock(lock, lambda: say(f"{name}: waits for another run that builds it")) as held:
             self.held = (held,)
-            stamp = inputs.up_to_date(stamp_path, digest, self.places.dist)
+            stamp = inputs.find_current_stamp(stamp_path, digest, self.places.dist)
             if stamp:
                 wheel = self.places.dist / stamp.wheel
                 return StageWheel(self.number, wheel, False, Effort(stamp.seconds), stamp.objects)
             say(f"{name}: building, log {self.log}")
-            began, before = time.monotonic(), effort.counters(self.environment, self.variables)
+            began, before = time.monotonic(), effort.read_counters(self.environment, self.variables)
             try:
-                with self._tree_left_clean():
-                    self.ready()
-                    raw = self.make()
+                with self._keep_tree_clean():
+                    self.prepare()
+                    raw = self.make_raw_wheel()
             finally:  # an interrupted run's time counts too
-                after = effort.counters(self.environment, self.variables)
-                took = effort.accumulate(effort_path, digest, effort.since(time.monotonic() - began, before, after))
+                after = effort.read_counters(self.environment, self.variables)
+                took = effort.accumulate_effort(
+                    effort_path, digest, effort.measure_effort(time.monotonic() - began, before, after)
+                )
             epoch = int(self.variables["SOURCE_DATE_EPOCH"])
             provenance = self.job.provenance
             manifest = WheelManifest(
@@ -175,49 +177,51 @@ class Stage(ABC):
                 series=SeriesContent(provenance.series_digest, provenance.patches),
                 overlay=OverlayContent(provenance.overlay_digest),
                 tree=f"{tree}+{dirty[:12]}" if dirty else tree,
-                toolchain=toolchain | {"inputs": self.environment.inputs(self.layers())},
+                toolchain=toolchain | {"inputs": self.environment.describe_inputs(self.list_layers())},
                 environment=dict(sorted(relevant.items())),
                 # How long it took differs each time; it stands in the stamp and ci/status, so that wheels can be equal.
                 times={"source_date_epoch": epoch},
-                **self.said(),
+                **self.describe_stage(),
             )
-            wheel = wheels.finish(raw, self.places.dist, manifest, epoch)
-            objects = objects_in(self.folder)
-            inputs.write_stamp(stamp_path, inputs.Stamp(digest, wheel.name, sha256_of(wheel), took.seconds, objects))
+            wheel = wheels.finish_wheel(raw, self.places.dist, manifest, epoch)
+            objects = count_objects(self.folder)
+            inputs.write_stamp(
+                stamp_path, inputs.Stamp(digest, wheel.name, compute_sha256(wheel), took.seconds, objects)
+            )
             effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
         return StageWheel(self.number, wheel, True, took, objects)
 
-    def _included(self) -> str:
+    def _hash_included_file(self) -> str:
         """SHA-256 of our file that upstream's CMake includes: a variable only names it. "" where there is none."""
         named = self.variables.get(_INCLUDE, "")
         inside = self.names["project"]
         path = self.places.project / named.removeprefix(f"{inside}/") if named.startswith(f"{inside}/") else Path(named)
-        return sha256_of(path) if named and path.is_file() else ""
+        return compute_sha256(path) if named and path.is_file() else ""
 
-    def compile_slice(self, shard: shards.ObjectShard) -> Slice:
+    def compile_shard(self, shard: shards.ObjectShard) -> ShardResult:
         """Compile ``shard`` of the objects, cut by the seconds of each as far as they are known, and pack nothing.
 
         Raises DecoupleError naming the failing step.
         """
         name = f"stage {self.number}, shard {shard}"
-        with locked(self.places.locks / f"stage{self.number}.lock"), self._tree_left_clean():
+        with hold_lock(self.places.locks / f"stage{self.number}.lock"), self._keep_tree_clean():
             self.job.say(f"{name}: building, log {self.log}")
-            self.ready()
-            began, before = time.monotonic(), effort.counters(self.environment, self.variables)
-            weights = self._expected()
-            chosen = shards.cut(weights, shard.of)[shard.number - 1]
+            self.prepare()
+            began, before = time.monotonic(), effort.read_counters(self.environment, self.variables)
+            weights = self._estimate_seconds()
+            chosen = shards.cut_objects(weights, shard.of)[shard.number - 1]
             if chosen:
-                self.compile(*chosen)
-            after = effort.counters(self.environment, self.variables)
-            took = effort.since(time.monotonic() - began, before, after)
+                self.compile_targets(*chosen)
+            after = effort.read_counters(self.environment, self.variables)
+            took = effort.measure_effort(time.monotonic() - began, before, after)
         expected = (sum(weights[one] for one in chosen), sum(weights.values()))
-        return Slice(self.number, shard, len(chosen), len(weights), took, expected)
+        return ShardResult(self.number, shard, len(chosen), len(weights), took, expected)
 
-    def _tree_left_clean(self) -> AbstractContextManager[None]:
+    def _keep_tree_clean(self) -> AbstractContextManager[None]:
         name = f"stage{self.number}"
-        return tree_status.left_clean(self.places.tree, name, self.places.locks / f"{name}.lock")
+        return tree_status.keep_clean(self.places.tree, name, self.places.locks / f"{name}.lock")
 
-    def run(
+    def run_step(
         self, what: str, command: Sequence[str], start: str, on_line: Callable[[str], None] = lambda _: None
     ) -> None:
         """Run one step of the stage into its log, in folder ``start``. Raises DecoupleError with its telling line."""
@@ -230,46 +234,48 @@ class Stage(ABC):
             raise
         self.job.progress.finish()
 
-    def compile(self, *targets: str) -> None:
+    def compile_targets(self, *targets: str) -> None:
         """Run ninja through wrapped_cmake: limits from memory, second tries."""
         folder = self.names[f"stage{self.number}"]
-        expected = self._expected()
+        expected = self._estimate_seconds()
         asked = expected.keys() & set(targets) or expected.keys()
         left = {name: expected[name] for name in asked if not (self.folder / name).exists()}
-        usual = self.cost()
+        usual = self.estimate_cost()
         # as the estimate has it, shared out by what each object takes; of all objects' seconds those of the left ones
-        took = usual.core_seconds * sum(left.values()) / sum(expected.values()) / (self.job.choices.jobs or cores())
+        took = (
+            usual.core_seconds * sum(left.values()) / sum(expected.values()) / (self.job.choices.jobs or count_cores())
+        )
         toolkit = f"{self.names['project']}/third_device/tools/wrapped_cmake"
         command = ["python3", toolkit, "build", folder, *targets, "--raw"]
         name = f"stage {self.number}"
-        follow = _Follow(self.job.progress, name, self.job.say, left, took)
-        self.run(f"compile {name}", command, folder, follow)
+        follow = _NinjaProgress(self.job.progress, name, self.job.say, left, took)
+        self.run_step(f"compile {name}", command, folder, follow)
 
-    def cost(self) -> Cost:
+    def estimate_cost(self) -> Cost:
         """What all of the stage takes when nothing of it is there."""
         choices, kind = self.job.choices, self.environment.kind
-        return seconds.stage_cost(self.places.release, kind, self.number, choices)
+        return seconds.estimate_stage_cost(self.places.release, kind, self.number, choices)
 
-    def _expected(self) -> dict[str, float]:
+    def _estimate_seconds(self) -> dict[str, float]:
         """Object -> the core-seconds that it is expected to take: as an earlier build recorded, else the usual mean."""
         folder = self.names[f"stage{self.number}"]
-        database = ask(self.environment, ["ninja", "-C", folder, "-t", "compdb"], self.variables)
-        known = seconds.nearest(self.places.release, self.environment.kind, self.number)
-        return shards.weigh(shards.objects(database or "", folder), known, self.facts.object_seconds)
+        database = read_output(self.environment, ["ninja", "-C", folder, "-t", "compdb"], self.variables)
+        known = seconds.load_nearest(self.places.release, self.environment.kind, self.number)
+        return shards.weigh_objects(shards.parse_objects(database or "", folder), known, self.facts.object_seconds)
 
-    def pack(self, command: Sequence[str], start: str) -> Path:
+    def pack_wheel(self, command: Sequence[str], start: str) -> Path:
         """Run ``command`` and the folder that it is to leave one wheel in; that wheel."""
         raw = self.places.raw / f"stage{self.number}"
         remove_tree(raw)
         raw.mkdir(parents=True)
-        self.run(f"wheel of stage {self.number}", [*command, f"{self.names['raw']}/stage{self.number}"], start)
+        self.run_step(f"wheel of stage {self.number}", [*command, f"{self.names['raw']}/stage{self.number}"], start)
         found = sorted(raw.glob("*.whl"))
         if len(found) != 1:
             raise DecoupleError(f"{raw}: {len(found)} wheels, expected one", next_step="run the same command again")
         return found[0]
 
 
-class _Follow:
+class _NinjaProgress:
     """Turns ninja's status lines into progress, weighed by the core-seconds that each object is ``expected`` to take,
     all of them ``seconds`` of wall time, and passes on what wrapped_cmake says about a killed compiler."""
 

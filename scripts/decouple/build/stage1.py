@@ -10,8 +10,8 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.build import inputs, settings
-from decouple.build.environment import ask
-from decouple.build.graft import graft
+from decouple.build.environment import read_output
+from decouple.build.graft import graft_libraries
 from decouple.build.stage import HOW, Stage
 from decouple.release import projects
 from decouple.release.wheel_name import WheelName
@@ -30,31 +30,33 @@ class Stage1(Stage):
     def folder(self) -> Path:
         return self.places.stage1
 
-    def said(self) -> dict[str, Any]:
+    def describe_stage(self) -> dict[str, Any]:
         return {"flags": {"profile": self.job.choices.profile}}
 
-    def ready(self) -> None:
+    def prepare(self) -> None:
         self._clear_other_environment()
         for prepare in self.facts.prepare:
             made, needless = self.places.tree / prepare.makes, self.places.tree / prepare.unless
             if prepare.environment == self.environment.kind and not made.exists() and not needless.exists():
                 made.parent.mkdir(parents=True, exist_ok=True)
-                self.run(prepare.what, prepare.command, self.names["tree"])
-        self._configure()
+                self.run_step(prepare.what, prepare.command, self.names["tree"])
+        self._configure_tree()
 
-    def make(self) -> Path:
-        tree, packer = self.names["tree"], settings.packer(self.places.tree)
-        self._uninstall()
-        self.compile(*packer.targets)
-        raw = self.pack([word.format(python=self.python()) for word in packer.wheel], tree)
-        said = WheelName.parse(raw.name).version
-        if said != self.version:
+    def make_raw_wheel(self) -> Path:
+        tree, packer = self.names["tree"], settings.find_packer(self.places.tree)
+        self._uninstall_files()
+        self.compile_targets(*packer.targets)
+        raw = self.pack_wheel([word.format(python=self.find_python()) for word in packer.wheel], tree)
+        version = WheelName.parse(raw.name).version
+        if version != self.version:
             raise DecoupleError(
-                f"{raw.name}: its version is {said}, expected {self.version}", next_step=f"read {self.log}"
+                f"{raw.name}: its version is {version}, expected {self.version}", next_step=f"read {self.log}"
             )
         if self.environment.kind != "portable":
             return raw
-        return graft(raw, lambda what, command: self.run(what, command, f"{self.names['raw']}/stage1"), self.log)
+        return graft_libraries(
+            raw, lambda what, command: self.run_step(what, command, f"{self.names['raw']}/stage1"), self.log
+        )
 
     def _clear_other_environment(self) -> None:
         """Delete a build directory that another environment configured, or the same for another Python: CMake keeps
@@ -67,39 +69,39 @@ class Stage1(Stage):
         before = note.read_text() if note.exists() else ""
         if self.folder.exists() and (before != name if before else self.environment.kind == "portable"):
             self.job.say(f"stage 1: the objects in {self.folder} are of another environment or Python: deleted")
-            self._uninstall()
+            self._uninstall_files()
             remove_tree(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(note, name)
 
-    def _configure(self) -> None:
+    def _configure_tree(self) -> None:
         """Run upstream's configure step unless the same variables were configured before."""
         stamp = self.places.state / "stage1.configured"
-        digest = inputs.digest_of({name: value for name, value in self.variables.items() if name not in HOW})
+        digest = inputs.compute_digest({name: value for name, value in self.variables.items() if name not in HOW})
         if (self.folder / "build.ninja").exists() and stamp.exists() and stamp.read_text() == digest:
             return
-        packer = settings.packer(self.places.tree)
-        self._refuse_lacking(packer.modules)
-        command = packer.configure.format(python=self.python())
-        self.run("configure stage 1", ["sh", "-c", command], self.names["tree"])
+        packer = settings.find_packer(self.places.tree)
+        self._check_modules(packer.modules)
+        command = packer.configure.format(python=self.find_python())
+        self.run_step("configure stage 1", ["sh", "-c", command], self.names["tree"])
         write_atomically(stamp, digest)
 
-    def _refuse_lacking(self, modules: Sequence[str]) -> None:
+    def _check_modules(self, modules: Sequence[str]) -> None:
         """Raise DecoupleError for what packing needs of Python and has not: hours later it would say so itself."""
         for name in modules:
-            if ask(self.environment, [self.python(), "-c", f"import {name}"], self.variables) is None:
+            if read_output(self.environment, [self.find_python(), "-c", f"import {name}"], self.variables) is None:
                 raise DecoupleError(
-                    f"stage 1: {self.python()} has no module {name}, and {self.places.tree / 'pyproject.toml'} is "
+                    f"stage 1: {self.find_python()} has no module {name}, and {self.places.tree / 'pyproject.toml'} is "
                     "packed by it",
-                    next_step=f"{self.python()} -m pip install {' '.join(modules).replace('_', '-')}, then again",
+                    next_step=f"{self.find_python()} -m pip install {' '.join(modules).replace('_', '-')}, then again",
                 )
 
-    def _uninstall(self) -> None:
+    def _uninstall_files(self) -> None:
         """Remove what earlier runs installed into the tree and gathered for the wheel: setup.py packages what it finds.
 
         The list is CMake's own; a file that git tracks stays.
         """
-        tree, tracked = Path(self.names["tree"]), inputs.tracked(self.places.tree)
+        tree, tracked = Path(self.names["tree"]), inputs.list_tracked_files(self.places.tree)
         manifest = self.folder / "install_manifest.txt"
         for line in manifest.read_text(encoding="utf-8").splitlines() if manifest.exists() else ():
             if not Path(line).is_relative_to(tree):

@@ -9,7 +9,7 @@ from typing import Any
 from decouple.build import makings, probe, settings, toolkits, wheels
 from decouple.build.core_wheel import unpack_core
 from decouple.build.settings import Cost
-from decouple.build.stage import Job, Stage
+from decouple.build.stage import BuildJob, Stage
 from decouple.release import projects
 
 
@@ -21,19 +21,19 @@ class Stage2(Stage):
 
     number, project = 2, projects.CUDA
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BuildJob) -> None:
         super().__init__(job)
         if job.choices.core == "built":
             unpack_core(job.environment, job.provenance.version)
-        self.check()
+        self.check_environment()
 
-    def check(self) -> None:
+    def check_environment(self) -> None:
         """Whether the environment has what is built with and against. Raises DecoupleError naming what it lacks."""
         job = self.job
         prefix = self.variables["TORCH_CUDA_CORE_PREFIX"]
         cudnn = self.variables.get("USE_CUDNN", "1") not in ("0", "OFF")
-        wanted = probe.Wanted(job.provenance.cuda, job.provenance.version, job.choices.archs, prefix, cudnn)
-        probe.check_stage2(probe.ask_inside(job.environment, self.variables, prefix), wanted)
+        wanted = probe.Stage2Needs(job.provenance.cuda, job.provenance.version, job.choices.archs, prefix, cudnn)
+        probe.check_stage2(probe.probe_environment(job.environment, self.variables, prefix), wanted)
 
     @property
     def version(self) -> str:
@@ -43,50 +43,52 @@ class Stage2(Stage):
     def folder(self) -> Path:
         return self.places.stage2
 
-    def core(self) -> str:
+    def identify_core(self) -> str:
         built = (self.places.core / "wheel.sha256").read_text() if self.job.choices.core == "built" else ""
         return " ".join([built, *(str(wheel["sha256"]) for wheel in self.job.choices.wheels)]).strip()
 
-    def said(self) -> dict[str, Any]:
+    def describe_stage(self) -> dict[str, Any]:
         choices = self.job.choices
         flags = {"core": choices.core, "flash": choices.flash}
         return {"flags": flags, "cuda": self.job.provenance.cuda, "arch_list": choices.archs}
 
-    def backend(self) -> list[str]:
+    def make_backend_command(self) -> list[str]:
         """The command of the project's own build backend."""
-        return [self.python(), "-B", "-m", "torch_cuda_build.backend"]
+        return [self.find_python(), "-B", "-m", "torch_cuda_build.backend"]
 
     @property
     def source(self) -> str:
         """The project's folder, inside."""
         return f"{self.names['tree']}/third_device/torch_cuda"
 
-    def ready(self) -> None:
-        self.run("configure stage 2", [*self.backend(), "configure"], self.source)
+    def prepare(self) -> None:
+        self.run_step("configure stage 2", [*self.make_backend_command(), "configure"], self.source)
 
-    def make(self) -> Path:
-        self.compile()
-        raw = self.pack([*self.backend(), "pack", "--stored"], self.source)  # the finished wheel is written anew
+    def make_raw_wheel(self) -> Path:
+        self.compile_targets()
+        raw = self.pack_wheel(
+            [*self.make_backend_command(), "pack", "--stored"], self.source
+        )  # the finished wheel is written anew
         if self.environment.kind == "portable":
             self._check_platform(raw)
         return raw
 
     def _check_platform(self, raw: Path) -> None:
         """The tag in the wheel's name was given to the build: auditwheel says whether its libraries keep it."""
-        inside, said = f"{self.names['raw']}/stage2/{raw.name}", list[str]()
-        self.run("platform of stage 2", [*settings.facts().portable.show, inside], "/", said.append)
-        wheels.check_platform(raw.name, " ".join(said))
+        inside, output = f"{self.names['raw']}/stage2/{raw.name}", list[str]()
+        self.run_step("platform of stage 2", [*settings.read_facts().portable.show, inside], "/", output.append)
+        wheels.check_platform(raw.name, " ".join(output))
 
 
 class OtherVendor(Stage2):
     """The same sources by another vendor's toolkit, which has a package of its own beside torch_cuda."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BuildJob) -> None:
         self.vendor = toolkits.vendor(job.choices.toolkit)
         super().__init__(job)
         self.project = self.vendor.project.replace("_", "-")
 
-    def check(self) -> None:
+    def check_environment(self) -> None:
         """CMake looks for the toolkit, and says what is not there."""
 
     @property
@@ -97,37 +99,37 @@ class OtherVendor(Stage2):
     def source(self) -> str:
         return f"{self.names['tree']}/third_device/{self.vendor.project}"
 
-    def backend(self) -> list[str]:
-        return [self.python(), "-B", "-m", f"{self.vendor.project}_build"]
+    def make_backend_command(self) -> list[str]:
+        return [self.find_python(), "-B", "-m", f"{self.vendor.project}_build"]
 
-    def toolchain(self) -> dict[str, Any]:
-        return makings.toolchain_of(self.environment, 1, self.layers(), self.variables)
+    def describe_toolchain(self) -> dict[str, Any]:
+        return makings.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
 
-    def said(self) -> dict[str, Any]:
+    def describe_stage(self) -> dict[str, Any]:
         return {**super().said(), "cuda": None}
 
 
 class Bindings(Stage2):
     """torch_cuda over libraries with kernels that somebody else compiled: host C++ alone."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: BuildJob) -> None:
         super().__init__(job)
-        for name in settings.facts().bindings.unused:
+        for name in settings.read_facts().bindings.unused:
             self.variables.pop(name, None)
         self.variables["TORCH_CUDA_KERNELS"] = self.names["kernels"]
 
-    def check(self) -> None:
+    def check_environment(self) -> None:
         """Nothing of CUDA's is needed but headers, which lie beside the kernels."""
 
-    def layers(self) -> Sequence[str]:
-        return makings.bindings_layers(self.job.choices, self.environment.kind)
+    def list_layers(self) -> Sequence[str]:
+        return makings.list_bindings_layers(self.job.choices, self.environment.kind)
 
-    def toolchain(self) -> dict[str, Any]:
-        return makings.toolchain_of(self.environment, 1, self.layers(), self.variables)
+    def describe_toolchain(self) -> dict[str, Any]:
+        return makings.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
 
-    def cost(self) -> Cost:
-        return settings.facts().bindings.cost
+    def estimate_cost(self) -> Cost:
+        return settings.read_facts().bindings.cost
 
-    def said(self) -> dict[str, Any]:
+    def describe_stage(self) -> dict[str, Any]:
         flags = {"core": self.job.choices.core, "kernels": self.job.choices.kernels}
         return {"flags": flags, "cuda": self.job.provenance.cuda, "arch_list": self.job.choices.archs}

@@ -32,9 +32,9 @@ class System(Struct, frozen=True):
     old_pip: bool = False
     keyring: RemoteFile | None = None
 
-    def description(self, keyring: str = _DEBIAN) -> Description:
+    def make_description(self, keyring: str = _DEBIAN) -> Description:
         """Of its root; ``keyring`` is the file with the keys of its archive."""
-        what = Bootstrap(
+        bootstrap = Bootstrap(
             suite=self.suite,
             variant="minbase",
             components=self.components,
@@ -45,22 +45,24 @@ class System(Struct, frozen=True):
             include=self.packages,
             sources=self.sources,
         )
-        return Description(_FILE, self.name, what, _MOUNTS, (), ())
+        return Description(_FILE, self.name, bootstrap, _MOUNTS, (), ())
 
 
-class _File(Struct, frozen=True):
+class _SystemsFile(Struct, frozen=True):
     system: tuple[System, ...]
 
 
 @functools.cache
-def known() -> tuple[System, ...]:
+def read_systems() -> tuple[System, ...]:
     """Those of ``systems.toml``."""
-    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}").system
+    return toml.read_toml(_FILE, _SystemsFile, mend=f"git checkout {_FILE}").system
 
 
-def named(name: str) -> System:
+def find_system(name: str) -> System:
     """The system ``name`` ("debian-12"). Raises UsageError naming the others."""
-    for one in known():
-        if one.name == name:
-            return one
-    raise UsageError(f"{name}: no such system", next_step=f"use one of {', '.join(one.name for one in known())}")
+    for system in read_systems():
+        if system.name == name:
+            return system
+    raise UsageError(
+        f"{name}: no such system", next_step=f"use one of {', '.join(system.name for system in read_systems())}"
+    )

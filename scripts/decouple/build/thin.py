@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import sha256_of, work_folder
+from decouple.base.files import compute_sha256, make_work_folder
 from decouple.build import remade, wheels
 from decouple.release import projects
 from decouple.release.projects import CUDA, LIBRARIES
@@ -50,7 +50,7 @@ Containers = Callable[[Path, Sequence[str]], Iterable[KeptImages]]
 """What of each container in a library a GPU of one of these architectures ("9.0") loads."""
 
 
-def loaded(names: Collection[str], arch: str) -> set[str]:
+def select_loadable(names: Collection[str], arch: str) -> set[str]:
     """Of the images of one container ("sm_80", "sm_90a", "compute_90") those that a GPU of ``arch`` ("8.6") may load.
 
     That is machine code for itself, else for the nearest older one of its generation, else PTX that is not newer
@@ -59,7 +59,7 @@ def loaded(names: Collection[str], arch: str) -> set[str]:
     >>> sorted(loaded({"sm_80", "sm_90", "sm_90a"}, "9.0")), loaded({"sm_75", "sm_80"}, "8.6")
     (['sm_90', 'sm_90a'], {'sm_80'})
     """
-    major, minor = _parts(arch)
+    major, minor = _split_arch(arch)
     code: dict[tuple[int, int], set[str]] = {}
     ptx: dict[tuple[int, int], set[str]] = {}
     for name in names:
@@ -72,14 +72,14 @@ def loaded(names: Collection[str], arch: str) -> set[str]:
     return ptx[max(older)] if older else set()
 
 
-def thin(wheel: Path, archs: Sequence[str], folder: Path, containers: Containers) -> Path:
+def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, containers: Containers) -> Path:
     """Write the wheel of ``wheel`` for ``archs`` ("9.0") alone into ``folder``: version X+cu124.sm90.
 
     Raises UsageError when it is no whole torch_cuda wheel or was not made for those, DecoupleError when its libraries
     are not of a known layout.
     """
     manifest = wheels.read_manifest(wheel)
-    remade.plain_name(wheel)
+    remade.parse_plain_name(wheel)
     if canonicalize_name(manifest.project) != CUDA:
         raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {CUDA}")
     has = [arch.removesuffix("+PTX") for arch in manifest.arch_list]
@@ -91,14 +91,14 @@ def thin(wheel: Path, archs: Sequence[str], folder: Path, containers: Containers
         )
     if set(archs) == set(has):
         raise UsageError(f"{wheel.name}: is for {', '.join(has)} as it is", next_step="name fewer with --arch")
-    kept = tuple(sorted(archs, key=_parts))
+    kept = tuple(sorted(archs, key=_split_arch))
     label = ".".join(f"sm{arch.replace('.', '')}" for arch in kept)
     version = f"{manifest.version}.{label}"
-    with work_folder(folder, "thin") as work, zips.opened(wheel) as source:
-        info = wheels.dist_info(source, wheel)
-        headers = projects.headers(source.read(f"{info}/METADATA"))
+    with make_work_folder(folder, "thin") as work, zips.open_zip(wheel) as source:
+        info = wheels.find_dist_info(source, wheel)
+        headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
         fields = [(key, version if key == "Version" else value) for key, value in headers.items()]
-        names = remade.payload(source, info)
+        names = remade.list_payload(source, info)
         if _INFO not in names or any(LIBRARIES in value for key, value in fields if key == "Requires-Dist"):
             raise UsageError(
                 f"{wheel.name}: without its libraries", next_step="name the wheel as it was built, and split that"
@@ -111,19 +111,19 @@ def thin(wheel: Path, archs: Sequence[str], folder: Path, containers: Containers
             if name.startswith(f"{_PACKAGE}/lib/") and ".so" in name
         }
         for path in libraries.values():
-            rewrite(path, containers(path, kept))
-        _say(libraries.values(), " ".join(about["arch_list"]), " ".join(left), wheel)
+            rewrite_library(path, containers(path, kept))
+        _replace_arch_list(libraries.values(), " ".join(about["arch_list"]), " ".join(left), wheel)
         changed: dict[str, bytes | Path] = dict(libraries)
-        changed[_INFO] = _json(about | {"arch_list": left, "version": version})
+        changed[_INFO] = _format_json(about | {"arch_list": left, "version": version})
         if _ORIGIN in names:
-            changed[_ORIGIN] = _origin(json.loads(source.read(_ORIGIN)), libraries, kept)
-        text = remade.metadata(fields, f"{headers.get_payload()}{_TEXT.format(archs=', '.join(kept))}")
+            changed[_ORIGIN] = _make_origin(json.loads(source.read(_ORIGIN)), libraries, kept)
+        text = remade.format_metadata(fields, f"{headers.get_payload()}{_TEXT.format(archs=', '.join(kept))}")
         flags = {**manifest.flags, "thinned": True}
         made = replace(manifest, version=version, arch_list=kept, flags=flags)
-        return remade.finished(wheel, source, made, text, changed, (work, folder))
+        return remade.remake_wheel(wheel, source, made, text, changed, (work, folder))
 
 
-def rewrite(library: Path, containers: Iterable[KeptImages]) -> None:
+def rewrite_library(library: Path, containers: Iterable[KeptImages]) -> None:
     """Leave in each container what is kept of it. The file keeps its size and everything else its place."""
     with library.open("r+b") as file, mmap.mmap(file.fileno(), 0) as text:
         for one in containers:
@@ -132,7 +132,7 @@ def rewrite(library: Path, containers: Iterable[KeptImages]) -> None:
             _SIZE.pack_into(text, one.size_at, len(kept))
 
 
-def _say(libraries: Iterable[Path], said: str, now: str, wheel: Path) -> None:
+def _replace_arch_list(libraries: Iterable[Path], said: str, now: str, wheel: Path) -> None:
     """Change the one string that torch.cuda.get_arch_list() is made of. Raises DecoupleError unless there is one."""
     old = said.encode() + b"\0"
     places = []
@@ -150,22 +150,22 @@ def _say(libraries: Iterable[Path], said: str, now: str, wheel: Path) -> None:
         )
 
 
-def _origin(document: dict[str, object], libraries: dict[str, Path], archs: Sequence[str]) -> bytes:
+def _make_origin(document: dict[str, object], libraries: dict[str, Path], archs: Sequence[str]) -> bytes:
     """``kernels.json`` of somebody else's libraries: what was changed in them, and what they are now."""
     rows = document.get("libraries")
     for name, row in rows.items() if isinstance(rows, dict) else ():
         path = libraries.get(f"{_PACKAGE}/lib/{name}")
         if path is not None and isinstance(row, dict):
-            row["sha256_thinned"] = sha256_of(path)
+            row["sha256_thinned"] = compute_sha256(path)
     document["changed"] = f"{document.get('changed')}; {_CHANGED.format(archs=', '.join(archs))}"
-    return _json(document)
+    return _format_json(document)
 
 
-def _json(document: object) -> bytes:
+def _format_json(document: object) -> bytes:
     return (json.dumps(document, indent=2) + "\n").encode()
 
 
-def _parts(arch: str) -> tuple[int, int]:
+def _split_arch(arch: str) -> tuple[int, int]:
     match = _ARCH.fullmatch(arch)
     if match is None:
         raise UsageError(f"--arch {arch}: no architecture", next_step="e.g. --arch 9.0")

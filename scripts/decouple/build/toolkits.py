@@ -55,26 +55,26 @@ class Toolkits(Struct, frozen=True):
 
 
 @functools.cache
-def facts() -> Toolkits:
+def read_toolkits() -> Toolkits:
     """The parsed file."""
-    return toml.read(_FILE, Toolkits, mend=f"git checkout {_FILE}")
+    return toml.read_toml(_FILE, Toolkits, mend=f"git checkout {_FILE}")
 
 
-def toolkit(kind: str, cuda: str) -> RootToolkit | None:
+def find_toolkit(kind: str, cuda: str) -> RootToolkit | None:
     """What an environment of ``kind`` has of that version; None where the description of no root names it."""
-    return next((one for one in facts().toolkit if (one.environment, one.cuda) == (kind, cuda)), None)
+    return next((row for row in read_toolkits().toolkit if (row.environment, row.cuda) == (kind, cuda)), None)
 
 
-def of_release(release: str, kind: str, cuda: str) -> None:
+def check_release(release: str, kind: str, cuda: str) -> None:
     """Check that ``release`` is compiled with ``cuda`` in an environment of ``kind``. Raises UsageError with those
     that it is."""
-    listed = facts().releases.get(release, ())
+    listed = read_toolkits().releases.get(release, ())
     if cuda not in listed:
         known = f"use one of {', '.join(listed)}" if listed else f"leave --cuda out, or add {release} to {_FILE}"
         raise UsageError(f"--cuda {cuda}: {release} is not compiled with it here", next_step=known)
-    there = [one.cuda for one in facts().toolkit if one.environment == kind and one.cuda in listed]
+    there = [row.cuda for row in read_toolkits().toolkit if row.environment == kind and row.cuda in listed]
     if there and cuda not in there:
-        elsewhere = sorted({one.environment for one in facts().toolkit if one.cuda == cuda})
+        elsewhere = sorted({row.environment for row in read_toolkits().toolkit if row.cuda == cuda})
         raise UsageError(
             f"--cuda {cuda}: --env {kind} has {', '.join(there)} alone", next_step=f"--env {' or '.join(elsewhere)}"
         )
@@ -82,9 +82,11 @@ def of_release(release: str, kind: str, cuda: str) -> None:
 
 def vendor(name: str) -> Vendor:
     """``[vendors.NAME]``. Raises UsageError naming the choices."""
-    found = facts().vendors.get(name)
+    found = read_toolkits().vendors.get(name)
     if found is None:
-        raise UsageError(f"--toolkit {name}: not described", next_step=f"use one of {', '.join(facts().vendors)}")
+        raise UsageError(
+            f"--toolkit {name}: not described", next_step=f"use one of {', '.join(read_toolkits().vendors)}"
+        )
     return found
 
 
@@ -100,21 +102,21 @@ def vendor_variables(name: str, archs: Sequence[str], libraries: str) -> dict[st
     return {key: value.format(archs=";".join(archs), libraries=before) for key, value in vendor(name).variables.items()}
 
 
-def layers(kind: str, cuda: str, stage: Sequence[str]) -> list[str]:
+def list_layers(kind: str, cuda: str, stage: Sequence[str]) -> list[str]:
     """The layers ``stage`` of a root, with the one that brings CUDA exchanged for that of the version."""
-    found = toolkit(kind, cuda)
-    every = {layer for one in facts().toolkit for layer in one.layers}
-    return [*(name for name in stage if found is None or name not in every), *(found.layers if found else ())]
+    chosen = find_toolkit(kind, cuda)
+    every = {layer for row in read_toolkits().toolkit for layer in row.layers}
+    return [*(name for name in stage if chosen is None or name not in every), *(chosen.layers if chosen else ())]
 
 
-def variables(kind: str, cuda: str, places: Mapping[str, str]) -> dict[str, str]:
+def make_variables(kind: str, cuda: str, places: Mapping[str, str]) -> dict[str, str]:
     """What stage 2 is told of the toolkit in an environment of ``kind``."""
-    found = toolkit(kind, cuda)
-    table = facts().environments.get(kind, {}) if found else {}
-    named = {**places, "toolkit": found.folder} if found else places
+    chosen = find_toolkit(kind, cuda)
+    table = read_toolkits().environments.get(kind, {}) if chosen else {}
+    named = {**places, "toolkit": chosen.folder} if chosen else places
     return {name: value.format_map(named) for name, value in table.items()}
 
 
-def newest_gcc(cuda: str) -> int | None:
+def find_newest_gcc(cuda: str) -> int | None:
     """The newest gcc that nvcc of that version takes as host compiler; None where the file does not say."""
-    return facts().host_compilers.get(cuda, {}).get("gcc")
+    return read_toolkits().host_compilers.get(cuda, {}).get("gcc")

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked, write_atomically
-from decouple.base.git import git, names
+from decouple.base.files import hold_lock, write_atomically
+from decouple.base.git import run_git, split_names
 from decouple.base.python import OWN
 
 MADE = ("/build/", "__pycache__/", ".pytest_cache/", ".hypothesis/", "*.egg-info/")
@@ -28,18 +28,18 @@ _DONE = b"done"
 
 
 @contextlib.contextmanager
-def left_clean(tree: Path, name: str, lock: Path | None = None) -> Iterator[None]:
+def keep_clean(tree: Path, name: str, lock: Path | None = None) -> Iterator[None]:
     """Let `git status` say afterwards what it says now, and of tracked files and of what a person has there already.
 
     ``name`` is the work's, one file of ``.git``; ``lock`` is one that the work, and what it starts, hold. Raises
     DecoupleError when ``tree`` is no applied tree.
     """
-    unknown = _unknown(tree)
+    unknown = _list_unknown_paths(tree)
     if not (tree / ".git").is_dir():  # a work tree of a person's repository, which is not ours to write to
         yield
         return
-    exclude(tree)
-    before = _before(tree, name)
+    exclude_patterns(tree)
+    before = _locate_snapshot(tree, name)
     if not before.exists():  # else of a work that was killed: what it made is still to be excluded
         write_atomically(before, "\0".join(sorted(unknown)).encode("utf-8", "surrogateescape"))
     command = [*OWN, "-m", __spec__.name, str(tree), name, *([str(lock)] if lock else [])]
@@ -48,12 +48,12 @@ def left_clean(tree: Path, name: str, lock: Path | None = None) -> Iterator[None
         try:
             yield
         finally:
-            finish(tree, name)
+            finish_exclusion(tree, name)
             with contextlib.suppress(BrokenPipeError):
                 waits.communicate(_DONE)
 
 
-def exclude(tree: Path, patterns: Sequence[str] = MADE) -> None:
+def exclude_patterns(tree: Path, patterns: Sequence[str] = MADE) -> None:
     """Add ``patterns`` to ``.git/info/exclude`` of an applied tree."""
     path = tree / ".git" / "info" / "exclude"
     old = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
@@ -63,15 +63,15 @@ def exclude(tree: Path, patterns: Sequence[str] = MADE) -> None:
         write_atomically(path, data.encode("utf-8", "surrogateescape"))
 
 
-def finish(tree: Path, name: str) -> None:
+def finish_exclusion(tree: Path, name: str) -> None:
     """Exclude what is new since the work ``name`` began; nothing where that is done."""
-    before = _before(tree, name)
+    before = _locate_snapshot(tree, name)
     try:
         known = set(before.read_bytes().decode("utf-8", "surrogateescape").split("\0"))
     except FileNotFoundError:
         return
-    made = sorted(path for path in _unknown(tree) - known if "\n" not in path)  # a pattern is one line
-    exclude(tree, ["/" + _SPECIAL.sub(r"\\\g<0>", path) for path in made])
+    made = sorted(path for path in _list_unknown_paths(tree) - known if "\n" not in path)  # a pattern is one line
+    exclude_patterns(tree, ["/" + _SPECIAL.sub(r"\\\g<0>", path) for path in made])
     before.unlink(missing_ok=True)
 
 
@@ -80,25 +80,25 @@ def is_applied(tree: Path) -> bool:
     return (tree / ".git/decouple/state.json").is_file()
 
 
-def _before(tree: Path, name: str) -> Path:
+def _locate_snapshot(tree: Path, name: str) -> Path:
     return tree / ".git" / f"unknown-before-{name}"
 
 
-def _unknown(tree: Path) -> set[str]:
+def _list_unknown_paths(tree: Path) -> set[str]:
     """What git neither knows nor ignores, a folder with nothing else in it as one."""
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
     step = f"`git -C {tree} status` shows the state it is in"
-    listed = git("ls-files", "-z", "--others", "--exclude-standard", "--directory", cwd=tree, next_step=step)
-    return set(names(listed))
+    listed = run_git("ls-files", "-z", "--others", "--exclude-standard", "--directory", cwd=tree, next_step=step)
+    return set(split_names(listed))
 
 
 def main(tree: str, name: str, lock: str = "") -> None:
     """Wait for the end of the work, which says that it is done or is dead; then do what it could not."""
     if sys.stdin.buffer.read() == _DONE:
         return
-    with locked(Path(lock)) if lock else contextlib.nullcontext():  # what it started may go on for a while
-        finish(Path(tree), name)
+    with hold_lock(Path(lock)) if lock else contextlib.nullcontext():  # what it started may go on for a while
+        finish_exclusion(Path(tree), name)
 
 
 if __name__ == "__main__":

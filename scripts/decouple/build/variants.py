@@ -17,7 +17,7 @@ from packaging.version import Version
 
 from decouple.base import zips
 from decouple.base.errors import UsageError
-from decouple.base.files import work_folder
+from decouple.base.files import make_work_folder
 from decouple.build import remade, split, wheels
 from decouple.release import projects, variants
 from decouple.release.projects import CORE, CUDA, PAIRED
@@ -30,7 +30,7 @@ CUDA. With such a driver: install it anew, by an installer that knows variant wh
 """
 
 
-class _Given(Struct, frozen=True):
+class _SourceWheel(Struct, frozen=True):
     """A wheel of which a variant is made."""
 
     path: Path
@@ -41,7 +41,7 @@ class _Given(Struct, frozen=True):
 
     @property
     def version(self) -> str:
-        return variants.version_of(self.manifest.version)
+        return variants.make_variant_version(self.manifest.version)
 
     @property
     def name(self) -> WheelName:
@@ -49,37 +49,39 @@ class _Given(Struct, frozen=True):
         return replace(WheelName.parse(self.path.name), version=self.version)
 
 
-def make(given: Sequence[Path], folder: Path) -> tuple[Path, ...]:
+def make_variants(paths: Sequence[Path], folder: Path) -> tuple[Path, ...]:
     """Write a variant of each torch_cuda wheel into ``folder``, and for each Python one for machines without CUDA.
 
     Raises UsageError when one is no wheel of torch_cuda for any core, when two have the same name as variants or are
     pinned to two cores, DecoupleError when one was not built by decouple.
     """
-    found: dict[tuple[str, str], _Given] = {}
-    for path in given:
-        one = _read(path)
-        other = found.setdefault((str(one.name), one.label), one)
-        if other is not one:
-            raise UsageError(f"{path.name}, {other.path.name}: both would be {one.label}", next_step="name one of them")
-        other = next(iter(found.values()))
-        if one.core != other.core:
+    sources: dict[tuple[str, str], _SourceWheel] = {}
+    for path in paths:
+        source = _read_wheel(path)
+        other = sources.setdefault((str(source.name), source.label), source)
+        if other is not source:
             raise UsageError(
-                f"{path.name}, {other.path.name}: for two cores, {one.core} and {other.core}",
+                f"{path.name}, {other.path.name}: both would be {source.label}", next_step="name one of them"
+            )
+        other = next(iter(sources.values()))
+        if source.core != other.core:
+            raise UsageError(
+                f"{path.name}, {other.path.name}: for two cores, {source.core} and {other.core}",
                 next_step="name wheels that were built on one core",
             )
-    with work_folder(folder, "variants") as work:
-        made = [_variant(one, folder, work) for one in found.values()]
-        for one in {str(one.name): one for one in found.values()}.values():
-            made.append(_null(one, folder, work))
+    with make_work_folder(folder, "variants") as work:
+        made = [_make_variant(source, folder, work) for source in sources.values()]
+        for source in {str(source.name): source for source in sources.values()}.values():
+            made.append(_make_null_variant(source, folder, work))
     return tuple(made)
 
 
-def _read(path: Path) -> _Given:
+def _read_wheel(path: Path) -> _SourceWheel:
     manifest = wheels.read_manifest(path)
     if canonicalize_name(manifest.project) != CUDA:
         raise UsageError(f"{path.name}: a wheel of {manifest.project}", next_step=f"name wheels of {CUDA}")
     local = Version(manifest.version).local or ""
-    label = projects.cuda_label(local)
+    label = projects.parse_cuda_label(local)
     if label is None or manifest.cuda is None:
         raise UsageError(f"{path.name}: its version names no CUDA", next_step="name a wheel such as 2.6.0+cu124")
     if PAIRED in local.split("."):
@@ -87,42 +89,46 @@ def _read(path: Path) -> _Given:
             f"{path.name}: for a core that brings its CUDA",
             next_step="name the bindings that `split` wrote, which any CUDA's have one core with",
         )
-    with zips.opened(path) as source:
-        headers = projects.headers(source.read(f"{wheels.dist_info(source, path)}/METADATA"))
-    cores = [str(one.specifier) for one in projects.requirements(headers) if canonicalize_name(one.name) == CORE]
+    with zips.open_zip(path) as source:
+        headers = projects.parse_metadata(source.read(f"{wheels.find_dist_info(source, path)}/METADATA"))
+    cores = [
+        str(requirement.specifier)
+        for requirement in projects.parse_requirements(headers)
+        if canonicalize_name(requirement.name) == CORE
+    ]
     if len(cores) != 1:
         raise UsageError(f"{path.name}: pinned to no core", next_step="build it again")
-    return _Given(path, manifest, label, cores[0])
+    return _SourceWheel(path, manifest, label, cores[0])
 
 
-def _variant(one: _Given, folder: Path, work: Path) -> Path:
-    with zips.opened(one.path) as source:
-        info = wheels.dist_info(source, one.path)
-        headers = projects.headers(source.read(f"{info}/METADATA"))
-        fields = [(key, one.version if key == "Version" else value) for key, value in headers.items()]
-        names = [*remade.payload(source, info), *remade.kept(source, info)]
-        text = remade.metadata(fields, str(headers.get_payload()))
-        raw = remade.raw(work / str(one.name), source, names, text)
-    return _finished(raw, one, one.manifest, one.label, folder)
+def _make_variant(origin: _SourceWheel, folder: Path, work: Path) -> Path:
+    with zips.open_zip(origin.path) as source:
+        info = wheels.find_dist_info(source, origin.path)
+        headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
+        fields = [(key, origin.version if key == "Version" else value) for key, value in headers.items()]
+        names = [*remade.list_payload(source, info), *remade.list_kept_members(source, info)]
+        text = remade.format_metadata(fields, str(headers.get_payload()))
+        raw = remade.write_raw_wheel(work / str(origin.name), source, names, text)
+    return _finish_variant(raw, origin, origin.manifest, origin.label, folder)
 
 
-def _null(one: _Given, folder: Path, work: Path) -> Path:
-    with zips.opened(one.path) as source:
-        headers = projects.headers(source.read(f"{wheels.dist_info(source, one.path)}/METADATA"))
+def _make_null_variant(origin: _SourceWheel, folder: Path, work: Path) -> Path:
+    with zips.open_zip(origin.path) as source:
+        headers = projects.parse_metadata(source.read(f"{wheels.find_dist_info(source, origin.path)}/METADATA"))
         fields = [
-            (key, one.version if key == "Version" else value)
+            (key, origin.version if key == "Version" else value)
             for key, value in headers.items()
-            if key != "Requires-Dist" or split.asks_for(key, value, CORE)
+            if key != "Requires-Dist" or split.is_requirement_of(key, value, CORE)
         ]
-        raw = remade.raw(work / str(one.name), source, (), remade.metadata(fields, _NULL_TEXT))
-    return _finished(raw, one, replace(one.manifest, cuda=None, arch_list=()), variants.NULL, folder)
+        raw = remade.write_raw_wheel(work / str(origin.name), source, (), remade.format_metadata(fields, _NULL_TEXT))
+    return _finish_variant(raw, origin, replace(origin.manifest, cuda=None, arch_list=()), variants.NULL, folder)
 
 
-def _finished(raw: Path, one: _Given, manifest: WheelManifest, label: str, folder: Path) -> Path:
-    stands_for = variants.properties(label, manifest.cuda, manifest.arch_list)
+def _finish_variant(raw: Path, origin: _SourceWheel, manifest: WheelManifest, label: str, folder: Path) -> Path:
+    stands_for = variants.make_properties(label, manifest.cuda, manifest.arch_list)
     with zipfile.ZipFile(raw, "a") as out:
-        info = wheels.dist_info(out, raw)
-        out.writestr(f"{info}/{variants.MEMBER}", variants.document({label: stands_for}))
-    labelled = raw.rename(raw.with_name(str(replace(one.name, label=label))))
-    made = replace(manifest, version=one.version, flags={**manifest.flags, "variant": label})
-    return wheels.finish(labelled, folder, made, int(manifest.times.get("source_date_epoch", 0)))
+        info = wheels.find_dist_info(out, raw)
+        out.writestr(f"{info}/{variants.MEMBER}", variants.encode_document({label: stands_for}))
+    labelled = raw.rename(raw.with_name(str(replace(origin.name, label=label))))
+    made = replace(manifest, version=origin.version, flags={**manifest.flags, "variant": label})
+    return wheels.finish_wheel(labelled, folder, made, int(manifest.times.get("source_date_epoch", 0)))

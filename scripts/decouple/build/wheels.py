@@ -18,7 +18,7 @@ from msgspec import Struct
 from decouple.base import zips
 from decouple.base.deflate import Deflater
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import step
+from decouple.base.fault import mark_step
 from decouple.base.files import create_file, write_atomically
 from decouple.base.names import is_relative_path
 from decouple.base.outside import parse_json
@@ -34,7 +34,7 @@ BOM = "sboms/decouple.cdx.json"
 """The bill of materials, in the dist-info folder: the place is PEP 770's, the ending CycloneDX's."""
 
 
-def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path:
+def finish_wheel(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path:
     """Write ``raw`` into ``folder`` with ``manifest`` and bill of materials in it; returns the wheel. The manifest also
     lies beside it.
 
@@ -48,19 +48,19 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
     target = folder / raw.name
     partial = target.with_name(f".{target.name}.part")
     payload = manifest.to_json()
-    step(f"write {target.name}")
+    mark_step(f"write {target.name}")
     try:
         with (
-            zips.opened(raw, mend="build the wheel again") as given,
+            zips.open_zip(raw, mend="build the wheel again") as source,
             create_file(partial) as file,
             zipfile.ZipFile(file, "w") as out,
             Deflater(_LEVEL) as deflater,
         ):
-            info = dist_info(given, raw)
+            info = find_dist_info(source, raw)
             record_name, text_name = f"{info}/RECORD", f"{info}/METADATA"
             made = {f"{info}/{BOM}": b"", f"{info}/{MEMBER}": payload}
             names = sorted(
-                {name for name in given.namelist() if not name.endswith("/")} - {record_name, *made},
+                {name for name in source.namelist() if not name.endswith("/")} - {record_name, *made},
                 key=lambda name: (name.startswith(f"{info}/"), name),
             )
             for name in names:
@@ -70,17 +70,17 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
                 raise DecoupleError(f"{raw}: no METADATA in it", next_step="build the wheel again")
             rows, digests = list[tuple[str, str, str]](), dict[str, str]()
             for name in names:
-                executable = bool(given.getinfo(name).external_attr >> 16 & 0o111)
-                digest, size = _copy(given, out, name, _member(name, executable, epoch), deflater)
-                rows.append(_row(name, digest, size))
+                executable = bool(source.getinfo(name).external_attr >> 16 & 0o111)
+                digest, size = _copy_member(source, out, name, _make_member(name, executable, epoch), deflater)
+                rows.append(_make_row(name, digest, size))
                 digests[name] = digest.hex()
-            made[f"{info}/{BOM}"] = bom.document(manifest, given.read(text_name), digests, epoch)
+            made[f"{info}/{BOM}"] = bom.make_bom(manifest, source.read(text_name), digests, epoch)
             for name, data in made.items():
-                with out.open(_member(name, False, epoch), "w") as sink:
+                with out.open(_make_member(name, False, epoch), "w") as sink:
                     sink.write(data)
-                rows.append(_row(name, hashlib.sha256(data).digest(), len(data)))
-            with out.open(_member(record_name, False, epoch), "w") as sink:
-                sink.write(_record([*sorted(rows), (record_name, "", "")]))
+                rows.append(_make_row(name, hashlib.sha256(data).digest(), len(data)))
+            with out.open(_make_member(record_name, False, epoch), "w") as sink:
+                sink.write(_format_record([*sorted(rows), (record_name, "", "")]))
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
@@ -89,10 +89,10 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
     return target
 
 
-def check_platform(name: str, said: str) -> None:
+def check_platform(name: str, report: str) -> None:
     """Whether the tag in a wheel's ``name`` promises no more than its libraries keep, by what auditwheel ``said`` of
     their symbols. Raises DecoupleError where it does."""
-    tagged, asked = WheelName.parse(name).glibc, _PLATFORM.search(said.partition("constrains the platform tag")[2])
+    tagged, asked = WheelName.parse(name).glibc, _PLATFORM.search(report.partition("constrains the platform tag")[2])
     if tagged is None or asked is None:
         raise DecoupleError(
             f"{name}: auditwheel names no manylinux platform for its libraries",
@@ -105,19 +105,21 @@ def check_platform(name: str, said: str) -> None:
         )
 
 
-def dist_info(wheel: zipfile.ZipFile, path: Path) -> str:
+def find_dist_info(wheel: zipfile.ZipFile, path: Path) -> str:
     """The one ``*.dist-info`` folder of a wheel. Raises DecoupleError when there is none, or more."""
-    found = {name.split("/")[0] for name in wheel.namelist() if name.split("/")[0].endswith(".dist-info")}
-    if len(found) != 1:
-        raise DecoupleError(f"{path}: {len(found)} dist-info folders, expected one", next_step="build the wheel again")
-    return found.pop()
+    folders = {name.split("/")[0] for name in wheel.namelist() if name.split("/")[0].endswith(".dist-info")}
+    if len(folders) != 1:
+        raise DecoupleError(
+            f"{path}: {len(folders)} dist-info folders, expected one", next_step="build the wheel again"
+        )
+    return folders.pop()
 
 
 def read_manifest(wheel: Path) -> WheelManifest:
     """The manifest in a wheel. Raises DecoupleError when it is no wheel, or not one of ours."""
     try:
-        with zips.opened(wheel, mend="build it again, or name another file") as archive:
-            name = f"{dist_info(archive, wheel)}/{MEMBER}"
+        with zips.open_zip(wheel, mend="build it again, or name another file") as archive:
+            name = f"{find_dist_info(archive, wheel)}/{MEMBER}"
             if name not in archive.namelist():
                 raise DecoupleError(
                     f"{wheel}: no {MEMBER} in it, so decouple did not build it",
@@ -130,20 +132,20 @@ def read_manifest(wheel: Path) -> WheelManifest:
         ) from error
 
 
-def components_in(wheel: Path) -> tuple[int, int] | None:
+def count_components(wheel: Path) -> tuple[int, int] | None:
     """How many components the wheel's bill of materials lists as in it, and as asked for beside it; None without one.
 
     Raises DecoupleError when it is none that can be read.
     """
-    with zips.opened(wheel) as archive:
-        name = f"{dist_info(archive, wheel)}/{BOM}"
+    with zips.open_zip(wheel) as archive:
+        name = f"{find_dist_info(archive, wheel)}/{BOM}"
         if name not in archive.namelist():
             return None
         try:
             listed = msgspec.convert(parse_json(archive.read(name)), _Bom).components
         except (ValueError, msgspec.ValidationError) as error:
             raise DecoupleError(f"{wheel.name}:{name}: {error}", next_step="build the wheel again") from None
-    beside = sum(_BESIDE in one.properties for one in listed)
+    beside = sum(_BESIDE in component.properties for component in listed)
     return len(listed) - beside, beside
 
 
@@ -152,18 +154,18 @@ class _Property(Struct, frozen=True):
     value: str = ""
 
 
-class _Listed(Struct, frozen=True):
+class _Component(Struct, frozen=True):
     properties: tuple[_Property, ...] = ()
 
 
 class _Bom(Struct, frozen=True):
-    components: tuple[_Listed, ...] = ()
+    components: tuple[_Component, ...] = ()
 
 
 _BESIDE = _Property("decouple:bundled", "false")
 
 
-def _member(name: str, executable: bool, epoch: int) -> zipfile.ZipInfo:
+def _make_member(name: str, executable: bool, epoch: int) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, time.gmtime(max(epoch, _ZIP_EPOCH))[:6])
     info.create_system = 3
     info.external_attr = (0o100755 if executable else 0o100644) << 16
@@ -172,13 +174,13 @@ def _member(name: str, executable: bool, epoch: int) -> zipfile.ZipInfo:
     return info
 
 
-def _copy(
-    given: zipfile.ZipFile, out: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, deflater: Deflater
+def _copy_member(
+    source: zipfile.ZipFile, out: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, deflater: Deflater
 ) -> tuple[bytes, int]:
     """Digest (SHA-256) and bytes of what was copied."""
     digest, size = hashlib.sha256(), 0
-    info.file_size = given.getinfo(name).file_size  # decides zip64 before the first byte
-    with given.open(name) as reader, out.open(info, "w", force_zip64=info.file_size > 1 << 31) as sink:
+    info.file_size = source.getinfo(name).file_size  # decides zip64 before the first byte
+    with source.open(name) as reader, out.open(info, "w", force_zip64=info.file_size > 1 << 31) as sink:
         sink._compressor = deflater  # type: ignore[attr-defined]  # where ZipFile keeps zlib's own, which has one thread
         while chunk := reader.read(_CHUNK):
             digest.update(chunk)
@@ -187,11 +189,11 @@ def _copy(
     return digest.digest(), size
 
 
-def _row(name: str, digest: bytes, size: int) -> tuple[str, str, str]:
+def _make_row(name: str, digest: bytes, size: int) -> tuple[str, str, str]:
     return name, f"sha256={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}", str(size)
 
 
-def _record(rows: Iterable[tuple[str, str, str]]) -> bytes:
+def _format_record(rows: Iterable[tuple[str, str, str]]) -> bytes:
     """RECORD, which is CSV: a name may hold a comma or a quotation mark."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)

@@ -90,4 +90,4 @@ def load_additions(path: Path) -> TaxonomyAdditions:
 
     Raises DecoupleError naming the key that is wrong; OSError.
     """
-    return toml.read(path, TaxonomyAdditions, mend="docs/census.md lists its keys")
+    return toml.read_toml(path, TaxonomyAdditions, mend="docs/census.md lists its keys")

@@ -11,9 +11,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.inventory.rules import RuleFile
-from decouple.inventory.stage1 import stage1_closure, stage1_units
-from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, include_names, is_suspect, list_files
-from decouple.syntax.globs import matches
+from decouple.inventory.stage1 import compute_stage1_closure, list_stage1_units
+from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, is_suspect, list_files, list_include_names
+from decouple.syntax.globs import find_match
 from decouple.syntax.include_graph import Edge
 
 
@@ -43,7 +43,7 @@ class ScannedTree(Struct, frozen=True):
         The reason is the rule's, or that stage 1 needs the file.
         """
         for keep in self.rules.keeps:
-            if matches(origin, keep.match):
+            if find_match(origin, keep.match):
                 return keep.reason
         return "stage 1 compiles or includes it" if origin in self.stage1 else None
 
@@ -65,16 +65,18 @@ def make_context(
     present = frozenset(files)
     moved_here = {new: old for old, new in moves.items() if (tree / new).exists()}
     lists = BuildLists(tree, [*files, *moves], rules)
-    listed = lists.members((*rules.scope.bzl_lists, *rules.scope.cmake_lists))
+    listed = lists.list_members((*rules.scope.bzl_lists, *rules.scope.cmake_lists))
     membership = {}
     for path in sorted(present | {old for new, old in moved_here.items()}):
         if path in listed or is_suspect(path, rules) or path in moves:
             membership[path] = _classify_file(path, path in listed, rules)
     headers = {
-        name for old in moves if old.endswith(HEADER_SUFFIXES) for name in include_names(old, rules.header_folders)
+        name for old in moves if old.endswith(HEADER_SUFFIXES) for name in list_include_names(old, rules.header_folders)
     }
     if stage1 is None:
-        stage1 = stage1_closure(tree, files, stage1_units(files, BuildLists(tree, files, rules), rules), rules)
+        stage1 = compute_stage1_closure(
+            tree, files, list_stage1_units(files, BuildLists(tree, files, rules), rules), rules
+        )
     return ScannedTree(
         tree=tree,
         rules=rules,
@@ -89,7 +91,7 @@ def make_context(
 def _classify_file(path: str, listed: bool, rules: RuleFile) -> str:
     """Return the first of four ways to see that a file is CUDA's."""
     for kind in ("directory", "suffix", "file-name"):
-        if any(rule.kind == kind and rule.place(path) and matches(path, rule.match) for rule in rules.rules):
+        if any(rule.kind == kind and rule.find_target(path) and find_match(path, rule.match) for rule in rules.rules):
             return kind
     if path.endswith(rules.scope.suffixes):
         return "suffix"

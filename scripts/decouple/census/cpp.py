@@ -8,8 +8,16 @@ from functools import lru_cache
 
 from decouple.census.finding import RawFinding
 from decouple.census.taxonomy import Taxonomy
-from decouple.syntax.conditions import Macros, evaluate, names_in
-from decouple.syntax.preprocessor import Branch, Directive, Spans, branches, directives, hidden, is_live
+from decouple.syntax.conditions import Macros, evaluate_condition, list_macro_names
+from decouple.syntax.preprocessor import (
+    Branch,
+    Directive,
+    Spans,
+    find_branches,
+    find_hidden_spans,
+    is_live,
+    parse_directives,
+)
 
 DEVICE_ONLY = "the device compiler's branch"
 """How the detail of a finding begins that stands only where the vendor's device compiler compiles."""
@@ -29,9 +37,9 @@ def scan_cpp(
     out: a file that is CUDA's as a whole consists of it.
     """
     candidates = [match.span() for match in (taxonomy.words if names else taxonomy.macro_words).finditer(text)]
-    covered = hidden(text) if candidates else None
-    lines = list(directives(text, covered))
-    spans = branches(lines, text.count("\n") + 1)
+    covered = find_hidden_spans(text) if candidates else None
+    lines = list(parse_directives(text, covered))
+    spans = find_branches(lines, text.count("\n") + 1)
     findings = list(_scan_conditionals(path, spans, taxonomy))
     findings += _scan_includes(path, lines, spans, taxonomy, moved_headers)
     if covered is not None:
@@ -48,15 +56,15 @@ def _scan_conditionals(path: str, spans: list[Branch], taxonomy: Taxonomy) -> It
     """Return one finding for each ``#if`` … ``#endif`` group that tests a macro of the vendor's."""
     groups: dict[int, list[Branch]] = {}
     for branch in spans:
-        groups.setdefault(branch.opened, []).append(branch)
+        groups.setdefault(branch.opening_line, []).append(branch)
     for first_line, group in groups.items():
-        macros = [name for branch in group for name in names_in(branch.own) if taxonomy.macro_family(name)]
+        macros = [name for branch in group for name in list_macro_names(branch.own) if taxonomy.macro_family(name)]
         if not macros:
             continue
         macros = list(dict.fromkeys(macros))
         families = {taxonomy.macro_family(name) for name in macros}
         without = _undefine(frozenset(macros))
-        dead = [branch for branch in group if evaluate(branch.condition, without) is False]
+        dead = [branch for branch in group if evaluate_condition(branch.condition, without) is False]
         detail = "; ".join(f"{b.word} {b.own}".strip() + f" [{b.line}-{b.end}]" for b in group)
         yield RawFinding(
             category="macro",
@@ -86,7 +94,7 @@ def _scan_includes(
             continue
         branch = find_innermost(spans, directive.line)
         live = is_live(branch, macros)
-        guard = " && ".join(branch.conditions()) if branch else ""
+        guard = " && ".join(branch.list_conditions()) if branch else ""
         if live is not False:
             detail = f"guarded: {guard}" if guard else "unguarded"
         else:
@@ -111,7 +119,7 @@ def _find_dead_lines(spans: list[Branch], macros: Macros) -> frozenset[int]:
     """
     lines: set[int] = set()
     for branch in spans:
-        if evaluate(branch.condition, macros) is False:
+        if evaluate_condition(branch.condition, macros) is False:
             lines.update(range(branch.line + 1, branch.end))
     return frozenset(lines)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from decouple.base.outside import written_json
+from decouple.base.outside import escape_surrogates
 from decouple.census.compare import CensusComparison
 from decouple.census.finding import Finding
 from decouple.census.report import summarize_vendors
@@ -57,7 +57,7 @@ def _escape_for_script(data: object) -> str:
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return written_json(text)
+    return escape_surrogates(text)
 
 
 def _encode_row(vendor: str, finding: Finding, number: Callable[[str, str], int]) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from decouple.base.python_text import parse_python
 from decouple.census.finding import RawFinding
 from decouple.census.taxonomy import Taxonomy
-from decouple.syntax.globs import matches
+from decouple.syntax.globs import find_match
 
 SUFFIXES = (".py",)
 MODULE = "torch._C"
@@ -92,7 +92,7 @@ def scan_python(path: str, text: str, taxonomy: Taxonomy) -> list[RawFinding]:
             lines_by_access.setdefault((name, form), []).append(line)
     findings = []
     for (name, form), lines in lines_by_access.items():
-        in_cpu_build = matches(name, taxonomy.in_cpu_build) is not None
+        in_cpu_build = find_match(name, taxonomy.in_cpu_build) is not None
         detail = f"{form}; {'a CPU build has it, too' if in_cpu_build else f'only a {taxonomy.title} build has it'}"
         findings.append(RawFinding("python", name, path, min(lines), min(lines), 1, len(lines), False, detail))
     return findings

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from decouple.base.outside import written_json
+from decouple.base.outside import escape_surrogates
 from decouple.census.compare import CensusComparison, in_core
 from decouple.census.finding import Census
 
@@ -76,4 +76,4 @@ def render_json(comparisons: Sequence[CensusComparison]) -> str:
             comparison.findings, key=lambda finding: (finding.origin, finding.line, finding.category, finding.id)
         )
     )
-    return written_json(f'{{"schema": {SCHEMA},\n"summary": {head},\n"findings": [\n{lines}\n]}}\n')
+    return escape_surrogates(f'{{"schema": {SCHEMA},\n"summary": {head},\n"findings": [\n{lines}\n]}}\n')

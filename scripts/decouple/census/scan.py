@@ -13,14 +13,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import unreadable, walk
-from decouple.base.git import ask, names
+from decouple.base.files import is_unreadable, walk_files
+from decouple.base.git import split_names, try_git
 from decouple.base.progress import SILENT, Progress
 from decouple.census import build_files, cpp, python
 from decouple.census.context import ScannedTree
 from decouple.census.finding import Census, Finding, RawFinding, identify_findings
 from decouple.census.taxonomy import Taxonomy
-from decouple.syntax.globs import matches
+from decouple.syntax.globs import find_match
 
 SKIPPED = (".git", "__pycache__", "build", "node_modules")
 CHUNK = 120  # files per task: small enough that both processes end together
@@ -34,11 +34,11 @@ def list_tree_files(tree: Path) -> list[str]:
     """
     listed: list[str] = []
     if (tree / ".git").exists():
-        listing = ask("ls-files", "-z", cwd=tree)
+        listing = try_git("ls-files", "-z", cwd=tree)
         if listing.status == 0 and listing.out:
-            listed = names(listing.out)
-    listed = listed or [name for name, _ in walk(tree, lambda folder: folder.rpartition("/")[2] not in SKIPPED)]
-    files = [name for name in listed if not unreadable(f"{tree}/{name}")]
+            listed = split_names(listing.out)
+    listed = listed or [name for name, _ in walk_files(tree, lambda folder: folder.rpartition("/")[2] not in SKIPPED)]
+    files = [name for name in listed if not is_unreadable(f"{tree}/{name}")]
     if not files:
         raise DecoupleError(f"{tree}: no files", next_step="give the root of a PyTorch tree")
     return sorted(files)
@@ -100,7 +100,7 @@ def _view_for_vendor(context: ScannedTree, taxonomy: Taxonomy, paths: Sequence[s
     if not taxonomy.files:
         return context
     origins = (context.find_origin(path) for path in paths)
-    members = {origin: "directory" for origin in origins if matches(origin, taxonomy.files) is not None}
+    members = {origin: "directory" for origin in origins if find_match(origin, taxonomy.files) is not None}
     return replace(context, membership=members, moved_headers=frozenset())
 
 

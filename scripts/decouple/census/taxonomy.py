@@ -16,7 +16,7 @@ from msgspec import Struct
 from decouple.base import toml
 from decouple.census.finding import CATEGORIES, RawFinding
 from decouple.syntax.conditions import Macros
-from decouple.syntax.globs import matches
+from decouple.syntax.globs import find_match
 
 DEFAULT = Path(__file__).with_name("taxonomy.toml")
 DATA = {"cuda": DEFAULT, "rocm": Path(__file__).with_name("taxonomy-rocm.toml")}
@@ -58,8 +58,8 @@ class StayRule(Struct, frozen=True):
         """
         return (
             (not self.category or raw.category in self.category)
-            and (not self.symbol or all(matches(symbol, self.symbol) for symbol in raw.symbol.split("+")))
-            and (not self.path or matches(origin, self.path) is not None)
+            and (not self.symbol or all(find_match(symbol, self.symbol) for symbol in raw.symbol.split("+")))
+            and (not self.path or find_match(origin, self.path) is not None)
             and (not self.detail or any(detail in raw.detail for detail in self.detail))
         )
 
@@ -108,12 +108,12 @@ class Taxonomy(Struct, frozen=True, dict=True):
     @cached_property
     def macro_family(self) -> Callable[[str], str | None]:
         """Of a macro: build, compiler, export or version; None when it is not watched."""
-        return cache(lambda name: next((family for family, names in self.macros if matches(name, names)), None))
+        return cache(lambda name: next((family for family, names in self.macros if find_match(name, names)), None))
 
     @cached_property
     def is_external_header(self) -> Callable[[str], bool]:
         """Whether ``#include name`` is of the vendor's own toolkit or libraries."""
-        return cache(lambda name: matches(name, self.external_headers) is not None)
+        return cache(lambda name: find_match(name, self.external_headers) is not None)
 
     @cached_property
     def is_binding(self) -> Callable[[bytes], bool]:
@@ -195,8 +195,8 @@ def load_taxonomy(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset
 
     Raises DecoupleError naming the key that is missing or malformed; OSError.
     """
-    file = toml.read(path, _TaxonomyTable, mend="see its comments")
-    modules = file.modules or toml.read(DEFAULT, _TaxonomyTable, mend="see its comments").modules
+    file = toml.read_toml(path, _TaxonomyTable, mend="see its comments")
+    modules = file.modules or toml.read_toml(DEFAULT, _TaxonomyTable, mend="see its comments").modules
     candidates = {*file.names.words, *file.names.macro_words}
     return Taxonomy(
         vendor=file.vendor,

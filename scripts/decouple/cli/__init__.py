@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from decouple import __version__
 from decouple.base.errors import UsageError
-from decouple.cli.last_resort import ending
+from decouple.cli.last_resort import run_to_end
 from decouple.cli.menu import GROUPS, VERBS
 
 
@@ -23,7 +23,7 @@ class _Formatter(argparse.HelpFormatter):
     """As wide as the terminal. argparse imports shutil to ask for that, and asks for each option that is added."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_width())
+        super().__init__(prog, width=_measure_width())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,7 +33,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**{"formatter_class": _Formatter, **options})  # type: ignore[arg-type]
 
 
-class _Top(_Parser):
+class _TopParser(_Parser):
     """The one of ``decouple --help``: sixty verbs in groups, those of every day first."""
 
     def format_help(self) -> str:
@@ -44,7 +44,7 @@ class _Top(_Parser):
             for name in names:
                 line = f"  {name:<{wide - 2}}"
                 for word in VERBS[name][1].split():
-                    if len(line) + len(word) + 1 > _width():
+                    if len(line) + len(word) + 1 > _measure_width():
                         lines.append(line.rstrip())
                         line = " " * wide
                     line += f"{word} "
@@ -55,7 +55,7 @@ class _Top(_Parser):
 
 
 @functools.cache
-def _width() -> int:
+def _measure_width() -> int:
     try:
         columns = int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(1).columns
     except (OSError, ValueError):
@@ -63,9 +63,9 @@ def _width() -> int:
     return (columns or 80) - 2
 
 
-def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """The command line as far as ``words`` need it; None: the whole of it, with every module loaded."""
-    top = _Top(prog="decouple", description="PyTorch with its CUDA code as a standalone backend.")
+    top = _TopParser(prog="decouple", description="PyTorch with its CUDA code as a standalone backend.")
     top.add_argument("--version", action="version", version=f"decouple {__version__}")
     top.add_argument("-v", "--verbose", **_SHOW)  # type: ignore[arg-type]
     subparsers = top.add_subparsers(
@@ -80,8 +80,8 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         return top
     for module in dict.fromkeys(module for name, (module, _) in VERBS.items() if words is None or name == verb):
         importlib.import_module(f"decouple.cli.{module}").register(subparsers)
-    for one in set(subparsers.choices.values()):
-        _take_verbose(one)
+    for verb_parser in set(subparsers.choices.values()):
+        _add_verbose(verb_parser)
     return top
 
 
@@ -93,25 +93,25 @@ _SHOW: dict[str, object] = {
 }
 
 
-def _take_verbose(parser: argparse.ArgumentParser) -> None:
+def _add_verbose(parser: argparse.ArgumentParser) -> None:
     """Add ``-v`` to a verb and the verbs below it, but where it means something else: there it goes before the verb."""
     below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for action in below:
-        for one in set(action.choices.values()):
-            _take_verbose(one)
+        for choice in set(action.choices.values()):
+            _add_verbose(choice)
     free = [name for name in ("-v", "--verbose") if name not in parser._option_string_actions]
     if not below and len(free) == 2:
         parser.add_argument(*free, **_SHOW)  # type: ignore[arg-type]
 
 
-def parsed(words: Sequence[str]) -> argparse.Namespace:
+def parse_words(words: Sequence[str]) -> argparse.Namespace:
     """What the words of a command line say. argparse takes a list of words in one run only: those after an option
     (`new 2.6 -m TITLE NAME`) belong to the same list, which a command names as the default ``rest``."""
     before = [word for word in words[:1] if word in ("-v", "--verbose")]
     words = words[len(before) :]
     if words and words[0] not in VERBS and not words[0].startswith("-"):
-        raise _unknown(words[0])
-    known = parser(words)
+        raise _explain_unknown(words[0])
+    known = build_parser(words)
     arguments, left = known.parse_known_args(words)
     if left and ("rest" not in arguments or any(one.startswith("-") for one in left)):
         known.error(f"unrecognized arguments: {' '.join(left)}")
@@ -122,7 +122,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _unknown(word: str) -> UsageError:
+def _explain_unknown(word: str) -> UsageError:
     """What to say of a verb that there is not: most are a slip, or a session of nox (``apply-2.6``)."""
     import difflib  # only for a mistake
 
@@ -132,7 +132,7 @@ def _unknown(word: str) -> UsageError:
     return UsageError(f"no command {word!r}", next_step=f"{meant}`decouple --help` lists all")
 
 
-def _in_utf8_mode() -> None:
+def _restart_in_utf8_mode() -> None:
     """Start anew in Python's UTF-8 mode where a locale has file names in another encoding: patches name files in UTF-8.
 
     The standard streams keep the encoding of the locale.
@@ -160,18 +160,18 @@ def _refuse_unknown_release(arguments: argparse.Namespace) -> None:
     checkout = Checkout(find_project())
     for word in words:
         shorter = word.rpartition(".")[0]
-        if word.count(".") != 2 or shorter not in checkout.known():
-            checkout.require(word)
+        if word.count(".") != 2 or shorter not in checkout.list_manifest_releases():
+            checkout.check_release(word)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (0 ok, 1 the check failed, 2 usage; `last_resort` has the others)."""
     if argv is None:
-        _in_utf8_mode()
+        _restart_in_utf8_mode()
     words = sys.argv[1:] if argv is None else list(argv)
 
     def run() -> int:
-        arguments = parsed(words)
+        arguments = parse_words(words)
         if getattr(arguments, "show_commands", False):
             from decouple.base.process import show_commands
 
@@ -180,4 +180,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = arguments.run(arguments)
         return code
 
-    return ending(run, words, parser)
+    return run_to_end(run, words, build_parser)

@@ -7,8 +7,8 @@ import sys
 
 from decouple.base.errors import CHECK_FAILED
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.flows.bisect import Bisect, find
+from decouple.cli.request import make_request
+from decouple.flows.bisect import BisectRequest, find_culprit
 from decouple.flows.listener import Listener
 
 
@@ -20,13 +20,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "touched Python files compile; --configure; --compile; COMMAND, whose exit status 0 is good, 125 cannot tell, "
         "anything else bad. The tree is left as it was.",
     )
-    _options(bisect)
+    _add_options(bisect)
     bisect.add_argument("release")
     bisect.add_argument("oracle", nargs=argparse.REMAINDER, metavar="-- COMMAND")
-    bisect.set_defaults(run=run)
+    bisect.set_defaults(run=run_bisect)
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--configure", action="store_true", help="does CMake take it? as `build` configures stage 1")
     parser.add_argument("--compile", action="store_true", help="do the touched sources compile? implies --configure")
     parser.add_argument(
@@ -37,14 +37,14 @@ def _options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_bisect(arguments: argparse.Namespace) -> int:
     """Search and print; always 1, since a patch that breaks the command was found, or there is an error."""
     words: list[str] = arguments.oracle  # argparse leaves all behind the release to it, our own options too
     at = words.index("--") if "--" in words else len(words) if words[:1] and words[0].startswith("-") else 0
     late = argparse.ArgumentParser(prog="decouple bisect RELEASE", add_help=False)
-    _options(late)
+    _add_options(late)
     late.parse_args(words[:at], namespace=arguments)
-    request = asked(Bisect, arguments, command=words[at:][1:] if "--" in words else words[at:])
-    found = find(request, Listener(lambda line: print(line, file=sys.stderr), output.progress()))
-    print(f"{found.first_bad} breaks it ({found.looked_at} trees looked at): {found.said}")
+    request = make_request(BisectRequest, arguments, command=words[at:][1:] if "--" in words else words[at:])
+    culprit = find_culprit(request, Listener(lambda line: print(line, file=sys.stderr), output.make_progress()))
+    print(f"{culprit.first_bad} breaks it ({culprit.looked_at} trees looked at): {culprit.said}")
     return CHECK_FAILED

@@ -8,52 +8,52 @@ from pathlib import Path
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import OK, UsageError
 from decouple.base.git import Repository
-from decouple.cli.patches import say_written
-from decouple.cli.stack_words import opened, where
-from decouple.cli.verbs import verb
+from decouple.cli.patches import print_written
+from decouple.cli.stack_words import open_stack, parse_release
+from decouple.cli.verbs import add_verb
 from decouple.stack import branch
 from decouple.upstream.manifests import load_release
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
-    forth = verb(subparsers, "branch", _branch)
+    forth = add_verb(subparsers, "branch", _run_branch)
     forth.add_argument("--repo", type=Path, help="the repository (default: the applied tree)")
     forth.add_argument("--name", help="the branch (default: series-RELEASE)")
     forth.add_argument("--base", help="the commit to stand on (default: the release's)")
     forth.add_argument("--force", action="store_true", help="replace the branch")
-    back = verb(subparsers, "from-branch", _from_branch)
+    back = add_verb(subparsers, "from-branch", _run_from_branch)
     back.add_argument("--repo", type=Path, help="the repository (default: the applied tree)")
     back.add_argument("--branch", help="the branch or commit (default: series-RELEASE)")
     back.add_argument("--base", help="the commit it stands on (default: the release's)")
     back.add_argument("--drop", action="store_true", help="take patches without a commit out of the series")
 
 
-def _branch(arguments: argparse.Namespace) -> int:
-    places, words = where(arguments)
+def _run_branch(arguments: argparse.Namespace) -> int:
+    places, words = parse_release(arguments)
     if words:
         raise UsageError(f"branch takes no {words[0]!r}", next_step="see `decouple branch --help`")
-    repository, base = _repository(arguments, places)
-    made = branch.to_branch(
+    repository, base = _find_repository(arguments, places)
+    made = branch.make_branch(
         places, repository, arguments.name or f"series-{places.release}", base, force=arguments.force
     )
     print(f"branch {made.name} in {made.repository}: {len(made.patches)} commits on {made.base[:12]}")
     return OK
 
 
-def _from_branch(arguments: argparse.Namespace) -> int:
-    places, _ = where(arguments)
-    repository, base = _repository(arguments, places)
-    with opened(arguments, most=0) as (stack, _):
+def _run_from_branch(arguments: argparse.Namespace) -> int:
+    places, _ = parse_release(arguments)
+    repository, base = _find_repository(arguments, places)
+    with open_stack(arguments, most=0) as (stack, _):
         revision = arguments.branch or f"series-{places.release}"
-        written = branch.from_branch(stack, repository, revision, base, drop=arguments.drop)
-        say_written(written)
+        written = branch.import_branch(stack, repository, revision, base, drop=arguments.drop)
+        print_written(written)
         if written.files:
             print(f"`decouple apply {places.release}` brings the applied tree to it")
     return OK
 
 
-def _repository(arguments: argparse.Namespace, places: SeriesPlaces) -> tuple[Repository, str]:
+def _find_repository(arguments: argparse.Namespace, places: SeriesPlaces) -> tuple[Repository, str]:
     repository = branch.open_repository(arguments.repo or places.tree)
     if arguments.base:
         return repository, arguments.base
@@ -62,5 +62,5 @@ def _repository(arguments: argparse.Namespace, places: SeriesPlaces) -> tuple[Re
     assert places.project
     manifest = load_release(places.project, places.release)
     return repository, next(
-        (name for name in (manifest.commit, manifest.tag) if name and repository.resolve(name)), manifest.tag
+        (name for name in (manifest.commit, manifest.tag) if name and repository.resolve_commit(name)), manifest.tag
     )

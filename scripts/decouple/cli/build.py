@@ -11,18 +11,18 @@ from decouple.base.errors import OK
 from decouple.build import remote_cache
 from decouple.build.shards import ObjectShard
 from decouple.cli import output
-from decouple.cli.request import asked
+from decouple.cli.request import make_request
 from decouple.cli.verify import print_audit, print_verdict
 from decouple.flows import build as flow
 from decouple.flows import clean as cleaning
 from decouple.flows import shell, verify
-from decouple.flows.build_request import Build, estimates, lines, root_estimate
+from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines
 
 
 def register(subparsers: Any) -> None:
     """Add the commands of the build room."""
     build = subparsers.add_parser("build")
-    _shared(build)
+    _add_shared_options(build)
     build.add_argument(
         "--stage",
         type=int,
@@ -76,10 +76,10 @@ def register(subparsers: Any) -> None:
     )
     build.add_argument("--resume", action="store_true", help="go on where the last run stopped (the default)")
     build.add_argument("--estimate", action="store_true", help="say what it would cost, build nothing")
-    build.set_defaults(run=_build)
+    build.set_defaults(run=_run_build)
 
     smoke = subparsers.add_parser("smoke")
-    _shared(smoke)
+    _add_shared_options(smoke)
     smoke.add_argument("--arch", help="one CUDA architecture (default 9.0)")
     smoke.add_argument("--toolkit", default="", metavar="NAME", help="another vendor's: rocm, against a stock core too")
     smoke.add_argument(
@@ -88,25 +88,25 @@ def register(subparsers: Any) -> None:
     smoke.add_argument(
         "--record", action="store_true", help="write the machine code's figures to ci/status/, for the status table"
     )
-    smoke.set_defaults(run=_smoke)
+    smoke.set_defaults(run=_run_smoke)
 
     shell = subparsers.add_parser("shell")
-    _shared(shell)
+    _add_shared_options(shell)
     shell.add_argument("--stage", type=int, choices=[1, 2], default=1, help="whose variables the shell gets")
     shell.add_argument("--core", choices=["built", "stock"], default="built", help="what stage 2 builds against")
     shell.add_argument("--cuda", default="", metavar="X.Y", help="the CUDA of stage 2 (default: the environment's)")
     shell.add_argument("--python", default="", metavar="X.Y", help="with portable: which Python (default: its own)")
     shell.add_argument("--run", dest="command", metavar="COMMAND", help="run this by bash -c instead")
-    shell.set_defaults(run=_shell)
+    shell.set_defaults(run=_run_shell)
 
     clean = subparsers.add_parser("clean")
     clean.add_argument("release")
     clean.add_argument("--stage", type=int, choices=[1, 2], help="only this stage's build directory")
     clean.add_argument("--rootfs", action="store_true", help="the Debian root too")
-    clean.set_defaults(run=_clean)
+    clean.set_defaults(run=_run_clean)
 
 
-def _shared(parser: argparse.ArgumentParser) -> None:
+def _add_shared_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("release")
     parser.add_argument(
         "--env",
@@ -118,25 +118,27 @@ def _shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tree", type=Path, help="the applied tree (default: build/<release>/src)")
 
 
-def _build(arguments: argparse.Namespace) -> int:
+def _run_build(arguments: argparse.Namespace) -> int:
     _take_the_root(arguments)
-    request = asked(Build, arguments, archs=arguments.arch, flash=not arguments.no_flash, part=arguments.slice)
+    request = make_request(
+        BuildRequest, arguments, archs=arguments.arch, flash=not arguments.no_flash, part=arguments.slice
+    )
     if arguments.estimate:
-        print("\n".join(lines(root_estimate(request), estimates(request))))
+        print("\n".join(format_lines(estimate_root(request), estimate_stages(request))))
     elif arguments.shard:
-        flow.build_shard(request, ObjectShard.of_word(arguments.shard), output.listener())
+        flow.build_shard(request, ObjectShard.parse(arguments.shard), output.make_listener())
     else:
-        flow.build(request, output.listener())
+        flow.build_wheels(request, output.make_listener())
     return OK
 
 
-def _smoke(arguments: argparse.Namespace) -> int:
+def _run_smoke(arguments: argparse.Namespace) -> int:
     _take_the_root(arguments)
-    request = asked(verify.Smoke, arguments, archs=arguments.arch)
-    found = verify.smoke(request, output.listener(), print_audit)
-    if arguments.record and found.kernels:
-        verify.record_kernels(request.project, request.release, "smoke", found.kernels)
-    return print_verdict(found, 10)
+    request = make_request(verify.SmokeRequest, arguments, archs=arguments.arch)
+    result = verify.run_smoke(request, output.make_listener(), print_audit)
+    if arguments.record and result.kernels:
+        verify.record_kernels(request.project, request.release, "smoke", result.kernels)
+    return print_verdict(result, 10)
 
 
 def _take_the_root(arguments: argparse.Namespace) -> None:
@@ -145,10 +147,10 @@ def _take_the_root(arguments: argparse.Namespace) -> None:
         arguments.env = "rootfs"
 
 
-def _shell(arguments: argparse.Namespace) -> int:
-    return shell.run(asked(shell.Shell, arguments), output.listener())
+def _run_shell(arguments: argparse.Namespace) -> int:
+    return shell.run_shell(make_request(shell.ShellRequest, arguments), output.make_listener())
 
 
-def _clean(arguments: argparse.Namespace) -> int:
-    cleaning.clean(asked(cleaning.Clean, arguments), output.listener())
+def _run_clean(arguments: argparse.Namespace) -> int:
+    cleaning.clean_build(make_request(cleaning.CleanRequest, arguments), output.make_listener())
     return OK

@@ -16,16 +16,16 @@ from decouple.census.html import render_html
 from decouple.census.report import render_json, summarize_census
 from decouple.census.taxonomy import DATA
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.cli.shown import bare
-from decouple.cli.source_word import pristine_options
-from decouple.flows.census import TakeCensus, census
+from decouple.cli.request import make_request
+from decouple.cli.shown import unwrap_stream
+from decouple.cli.source_word import add_pristine_options
+from decouple.flows.census import CensusRequest, take_census
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = subparsers.add_parser("census")
-    pristine_options(parser)
+    add_pristine_options(parser)
     parser.add_argument("--applied", type=Path, metavar="DIR", help="the tree with the series on it")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--before", action="store_true", help="only the pristine tree")
@@ -42,13 +42,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--also", type=Path, metavar="FILE", help="words, macros and rules of this tree alone (TOML)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_census)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_census(arguments: argparse.Namespace) -> int:
     """1 when the series is applied and something in the core still needs a vendor at compile time."""
-    request = asked(TakeCensus, arguments)
-    taken = census(request, output.listener())
+    request = make_request(CensusRequest, arguments)
+    taken = take_census(request, output.make_listener())
     if arguments.json:
         write_atomically(arguments.json, render_json(taken.comparisons))
     if arguments.html:
@@ -58,13 +58,13 @@ def run(arguments: argparse.Namespace) -> int:
             for finding in (comparison.after or comparison.before).needing_vendor:
                 print(f"{finding.path}:{finding.line}: {finding.category} {finding.symbol}: {finding.detail}")
         else:
-            _print(comparison, taken.before.files)
+            _print_comparison(comparison, taken.before.files)
     return CHECK_FAILED if any(comparison.key_after for comparison in taken.comparisons) else OK
 
 
-def _print(comparison: CensusComparison, files: int) -> None:
+def _print_comparison(comparison: CensusComparison, files: int) -> None:
     numbers, title = summarize_census(comparison), comparison.before.title
-    console = Console(file=bare(sys.stdout))
+    console = Console(file=unwrap_stream(sys.stdout))
     table = Table(
         title=f"PyTorch {comparison.release}: couplings to {title} outside third_device", title_justify="left"
     )

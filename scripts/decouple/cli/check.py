@@ -10,9 +10,9 @@ from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.cli.source_word import source_option
-from decouple.flows.check import Check, check
+from decouple.cli.request import make_request
+from decouple.cli.source_word import add_source_option
+from decouple.flows.check import CheckRequest, check_series
 from decouple.series.check import Conflict, PatchFit
 
 
@@ -25,7 +25,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "has an offset or is ambiguous.",
     )
     command.add_argument("release", metavar="RELEASE", help="as named in series/")
-    source_option(command)
+    add_source_option(command)
     command.add_argument(
         "--debian-patches", action="store_true", help="on Debian's source with Debian's patches applied"
     )
@@ -34,25 +34,25 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--offline", action="store_true", help="use only what is in the cache")
     command.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     command.add_argument("-v", "--verbose", action="store_true", help="show the lines of every conflict in full")
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_check)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_check(arguments: argparse.Namespace) -> int:
     """Check and print; 1 if the series would not apply."""
-    request = asked(Check, arguments)
-    found = check(request, output.listener())
+    request = make_request(CheckRequest, arguments)
+    checked = check_series(request, output.make_listener())
     if arguments.json:
-        print(json.dumps([_record(verdict) for verdict in found.verdicts], indent=2))
+        print(json.dumps([_make_record(verdict) for verdict in checked.verdicts], indent=2))
     else:
-        print(f"{arguments.release} on {found.described}")
-        for verdict in found.verdicts:
-            print("\n".join(_lines(verdict, verbose=arguments.verbose)))
-        counts = Counter(verdict.status.value for verdict in found.verdicts)
-        print(f"{len(found.verdicts)} patches: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
-    return OK if found.applies(strict=arguments.strict) else CHECK_FAILED
+        print(f"{arguments.release} on {checked.described}")
+        for verdict in checked.verdicts:
+            print("\n".join(_format_lines(verdict, verbose=arguments.verbose)))
+        counts = Counter(verdict.status.value for verdict in checked.verdicts)
+        print(f"{len(checked.verdicts)} patches: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
+    return OK if checked.can_apply(strict=arguments.strict) else CHECK_FAILED
 
 
-def _lines(verdict: PatchFit, *, verbose: bool) -> list[str]:
+def _format_lines(verdict: PatchFit, *, verbose: bool) -> list[str]:
     files = len(verdict.patch.files)
     extra = ""
     if verdict.offsets:
@@ -64,7 +64,7 @@ def _lines(verdict: PatchFit, *, verbose: bool) -> list[str]:
         choices = f"; {placed.choices} places match" if placed.choices > 1 else ""
         lines.append(f"    {path}: hunk {placed.number} at line {placed.line}, offset {placed.offset:+d}{choices}")
     for conflict in verdict.conflicts if verbose else verdict.conflicts[:5]:
-        lines += _conflict(conflict, verdict, verbose=verbose)
+        lines += _format_conflict(conflict, verdict, verbose=verbose)
     if not verbose and len(verdict.conflicts) > 5:
         lines.append(f"    and {len(verdict.conflicts) - 5} more files; -v shows all")
     if verdict.after:
@@ -72,19 +72,19 @@ def _lines(verdict: PatchFit, *, verbose: bool) -> list[str]:
     return lines
 
 
-def _conflict(conflict: Conflict, verdict: PatchFit, *, verbose: bool) -> list[str]:
+def _format_conflict(conflict: Conflict, verdict: PatchFit, *, verbose: bool) -> list[str]:
     failure = conflict.failure
-    where = f" (patches/{verdict.patch.name}:{failure.hunk.line})" if failure.hunk else ""
-    lines = [f"    {failure.message}{where}" + ("; this file has the change already" if conflict.present else "")]
+    place = f" (patches/{verdict.patch.name}:{failure.hunk.line})" if failure.hunk else ""
+    lines = [f"    {failure.message}{place}" + ("; this file has the change already" if conflict.present else "")]
     if not failure.hunk:
         return lines
     if not failure.found:
         lines.append("      none of its lines is in the file")
         return lines
-    expected = [_shown(line) for line in failure.hunk.old_lines]
-    found = [_shown(line) for line in failure.found]
+    expected = [_show_line(line) for line in failure.hunk.old_lines]
+    context = [_show_line(line) for line in failure.found]
     lines.append(f"      closest at line {failure.near}; < expected, > found:")
-    different = _compared(expected, found)
+    different = _compare_lines(expected, context)
     shown = different if verbose else different[:12]
     lines += [f"      {line}" for line in shown]
     if len(shown) < len(different):
@@ -92,11 +92,11 @@ def _conflict(conflict: Conflict, verdict: PatchFit, *, verbose: bool) -> list[s
     return lines
 
 
-def _compared(expected: list[str], found: list[str]) -> list[str]:
+def _compare_lines(expected: list[str], present: list[str]) -> list[str]:
     """The lines that differ, each with ``<`` or ``>``."""
     import difflib  # only for a conflict
 
-    compared = difflib.ndiff(expected, found, linejunk=None, charjunk=None)
+    compared = difflib.ndiff(expected, present, linejunk=None, charjunk=None)
     return [
         line.replace("-", "<", 1) if line[0] == "-" else line.replace("+", ">", 1)
         for line in compared
@@ -104,12 +104,12 @@ def _compared(expected: list[str], found: list[str]) -> list[str]:
     ]
 
 
-def _shown(line: bytes) -> str:
+def _show_line(line: bytes) -> str:
     text = line.decode("utf-8", "backslashreplace")
     return text[:-1] if text.endswith("\n") else text + "  [no newline]"
 
 
-def _record(verdict: PatchFit) -> dict[str, Any]:
+def _make_record(verdict: PatchFit) -> dict[str, Any]:
     return {
         "patch": verdict.patch.name,
         "id": verdict.patch.header.decouple_id,
@@ -126,8 +126,10 @@ def _record(verdict: PatchFit) -> dict[str, Any]:
                 "hunk": conflict.failure.number or None,
                 "patch line": conflict.failure.hunk.line if conflict.failure.hunk else None,
                 "near": conflict.failure.near or None,
-                "expected": [_shown(line) for line in conflict.failure.hunk.old_lines] if conflict.failure.hunk else [],
-                "found": [_shown(line) for line in conflict.failure.found],
+                "expected": [_show_line(line) for line in conflict.failure.hunk.old_lines]
+                if conflict.failure.hunk
+                else [],
+                "found": [_show_line(line) for line in conflict.failure.found],
                 "already there": conflict.present,
             }
             for conflict in verdict.conflicts

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.flows.contract import Contract, check
+from decouple.cli.request import make_request
+from decouple.flows.contract import ContractRequest, check_contract
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,12 +29,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--jobs", type=int, help="compilers at once (default: what cores and memory allow)")
     command.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
     command.add_argument("--pytest", default="", metavar="ARGUMENTS", help='for pytest, e.g. --pytest="-k beside"')
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_contract)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_contract(arguments: argparse.Namespace) -> int:
     """Install, build, check; 1 when a test fails, 2 when a wheel is missing."""
-    request = asked(Contract, arguments, pytest=shlex.split(arguments.pytest))
-    found = check(request, output.listener())
-    print(f"report: {found.report}")
-    return OK if found.ok else CHECK_FAILED
+    request = make_request(ContractRequest, arguments, pytest=shlex.split(arguments.pytest))
+    result = check_contract(request, output.make_listener())
+    print(f"report: {result.report}")
+    return OK if result.ok else CHECK_FAILED

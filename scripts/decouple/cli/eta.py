@@ -48,26 +48,28 @@ class Eta:
         """The rest turned out to be ``total`` items and ``effort``, done anew from 0; the pace stays."""
         self._total, self._effort, self.done, self._spent = total, effort, 0.0, 0.0
 
-    def left(self, now: float | None = None) -> float | None:
+    def estimate_left(self, now: float | None = None) -> float | None:
         """Seconds to go, as of ``now`` (None: of the last step); None where nothing says."""
         if self._total and self.done >= self._total:
             return 0.0
         whole = self._effort or self._total
-        rate = self._pace()
+        rate = self._compute_pace()
         if not whole or rate is None:
             return None
         left = max(whole - self._spent, 0.0)
-        return max((left - min(self._under_way(), left / 2)) / rate - (0.0 if now is None else now - self._last), 0.0)
+        return max(
+            (left - min(self._estimate_under_way(), left / 2)) / rate - (0.0 if now is None else now - self._last), 0.0
+        )
 
-    def _pace(self) -> float | None:
+    def _compute_pace(self) -> float | None:
         """Effort in a second; None where nothing says."""
         if self._rate:
-            effort = self._seen_effort + self._first * self._under_way()
+            effort = self._seen_effort + self._first * self._estimate_under_way()
             trust: float = TRUST * 0.5 ** (self._seen / TRUST_HALVES)
             return (effort + self._rate * trust) / (self._seen_seconds + trust)
         return self._seen_effort / self._seen_seconds if self._seen_effort and self._seen_seconds else None
 
-    def _under_way(self) -> float:
+    def _estimate_under_way(self) -> float:
         """What is done and not seen when a job ends: each other one has an object under way, half of it done on
         average. Where effort is core-seconds, as many are expected in a second as there are jobs."""
         return max(self._rate - 1.0, 0.0) * self._squares / self._spent / 2 if self._spent else 0.0
@@ -75,7 +77,7 @@ class Eta:
     def _close_block(self, now: float) -> None:
         seconds, effort = now - self._block_began, self._block_effort
         self._block_began, self._block_effort = now, 0.0
-        if self._rate and effort > CACHED * seconds * max(self._rate, self._pace() or 0.0):
+        if self._rate and effort > CACHED * seconds * max(self._rate, self._compute_pace() or 0.0):
             return
         fades = 0.5 ** (seconds / HALF_LIFE)
         self._first *= fades

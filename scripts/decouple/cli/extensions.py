@@ -8,7 +8,7 @@ from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
-from decouple.cli.request import asked
+from decouple.cli.request import make_request
 from decouple.cli.verify import print_checks
 from decouple.flows import extensions as flow
 
@@ -21,12 +21,12 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--python", type=Path, required=True, help="has torch, setuptools and wheel")
     parser.add_argument("--toolkit", type=Path, metavar="DIR", help="the folder of CUDA, with bin/nvcc (CUDA_HOME)")
     parser.add_argument("--arch", dest="archs", metavar="LIST", help="TORCH_CUDA_ARCH_LIST (9.0)")
-    parser.set_defaults(run=_extensions)
+    parser.set_defaults(run=_run_extensions)
 
 
-def _extensions(arguments: argparse.Namespace) -> int:
+def _run_extensions(arguments: argparse.Namespace) -> int:
     failed = False
-    for one in flow.extensions(asked(flow.Extensions, arguments), output.listener()):
-        print_checks([one])  # each takes minutes
-        failed |= not one.passed
+    for result in flow.try_extensions(make_request(flow.ExtensionsRequest, arguments), output.make_listener()):
+        print_checks([result])  # each takes minutes
+        failed |= not result.passed
     return CHECK_FAILED if failed else OK

@@ -7,10 +7,10 @@ import json
 
 from decouple.base.errors import OK
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.cli.source_word import source_option
-from decouple.flows.fetch import fetch
-from decouple.flows.source import OfBaseline
+from decouple.cli.request import make_request
+from decouple.cli.source_word import add_source_option
+from decouple.flows.fetch import fetch_source
+from decouple.flows.source import BaselineRequest
 from decouple.upstream import content
 from decouple.upstream.manifests import load_release
 
@@ -23,21 +23,21 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "and keep it there as a git baseline. What is there already is not fetched again.",
     )
     command.add_argument("release", help="a release with a manifest in series/, e.g. 2.6")
-    source_option(command)
+    add_source_option(command)
     command.add_argument(
         "--debian-patches", action="store_true", help="lay Debian's own patches under ours (source debian only)"
     )
     command.add_argument("--offline", action="store_true", help="use the cache only")
     command.add_argument("--json", action="store_true", help="print the result as JSON")
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_fetch)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_fetch(arguments: argparse.Namespace) -> int:
     """Fetch, make the baseline, say what was taken, why, and from where. Raises DecoupleError."""
-    request = asked(OfBaseline, arguments)
-    fetched, base = fetch(request, output.listener())
+    request = make_request(BaselineRequest, arguments)
+    fetched, base = fetch_source(request, output.make_listener())
     if fetched.identity:  # a tree of ours: its path is told to be read
-        content.check(fetched.path)
+        content.check_tree(fetched.path)
     version = load_release(request.project, arguments.release).version
     if arguments.json:
         document = fetched.to_json() | {"version": version}

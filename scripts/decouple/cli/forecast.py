@@ -8,7 +8,7 @@ from pathlib import Path
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
 from decouple.cli import output
-from decouple.cli.request import asked
+from decouple.cli.request import make_request
 from decouple.flows import forecast as flow
 from decouple.series import forecast
 from decouple.series.check import Fit
@@ -33,23 +33,26 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--full", action="store_true", help="fetch full sources where the cache has none (large)")
     parser.add_argument("--offline", action="store_true", help="use only what is in the cache")
     parser.add_argument("--strict", action="store_true", help="exit 1 when a patch would conflict somewhere")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_forecast)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_forecast(arguments: argparse.Namespace) -> int:
     """Judge and print; with --strict 1 when a patch conflicts, is ambiguous, or its target is gone."""
-    request = asked(flow.Request, arguments)
-    result = flow.forecast(request, output.listener())
-    print("\n".join(forecast.text_table(result)))
+    request = make_request(flow.ForecastRequest, arguments)
+    result = flow.forecast_series(request, output.make_listener())
+    print("\n".join(forecast.render_text(result)))
     for column in result.columns:
-        print(f"{column.release}: {forecast.tally(column)}" + (f" [{column.described}]" if column.described else ""))
+        print(
+            f"{column.release}: {forecast.describe_column(column)}"
+            + (f" [{column.described}]" if column.described else "")
+        )
     if line := forecast.other_way(result):
         print(line)
     print(
         ". clean  ~ offset  = upstream has it  ? ambiguous  X conflict  G target gone  "
         "blank: not seen  in brackets: judged on part of its files"
     )
-    for path, make in ((arguments.html, forecast.as_html), (arguments.json, forecast.as_json)):
+    for path, make in ((arguments.html, forecast.render_html), (arguments.json, forecast.render_json)):
         if path:
             write_atomically(path, make(result))
             print(path)

@@ -10,7 +10,7 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.flows import verify_wheel
 from decouple.index import dependencies, provenance, release_list, site, wheel
-from decouple.index.check import check as check_index
+from decouple.index.check import check_index as check_index
 from decouple.index.remote import Index
 
 
@@ -27,18 +27,18 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="also link what the wheels need from elsewhere, as pip resolves it here, so that the index is enough",
     )
-    build.set_defaults(run=_build)
+    build.set_defaults(run=_run_build)
 
     check = verbs.add_parser("check", help="check every page, link, hash and manifest")
     check.add_argument("index", help="folder or address of the site")
     check.add_argument("--root", type=Path, help="a trusted root.json: also check what is signed in tuf/ against it")
-    check.set_defaults(run=_check)
+    check.set_defaults(run=_run_check)
 
     yank = verbs.add_parser("yank", help="mark a published file so that pip takes it only when it is pinned (PEP 592)")
     yank.add_argument("filename")
     yank.add_argument("--reason", default="", help="shown to whoever installs it all the same")
     yank.add_argument("--site", type=Path, default=Path("dist/index"))
-    yank.set_defaults(run=_yank)
+    yank.set_defaults(run=_run_yank)
 
     verify = verbs.add_parser(
         "verify", help="check wheels: RECORD, manifest, signature, and the tree they were made from"
@@ -50,16 +50,16 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="store_true",
         help="apply this checkout's committed series to the pinned source again and compare the tree with the wheel's",
     )
-    verify.set_defaults(run=_verify)
+    verify.set_defaults(run=_run_verify)
 
     key = verbs.add_parser("key", help="make an ed25519 key pair for signing")
     key.add_argument("path", type=Path, help="the private key; the public one is PATH.pub")
-    key.set_defaults(run=_key)
+    key.set_defaults(run=_run_key)
 
     sign = verbs.add_parser("sign", help="write a signed in-toto statement beside each wheel")
     sign.add_argument("wheels", type=Path, nargs="+")
     sign.add_argument("--key", type=Path, required=True, help="the private key")
-    sign.set_defaults(run=_sign)
+    sign.set_defaults(run=_run_sign)
 
     sign_list = verbs.add_parser("sign-list", help="sign which files are current, with an end date (TUF)")
     sign_list.add_argument("--site", type=Path, default=Path("dist/index"))
@@ -69,23 +69,23 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--old-root-key", type=Path, help="hand the root over from this key to --root-key; clients follow by themselves"
     )
     sign_list.add_argument("--days", type=int, default=30, help="how long the list is good (default: 30)")
-    sign_list.set_defaults(run=_sign_list)
+    sign_list.set_defaults(run=_run_sign_list)
 
 
-def _build(arguments: argparse.Namespace) -> int:
-    resolve = dependencies.resolve if arguments.dependencies else None
-    built = site.build(arguments.wheels, arguments.site, output.progress(), resolve)
+def _run_build(arguments: argparse.Namespace) -> int:
+    resolve = dependencies.resolve_requirements if arguments.dependencies else None
+    built = site.build_site(arguments.wheels, arguments.site, output.make_progress(), resolve)
     for name in built.added:
         print(f"added    {name}")
     for name in built.kept:
         print(f"kept     {name}")
     print(f"{arguments.site}: {len(built.pages)} pages changed; serve it with any web server, simple/ is the index")
-    _remind(arguments.site)
+    _print_reminder(arguments.site)
     return OK
 
 
-def _sign_list(arguments: argparse.Namespace) -> int:
-    for path in release_list.sign(
+def _run_sign_list(arguments: argparse.Namespace) -> int:
+    for path in release_list.sign_lists(
         arguments.site, arguments.key, arguments.root_key, arguments.days, arguments.old_root_key
     ):
         print(f"wrote    {path}")
@@ -94,13 +94,13 @@ def _sign_list(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _check(arguments: argparse.Namespace) -> int:
+def _run_check(arguments: argparse.Namespace) -> int:
     beside = sorted(Path(arguments.index).glob("*/simple"))  # one per CUDA; of a server the address that was named
     faults = [
         fault
         for address in (arguments.index, *(str(path.parent) for path in beside))
         for fault in check_index(
-            Index(address), output.progress(), arguments.root if address == arguments.index else None
+            Index(address), output.make_progress(), arguments.root if address == arguments.index else None
         )
     ]
     faults = list(dict.fromkeys(faults))  # a file of several indexes has its faults once
@@ -110,34 +110,34 @@ def _check(arguments: argparse.Namespace) -> int:
     return CHECK_FAILED if faults else OK
 
 
-def _yank(arguments: argparse.Namespace) -> int:
-    for page in site.yank(arguments.site, arguments.filename, arguments.reason):
+def _run_yank(arguments: argparse.Namespace) -> int:
+    for page in site.yank_file(arguments.site, arguments.filename, arguments.reason):
         print(f"rewrote  {page}")
-    _remind(arguments.site)
+    _print_reminder(arguments.site)
     return OK
 
 
-def _remind(site: Path) -> None:
+def _print_reminder(site: Path) -> None:
     """A signed list that is not the current one makes clients stop."""
     if (site / release_list.FOLDER).is_dir():
         print(f"{site}: its list was signed; sign it again: decouple index sign-list --site {site} --key KEY")
 
 
-def _verify(arguments: argparse.Namespace) -> int:
+def _run_verify(arguments: argparse.Namespace) -> int:
     """The first fault ends it."""
     for path in arguments.wheels:
-        request = verify_wheel.VerifyWheel(find_project(), path, arguments.key, arguments.rebuild)
-        verify_wheel.verify(request, output.listener())
+        request = verify_wheel.VerifyWheelRequest(find_project(), path, arguments.key, arguments.rebuild)
+        verify_wheel.verify_wheel(request, output.make_listener())
     return OK
 
 
-def _key(arguments: argparse.Namespace) -> int:
+def _run_key(arguments: argparse.Namespace) -> int:
     public = provenance.make_key(arguments.path)
     print(f"private key {arguments.path} (keep it off this repository), public key {public}")
     return OK
 
 
-def _sign(arguments: argparse.Namespace) -> int:
+def _run_sign(arguments: argparse.Namespace) -> int:
     for path in arguments.wheels:
-        print(f"signed   {provenance.sign(wheel.read(path), arguments.key)}")
+        print(f"signed   {provenance.sign_wheel(wheel.read_wheel(path), arguments.key)}")
     return OK

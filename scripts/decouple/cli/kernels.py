@@ -8,9 +8,9 @@ from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
-from decouple.cli.request import asked
+from decouple.cli.request import make_request
 from decouple.flows import kernels, unpatched
-from decouple.flows.build_request import Build
+from decouple.flows.build_request import BuildRequest
 from decouple.verify.kernels import dump
 from decouple.verify.kernels.compare import KernelComparison, demangle_name, simplify_name
 
@@ -22,12 +22,14 @@ def register(subparsers: Any) -> None:
         description="Machine code is read and compared, never executed or translated. No tool of NVIDIA's is needed.",
     )
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
-    one = verbs.add_parser("dump", help="hashes of every function, as a small file to compare with")
-    one.add_argument("library", type=Path, nargs="+", help="libtorch_cuda.so, an object, a wheel or a folder of them")
-    one.add_argument("-o", "--output", type=Path, required=True)
-    one.add_argument("--arch", action="append", help="sm_90; may be repeated (default: every one there is)")
-    one.add_argument("--label", help="what this side is called (default: the file's name)")
-    one.set_defaults(run=_dump)
+    command = verbs.add_parser("dump", help="hashes of every function, as a small file to compare with")
+    command.add_argument(
+        "library", type=Path, nargs="+", help="libtorch_cuda.so, an object, a wheel or a folder of them"
+    )
+    command.add_argument("-o", "--output", type=Path, required=True)
+    command.add_argument("--arch", action="append", help="sm_90; may be repeated (default: every one there is)")
+    command.add_argument("--label", help="what this side is called (default: the file's name)")
+    command.set_defaults(run=_run_dump)
     two = verbs.add_parser(
         "compare",
         help="missing, extra and different functions",
@@ -41,14 +43,14 @@ def register(subparsers: Any) -> None:
     two.add_argument("--bytes", action="store_true", help="two libraries: how each different function differs")
     two.add_argument("--sides", default="", metavar="OURS/THEIRS", help="whose explanations hold: built/official")
     two.add_argument("--all", action="store_true", help="print every function, not the first ten of a kind")
-    two.set_defaults(run=_compare)
+    two.set_defaults(run=_run_compare)
     three = verbs.add_parser(
         "host", help="whether every kernel is registered, and what NVIDIA's libraries are asked for; of two, compared"
     )
     three.add_argument("ours", type=Path, metavar="OURS")
     three.add_argument("theirs", type=Path, metavar="THEIRS", nargs="?")
     three.add_argument("--arch", default="sm_90")
-    three.set_defaults(run=_host)
+    three.set_defaults(run=_run_host)
     four = verbs.add_parser(
         "unpatched",
         help="a sample of stage 2's .cu files compiled from the release's own tree, compared with what was built",
@@ -59,18 +61,20 @@ def register(subparsers: Any) -> None:
     four.add_argument("--python", default="", metavar="X.Y", help="that of the build, where it named one")
     four.add_argument("--cuda", default="", metavar="X.Y", help="that of the build, where it named one")
     four.add_argument("--all", action="store_true", help="print every function, not the first ten of a kind")
-    four.set_defaults(run=_unpatched)
+    four.set_defaults(run=_run_unpatched)
 
 
-def _unpatched(arguments: argparse.Namespace) -> int:
-    found = unpatched.compare(asked(Build, arguments), arguments.files, output.listener())
-    print_comparison(found, None if arguments.all else 10)
-    return OK if found.ok else CHECK_FAILED
+def _run_unpatched(arguments: argparse.Namespace) -> int:
+    comparison = unpatched.compare_unpatched(
+        make_request(BuildRequest, arguments), arguments.files, output.make_listener()
+    )
+    print_comparison(comparison, None if arguments.all else 10)
+    return OK if comparison.ok else CHECK_FAILED
 
 
-def _dump(arguments: argparse.Namespace) -> int:
+def _run_dump(arguments: argparse.Namespace) -> int:
     label = arguments.label or arguments.library[0].name
-    made = kernels.dump(arguments.library, label, arguments.arch, output.progress())
+    made = kernels.dump_kernels(arguments.library, label, arguments.arch, output.make_progress())
     dump.write_dump(made, arguments.output)
     functions = sum(len(unit.kernels) for unit in made.units)
     print(
@@ -80,52 +84,52 @@ def _dump(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _compare(arguments: argparse.Namespace) -> int:
-    request = asked(kernels.Compare, arguments, archs=arguments.arch)
-    found = kernels.compare(request, output.listener())
-    print_comparison(found, None if arguments.all else 10)
+def _run_compare(arguments: argparse.Namespace) -> int:
+    request = make_request(kernels.KernelRequest, arguments, archs=arguments.arch)
+    comparison = kernels.compare_kernels(request, output.make_listener())
+    print_comparison(comparison, None if arguments.all else 10)
     if arguments.bytes:
-        for one in kernels.differences(Path(arguments.ours), Path(arguments.theirs), found.found):
+        for diff in kernels.explain_differences(Path(arguments.ours), Path(arguments.theirs), comparison.found):
             print(
-                f"{one.found.file} {simplify_name(one.found.name)[:100]}: {one.ours} instructions against "
-                f"{one.theirs}, {one.moved} not the same at their place, {one.foreign} that theirs has nowhere; "
-                f"first at {one.first[0]}: {one.first[1]} {one.first[2]}"
+                f"{diff.found.file} {simplify_name(diff.found.name)[:100]}: {diff.ours} instructions against "
+                f"{diff.theirs}, {diff.moved} not the same at their place, {diff.foreign} that theirs has nowhere; "
+                f"first at {diff.first[0]}: {diff.first[1]} {diff.first[2]}"
             )
-    return OK if found.ok else CHECK_FAILED
+    return OK if comparison.ok else CHECK_FAILED
 
 
-def _host(arguments: argparse.Namespace) -> int:
+def _run_host(arguments: argparse.Namespace) -> int:
     asked: list[frozenset[str]] = []
     for path in filter(None, (arguments.ours, arguments.theirs)):
-        found = kernels.host(path, arguments.arch)
-        asked.append(frozenset().union(*(one.imports for one in found.values())))
-        for name, one in found.items():
+        libraries = kernels.read_host_symbols(path, arguments.arch)
+        asked.append(frozenset().union(*(symbols.imports for symbols in libraries.values())))
+        for name, symbols in libraries.items():
             print(
-                f"{name}: {one.containers} images for {arguments.arch}, {one.kernels} kernels, "
-                f"{len(one.unregistered)} of them under a name that the host does not have, "
-                f"{len(one.imports)} functions of NVIDIA's"
+                f"{name}: {symbols.containers} images for {arguments.arch}, {symbols.kernels} kernels, "
+                f"{len(symbols.unregistered)} of them under a name that the host does not have, "
+                f"{len(symbols.imports)} functions of NVIDIA's"
             )
     if len(asked) == 1:
         return OK
-    for said, names in (("only ours asks for", asked[0] - asked[1]), ("only theirs asks for", asked[1] - asked[0])):
-        print(f"{said}: {', '.join(sorted(names)) or 'nothing'}")
+    for title, names in (("only ours asks for", asked[0] - asked[1]), ("only theirs asks for", asked[1] - asked[0])):
+        print(f"{title}: {', '.join(sorted(names)) or 'nothing'}")
     return OK if asked[0] == asked[1] else CHECK_FAILED
 
 
-def print_comparison(found: KernelComparison, limit: int | None) -> None:
+def print_comparison(result: KernelComparison, limit: int | None) -> None:
     """One line with the verdict, then what is not the same."""
     kinds = {"code": "different", "launch": "with other resources", "missing": "missing", "extra": "extra"}
-    counts = ", ".join(f"{found.count(what)} {said}" for what, said in kinds.items())
+    counts = ", ".join(f"{result.count(kind)} {words}" for kind, words in kinds.items())
     print(
-        f"{'ok' if found.ok else 'FAILED':<6} kernels of {found.ours} against {found.theirs} "
-        f"({', '.join(found.archs)}, {found.sources} sources): {found.same} of {found.total} the same "
-        f"({found.percent:.2f} %), {counts}; {sum(bool(one.reason) for one in found.found)} explained; "
-        f"initialised variables {found.data_same} of {found.data}"
+        f"{'ok' if result.ok else 'FAILED':<6} kernels of {result.ours} against {result.theirs} "
+        f"({', '.join(result.archs)}, {result.sources} sources): {result.same} of {result.total} the same "
+        f"({result.percent:.2f} %), {counts}; {sum(bool(diff.reason) for diff in result.found)} explained; "
+        f"initialised variables {result.data_same} of {result.data}"
     )
-    for what, said in kinds.items():
-        of_kind = [one for one in found.found if one.what == what]
-        for one in of_kind[:limit]:
-            why = f" ({one.reason})" if one.reason else ""
-            print(f"       {said}: {one.arch} {one.file} {demangle_name(one.name)[:160]}: {one.detail}{why}")
+    for kind, words in kinds.items():
+        of_kind = [diff for diff in result.found if diff.what == kind]
+        for diff in of_kind[:limit]:
+            why = f" ({diff.reason})" if diff.reason else ""
+            print(f"       {words}: {diff.arch} {diff.file} {demangle_name(diff.name)[:160]}: {diff.detail}{why}")
         if limit is not None and len(of_kind) > limit:
             print(f"       and {len(of_kind) - limit} more (--all)")

@@ -13,8 +13,8 @@ from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.patch.faults import CODES, Fault
 from decouple.recipes import moved
-from decouple.recipes.model import load_all
-from decouple.series.lint import LintReport, lint
+from decouple.recipes.model import load_recipes
+from decouple.series.lint import LintReport, lint_series
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,10 +26,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("release", nargs="*", metavar="RELEASE", help="as named in series/ (all)")
     command.add_argument("--format", choices=("plain", "json", "github"), default="plain", help="how to print (plain)")
     command.add_argument("--codes", action="store_true", help="list the codes and what they stand for")
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_lint)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_lint(arguments: argparse.Namespace) -> int:
     """Lint and print; 1 if anything is wrong."""
     if arguments.codes:
         width = max(map(len, CODES))
@@ -37,23 +37,23 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{code:{width}}  {meaning}")
         return OK
     project = find_project()
-    report = lint(project, arguments.release, partial(moved.explained, load_all(project)))
-    print(_text(report, arguments.format), end="")
+    report = lint_series(project, arguments.release, partial(moved.is_explained, load_recipes(project)))
+    print(_format_report(report, arguments.format), end="")
     return CHECK_FAILED if report.faults else OK
 
 
-def _text(report: LintReport, form: str) -> str:
+def _format_report(report: LintReport, form: str) -> str:
     if form == "json":
         return json.dumps(to_builtins(report.faults), indent=2) + "\n"
     if form == "github":
-        return "".join(_annotation(fault) + "\n" for fault in report.faults)
+        return "".join(_format_annotation(fault) + "\n" for fault in report.faults)
     counts = Counter(fault.code for fault in report.faults)
-    what = ", ".join(f"{count} {code}" for code, count in counts.most_common()) or "no faults"
-    where = f"{report.patches} patches of {len(report.series)} series ({', '.join(report.series)})"
-    return "".join(f"{fault}\n" for fault in report.faults) + f"{where}: {what}\n"
+    codes = ", ".join(f"{count} {code}" for code, count in counts.most_common()) or "no faults"
+    place = f"{report.patches} patches of {len(report.series)} series ({', '.join(report.series)})"
+    return "".join(f"{fault}\n" for fault in report.faults) + f"{place}: {codes}\n"
 
 
-def _annotation(fault: Fault) -> str:
+def _format_annotation(fault: Fault) -> str:
     """A workflow command of GitHub Actions (docs.github.com, "Workflow commands", setting an error message)."""
 
     def escaped(text: str, also: str = "") -> str:
@@ -61,5 +61,5 @@ def _annotation(fault: Fault) -> str:
             text = text.replace(letter, f"%{ord(letter):02X}")
         return text
 
-    where = f"file={escaped(fault.file, ':,')},line={fault.line},title={escaped(fault.code, ':,')}"
-    return f"::error {where}::{escaped(fault.message)}"
+    place = f"file={escaped(fault.file, ':,')},line={fault.line},title={escaped(fault.code, ':,')}"
+    return f"::error {place}::{escaped(fault.message)}"

@@ -10,7 +10,7 @@ from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
 from decouple.base.paths import find_project
 from decouple.cli import output
-from decouple.flows.manifest import ReadFacts, read_facts
+from decouple.flows.manifest import FactsRequest, read_facts
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -36,18 +36,18 @@ def run_fill(arguments: argparse.Namespace) -> int:
     """Compare or write manifests. Raises DecoupleError."""
     code = OK
     for name in arguments.release:
-        request = ReadFacts(find_project(), name, arguments.tree, arguments.git, arguments.ref)
-        found = read_facts(request, output.listener())
-        path = found.path
-        for remark in found.remarks:
+        request = FactsRequest(find_project(), name, arguments.tree, arguments.git, arguments.ref)
+        facts = read_facts(request, output.make_listener())
+        path = facts.path
+        for remark in facts.remarks:
             print(f"{path.name}: {remark}")
-        if found.new == found.old:
+        if facts.new == facts.old:
             print(f"{path.name}: as published")
         elif arguments.write:
-            write_atomically(path, found.new)
+            write_atomically(path, facts.new)
             print(f"{path.name}: written")
         else:
-            old, new = found.old.splitlines(), found.new.splitlines()
+            old, new = facts.old.splitlines(), facts.new.splitlines()
             print("\n".join(difflib.unified_diff(old, new, str(path), "as published", lineterm="")))
             code = CHECK_FAILED
     return code

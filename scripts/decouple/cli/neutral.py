@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.cli.request import asked
-from decouple.flows.neutral import NeutralFiles, neutral
+from decouple.cli.request import make_request
+from decouple.flows.neutral import NeutralRequest, rewrite_programs
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,16 +26,16 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="say torch.NAME where torch.accelerator has nothing (default: torch.get_device_module())",
     )
     parser.add_argument("--write", action="store_true", help="change the files, too")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_neutral)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_neutral(arguments: argparse.Namespace) -> int:
     """Print the diffs and what is left; 1 if something is."""
-    done = neutral(asked(NeutralFiles, arguments))
-    for one in done:
-        print(one.diff, end="")
-    left = [(one.path, left) for one in done for left in one.left]
+    done = rewrite_programs(make_request(NeutralRequest, arguments))
+    for file in done:
+        print(file.diff, end="")
+    left = [(file.path, left) for file in done for left in file.left]
     for path, line in left:
         print(f"{path}:{line.line}: left as it is: {line.text}\n    {line.reason}", file=sys.stderr)
-    print(f"{sum(one.changes for one in done)} places rewritten, {len(left)} lines left", file=sys.stderr)
+    print(f"{sum(file.changes for file in done)} places rewritten, {len(left)} lines left", file=sys.stderr)
     return CHECK_FAILED if left else OK

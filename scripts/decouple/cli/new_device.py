@@ -7,8 +7,8 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK, DecoupleError, UsageError
 from decouple.base.paths import find_project
-from decouple.device.scaffold import check_name, scaffold
-from decouple.device.size import measure
+from decouple.device.scaffold import check_name, scaffold_backend
+from decouple.device.size import measure_files
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,13 +32,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="PATH",
         help="make nothing: lines of code of these backends (files or folders), no comments, docstrings or blank lines",
     )
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_new_device)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_new_device(arguments: argparse.Namespace) -> int:
     """Scaffold, and tell what to do next; 1 if the merge left conflicts."""
     if arguments.count:
-        return _count(arguments.count)
+        return _print_sizes(arguments.count)
     if arguments.name is None:
         raise UsageError("a name is needed", next_step="e.g. decouple new-device acme")
     home = find_project() / "third_device"
@@ -46,10 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.into or home / f"torch_{check_name(arguments.name)}"
     if not arguments.into and folder.is_symlink():
         raise DecoupleError(f"{folder} is a link to {folder.readlink()}", next_step="name a folder: --into FOLDER")
-    done = scaffold(template, folder, arguments.name)
-    for what in ("created", "merged", "removed", "conflicts"):
-        for path in getattr(done, what):
-            print(f"{what:<10}{folder / path}")
+    done = scaffold_backend(template, folder, arguments.name)
+    for kind in ("created", "merged", "removed", "conflicts"):
+        for path in getattr(done, kind):
+            print(f"{kind:<10}{folder / path}")
     if not (done.created or done.merged or done.removed or done.conflicts):
         print(f"{folder} is up to date with the template")
     if done.conflicts:
@@ -66,10 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _count(places: list[Path]) -> int:
+def _print_sizes(places: list[Path]) -> int:
     """Print the size of each place, by language."""
     for place in places:
-        sizes = measure(place)
+        sizes = measure_files(place)
         languages = {size.language: 0 for size in sizes}
         for size in sizes:
             languages[size.language] += size.lines

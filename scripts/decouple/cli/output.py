@@ -8,21 +8,21 @@ import time
 
 from decouple.base.progress import Progress
 from decouple.cli.eta import Eta
-from decouple.cli.shown import bare, escaped
+from decouple.cli.shown import escape_text, unwrap_stream
 from decouple.flows.listener import Listener
 
 
-def listener() -> Listener:
+def make_listener() -> Listener:
     """What flows tell, on standard output; warnings and how far they are, on standard error."""
-    return Listener(lambda line: print(line, flush=True), progress(), lambda line: print(line, file=sys.stderr))
+    return Listener(lambda line: print(line, flush=True), make_progress(), lambda line: print(line, file=sys.stderr))
 
 
-def progress() -> Progress:
+def make_progress() -> Progress:
     """A reporter for standard error: a bar with an ETA on a terminal, a line every ten seconds otherwise."""
-    return _Bar() if sys.stderr.isatty() else _Lines()
+    return _BarProgress() if sys.stderr.isatty() else _LineProgress()
 
 
-class _Lines:
+class _LineProgress:
     """Plain lines for logs."""
 
     EVERY = 10.0
@@ -55,22 +55,22 @@ class _Lines:
         if now - self._said < self.EVERY:
             return
         self._said = now
-        done, left = self._eta.done, self._eta.left()
-        line = f"{self._what}: {_amount(done, self._total, self._unit)}"
+        done, left = self._eta.done, self._eta.estimate_left()
+        line = f"{self._what}: {_format_amount(done, self._total, self._unit)}"
         if self._total:
             line += f" ({done / self._total:.0%})"
         if left is not None:
-            line += f", ETA {_span(left)}"
+            line += f", ETA {_format_duration(left)}"
         print(line, file=sys.stderr, flush=True)
 
     def finish(self, note: str = "") -> None:
         took = time.monotonic() - self._began
         if note or took > self.EVERY:
-            print(f"{self._what}: {note or 'done'} in {_span(took)}", file=sys.stderr, flush=True)
+            print(f"{self._what}: {note or 'done'} in {_format_duration(took)}", file=sys.stderr, flush=True)
         self._what = ""
 
 
-class _Bar:
+class _BarProgress:
     """A rich bar on a terminal."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class _Bar:
         from rich.progress import Progress as Bars
         from rich.text import Text
 
-        left = self.left
+        left = self.format_left
 
         class Left(ProgressColumn):
             """The time to go, which passes between two steps too."""
@@ -94,7 +94,7 @@ class _Bar:
             BarColumn(),
             TextColumn("{task.fields[amount]}"),
             Left(),
-            console=Console(file=bare(sys.stderr)),
+            console=Console(file=unwrap_stream(sys.stderr)),
             transient=True,
         )
         self._task: TaskID | None = None
@@ -121,38 +121,38 @@ class _Bar:
         else:
             self._eta = Eta(time.monotonic(), total, effort, seconds)
         self._bars.start()
-        amount = _amount(0, total, unit) if total else ""
-        self._task = self._bars.add_task(escaped(what), total=effort or total, amount=amount)
+        amount = _format_amount(0, total, unit) if total else ""
+        self._task = self._bars.add_task(escape_text(what), total=effort or total, amount=amount)
 
     def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
         if self._task is not None:
             self._eta.advance(time.monotonic(), amount, effort)
             step = effort if self._effort else amount
-            self._bars.update(self._task, advance=step, amount=_amount(self._eta.done, self._total, self._unit))
+            self._bars.update(self._task, advance=step, amount=_format_amount(self._eta.done, self._total, self._unit))
 
-    def left(self) -> str:
+    def format_left(self) -> str:
         """What the bar says of the time to go."""
-        left = self._eta.left(time.monotonic()) if self._task is not None else None
-        return "" if left is None else f"ETA {_span(left)}"
+        left = self._eta.estimate_left(time.monotonic()) if self._task is not None else None
+        return "" if left is None else f"ETA {_format_duration(left)}"
 
     def finish(self, note: str = "") -> None:
         if self._task is not None:
-            what = self._bars.tasks[-1].description
+            label = self._bars.tasks[-1].description
             self._bars.remove_task(self._task)
             self._task = None
             self._bars.stop()
             if note:
-                print(f"{what}: {note}", file=sys.stderr)
+                print(f"{label}: {note}", file=sys.stderr)
 
 
-def _amount(done: float, total: float | None, unit: str) -> str:
+def _format_amount(done: float, total: float | None, unit: str) -> str:
     """ "12 of 34 objects", "1.5 of 3.0 MiB": as much of it as is known."""
     scale, places, name = (2.0**20, 1, "MiB") if unit == "bytes" else (1.0, 0, unit if unit != "items" else "")
     words = [f"{done / scale:.{places}f}", *(["of", f"{total / scale:.{places}f}"] if total else []), name]
     return " ".join(filter(None, words))
 
 
-def _span(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s" if minutes else f"{rest}s"

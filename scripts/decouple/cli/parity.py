@@ -13,7 +13,7 @@ import msgspec
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
 from decouple.cli import output
-from decouple.cli.request import asked
+from decouple.cli.request import make_request
 from decouple.flows import parity as flow
 from decouple.verify.whole.compared import JudgedSection, WholeTable
 
@@ -41,50 +41,54 @@ def register(subparsers: Any) -> None:
     parity.add_argument("--jobs", type=int, metavar="N", help="torches asked at once, 1 or 2")
     parity.add_argument("--json", type=Path, metavar="FILE", help="every name of every section")
     parity.add_argument("--all", action="store_true", help="every unexplained name, not the first five of each kind")
-    parity.set_defaults(run=_parity)
+    parity.set_defaults(run=_run_parity)
 
 
-def _parity(arguments: argparse.Namespace) -> int:
-    found = flow.parity(asked(flow.WholeParity, arguments), output.listener())
+def _run_parity(arguments: argparse.Namespace) -> int:
+    table = flow.compare_parity(make_request(flow.ParityRequest, arguments), output.make_listener())
     if arguments.json:
-        document = {**msgspec.to_builtins(found), "unexplained": found.unexplained, "ok": found.ok}
+        document = {**msgspec.to_builtins(table), "unexplained": table.unexplained, "ok": table.ok}
         write_atomically(arguments.json, json.dumps(document, indent=1) + "\n")
-    return print_table(found, None if arguments.all else 5)
+    return print_table(table, None if arguments.all else 5)
 
 
-def print_table(found: WholeTable, limit: int | None = None) -> int:
+def print_table(table: WholeTable, limit: int | None = None) -> int:
     """A row for each section, its reasons and what has none (``limit`` of each kind); returns the exit code."""
     print(f"{'':<34}{'equal':>9}{'missing':>9}{'extra':>9}{'different':>11}{'unexplained':>13}")
-    for one in found.sections:
-        it = one.compared
-        counts = f"{it.equal:>9}{len(it.missing):>9}{len(it.extra):>9}{len(it.different):>11}{len(one.unexplained):>13}"
+    for judged in table.sections:
+        it = judged.compared
+        counts = (
+            f"{it.equal:>9}{len(it.missing):>9}{len(it.extra):>9}{len(it.different):>11}{len(judged.unexplained):>13}"
+        )
         print(f"{it.section:<34}{counts}")
-    reasons = [(one.compared.section, given) for one in found.sections for given in one.reasons]
+    reasons = [(judged.compared.section, reason) for judged in table.sections for reason in judged.reasons]
     if reasons:
         print("\nreasons")
-    for section, given in reasons:
-        print(f"  {section}, {len(given.names)}: {given.why}")
-    for one in found.sections:
-        _print_left(one, limit)
-    for line in found.unused:
-        print(f"out of date in reasons.toml ({found.side}): {line}")
-    print(f"verdict ({found.side}):", "ok" if found.ok else f"FAILED: {found.unexplained} unexplained")
-    return OK if found.ok else CHECK_FAILED
+    for section, reason in reasons:
+        print(f"  {section}, {len(reason.names)}: {reason.why}")
+    for judged in table.sections:
+        _print_left(judged, limit)
+    for line in table.unused:
+        print(f"out of date in reasons.toml ({table.side}): {line}")
+    print(f"verdict ({table.side}):", "ok" if table.ok else f"FAILED: {table.unexplained} unexplained")
+    return OK if table.ok else CHECK_FAILED
 
 
-def _print_left(one: JudgedSection, limit: int | None) -> None:
+def _print_left(section: JudgedSection, limit: int | None) -> None:
     """What of a section has no reason: missing names, and different ones with both sides."""
-    left = set(one.unexplained)
+    left = set(section.unexplained)
     lines = [
-        f"differs: {each.name}: {_short(each.ours)}, theirs {_short(each.theirs)}"
-        for each in one.compared.different
+        f"differs: {each.name}: {_shorten(each.ours)}, theirs {_shorten(each.theirs)}"
+        for each in section.compared.different
         if each.name in left
     ]
-    _print_some(one.compared.section, _gathered([name for name in one.compared.missing if name in left]), limit)
-    _print_some(one.compared.section, lines, limit)
+    _print_some(
+        section.compared.section, _gather_names([name for name in section.compared.missing if name in left]), limit
+    )
+    _print_some(section.compared.section, lines, limit)
 
 
-def _gathered(names: Sequence[str]) -> list[str]:
+def _gather_names(names: Sequence[str]) -> list[str]:
     """Missing names, those in a module or class that is missing itself only counted."""
     inner: dict[str, int] = {}
     for name in sorted(names):
@@ -101,5 +105,5 @@ def _print_some(section: str, lines: Sequence[str], limit: int | None) -> None:
         print(f"unexplained, {section}: and {len(lines) - limit} more (--all)")
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."

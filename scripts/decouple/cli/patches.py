@@ -11,40 +11,40 @@ import tempfile
 from pathlib import Path
 
 from decouple.base.errors import OK, UsageError
-from decouple.cli.stack_words import named, open_at, opened, patch, paths
-from decouple.cli.verbs import verb
+from decouple.cli.stack_words import find_patch, find_paths, open_stack, open_stack_at, parse_words
+from decouple.cli.verbs import add_verb
 from decouple.stack import edits
-from decouple.stack.writeback import Written
+from decouple.stack.writeback import SeriesUpdate
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
-    new = verb(subparsers, "new", _new, "NAME")
+    new = add_verb(subparsers, "new", _run_new, "NAME")
     new.add_argument("-m", "--title", help="one line that says what it does")
-    verb(subparsers, "add", _add, "FILE...")
-    verb(subparsers, "edit", _edit, "FILE...")
-    refresh = verb(subparsers, "refresh", _refresh)
+    add_verb(subparsers, "add", _run_add, "FILE...")
+    add_verb(subparsers, "edit", _run_edit, "FILE...")
+    refresh = add_verb(subparsers, "refresh", _run_refresh)
     refresh.add_argument("-p", "--patch", help="put uncommitted edits into this patch instead of the top one")
     refresh.add_argument("--drop", action="store_true", help="take patches whose commit is gone out of the series")
     refresh.add_argument(
         "--rewrite", action="append", default=[], metavar="NAME", help="write this diff anew in any case"
     )
-    fold = verb(subparsers, "fold", _fold, "[FILE]")
-    _strip(fold)
-    verb(subparsers, "rename", _rename, "[OLD] NEW")
-    delete = verb(subparsers, "delete", _delete, "[NAME]")
+    fold = add_verb(subparsers, "fold", _run_fold, "[FILE]")
+    _add_strip(fold)
+    add_verb(subparsers, "rename", _run_rename, "[OLD] NEW")
+    delete = add_verb(subparsers, "delete", _run_delete, "[NAME]")
     delete.add_argument("-r", "--remove", action="store_true", help="delete its file as well")
-    taken = verb(subparsers, "import", _import, "FILE...")
+    taken = add_verb(subparsers, "import", _run_import, "FILE...")
     taken.add_argument("-P", "--name", help="call the patch this")
-    _strip(taken)
-    verb(subparsers, "export", _export, "FOLDER")
+    _add_strip(taken)
+    add_verb(subparsers, "export", _run_export, "FOLDER")
 
-    verb(subparsers, "show", _show, "[NAME]")
-    verb(subparsers, "diff", _diff, "[FILE...]")
-    header = verb(
+    add_verb(subparsers, "show", _run_show, "[NAME]")
+    add_verb(subparsers, "diff", _run_diff, "[FILE...]")
+    header = add_verb(
         subparsers,
         "header",
-        _header,
+        _run_header,
         "[NAME]",
     )
     how = header.add_mutually_exclusive_group()
@@ -52,106 +52,106 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     how.add_argument("-r", "--replace", action="store_true", help="read it from standard input")
 
 
-def _strip(parser: argparse.ArgumentParser) -> None:
+def _add_strip(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-s", "--strip", type=int, default=1, metavar="N", help="leading path components to strip (1)")
 
 
-def _new(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=1, least=1) as (stack, words):
-        print(f"now at {edits.new(stack, words[0], title=arguments.title)}")
+def _run_new(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=1, least=1) as (stack, words):
+        print(f"now at {edits.create_patch(stack, words[0], title=arguments.title)}")
     return OK
 
 
-def _add(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=10_000, least=1) as (stack, words):
-        files = paths(stack, words)
+def _run_add(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=10_000, least=1) as (stack, words):
+        files = find_paths(stack, words)
         for path in files:
             if not (stack.places.tree / path).exists():
                 raise UsageError(f"{path} is not in the tree", next_step="make the file first, then add it")
-        with stack.journal.locking_index():
+        with stack.journal.note_index_lock():
             stack.repository.run("add", "--intent-to-add", "--force", "--", *files)
         for path in files:
-            print(f"{path} goes into {patch(stack, [])} at the next refresh")
+            print(f"{path} goes into {find_patch(stack, [])} at the next refresh")
     return OK
 
 
-def _edit(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=10_000, least=1) as (stack, words):
-        patch(stack, [])  # there must be a patch to take the edits
-        files = [stack.places.tree / path for path in paths(stack, words)]
-    code = _editor(files)  # without the lock: a person takes their time
+def _run_edit(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=10_000, least=1) as (stack, words):
+        find_patch(stack, [])  # there must be a patch to take the edits
+        files = [stack.places.tree / path for path in find_paths(stack, words)]
+    code = _open_editor(files)  # without the lock: a person takes their time
     if code:
         return code
-    return _add(arguments)
+    return _run_add(arguments)
 
 
-def _refresh(arguments: argparse.Namespace) -> int:
-    with opened(arguments) as (stack, _):
-        into = stack.find(arguments.patch) if arguments.patch else None
-        rewrite = [stack.find(name) for name in arguments.rewrite]
-        done = edits.refresh(stack, into=into, drop=arguments.drop, rewrite=rewrite)
+def _run_refresh(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments) as (stack, _):
+        into = stack.find_name(arguments.patch) if arguments.patch else None
+        rewrite = [stack.find_name(name) for name in arguments.rewrite]
+        done = edits.refresh_patches(stack, into=into, drop=arguments.drop, rewrite=rewrite)
         for path in done.taken:
             print(f"{path}: edits go into {done.into}")
-        say_written(done.written)
+        print_written(done.written)
     return OK
 
 
-def _fold(arguments: argparse.Namespace) -> int:
-    places, words = named(arguments, most=1)
+def _run_fold(arguments: argparse.Namespace) -> int:
+    places, words = parse_words(arguments, most=1)
     data = Path(words[0]).read_bytes() if words else sys.stdin.buffer.read()
-    with open_at(places) as stack:
-        done = edits.fold(stack, data, strip=arguments.strip)
+    with open_stack_at(places) as stack:
+        done = edits.fold_diff(stack, data, strip=arguments.strip)
         for path in done.taken:
             print(f"{path}: folded into {done.into}")
     return OK
 
 
-def _rename(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=2, least=1) as (stack, words):
-        old = patch(stack, words[:-1])
-        print(f"{old} is now {edits.rename(stack, old, words[-1])}")
+def _run_rename(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=2, least=1) as (stack, words):
+        old = find_patch(stack, words[:-1])
+        print(f"{old} is now {edits.rename_patch(stack, old, words[-1])}")
     return OK
 
 
-def _delete(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=1) as (stack, words):
-        name = patch(stack, words)
-        edits.delete(stack, name, remove_file=arguments.remove)
+def _run_delete(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=1) as (stack, words):
+        name = find_patch(stack, words)
+        edits.delete_patch(stack, name, remove_file=arguments.remove)
         print(f"{name} is out of the series" + (", its file is deleted" if arguments.remove else ""))
     return OK
 
 
-def _import(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=10_000, least=1) as (stack, words):
+def _run_import(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=10_000, least=1) as (stack, words):
         files = [Path(word) for word in words]
         for name in edits.import_files(stack, files, name=arguments.name, strip=arguments.strip):
             print(f"{name} is in the series; push applies it")
     return OK
 
 
-def _export(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=1, least=1) as (stack, words):
-        written = edits.export_to(stack, Path(words[0]))
+def _run_export(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=1, least=1) as (stack, words):
+        written = edits.export_patches(stack, Path(words[0]))
         print(f"{len(written.patches)} patches and their series in {words[0]}")
     return OK
 
 
-def _show(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=1) as (stack, words):
-        sys.stdout.buffer.write(stack.patch(patch(stack, words)).data)
+def _run_show(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=1) as (stack, words):
+        sys.stdout.buffer.write(stack.read_patch(find_patch(stack, words)).data)
     return OK
 
 
-def _diff(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=10_000) as (stack, words):
-        sys.stdout.buffer.write(edits.working_diff(stack, paths(stack, words)))
+def _run_diff(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=10_000) as (stack, words):
+        sys.stdout.buffer.write(edits.make_working_diff(stack, find_paths(stack, words)))
     return OK
 
 
-def _header(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=1) as (stack, words):
-        name = patch(stack, words)
-        text = stack.patch(name).header_text
+def _run_header(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=1) as (stack, words):
+        name = find_patch(stack, words)
+        text = stack.read_patch(name).header_text
         if arguments.replace:
             edits.set_header(stack, name, sys.stdin.read())
             return OK
@@ -161,20 +161,20 @@ def _header(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / "header.patch"
         draft.write_text(text, "utf-8", "surrogateescape")
-        code = _editor([draft])
+        code = _open_editor([draft])
         changed = draft.read_text("utf-8", "surrogateescape")
     if code == OK and changed != text:
-        with opened(arguments, most=1) as (stack, _):
+        with open_stack(arguments, most=1) as (stack, _):
             edits.set_header(stack, name, changed)
     return code
 
 
-def _editor(files: list[Path]) -> int:
+def _open_editor(files: list[Path]) -> int:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     return subprocess.run([*shlex.split(editor), *map(str, files)], check=False).returncode
 
 
-def say_written(written: Written) -> None:
+def print_written(written: SeriesUpdate) -> None:
     """What became of each patch."""
     for name in written.added:
         print(f"new {name}")

@@ -8,13 +8,13 @@ from pathlib import Path
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.cli.source_word import source_option
+from decouple.cli.request import make_request
+from decouple.cli.source_word import add_source_option
 from decouple.flows.listener import QUIET
-from decouple.flows.rebase import Judged, Rebase, Rebased, rebase
+from decouple.flows.rebase import RebaseJudgement, RebaseRequest, RebaseResult, rebase_series
 from decouple.flows.way import choose_way
 from decouple.rebase import report
-from decouple.rebase.stop import what_helps
+from decouple.rebase.stop import find_next_step
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -23,8 +23,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "releases", nargs="*", metavar="[FROM] TO", help="e.g. 2.7.0, or 2.6 2.7.0 (FROM: the newest series)"
     )
-    source_option(parser, of="where TO's source comes from")
-    source_option(parser, name="--from-source", of="where FROM's source comes from")
+    add_source_option(parser, of="where TO's source comes from")
+    add_source_option(parser, name="--from-source", of="where FROM's source comes from")
     parser.add_argument(
         "--via",
         type=lambda words: words.split(","),
@@ -47,48 +47,50 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     step.add_argument("--skip", dest="step", action="store_const", const="skip", help="leave the stopped patch out")
     step.add_argument("--restart", dest="step", action="store_const", const="restart", help="forget what was decided")
     step.add_argument("--abort", dest="step", action="store_const", const="abort", help="forget the whole rebase")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_rebase)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_rebase(arguments: argparse.Namespace) -> int:
     """One call: start, go on, or give up; 1 while a patch waits for a person or --report found one that would."""
     # a program that reads the report gets nothing else
-    request = choose_way(asked(Rebase, arguments), output.listener() if arguments.format == "text" else QUIET)
-    found = rebase(request, output.listener(), lambda judged: _tell(arguments, judged))
-    if found.judged is None:
+    request = choose_way(
+        make_request(RebaseRequest, arguments), output.make_listener() if arguments.format == "text" else QUIET
+    )
+    result = rebase_series(request, output.make_listener(), lambda judged: _print_verdicts(arguments, judged))
+    if result.judged is None:
         print("rebase: given up; no series was written")
     elif arguments.report:
-        return CHECK_FAILED if any(one.verdict.stops for one in found.outcome.carried) else OK
-    elif found.stopped_at:
-        print(f"\nstopped at {found.stopped_at}; the conflict is in {found.tree}")
-        print(f"  next: {what_helps(found.outcome.stopped)} (or --skip, --abort)")
+        return CHECK_FAILED if any(patch.verdict.is_stop for patch in result.outcome.carried) else OK
+    elif result.stopped_at:
+        print(f"\nstopped at {result.stopped_at}; the conflict is in {result.tree}")
+        print(f"  next: {find_next_step(result.outcome.stopped)} (or --skip, --abort)")
         return CHECK_FAILED
     else:
-        _say_written(request.project, found)
+        _print_written(request.project, result)
     return OK
 
 
-def _say_written(project: Path, found: Rebased) -> None:
-    assert found.series
-    count, release = len(found.written) - 1, found.release
-    print(f"\nwrote {count} patches and series/{release}: {len(found.series.lines)} patches in all")
-    if found.resolutions:
-        print(f"resolutions are kept in {found.resolutions.relative_to(project)}; commit them with the series")
+def _print_written(project: Path, result: RebaseResult) -> None:
+    assert result.series
+    count, release = len(result.written) - 1, result.release
+    print(f"\nwrote {count} patches and series/{release}: {len(result.series.lines)} patches in all")
+    if result.resolutions:
+        print(f"resolutions are kept in {result.resolutions.relative_to(project)}; commit them with the series")
     print(f"  next: decouple lint {release}, then decouple apply {release}")
 
 
-def _tell(arguments: argparse.Namespace, judged: Judged) -> None:
+def _print_verdicts(arguments: argparse.Namespace, judged: RebaseJudgement) -> None:
     """The verdicts, in the asked format."""
     carried = judged.outcome.carried
     makers = {
-        "markdown": lambda: report.markdown(carried, judged.old, judged.new),
-        "json": lambda: report.as_json(carried, judged.old, judged.new),
-        "github": lambda: "".join(f"{line}\n" for line in report.ci_annotations(carried)),
-        "text": lambda: report.text(carried),
+        "markdown": lambda: report.format_markdown(carried, judged.old, judged.new),
+        "json": lambda: report.format_json(carried, judged.old, judged.new),
+        "github": lambda: "".join(f"{line}\n" for line in report.format_ci_annotations(carried)),
+        "text": lambda: report.format_text(carried),
     }
     text = makers[arguments.format]()
     if arguments.output:
         write_atomically(arguments.output, text)
-        print(f"{arguments.output}: {report.summary(carried)}")
+        print(f"{arguments.output}: {report.format_summary(carried)}")
     else:
         print(text, end="")

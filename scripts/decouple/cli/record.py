@@ -10,9 +10,9 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.cli.source_word import source_option
-from decouple.flows.record import Record, record, record_seconds
+from decouple.cli.request import make_request
+from decouple.cli.source_word import add_source_option
+from decouple.flows.record import RecordRequest, record_seconds, record_series
 from decouple.flows.record_carried import (
     CarriedTrial,
     HeaderCompile,
@@ -29,7 +29,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser("record")
     parser.add_argument("release")
     parser.add_argument("--census", type=Path, metavar="FILE", help="what `census --json` wrote")
-    source_option(parser)
+    add_source_option(parser)
     parser.add_argument("--offline", action="store_true", help="use only what is in the cache")
     parser.add_argument(
         "--seconds",
@@ -50,22 +50,22 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     only.add_argument("--compiler", metavar="COMMAND", help="with --headers: what compiles (g++)")
     only.add_argument("--from-source", metavar="SOURCE", help="where the source of the series' own release comes from")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_record)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_record(arguments: argparse.Namespace) -> int:
     """Record and print; 1 when a patch does not apply to a tree of its release."""
     if arguments.seconds:
         for path, measured in record_seconds(find_project(), arguments.release, arguments.seconds):
             print(f"{path}: {measured} objects")
         return OK
-    if arguments.release not in Checkout(find_project()).releases():
+    if arguments.release not in Checkout(find_project()).list_releases():
         return _record_carried(arguments)
-    found = record(asked(Record, arguments))
-    count = len(found.applies)
-    said = f"{count - len(found.bad)} of {count} patches apply to {' and '.join(found.sources)}"
-    print(f"{found.path}: {said}")
-    return OK if found.ok else CHECK_FAILED
+    result = record_series(make_request(RecordRequest, arguments))
+    count = len(result.applies)
+    summary = f"{count - len(result.bad)} of {count} patches apply to {' and '.join(result.sources)}"
+    print(f"{result.path}: {summary}")
+    return OK if result.ok else CHECK_FAILED
 
 
 def _record_carried(arguments: argparse.Namespace) -> int:
@@ -74,13 +74,13 @@ def _record_carried(arguments: argparse.Namespace) -> int:
         name, _, folder = arguments.trial.partition("=")
         if not (name and folder):
             raise UsageError(f"--trial {arguments.trial}", next_step="write it as NAME=FOLDER")
-        record_trial(asked(CarriedTrial, arguments, name=name, tree=Path(folder)), output.listener())
+        record_trial(make_request(CarriedTrial, arguments, name=name, tree=Path(folder)), output.make_listener())
     elif arguments.headers:
-        record_headers(asked(HeaderCompile, arguments, cuda=arguments.headers), output.listener())
+        record_headers(make_request(HeaderCompile, arguments, cuda=arguments.headers), output.make_listener())
     else:
-        record_exact(asked(OnWheel, arguments), output.listener())
-    path = status.path_of(find_project(), arguments.release)
-    known = status.read(path)
+        record_exact(make_request(OnWheel, arguments), output.make_listener())
+    path = status.locate_status(find_project(), arguments.release)
+    known = status.read_status(path)
     print(f"{path}:")
     print("\n".join(f"  {what}: {said}" for what, said in status_table.describe_carried(known).items()))
     return CHECK_FAILED if any(one.stops for one in known.trials.values()) else OK

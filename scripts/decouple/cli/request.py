@@ -12,7 +12,7 @@ from decouple.base.paths import find_project
 R = TypeVar("R", bound=Struct)
 
 
-def asked(kind: type[R], arguments: argparse.Namespace, **given: Any) -> R:
+def make_request(kind: type[R], arguments: argparse.Namespace, **given: Any) -> R:
     """A ``kind``: each field is what the option of that name says, ``project`` this checkout; ``given`` goes first.
 
     What was not typed keeps the request's own default. Raises TypeError where ``given`` names no field: a slip of the

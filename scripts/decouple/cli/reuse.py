@@ -8,9 +8,9 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.cli.source_word import pristine_options
-from decouple.flows.reuse import Reuse, Reused, reuse
+from decouple.cli.request import make_request
+from decouple.cli.source_word import add_pristine_options
+from decouple.flows.reuse import ReuseRequest, ReuseResult, count_reuse
 
 MEANINGS = {
     "": "name nothing of CUDA: compile as they are",
@@ -28,7 +28,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Count the library names, device builtins and hand-written parts of the files that relocation "
         "moves. With a vendor's names: which stay open, and a header that maps the others. See docs/cuda-key.md.",
     )
-    pristine_options(parser)
+    add_pristine_options(parser)
     parser.add_argument("--names", type=Path, metavar="FILE", help="a vendor's names (TOML); 1 if one is open")
     parser.add_argument("--header", type=Path, metavar="FILE", help="write the mapping as a C header (with --names)")
     parser.add_argument(
@@ -39,27 +39,27 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="a folder of the toolkit's headers: only names that they hold are a library's (repeat for more)",
     )
     parser.add_argument("--json", action="store_true", help="every name with its uses, as JSON")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_reuse)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_reuse(arguments: argparse.Namespace) -> int:
     """Count, print, and write the header; 1 when ``--names`` leaves a name open."""
-    request = asked(Reuse, arguments)
-    found = reuse(request, output.listener())
+    request = make_request(ReuseRequest, arguments)
+    result = count_reuse(request, output.make_listener())
     if arguments.json:
-        print(json.dumps(_as_json(found), indent=1))
+        print(json.dumps(_make_json(result), indent=1))
     else:
-        _print(found)
+        _print_result(result)
     if arguments.header:
         print(f"written: {arguments.header}")
-    return CHECK_FAILED if found.open else OK
+    return CHECK_FAILED if result.open else OK
 
 
-def _as_json(found: Reused) -> dict[str, object]:
-    report = found.report
+def _make_json(result: ReuseResult) -> dict[str, object]:
+    report = result.report
     made: dict[str, object] = {
         "schema": 1,
-        "kinds": {kind or "none": {"files": n, "lines": lines} for kind, (n, lines) in report.by_kind().items()},
+        "kinds": {kind or "none": {"files": n, "lines": lines} for kind, (n, lines) in report.count_by_kind().items()},
         "families": [
             {
                 "name": family.name,
@@ -74,16 +74,16 @@ def _as_json(found: Reused) -> dict[str, object]:
         "texts": {name: sorted(files) for name, files in report.texts.items()},
         "files": {path: {"kind": kind or "none", "lines": lines} for path, (kind, lines) in report.files.items()},
     }
-    if found.names is not None:
-        made["open"] = dict(found.open)
+    if result.names is not None:
+        made["open"] = dict(result.open)
     return made
 
 
-def _print(found: Reused) -> None:
-    report = found.report
+def _print_result(result: ReuseResult) -> None:
+    report = result.report
     lines = sum(lines for _, lines in report.files.values())
     print(f"{len(report.files)} C++ and CUDA files move, {lines} lines of code; by the hardest thing in a file:")
-    for kind, (files, size) in report.by_kind().items():
+    for kind, (files, size) in report.count_by_kind().items():
         print(f"  {files:4} files {size:7} lines  {MEANINGS[kind]}")
     print("names they use:                distinct     uses  files")
     for family in report.families.families:
@@ -92,11 +92,13 @@ def _print(found: Reused) -> None:
         print(f"  {family.kind:<9} {family.name:<20}{row}  {family.library}")
     for name, holders in report.texts.items():
         print(f"  {'text':<9} {name:<20}{'':17} {len(holders):6}")
-    print(f"{len(report.headers)} toolkit headers are included, {report.library_names().total()} uses of", end=" ")
-    print(f"{len(report.library_names())} library names")
-    if found.names is not None:
-        left = found.open
-        print(f"names given: {len(report.library_names()) - len(left)}, open: {len(left)}")
+    print(
+        f"{len(report.headers)} toolkit headers are included, {report.count_library_names().total()} uses of", end=" "
+    )
+    print(f"{len(report.count_library_names())} library names")
+    if result.names is not None:
+        left = result.open
+        print(f"names given: {len(report.count_library_names()) - len(left)}, open: {len(left)}")
         for name, count in left[:20]:
             print(f"  {count:6}  {name}")
         if len(left) > 20:

@@ -27,24 +27,24 @@ _UNSEEN = re.compile(
 _SECRET = re.compile(r"(?<=://)[^/?#\s'\"<>@]*(?:@[^/?#\s'\"<>@]*)*@")
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """``text`` with every character that is not seen as itself written as Python writes it (``\\x1b``)."""
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def without_secrets(text: str) -> str:
+def hide_secrets(text: str) -> str:
     """``text`` with what stands before the ``@`` of an address replaced: a password, or a token in its place."""
     return _SECRET.sub("***@", text) if "@" in text else text
 
 
-class _Shown:
+class _EscapingStream:
     """A text stream that escapes; all but writing is the stream's own."""
 
     def __init__(self, stream: TextIO) -> None:
         self.bare = stream
 
     def write(self, text: str) -> int:
-        self.bare.write(escaped(without_secrets(text)))
+        self.bare.write(escape_text(hide_secrets(text)))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -54,16 +54,16 @@ class _Shown:
     @property
     def buffer(self) -> Any:
         """For bytes as they are (a patch): into a pipe or file unchanged, on a terminal escaped as well."""
-        return _Bytes(self) if self.bare.isatty() else self.bare.buffer
+        return _EscapingBytes(self) if self.bare.isatty() else self.bare.buffer
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.bare, name)
 
 
-class _Bytes:
+class _EscapingBytes:
     """The ``buffer`` of a terminal."""
 
-    def __init__(self, shown: _Shown) -> None:
+    def __init__(self, shown: _EscapingStream) -> None:
         self._shown = shown
 
     def write(self, data: ReadableBuffer) -> int:
@@ -76,11 +76,11 @@ class _Bytes:
 
 
 @contextlib.contextmanager
-def escaping() -> Iterator[None]:
+def escape_streams() -> Iterator[None]:
     """Within, standard output and error escape what is not ours, and what their encoding has no character for."""
     before = sys.stdout, sys.stderr
-    made = [stream if isinstance(stream, _Shown) else _Shown(stream) for stream in before]
-    errors = [_escape_the_rest(one.bare) for one in made]
+    made = [stream if isinstance(stream, _EscapingStream) else _EscapingStream(stream) for stream in before]
+    errors = [_escape_unencodable(one.bare) for one in made]
     sys.stdout, sys.stderr = made
     try:
         yield
@@ -91,7 +91,7 @@ def escaping() -> Iterator[None]:
                 one.bare.reconfigure(errors=was)  # type: ignore[attr-defined]
 
 
-def _escape_the_rest(stream: TextIO) -> str | None:
+def _escape_unencodable(stream: TextIO) -> str | None:
     """Let a stream write ``\\u2192`` for what its encoding lacks; returns what it did before, None where it cannot."""
     reconfigure, was = getattr(stream, "reconfigure", None), getattr(stream, "errors", None)
     if reconfigure is None or was == "backslashreplace":
@@ -119,6 +119,6 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - until the end
 
 
-def bare(stream: TextIO) -> IO[str]:
+def unwrap_stream(stream: TextIO) -> IO[str]:
     """The stream itself, for colours and bars that we draw; what they show of others' text goes through `escaped`."""
-    return stream.bare if isinstance(stream, _Shown) else stream
+    return stream.bare if isinstance(stream, _EscapingStream) else stream

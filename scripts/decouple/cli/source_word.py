@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from decouple.upstream.words import canonical
+from decouple.upstream.words import normalize_word
 
 
-def source_option(
+def add_source_option(
     parser: argparse.ArgumentParser, *, name: str = "--source", of: str = "where the source comes from"
 ) -> None:
     """Add the option; a path becomes ``local:`` and the whole path."""
@@ -16,13 +16,13 @@ def source_option(
         "auto, a provider of the manifest (debian, github, git, wheel), a folder, an archive, a bare repository, or "
     )
     parser.add_argument(
-        name, default="auto", type=canonical, metavar="SOURCE", help=f"{of}: {words}REPOSITORY@REVISION (auto)"
+        name, default="auto", type=normalize_word, metavar="SOURCE", help=f"{of}: {words}REPOSITORY@REVISION (auto)"
     )
 
 
-def pristine_options(parser: argparse.ArgumentParser) -> None:
+def add_pristine_options(parser: argparse.ArgumentParser) -> None:
     """Add what `flows.pristine` is asked: the release, and ``--tree``, ``--source`` and ``--offline``."""
     parser.add_argument("release", help="a release that series/ has, such as 2.6")
     parser.add_argument("--tree", type=Path, metavar="DIR", help="look at this tree instead of fetching the release")
-    source_option(parser)
+    add_source_option(parser)
     parser.add_argument("--offline", action="store_true", help="only what the cache has")

@@ -5,21 +5,21 @@ from __future__ import annotations
 import argparse
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
-from decouple.cli.stack_words import opened
-from decouple.cli.verbs import verb
-from decouple.stack.engine import Moved
+from decouple.cli.stack_words import open_stack
+from decouple.cli.verbs import add_verb
+from decouple.stack.engine import MoveResult
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
-    push = verb(subparsers, "push", _push, "[N|NAME]")
+    push = add_verb(subparsers, "push", _run_push, "[N|NAME]")
     push.add_argument("-a", "--all", action="store_true", help="apply all of them, then the overlay")
     push.add_argument("--no-overlay", action="store_true", help="leave the overlay off")
-    pop = verb(subparsers, "pop", _pop, "[N|NAME]")
+    pop = add_verb(subparsers, "pop", _run_pop, "[N|NAME]")
     pop.add_argument("-a", "--all", action="store_true", help="take off all of them")
 
 
-def _amount(arguments: argparse.Namespace, words: list[str]) -> str | int | None:
+def _parse_amount(arguments: argparse.Namespace, words: list[str]) -> str | int | None:
     if arguments.all:
         if words:
             raise UsageError(f"-a and {words[0]!r} exclude each other", next_step="give one of them")
@@ -29,18 +29,18 @@ def _amount(arguments: argparse.Namespace, words: list[str]) -> str | int | None
     return int(words[0]) if words[0].isdigit() and len(words[0]) < 4 else words[0]
 
 
-def _push(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=1) as (stack, words):
-        moved = stack.push(_amount(arguments, words), overlay=not arguments.no_overlay)
-        return _say_moved(moved, nothing="everything is applied")
+def _run_push(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=1) as (stack, words):
+        moved = stack.push(_parse_amount(arguments, words), overlay=not arguments.no_overlay)
+        return _print_moved(moved, nothing="everything is applied")
 
 
-def _pop(arguments: argparse.Namespace) -> int:
-    with opened(arguments, most=1) as (stack, words):
-        return _say_moved(stack.pop(_amount(arguments, words)), nothing="nothing is applied")
+def _run_pop(arguments: argparse.Namespace) -> int:
+    with open_stack(arguments, most=1) as (stack, words):
+        return _print_moved(stack.pop(_parse_amount(arguments, words)), nothing="nothing is applied")
 
 
-def _say_moved(moved: Moved, nothing: str) -> int:
+def _print_moved(moved: MoveResult, nothing: str) -> int:
     if not moved.pushed and not moved.popped and not moved.overlay and not moved.stopped:
         print(nothing)
         return CHECK_FAILED  # as quilt: asked to move, and there is nowhere to go

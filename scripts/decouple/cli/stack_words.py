@@ -26,36 +26,36 @@ _RELEASE = re.compile(r"\d+\.\d+(\.\d+)*")
 """What is always meant as a release: ``push 2`` is two patches, ``push 2.9`` is not a patch of that name."""
 
 
-def where(arguments: argparse.Namespace) -> tuple[SeriesPlaces, list[str]]:
+def parse_release(arguments: argparse.Namespace) -> tuple[SeriesPlaces, list[str]]:
     """The release's places, and the words that are left. Raises UsageError if the release is not clear."""
     project = find_project()
-    have = Checkout(project).releases()
+    have = Checkout(project).list_releases()
     words: list[str] = list(arguments.words)
     if words and (words[0] in have or _RELEASE.fullmatch(words[0])):
-        return Checkout(project).places(words[0]), words[1:]
+        return Checkout(project).find_series(words[0]), words[1:]
     here = Path.cwd().resolve()
     for release in have:
-        if here.is_relative_to(Checkout(project).build(release).resolve()):
-            return Checkout(project).places(release), words
+        if here.is_relative_to(Checkout(project).locate_build(release).resolve()):
+            return Checkout(project).find_series(release), words
     if arguments.command in _OF_A_RELEASE and words:
-        Checkout(project).places(words[0])  # says which releases there are
+        Checkout(project).find_series(words[0])  # says which releases there are
     if len(have) == 1:
-        return Checkout(project).places(have[0]), words
+        return Checkout(project).find_series(have[0]), words
     raise UsageError("which release?", next_step=f"name one of {', '.join(have) or 'none'} first")
 
 
-def release_alone(arguments: argparse.Namespace) -> tuple[Path, str]:
+def parse_release_alone(arguments: argparse.Namespace) -> tuple[Path, str]:
     """The checkout and the release of a verb that takes no other word. Raises UsageError."""
-    places, words = where(arguments)
+    places, words = parse_release(arguments)
     if words or places.project is None:
         verb = arguments.command
         raise UsageError(f"{verb} takes a release, not {' '.join(words)}", next_step=f"see `decouple {verb} --help`")
     return places.project, places.release
 
 
-def named(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> tuple[SeriesPlaces, list[str]]:
+def parse_words(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> tuple[SeriesPlaces, list[str]]:
     """The release's places, and ``least`` to ``most`` further words. Raises UsageError."""
-    places, words = where(arguments)
+    places, words = parse_release(arguments)
     if not least <= len(words) <= most:
         few = f"{arguments.command} takes " + (f"{least} to {most}" if least != most else f"{most}")
         raise UsageError(f"{few} arguments beside the release, not {len(words)}", next_step="see --help")
@@ -63,15 +63,15 @@ def named(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> tuple
 
 
 @contextmanager
-def opened(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> Iterator[tuple[Stack, list[str]]]:
+def open_stack(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> Iterator[tuple[Stack, list[str]]]:
     """The stack of the release, and ``least`` to ``most`` further words. Raises UsageError."""
-    places, words = named(arguments, most, least)
-    with open_at(places) as stack:
+    places, words = parse_words(arguments, most, least)
+    with open_stack_at(places) as stack:
         yield stack, words
 
 
 @contextmanager
-def open_at(places: SeriesPlaces) -> Iterator[Stack]:
+def open_stack_at(places: SeriesPlaces) -> Iterator[Stack]:
     """Open a stack and say what was done about a command that had been cut off."""
     from decouple.stack.engine import Stack  # here: `series` needs none
 
@@ -81,16 +81,16 @@ def open_at(places: SeriesPlaces) -> Iterator[Stack]:
         yield stack
 
 
-def patch(stack: Stack, words: list[str]) -> str:
+def find_patch(stack: Stack, words: list[str]) -> str:
     """The patch that is named, or the top one. Raises DecoupleError."""
     if words:
-        return stack.find(words[0])
+        return stack.find_name(words[0])
     if stack.top is None:
         raise DecoupleError("no patch is applied", next_step="name one, or push first")
     return stack.top
 
 
-def paths(stack: Stack, words: list[str]) -> list[str]:
+def find_paths(stack: Stack, words: list[str]) -> list[str]:
     """Files given relative to where the user stands, or to the tree, as paths in the tree."""
     found = []
     root = stack.places.tree.resolve()

@@ -9,12 +9,12 @@ from pathlib import Path
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.cli.source_word import pristine_options
+from decouple.cli.request import make_request
+from decouple.cli.source_word import add_pristine_options
 from decouple.flows import pristine
-from decouple.flows.pristine import Pristine
-from decouple.flows.stage2_symbols import Stage2Symbols, look
-from decouple.inventory.rules import load
+from decouple.flows.pristine import PristineRequest
+from decouple.flows.stage2_symbols import SymbolsRequest, compare_symbols
+from decouple.inventory.rules import load_rules
 from decouple.prebuilt.symbols import SymbolReport, find_origin
 from decouple.relocate import stage2
 from decouple.relocate.plan import make_plan
@@ -25,8 +25,8 @@ OFFICIAL = "official"
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands."""
     parser = subparsers.add_parser("stage2-sources")
-    pristine_options(parser)
-    parser.set_defaults(run=_sources)
+    add_pristine_options(parser)
+    parser.set_defaults(run=_run_sources)
 
     command = subparsers.add_parser(
         "stage2-symbols",
@@ -43,40 +43,40 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument("--all", action="store_true", help="name every symbol that is lacking, not the first five")
     command.add_argument("--json", action="store_true", help="the whole report, on standard output")
-    command.set_defaults(run=_symbols)
+    command.set_defaults(run=_run_symbols)
 
 
-def _sources(arguments: argparse.Namespace) -> int:
+def _run_sources(arguments: argparse.Namespace) -> int:
     """Print the counts and every fault; 1 when there is one."""
-    tree = pristine.tree(asked(Pristine, arguments), output.listener())
-    found = stage2.check(tree, make_plan(tree, load()).mapping, find_project())
-    print(f"{found.units} translation units move: stage 2 compiles {found.compiled}, leaves out {len(found.left)}")
-    for reason in dict.fromkeys(reason for _, reason in found.left):
-        print(f"  {sum(reason == other for _, other in found.left):5}  {reason}")
-    for fault in found.faults:
+    tree = pristine.fetch_tree(make_request(PristineRequest, arguments), output.make_listener())
+    report = stage2.check_lists(tree, make_plan(tree, load_rules()).mapping, find_project())
+    print(f"{report.units} translation units move: stage 2 compiles {report.compiled}, leaves out {len(report.left)}")
+    for reason in dict.fromkeys(reason for _, reason in report.left):
+        print(f"  {sum(reason == other for _, other in report.left):5}  {reason}")
+    for fault in report.faults:
         print(fault)
-    for folder in found.unasked:
+    for folder in report.unasked:
         print(f"not asked: this tree has no {folder}, so whether stage 2's patterns find its files")
-    return CHECK_FAILED if found.faults else OK
+    return CHECK_FAILED if report.faults else OK
 
 
-def _symbols(arguments: argparse.Namespace) -> int:
+def _run_symbols(arguments: argparse.Namespace) -> int:
     kernels = None if arguments.kernels == OFFICIAL else Path(arguments.kernels)
     if len(arguments.release) > 1 and (arguments.core or kernels):
         raise UsageError("--core and --kernels are of one release", next_step="name one release")
     documents, good = {}, True
     for release in arguments.release:
-        found = look(Stage2Symbols(find_project(), release, arguments.core, kernels))
-        good &= found.ok
-        documents[release] = {**found.report.to_dict(), "received": found.received}
+        result = compare_symbols(SymbolsRequest(find_project(), release, arguments.core, kernels))
+        good &= result.ok
+        documents[release] = {**result.report.to_dict(), "received": result.received}
         if not arguments.json:
-            _print(release, found.report, found.received, None if arguments.all else 5)
+            _print_report(release, result.report, result.received, None if arguments.all else 5)
     if arguments.json:
         print(json.dumps(documents, indent=2))
     return OK if good else CHECK_FAILED
 
 
-def _print(release: str, report: SymbolReport, received: int, limit: int | None) -> None:
+def _print_report(release: str, report: SymbolReport, received: int, limit: int | None) -> None:
     total = sum(report.asked.values())
     fetched = f", {received / (1 << 20):.1f} MiB fetched" if received else ""
     print(f"{release}: {', '.join(report.libraries)} ask a core for {total} symbols{fetched}")

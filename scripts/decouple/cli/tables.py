@@ -14,7 +14,10 @@ from decouple.release import status, status_table
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands."""
-    for name, run, what in (("status-table", _status, "they are"), ("contract-table", _contract, "the page is")):
+    for name, run, what in (
+        ("status-table", _run_status_table, "they are"),
+        ("contract-table", _run_contract_table, "the page is"),
+    ):
         table = subparsers.add_parser(name)
         table.add_argument("--check", action="store_true", help=f"only say whether {what} up to date")
         table.set_defaults(run=run)
@@ -29,17 +32,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             )
 
 
-def _status(arguments: argparse.Namespace) -> int:
+def _run_status_table(arguments: argparse.Namespace) -> int:
     """Write the tables; with ``--check`` 1 when one is out of date."""
     project = find_project()
-    known = {path.stem: status.read(path) for path in sorted((project / "ci" / "status").glob("*.json"))}
-    found = {release: one for release, one in known.items() if one.series or not status_table.describe_carried(one)}
+    known = {path.stem: status.read_status(path) for path in sorted((project / "ci" / "status").glob("*.json"))}
+    records = {release: one for release, one in known.items() if one.series or not status_table.describe_carried(one)}
     pages = {
-        project / "README.md": {"status": status_table.summarize(found)},
+        project / "README.md": {"status": status_table.summarize(records)},
         project / "docs" / "proofs.md": {
-            "proofs": status_table.tabulate_proofs(found),
-            "patches": status_table.matrix(found),
-            "suites": status_table.suites(found),
+            "proofs": status_table.tabulate_proofs(records),
+            "patches": status_table.render_patch_matrix(records),
+            "suites": status_table.render_suites(records),
         },
         project / "docs" / "rebase.md": {"carried": status_table.tabulate_carried(known)},
     }
@@ -55,19 +58,19 @@ def _status(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _contract(arguments: argparse.Namespace) -> int:
+def _run_contract_table(arguments: argparse.Namespace) -> int:
     """Write the tables of items and of runs; with ``--check`` 1 when one is out of date."""
     project = find_project()
     for folder in arguments.record:
-        print(f"{runs.record(project, folder).relative_to(project)}: kept")
-    found = items.read(project)
+        print(f"{runs.record_run(project, folder).relative_to(project)}: kept")
+    entries = items.read_items(project)
     differed = {
-        items.PAGE: items.insert(project / items.PAGE, items.table(found), write=not arguments.check),
-        runs.PAGE: runs.insert(project, write=not arguments.check),
+        items.PAGE: items.insert_table(project / items.PAGE, items.format_table(entries), write=not arguments.check),
+        runs.PAGE: runs.insert_table(project, write=not arguments.check),
     }
     if arguments.check and any(differed.values()):
         for page in (page for page, differs in differed.items() if differs):
             print(f"{page} is out of date: run `decouple contract-table`")
         return CHECK_FAILED
-    print(f"{items.PAGE}: {len(found)} items, {len({test for item in found for test in item.tests})} tests")
+    print(f"{items.PAGE}: {len(entries)} items, {len({test for item in entries for test in item.tests})} tests")
     return OK

@@ -11,9 +11,9 @@ from decouple.base import git
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.cli import output
-from decouple.cli.request import asked
+from decouple.cli.request import make_request
 from decouple.flows import test_cuda
-from decouple.flows.environment import Work
+from decouple.flows.environment import WorkRequest
 from decouple.suites import catalog, compare, store
 from decouple.suites.compare import SuiteComparison
 from decouple.suites.store import SuiteResult
@@ -83,23 +83,23 @@ def register(subparsers: Any) -> None:
     tests.add_argument("--minutes", type=float, help="start no further process after that time")
     tests.add_argument("--again", action="store_true", help="throw stored results away")
     tests.add_argument("--all", action="store_true", help="print every failure and difference, not the first ten")
-    tests.set_defaults(run=_run, rest="suite")
+    tests.set_defaults(run=_run_test_cuda, rest="suite")
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run_test_cuda(arguments: argparse.Namespace) -> int:
     if arguments.list:
         for suite in catalog.load_suites():
             print(f"{suite.name}: {' '.join(suite.files)}" + (f" (-k {suite.select!r})" if suite.select else ""))
         return OK
     if arguments.compare:
-        one, other = (store.read_results(path) for path in arguments.compare)
-        seen = compare.compare_results(one, other, arguments.sides)
+        ours, other = (store.read_results(path) for path in arguments.compare)
+        seen = compare.compare_results(ours, other, arguments.sides)
         print_comparison(seen, arguments.compare[0].name, arguments.compare[1].name, None if arguments.all else 10)
         return OK if seen.ok else CHECK_FAILED
     project = find_project()
     simulation = ("--devices", str(arguments.devices), "--memory", arguments.memory, *arguments.simulation)
-    work = Work(project, arguments.release)
-    wanted = test_cuda.chosen(
+    work = WorkRequest(project, arguments.release)
+    wanted = test_cuda.choose_torch(
         work,
         arguments.torch,
         label=arguments.label or "",
@@ -109,46 +109,48 @@ def _run(arguments: argparse.Namespace) -> int:
         simulation=simulation,
         ledger=arguments.ledger,
     )
-    torch = test_cuda.find(wanted, work, output.listener())
-    seed, jobs = arguments.seed or _commit(project), arguments.jobs or test_cuda.jobs(wanted.device)
-    choice = asked(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
-    theirs = test_cuda.stored(wanted, arguments.against, arguments.release) if arguments.against else {}
-    done = test_cuda.suites(torch, wanted.tests, choice, theirs=theirs, progress=output.progress())
-    good = _print(done.results, torch.device, None if arguments.all else 10, theirs)
+    torch = test_cuda.find_target(wanted, work, output.make_listener())
+    seed, jobs = arguments.seed or _read_commit(project), arguments.jobs or test_cuda.count_jobs(wanted.device)
+    choice = make_request(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
+    theirs = test_cuda.read_stored_results(wanted, arguments.against, arguments.release) if arguments.against else {}
+    done = test_cuda.run_suites(torch, wanted.tests, choice, theirs=theirs, progress=output.make_progress())
+    good = _print_results(done.results, torch.device, None if arguments.all else 10, theirs)
     print(f"{done.ran} run now, results in {done.folder}")
     if arguments.keep:
         store.write_packed(done.results.values(), arguments.keep, ledgers=not arguments.outcomes)
         print(arguments.keep)
-    found: SuiteComparison | None = None
+    comparison: SuiteComparison | None = None
     if arguments.against:
-        found = compare.compare_results(done.results, theirs, f"{torch.label}/{arguments.against}")
-        print_comparison(found, torch.label, arguments.against, None if arguments.all else 10)
-        good &= found.ok
+        comparison = compare.compare_results(done.results, theirs, f"{torch.label}/{arguments.against}")
+        print_comparison(comparison, torch.label, arguments.against, None if arguments.all else 10)
+        good &= comparison.ok
     if arguments.record:
-        test_cuda.record(project, arguments.release, torch, done, arguments.against or "", found)
+        test_cuda.record_results(project, arguments.release, torch, done, arguments.against or "", comparison)
     if torch.device == "simulated":
         print(f"simulated device: {NOT_SEEN}")
     return OK if good else CHECK_FAILED
 
 
-def _commit(project: Path) -> str:
-    return git.text("rev-parse", "HEAD", cwd=project).strip()
+def _read_commit(project: Path) -> str:
+    return git.read_git_text("rev-parse", "HEAD", cwd=project).strip()
 
 
-def _print(
+def _print_results(
     results: Mapping[str, SuiteResult], device: str, limit: int | None, theirs: Mapping[str, SuiteResult] | None = None
 ) -> bool:
     """Figures per suite, and each failure that is neither known nor the other build's too; whether there is none."""
     for suite, counts in compare.tally_outcomes(results.values()).items():
-        said = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
-        print(f"{suite:<14} {sum(counts.values()) - counts['flaky']} tests: {said}")
+        figures = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        print(f"{suite:<14} {sum(counts.values()) - counts['flaky']} tests: {figures}")
     for why, number in compare.count_skip_reasons(results.values()).most_common(limit):
         print(f"       {number} skipped: {why[:200]}")
-    bad = [one for one in results.values() if one.outcome in ("failed", "died", "too slow")]
-    known = {one.id for one in bad if one.known or compare.find_reason(one.id, "failure", device)}
-    same = {one.id for one in bad if theirs and one.id in theirs and theirs[one.id].outcome == one.outcome} - known
-    for one in [one for one in bad if one.id not in known | same][:limit]:
-        print(f"       {one.outcome}: {one.id}: {one.why.splitlines()[0][:200] if one.why else ''}")
+    bad = [result for result in results.values() if result.outcome in ("failed", "died", "too slow")]
+    known = {result.id for result in bad if result.known or compare.find_reason(result.id, "failure", device)}
+    same = {
+        result.id for result in bad if theirs and result.id in theirs and theirs[result.id].outcome == result.outcome
+    } - known
+    for result in [result for result in bad if result.id not in known | same][:limit]:
+        print(f"       {result.outcome}: {result.id}: {result.why.splitlines()[0][:200] if result.why else ''}")
     rest = len(bad) - len(known | same)
     if limit is not None and rest > limit:
         print(f"       and {rest - limit} more (--all)")
@@ -161,13 +163,13 @@ def _print(
 
 def print_comparison(found: SuiteComparison, ours: str, theirs: str, limit: int | None) -> None:
     """One line of figures, then each difference."""
-    unknown = [one for one in found.differences if not one.reason]
+    unknown = [difference for difference in found.differences if not difference.reason]
     print(
         f"{'ok' if found.ok else 'FAILED':<6} {ours} against {theirs}: {found.tests} tests on both, {found.outcomes} "
         f"outcomes the same, {found.exact} of {found.ledgers} ledgers to the last byte, {found.loose} but for which "
         f"allocation; {len(found.differences) - len(unknown)} differences known, {len(unknown)} not"
     )
-    for one in unknown[:limit]:
-        print(f"       {one.what}: {one.test}: {one.ours}; {theirs}: {one.theirs}")
+    for difference in unknown[:limit]:
+        print(f"       {difference.what}: {difference.test}: {difference.ours}; {theirs}: {difference.theirs}")
     if limit is not None and len(unknown) > limit:
         print(f"       and {len(unknown) - limit} more (--all)")

@@ -7,8 +7,8 @@ from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.flows.test_patches import PatchTrial, PatchTrialResult, test_patches
+from decouple.cli.request import make_request
+from decouple.flows.test_patches import PatchTrialRequest, PatchTrialResult, try_patches
 from decouple.verify.patches import KINDS
 
 
@@ -26,24 +26,24 @@ def register(subparsers: Any) -> None:
     command.add_argument("--label", help="what its results are called (default: the word of --torch)")
     command.add_argument("--device", default="auto", choices=["auto", "gpu", "simulated"])
     command.add_argument("--record", action="store_true", help="write the answers to ci/status/")
-    command.set_defaults(run=_run)
+    command.set_defaults(run=_run_test_patches)
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    found = test_patches(asked(PatchTrial, arguments), output.listener())
-    print_answers(found)
-    return OK if found.ok else CHECK_FAILED
+def _run_test_patches(arguments: argparse.Namespace) -> int:
+    trial = try_patches(make_request(PatchTrialRequest, arguments), output.make_listener())
+    print_answers(trial)
+    return OK if trial.ok else CHECK_FAILED
 
 
-def print_answers(found: PatchTrialResult) -> None:
+def print_answers(trial: PatchTrialResult) -> None:
     """Which torch, then a line for each answer."""
-    print(f"{found.label}: torch {found.torch}, {KINDS[found.kind]}, {found.device} device")
-    for one in found.answers:
-        where = "with a device" if one.device else "without a device"
-        print(f"{'ok' if one.ok else 'FAILED':<6} {one.patch}: {one.asks}, {where}: {one.seen}")
-        if one.alike:
-            print(f"       the same as with the patch: {one.alike}")
-        if not one.ok:
-            print(f"       expected: {one.expected}")
-    good = sum(one.ok for one in found.answers)
-    print(f"{good} of {len(found.answers)} answers as expected")
+    print(f"{trial.label}: torch {trial.torch}, {KINDS[trial.kind]}, {trial.device} device")
+    for answer in trial.answers:
+        place = "with a device" if answer.device else "without a device"
+        print(f"{'ok' if answer.ok else 'FAILED':<6} {answer.patch}: {answer.asks}, {place}: {answer.seen}")
+        if answer.alike:
+            print(f"       the same as with the patch: {answer.alike}")
+        if not answer.ok:
+            print(f"       expected: {answer.expected}")
+    good = sum(answer.ok for answer in trial.answers)
+    print(f"{good} of {len(trial.answers)} answers as expected")

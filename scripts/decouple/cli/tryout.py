@@ -8,7 +8,7 @@ from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
-from decouple.cli.request import asked
+from decouple.cli.request import make_request
 from decouple.cli.verify import print_checks
 from decouple.flows import tryout
 
@@ -26,15 +26,16 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("--no-tests", action="store_true", help="run none of upstream's CPU tests")
     parser.add_argument("--keep", action="store_true", help="leave what was installed in build/RELEASE/tryout")
-    parser.set_defaults(run=_tryout)
+    parser.set_defaults(run=_run_tryout)
 
 
-def _tryout(arguments: argparse.Namespace) -> int:
+def _run_tryout(arguments: argparse.Namespace) -> int:
     ok = True
     for system in arguments.system:
-        found = tryout.tryout(
-            asked(tryout.Tryout, arguments, system=system, tests=not arguments.no_tests), output.listener()
+        results = tryout.try_wheels(
+            make_request(tryout.TryoutRequest, arguments, system=system, tests=not arguments.no_tests),
+            output.make_listener(),
         )
-        print_checks(found)
-        ok = ok and all(one.passed for one in found)
+        print_checks(results)
+        ok = ok and all(result.passed for result in results)
     return OK if ok else CHECK_FAILED

@@ -8,8 +8,8 @@ from pathlib import Path
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.flows.units import Units, UnitsRun, check
+from decouple.cli.request import make_request
+from decouple.flows.units import UnitsRequest, UnitsRun, check_units
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,34 +26,34 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--env", choices=("auto", "host", "rootfs"), default="auto", help="whose compiler")
     command.add_argument("--jobs", type=int, default=1, metavar="N", help="compilers at once (1)")
     command.add_argument("--tree", type=Path, help="the applied tree (build/<release>/src)")
-    command.set_defaults(run=run)
+    command.set_defaults(run=run_units)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_units(arguments: argparse.Namespace) -> int:
     """Check and print; 1 if a unit opens a file of CUDA or cannot be preprocessed, there is none, or the tree differs.
 
     The tree differs when it is not the series: a patch missing or edited, a commit or an uncommitted edit besides.
     """
-    request = asked(Units, arguments)
-    found = check(request, output.listener())
-    for line in (*found.differences, *found.report.findings):
+    request = make_request(UnitsRequest, arguments)
+    result = check_units(request, output.make_listener())
+    for line in (*result.differences, *result.report.findings):
         print(line)
     if arguments.opened:
-        write_atomically(arguments.opened, "".join(f"{path}\n" for path in found.opened))
-        print(f"{arguments.opened}: {len(found.opened)} files of the tree")
-    _say(found)
-    return OK if found.ok else CHECK_FAILED
+        write_atomically(arguments.opened, "".join(f"{path}\n" for path in result.opened))
+        print(f"{arguments.opened}: {len(result.opened)} files of the tree")
+    _print_result(result)
+    return OK if result.ok else CHECK_FAILED
 
 
-def _say(found: UnitsRun) -> None:
+def _print_result(result: UnitsRun) -> None:
     """Where the evidence comes from, and the verdict."""
-    report = found.report
+    report = result.report
     missing = len(report.without_evidence)
-    outdated = len(found.record.outdated) if found.record else 0
+    outdated = len(result.record.outdated) if result.record else 0
     print(
         f"evidence: {report.recorded} units from the build's record, {report.preprocessed} preprocessed"
         f"{f' ({outdated} objects are out of date)' if outdated else ''}, {missing} without any"
     )
     coupled = len(report.findings) - missing
-    verdict = "ok" if found.ok else "FAILED"
+    verdict = "ok" if result.ok else "FAILED"
     print(f"{verdict}: {report.units} units opened {len(report.opened)} files; {coupled} units open a file of CUDA")

@@ -8,8 +8,8 @@ from pathlib import Path
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.flows.upstream_watch import Watch, watch
+from decouple.cli.request import make_request
+from decouple.flows.upstream_watch import WatchRequest, watch_upstream
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,15 +28,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--state", type=Path, metavar="FILE", help="what the last run came to; it is written anew")
     parser.add_argument("--also", type=Path, metavar="FILE", help="words, macros and rules of this tree alone (TOML)")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the report, as Markdown")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_upstream_watch)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_upstream_watch(arguments: argparse.Namespace) -> int:
     """Judge and print; 1 when something changed."""
-    found = watch(asked(Watch, arguments), output.listener())
+    result = watch_upstream(make_request(WatchRequest, arguments), output.make_listener())
     if arguments.report:
-        write_atomically(arguments.report, found.report)
-        print("\n".join(found.changes) or "nothing changed")
+        write_atomically(arguments.report, result.report)
+        print("\n".join(result.changes) or "nothing changed")
     else:
-        print(found.report, end="")
-    return CHECK_FAILED if found.changes else OK
+        print(result.report, end="")
+    return CHECK_FAILED if result.changes else OK

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decouple.cli.menu import VERBS
 
 
-def verb(
+def add_verb(
     subparsers: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
     run: Callable[[argparse.Namespace], int],
@@ -17,7 +17,7 @@ def verb(
     """Add a verb that takes a release and ``arguments``."""
     text = VERBS[name][1]
     parser = subparsers.add_parser(name, description=text[0].upper() + text[1:] + ".")
-    what = f"[RELEASE] {arguments}".strip()
-    parser.add_argument("words", nargs="*", metavar=what, help="the release, e.g. 2.6, then what the verb acts on")
+    metavar = f"[RELEASE] {arguments}".strip()
+    parser.add_argument("words", nargs="*", metavar=metavar, help="the release, e.g. 2.6, then what the verb acts on")
     parser.set_defaults(run=run, rest="words")
     return parser

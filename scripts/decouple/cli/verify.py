@@ -11,7 +11,7 @@ from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.kernels import print_comparison
-from decouple.cli.request import asked
+from decouple.cli.request import make_request
 from decouple.flows import verify as flow
 from decouple.flows import verify_official, verify_portable, verify_wheel
 from decouple.verify.audit import ElfAudit
@@ -56,7 +56,7 @@ def register(subparsers: Any) -> None:
     verify.add_argument("--no-extensions", action="store_true", help="compile no third-party CUDA extension")
     verify.add_argument("--no-tests", action="store_true", help="run none of upstream's CPU tests on the core")
     verify.add_argument("--all", action="store_true", help="print every missing and extra name, not the first ten")
-    verify.set_defaults(run=_verify)
+    verify.set_defaults(run=_run_verify)
 
     audit = subparsers.add_parser("audit")
     audit.add_argument("--core", type=Path, metavar="WHEEL_OR_DIR")
@@ -69,59 +69,61 @@ def register(subparsers: Any) -> None:
         default=[],
         help="of someone else, made for the official torch: are its symbols in the others? (may be repeated)",
     )
-    audit.set_defaults(run=_audit)
+    audit.set_defaults(run=_run_audit)
 
 
-def _audit(arguments: argparse.Namespace) -> int:
-    reports = flow.audits(arguments.core, arguments.backend, arguments.extension)
+def _run_audit(arguments: argparse.Namespace) -> int:
+    reports = flow.audit_wheels(arguments.core, arguments.backend, arguments.extension)
     print_audit(reports)
     return CHECK_FAILED if any(report.faults for report in reports) else OK
 
 
-def _verify(arguments: argparse.Namespace) -> int:
+def _run_verify(arguments: argparse.Namespace) -> int:
     if arguments.release.endswith(".whl"):
-        wheel = verify_wheel.VerifyWheel(find_project(), Path(arguments.release), arguments.key, arguments.rebuild)
-        verify_wheel.verify(wheel, output.listener())
+        wheel = verify_wheel.VerifyWheelRequest(
+            find_project(), Path(arguments.release), arguments.key, arguments.rebuild
+        )
+        verify_wheel.verify_wheel(wheel, output.make_listener())
         return OK
     if arguments.key or arguments.rebuild:
         raise UsageError("--key and --rebuild are for a wheel's file", next_step="decouple verify dist/2.6/torch-….whl")
     if arguments.over and arguments.core != "stock":
         raise UsageError("--over: an unmodified core's alone", next_step="add --core stock; --core official needs none")
     if arguments.core == "official":
-        return _verify_official(arguments)
+        return _run_verify_official(arguments)
     if arguments.env == "portable":
-        return _verify_portable(arguments)
+        return _run_verify_portable(arguments)
     if arguments.python or arguments.cuda:
         raise UsageError("--python and --cuda: of --env portable", next_step="add --env portable, or --core official")
-    request = asked(
-        flow.Verify,
+    request = make_request(
+        flow.VerifyRequest,
         arguments,
         parity=not arguments.no_parity,
         extensions=not arguments.no_extensions,
         tests=not arguments.no_tests,
     )
-    found = flow.verify(request, output.listener(), print_audit)
-    return print_verdict(found, None if arguments.all else 10)
+    result = flow.verify_wheels(request, output.make_listener(), print_audit)
+    return print_verdict(result, None if arguments.all else 10)
 
 
-def _verify_official(arguments: argparse.Namespace) -> int:
+def _run_verify_official(arguments: argparse.Namespace) -> int:
     if arguments.kernels not in (None, "official"):
         raise UsageError(
             f"--kernels {arguments.kernels}: this core's are the official ones", next_step="--kernels official"
         )
     if arguments.cuda and arguments.env != "portable":
         raise UsageError(f"--core official --cuda {arguments.cuda}: compiled portably", next_step="add --env portable")
-    request = asked(verify_official.VerifyOfficial, arguments, kernels=arguments.kernels is not None)
-    found = verify_official.verify(request, output.listener(), print_audit)
-    return print_verdict(found, None if arguments.all else 10)
+    request = make_request(verify_official.VerifyOfficialRequest, arguments, kernels=arguments.kernels is not None)
+    result = verify_official.verify_official_wheel(request, output.make_listener(), print_audit)
+    return print_verdict(result, None if arguments.all else 10)
 
 
-def _verify_portable(arguments: argparse.Namespace) -> int:
+def _run_verify_portable(arguments: argparse.Namespace) -> int:
     if arguments.core != "built":
         raise UsageError("--env portable: our core, against the official wheel", next_step="leave --core out")
-    request = asked(verify_portable.VerifyPortable, arguments)
-    found = verify_portable.verify(request, output.listener(), print_audit)
-    return print_verdict(found, None if arguments.all else 10)
+    request = make_request(verify_portable.VerifyPortableRequest, arguments)
+    result = verify_portable.verify_portable_wheels(request, output.make_listener(), print_audit)
+    return print_verdict(result, None if arguments.all else 10)
 
 
 def print_audit(reports: Sequence[ElfAudit]) -> None:
@@ -133,30 +135,30 @@ def print_audit(reports: Sequence[ElfAudit]) -> None:
             print(f"       {fault}")
 
 
-def print_verdict(found: flow.Verified, limit: int | None = None) -> int:
+def print_verdict(result: flow.VerifyResult, limit: int | None = None) -> int:
     """Every check and category (``limit`` names of each kind), and the verdict; returns the exit code."""
-    print_checks(found.checks)
-    _print_parity(found.parity, limit)
-    if found.kernels:
-        print_comparison(found.kernels, limit)
-    print("verdict:", "ok" if found.ok else "FAILED")
-    return OK if found.ok else CHECK_FAILED
+    print_checks(result.checks)
+    _print_parity(result.parity, limit)
+    if result.kernels:
+        print_comparison(result.kernels, limit)
+    print("verdict:", "ok" if result.ok else "FAILED")
+    return OK if result.ok else CHECK_FAILED
 
 
-def print_checks(found: Sequence[CheckResult]) -> None:
+def print_checks(results: Sequence[CheckResult]) -> None:
     """A line per promise, with what was seen."""
-    for one in found:
-        print(f"{'ok' if one.passed else 'FAILED':<6} {one.name}: {one.observed}")
+    for result in results:
+        print(f"{'ok' if result.passed else 'FAILED':<6} {result.name}: {result.observed}")
 
 
-def _print_parity(found: Sequence[Parity], limit: int | None) -> None:
-    for one in found:
+def _print_parity(categories: Sequence[Parity], limit: int | None) -> None:
+    for group in categories:
         print(
-            f"{'ok' if one.ok else 'FAILED':<6} {one.category}: {one.percent:.2f} % of {one.total}, "
-            f"{len(one.missing)} missing, {len(one.extra)} extra, {len(one.different)} different"
+            f"{'ok' if group.ok else 'FAILED':<6} {group.category}: {group.percent:.2f} % of {group.total}, "
+            f"{len(group.missing)} missing, {len(group.extra)} extra, {len(group.different)} different"
         )
-        for label, names in (("missing", one.missing), ("extra", one.extra), ("differs", one.different)):
+        for label, names in (("missing", group.missing), ("extra", group.extra), ("differs", group.different)):
             for name in names[:limit]:
-                print(f"       {label}: {name}" + (f" ({one.reasons[name]})" if name in one.reasons else ""))
+                print(f"       {label}: {name}" + (f" ({group.reasons[name]})" if name in group.reasons else ""))
             if limit is not None and len(names) > limit:
                 print(f"       and {len(names) - limit} more (--all)")

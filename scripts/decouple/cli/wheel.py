@@ -8,10 +8,10 @@ from typing import Any
 
 from decouple.base.errors import OK
 from decouple.build import variants
-from decouple.build.paired import pair
-from decouple.build.split import split
-from decouple.build.wheels import BOM, components_in, read_manifest
-from decouple.flows.thin import thin
+from decouple.build.paired import pair_wheels
+from decouple.build.split import split_wheel
+from decouple.build.wheels import BOM, count_components, read_manifest
+from decouple.flows.thin import thin_wheel
 
 _COMPILED_HERE = "only the Python bindings, and what a patch adds to libtorch_cuda, were compiled from the tree"
 KERNELS = {
@@ -32,61 +32,61 @@ def register(subparsers: Any) -> None:
     parser = subparsers.add_parser("split")
     parser.add_argument("wheel", type=Path, nargs="+", help="a torch_cuda wheel of dist/RELEASE")
     parser.add_argument("--out", type=Path, help="where both halves go (default: split/ beside the wheel)")
-    parser.set_defaults(run=_split)
+    parser.set_defaults(run=_run_split)
 
     thinned = subparsers.add_parser("thin")
     thinned.add_argument("wheel", type=Path, help="a whole torch_cuda wheel for several architectures")
     thinned.add_argument("--arch", required=True, help="those that it is to be for, e.g. 9.0 or '8.0;8.6'")
     thinned.add_argument("--out", type=Path, help="where it goes (default: beside the wheel)")
-    thinned.set_defaults(run=_thin)
+    thinned.set_defaults(run=_run_thin)
 
     paired = subparsers.add_parser("pair")
     paired.add_argument("core", type=Path, help="the bare core's wheel")
     paired.add_argument("bindings", type=Path, help="the bindings that `split` made of its torch_cuda wheel")
     paired.add_argument("--out", type=Path, help="where both go (default: beside the bindings)")
-    paired.set_defaults(run=_pair)
+    paired.set_defaults(run=_run_pair)
 
     labelled = subparsers.add_parser("variants")
     labelled.add_argument("wheel", type=Path, nargs="+", help="torch_cuda wheels for one core, best what `split` wrote")
     labelled.add_argument("--out", type=Path, help="where they go (default: variants/ beside the first)")
-    labelled.set_defaults(run=_variants)
+    labelled.set_defaults(run=_run_variants)
 
     explain = subparsers.add_parser("explain")
     explain.add_argument("wheel", type=Path)
     explain.add_argument("--json", action="store_true", help="the manifest itself")
-    explain.set_defaults(run=_explain)
+    explain.set_defaults(run=_run_explain)
 
 
-def _split(arguments: argparse.Namespace) -> int:
+def _run_split(arguments: argparse.Namespace) -> int:
     for wheel in arguments.wheel:
-        halves = split(wheel, arguments.out or wheel.parent / "split")
-        _say(halves.libraries, halves.bindings)
+        halves = split_wheel(wheel, arguments.out or wheel.parent / "split")
+        _print_wheels(halves.libraries, halves.bindings)
     return OK
 
 
-def _thin(arguments: argparse.Namespace) -> int:
+def _run_thin(arguments: argparse.Namespace) -> int:
     archs = arguments.arch.replace(";", " ").split()
-    _say(thin(arguments.wheel, archs, arguments.out or arguments.wheel.parent))
+    _print_wheels(thin_wheel(arguments.wheel, archs, arguments.out or arguments.wheel.parent))
     return OK
 
 
-def _pair(arguments: argparse.Namespace) -> int:
-    made = pair(arguments.core, arguments.bindings, arguments.out or arguments.bindings.parent)
-    _say(made.core, made.bindings)
+def _run_pair(arguments: argparse.Namespace) -> int:
+    made = pair_wheels(arguments.core, arguments.bindings, arguments.out or arguments.bindings.parent)
+    _print_wheels(made.core, made.bindings)
     return OK
 
 
-def _variants(arguments: argparse.Namespace) -> int:
-    _say(*variants.make(arguments.wheel, arguments.out or arguments.wheel[0].parent / "variants"))
+def _run_variants(arguments: argparse.Namespace) -> int:
+    _print_wheels(*variants.make_variants(arguments.wheel, arguments.out or arguments.wheel[0].parent / "variants"))
     return OK
 
 
-def _say(*wheels: Path) -> None:
+def _print_wheels(*wheels: Path) -> None:
     for path in wheels:
         print(f"{path} ({path.stat().st_size / (1 << 20):.1f} MiB)")
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+def _run_explain(arguments: argparse.Namespace) -> int:
     """Print the wheel's manifest. Raises DecoupleError when decouple did not build it."""
     manifest = read_manifest(arguments.wheel)
     if arguments.json:
@@ -102,7 +102,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     for source in manifest.sources:
         print(f"  source      {source.get('name') or source.get('file')} {source['sha256']}")
     print(f"              {UNPINNED}")
-    listed = components_in(arguments.wheel)
+    listed = count_components(arguments.wheel)
     print(f"  components  {f'{listed[0]} in it, {listed[1]} asked for ({BOM})' if listed else 'not listed in it'}")
     if manifest.cuda:
         print(f"  cuda        {manifest.cuda} for {', '.join(manifest.arch_list)}")
@@ -110,11 +110,11 @@ def _explain(arguments: argparse.Namespace) -> int:
         print(f"  kernels     {kind}: {whose}")
     if manifest.flags.get("thinned"):
         print("  thinned     machine code for other architectures was taken out of its libraries (decouple thin)")
-    for name, said in manifest.toolchain.items():
+    for name, text in manifest.toolchain.items():
         if name not in ("packages", "inputs"):
-            print(f"  {name:<11} {said or 'not there'}")
+            print(f"  {name:<11} {text or 'not there'}")
     print(f"  packages    {len(manifest.toolchain.get('packages', {}))} (--json lists them)")
-    for line in checked(manifest.toolchain.get("inputs")):
+    for line in describe_checks(manifest.toolchain.get("inputs")):
         print(f"  inputs      {line}")
     print(f"  flags       {', '.join(f'{name}={value}' for name, value in manifest.flags.items())}")
     print(f"  environment {' '.join(f'{name}={value}' for name, value in manifest.environment.items())}")
@@ -122,7 +122,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def checked(known: Any) -> list[str]:
+def describe_checks(known: Any) -> list[str]:
     """How what a build used was checked, and what was not; ``known`` is ``toolchain.inputs`` of its manifest."""
     if not isinstance(known, dict):
         return ["nothing is recorded of how the toolchain was checked"]

@@ -8,8 +8,8 @@ from pathlib import Path
 from decouple.base.errors import OK
 from decouple.base.paths import find_project
 from decouple.cli import output
-from decouple.cli.request import asked
-from decouple.flows.wheels import Wheels, active_python, choose, take
+from decouple.cli.request import make_request
+from decouple.flows.wheels import WheelsRequest, choose_wheels, fetch_wheels, find_active_python
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -45,27 +45,27 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     wheels.add_argument("--trust-index", action="store_true", help="accept another series than this checkout's")
     wheels.add_argument("--offline", action="store_true", help="only what is in the cache already")
     wheels.add_argument("--dry-run", action="store_true", help="say what would be fetched, fetch nothing")
-    wheels.set_defaults(run=_get)
+    wheels.set_defaults(run=_run_wheels)
 
 
-def _get(arguments: argparse.Namespace) -> int:
-    listener = output.listener()
-    request = asked(
-        Wheels,
+def _run_wheels(arguments: argparse.Namespace) -> int:
+    listener = output.make_listener()
+    request = make_request(
+        WheelsRequest,
         arguments,
         indexes=arguments.index,
-        into=arguments.into or (active_python(find_project()) if arguments.install else None),
+        into=arguments.into or (find_active_python(find_project()) if arguments.install else None),
         folder=arguments.dest,
         any_series=arguments.trust_index,
     )
-    found = choose(request, listener)
-    print(f"{arguments.release}, {found.packages.reason}")
-    for package in found.packages.packages:
+    choice = choose_wheels(request, listener)
+    print(f"{arguments.release}, {choice.packages.reason}")
+    for package in choice.packages.packages:
         size = f"{package.size / 2**20:.1f} MiB" if package.size is not None else "size not given"
         print(f"  {package.filename}  {size}  sha256 {(package.sha256 or 'missing')[:16]}…")
     if arguments.dry_run:
         return OK
-    wheels = take(request, found, listener)
+    wheels = fetch_wheels(request, choice, listener)
     if not request.into:
         print(f"install them with: pip install {' '.join(str(wheel.path) for wheel in wheels)}")
     return OK

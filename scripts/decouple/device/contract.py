@@ -16,21 +16,21 @@ from msgspec import Struct
 from decouple.base.errors import UsageError
 from decouple.base.files import remove_folder, write_atomically
 from decouple.base.outside import read_json
-from decouple.base.process import Inside, run_logged
-from decouple.device.sources import SHARED, digest, mirror
+from decouple.base.process import CommandPlace, run_logged
+from decouple.device.sources import SHARED, compute_digest, mirror_sources
 from decouple.release.status import ContractSection
 
 CONTRACT = "contract"
 
 
-class Site(Struct, frozen=True):
+class ContractSite(Struct, frozen=True):
     """A virtual environment with the wheels in it: ``folder`` from outside, ``inside`` from in there.
 
     ``libraries`` is the LD_LIBRARY_PATH that the wheels need, ``ccache`` the folder of objects inside, ``prefix`` where
     a distribution's PyTorch was unpacked to, its headers in ``include``.
     """
 
-    environment: Inside
+    environment: CommandPlace
     folder: Path
     inside: str
     libraries: str
@@ -43,28 +43,28 @@ class Site(Struct, frozen=True):
         """The interpreter, inside."""
         return f"{self.inside}/venv/bin/python"
 
-    def search(self) -> dict[str, str]:
+    def make_search_paths(self) -> dict[str, str]:
         """Where compilers look beside their own folders: torch's build tools expect a distribution's files in those."""
         if not self.prefix:
             return {}
         include = f"{self.prefix}/include"
         return {"CPATH": f"{include}:{include}/torch/csrc/api/include", "LIBRARY_PATH": self.libraries}
 
-    def variables(self, **more: str) -> dict[str, str]:
+    def make_variables(self, **more: str) -> dict[str, str]:
         """The environment of every command here."""
         return {**({"LD_LIBRARY_PATH": self.libraries} if self.libraries else {}), **more}
 
 
-def only_wheel(dist: Path, name: str) -> Path:
+def find_only_wheel(dist: Path, name: str) -> Path:
     """The wheel of project ``name`` in ``dist``. Raises UsageError when there is none, or more than one."""
-    found = sorted(dist.glob(f"{name}-*.whl"))
-    if len(found) != 1:
-        seen = ", ".join(path.name for path in found) or "none"
+    wheels = sorted(dist.glob(f"{name}-*.whl"))
+    if len(wheels) != 1:
+        seen = ", ".join(path.name for path in wheels) or "none"
         raise UsageError(f"{dist}: one wheel of {name} is needed, there is {seen}", next_step="decouple build RELEASE")
-    return found[0]
+    return wheels[0]
 
 
-def install(site: Site, third_device: Path, project: str, *, jobs: int | None = None) -> str:
+def install_backend(site: ContractSite, third_device: Path, project: str, *, jobs: int | None = None) -> str:
     """Build ``third_device/<project>`` against the site's PyTorch; its folder inside, for PYTHONPATH.
 
     ``jobs`` compilers run at once; without it what cores and memory allow (wrapped_cmake).
@@ -74,22 +74,22 @@ def install(site: Site, third_device: Path, project: str, *, jobs: int | None = 
     target, stamp = site.folder / "site" / project, site.folder / f"{project}.digest"
     inside = f"{site.inside}/site/{project}"
     read = [third_device / name for name in (project, *SHARED)]
-    key = digest(read)
+    key = compute_digest(read)
     if stamp.exists() and stamp.read_text(encoding="utf-8") == key:
         return inside
     stamp.unlink(missing_ok=True)
     for source in read:
-        mirror(source, site.folder / "third_device" / source.name)
+        mirror_sources(source, site.folder / "third_device" / source.name)
     remove_folder(target, ignore_errors=True)
     command = [site.python, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index"]
     command += ["--target", inside, f"{site.inside}/third_device/{project}"]
-    variables = site.variables(
+    variables = site.make_variables(
         PATH=f"/usr/lib/ccache:{site.inside}/venv/bin:/usr/local/bin:/usr/bin:/bin",
         CCACHE_DIR=site.ccache,
         CCACHE_BASEDIR=site.inside,
         CCACHE_NOHASHDIR="1",
         TORCH_DEVICE_BACKEND_AUTOLOAD="0",
-        **site.search(),
+        **site.make_search_paths(),
         **({"MAX_JOBS": str(jobs)} if jobs else {}),
     )
     run_logged(site.environment.argv(command, variables, "/"), log=site.log, what=f"build {project}")
@@ -97,22 +97,22 @@ def install(site: Site, third_device: Path, project: str, *, jobs: int | None = 
     return inside
 
 
-def check(site: Site, device: str, folders: Sequence[str], arguments: Sequence[str]) -> int:
+def run_contract(site: ContractSite, device: str, folders: Sequence[str], arguments: Sequence[str]) -> int:
     """Run the contract on ``device`` with the packages in ``folders``; pytest's exit status."""
     (site.folder / "run").mkdir(exist_ok=True)
     command = [site.python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
     command += ["-p", "third_device_contract.plugin", "--pyargs", "third_device_contract", "--device", device]
-    variables = site.variables(PYTHONPATH=":".join(folders), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    variables = site.make_variables(PYTHONPATH=":".join(folders), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     return subprocess.run(site.environment.argv([*command, *arguments], variables, f"{site.inside}/run")).returncode
 
 
-class _Test(Struct, frozen=True):
+class _TestOutcome(Struct, frozen=True):
     test: str
     outcome: str
 
 
-class _Item(Struct, frozen=True):
-    tests: tuple[_Test, ...]
+class _ReportItem(Struct, frozen=True):
+    tests: tuple[_TestOutcome, ...]
 
 
 class _Report(Struct, frozen=True):
@@ -120,10 +120,10 @@ class _Report(Struct, frozen=True):
 
     torch: str
     counts: Mapping[str, int]
-    items: tuple[_Item, ...]
+    items: tuple[_ReportItem, ...]
 
 
-def summary(report: Path) -> ContractSection:
+def read_summary(report: Path) -> ContractSection:
     """What ``contract.json`` says in all: PyTorch, items by status, tests by outcome. Raises OSError, DecoupleError."""
     document = read_json(report, _Report, mend="run the contract again")
     tests = {test.test: test.outcome for item in document.items for test in item.tests}

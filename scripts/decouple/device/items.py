@@ -32,7 +32,7 @@ class ContractItem(Struct, frozen=True):
     gaps: tuple[str, ...]
 
 
-class Test(Struct, frozen=True):
+class ContractTest(Struct, frozen=True):
     """A test function as its source has it: ``items`` it is marked with, keys of gaps it may end with."""
 
     name: str
@@ -48,7 +48,7 @@ class _Gap(Struct, frozen=True):
     where: str
 
 
-class _Entry(Struct, frozen=True):
+class _ItemEntry(Struct, frozen=True):
     """An item as the file has it; ``elsewhere`` says who checks it when these tests cannot."""
 
     id: int
@@ -59,20 +59,20 @@ class _Entry(Struct, frozen=True):
     elsewhere: str = ""
 
 
-class _File(Struct, frozen=True):
+class _ItemsFile(Struct, frozen=True):
     gap: tuple[_Gap, ...]
-    item: tuple[_Entry, ...]
+    item: tuple[_ItemEntry, ...]
 
 
-def read(project: Path) -> list[ContractItem]:
+def read_items(project: Path) -> list[ContractItem]:
     """The contract's items in order, each with its tests.
 
     Raises DecoupleError when an item has no test, a test an unknown item or gap, or a named test does not exist.
     """
     facts = project / PACKAGE / "items.toml"
-    data = toml.read(facts, _File, mend="see the comment at its top", schema=None)
+    data = toml.read_toml(facts, _ItemsFile, mend="see the comment at its top", schema=None)
     lacks = {gap.key: f"{gap.lacks} (`{gap.where}`)" for gap in data.gap}
-    found = [test for path in sorted(facts.parent.glob("test_*.py")) for test in tests_in(path)]
+    found = [test for path in sorted(facts.parent.glob("test_*.py")) for test in read_tests(path)]
     known = {entry.id for entry in data.item}
     for test in found:
         strange = [*(set(test.items) - known), *(set(test.gaps) - set(lacks))]
@@ -82,7 +82,7 @@ def read(project: Path) -> list[ContractItem]:
     for entry in sorted(data.item, key=lambda entry: entry.id):
         own = [test for test in found if entry.id in test.items]
         for name in entry.tests:
-            if not _exists(project, name):
+            if not _has_function(project, name):
                 raise DecoupleError(f"{facts}: item {entry.id}: no test {name}", next_step="name one that exists")
         if not own and not entry.tests:
             raise DecoupleError(f"{facts}: item {entry.id} has no test", next_step="mark one with contract_item")
@@ -92,24 +92,24 @@ def read(project: Path) -> list[ContractItem]:
     return items
 
 
-def tests_in(path: Path) -> Iterator[Test]:
+def read_tests(path: Path) -> Iterator[ContractTest]:
     """The tests of one file that are marked with an item."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if not isinstance(node, ast.FunctionDef):
             continue
         marks = [mark for mark in node.decorator_list if isinstance(mark, ast.Call)]
-        numbers = tuple(_constant(mark) for mark in marks if ast.unparse(mark.func).endswith(".contract_item"))
+        numbers = tuple(_read_constant(mark) for mark in marks if ast.unparse(mark.func).endswith(".contract_item"))
         calls = [call for call in ast.walk(node) if isinstance(call, ast.Call) and ast.unparse(call.func) == "gap"]
         if numbers:
-            keys = tuple(str(_constant(call)) for call in calls)
-            yield Test(f"{path.name}::{node.name}", tuple(int(str(number)) for number in numbers), keys)
+            keys = tuple(str(_read_constant(call)) for call in calls)
+            yield ContractTest(f"{path.name}::{node.name}", tuple(int(str(number)) for number in numbers), keys)
 
 
-def _constant(call: ast.Call) -> object:
+def _read_constant(call: ast.Call) -> object:
     return ast.literal_eval(call.args[0])
 
 
-def _exists(project: Path, name: str) -> bool:
+def _has_function(project: Path, name: str) -> bool:
     """Whether ``path::function`` is a function of that file."""
     path, _, function = name.partition("::")
     file = project / path
@@ -119,7 +119,7 @@ def _exists(project: Path, name: str) -> bool:
     )
 
 
-def table(items: list[ContractItem]) -> str:
+def format_table(items: list[ContractItem]) -> str:
     """The items as Markdown, a table for each group."""
     lines: list[str] = []
     for group in dict.fromkeys(item.group for item in items):
@@ -127,16 +127,16 @@ def table(items: list[ContractItem]) -> str:
         for item in items:
             if item.group == group:
                 proof = "<br>".join(f"`{test}`" for test in item.tests)
-                lacking = "".join(f"<br>**upstream lacks:** {_cell(gap)}" for gap in item.gaps)
-                lines.append(f"| {item.number} | {_cell(item.title)} | `{item.where}` | {proof}{lacking} |")
+                lacking = "".join(f"<br>**upstream lacks:** {_format_cell(gap)}" for gap in item.gaps)
+                lines.append(f"| {item.number} | {_format_cell(item.title)} | `{item.where}` | {proof}{lacking} |")
         lines.append("")
     return "\n".join(lines)
 
 
-def _cell(text: str) -> str:
+def _format_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "\\<")
 
 
-def insert(page: Path, text: str, *, write: bool) -> bool:
+def insert_table(page: Path, text: str, *, write: bool) -> bool:
     """Put the tables between the page's markers; returns whether they differed. Raises DecoupleError without any."""
     return replace_sections(page, {"items": text}, write=write)

@@ -32,7 +32,7 @@ class RemainingName(Struct, frozen=True):
     reason: str
 
 
-class Neutral(Struct, frozen=True):
+class NeutralProgram(Struct, frozen=True):
     """A program's text afterwards, how many places are other, and what still names CUDA."""
 
     text: str
@@ -59,7 +59,7 @@ class _Table(Struct, frozen=True):
     first: _Places
 
 
-def rewrite(text: str, *, device: str = "", file: str = "the program") -> Neutral:
+def rewrite_program(text: str, *, device: str = "", file: str = "the program") -> NeutralProgram:
     """Rewrite a program's text. ``device`` names what torch.accelerator has no function for: ``torch.NAME.X``.
 
     Raises DecoupleError when the text does not parse, UsageError when libcst is not installed.
@@ -73,18 +73,18 @@ def rewrite(text: str, *, device: str = "", file: str = "the program") -> Neutra
     try:
         parsed = libcst.parse_module(text)
     except libcst.ParserSyntaxError as error:
-        what = f"{file}:{error.raw_line}: {error.message}"
-        raise DecoupleError(what, next_step="give a file of Python 3") from None
+        message = f"{file}:{error.raw_line}: {error.message}"
+        raise DecoupleError(message, next_step="give a file of Python 3") from None
     wrapper = MetadataWrapper(parsed)
-    plan = _plan(wrapper, toml.read(TABLE, _Table, mend="see the comment at its top", schema=None), device)
-    made = wrapper.module.visit(_applying(plan.instead))
+    plan = _plan_changes(wrapper, toml.read_toml(TABLE, _Table, mend="see the comment at its top", schema=None), device)
+    made = wrapper.module.visit(_make_transformer(plan.instead))
     assert isinstance(made, libcst.Module)
     if plan.instead and plan.torch is None:
-        return Neutral(_with_import(made), len(plan.instead), tuple(plan.left))
-    return Neutral(made.code, len(plan.instead), tuple(plan.left))
+        return NeutralProgram(_insert_import(made), len(plan.instead), tuple(plan.left))
+    return NeutralProgram(made.code, len(plan.instead), tuple(plan.left))
 
 
-def _with_import(module: libcst.Module) -> str:
+def _insert_import(module: libcst.Module) -> str:
     """The text with ``import torch`` where imports begin: what stands in it now needs the name."""
     from libcst.codemod import CodemodContext
     from libcst.codemod.visitors import AddImportsVisitor
@@ -106,7 +106,7 @@ class _Plan:
         self.torch: str | None = None
 
 
-def _applying(instead: dict[Any, Change]) -> libcst.CSTTransformer:
+def _make_transformer(instead: dict[Any, Change]) -> libcst.CSTTransformer:
     import libcst
 
     class Applying(libcst.CSTTransformer):
@@ -118,7 +118,7 @@ def _applying(instead: dict[Any, Change]) -> libcst.CSTTransformer:
     return Applying()
 
 
-def _plan(wrapper: Any, table: _Table, device: str) -> _Plan:
+def _plan_changes(wrapper: Any, table: _Table, device: str) -> _Plan:
     """Walk the program once for what can be rewritten, and once for what then still names CUDA."""
     import libcst as cst
     from libcst import matchers as m
@@ -354,7 +354,7 @@ def _plan(wrapper: Any, table: _Table, device: str) -> _Plan:
         if inside(node) or whole in settled or node in settled or line in told:
             continue
         told.add(line)
-        plan.left.append(RemainingName(line, _line(module, line), _why(full(whole), text)))
+        plan.left.append(RemainingName(line, _read_line(module, line), _explain_rest(full(whole), text)))
     plan.left.sort(key=lambda left: left.line)
     return plan
 
@@ -366,11 +366,11 @@ def _is_documentation(parents: Any, node: Any) -> bool:
     return isinstance(parents.get(node), libcst.Expr)
 
 
-def _line(module: Any, line: int) -> str:
+def _read_line(module: Any, line: int) -> str:
     return str(module.code.splitlines()[line - 1].strip())
 
 
-def _why(name: str, text: str) -> str:
+def _explain_rest(name: str, text: str) -> str:
     """The reason for what is left."""
     if name.startswith("torch.backends.cudnn"):
         return "cuDNN has no neutral name: keep it for CUDA alone"

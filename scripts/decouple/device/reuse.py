@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.syntax.preprocessor import code_and_strings
+from decouple.syntax.preprocessor import split_strings
 
 DEFAULT = Path(__file__).with_name("reuse.toml")
 Kind = Literal["framework", "library", "device", "hand"]
@@ -61,14 +61,14 @@ class Families(Struct, frozen=True, rename={"families": "family", "texts": "text
     texts: tuple[SoughtText, ...] = ()
 
 
-class Names(Struct, frozen=True, rename={"names": "name", "prefixes": "prefix"}):
+class VendorNames(Struct, frozen=True, rename={"names": "name", "prefixes": "prefix"}):
     """A vendor's names for those of the original libraries, as its own file has them."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     prefixes: Mapping[str, str] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
 
-    def of(self, name: str) -> str | None:
+    def find_name(self, name: str) -> str | None:
         """The vendor's name, or None where it has or names none."""
         if name in self.missing:
             return None
@@ -90,11 +90,11 @@ class ReuseReport(Struct):
     """Toolkit header -> files that include it."""
     texts: dict[str, set[str]]
 
-    def kind(self, name: str) -> str:
+    def find_kind(self, name: str) -> str:
         """The kind of a family."""
         return next(family.kind for family in self.families.families if family.name == name)
 
-    def library_names(self) -> Counter[str]:
+    def count_library_names(self) -> Counter[str]:
         """Every name of a library with its uses: what a mapping must cover."""
         total: Counter[str] = Counter()
         for family in self.families.families:
@@ -102,33 +102,33 @@ class ReuseReport(Struct):
                 total.update(self.uses[family.name])
         return total
 
-    def by_kind(self) -> dict[str, tuple[int, int]]:
+    def count_by_kind(self) -> dict[str, tuple[int, int]]:
         """Hardest kind -> (files, lines of code)."""
         made = dict.fromkeys(("", *KINDS), (0, 0))
         for kind, lines in self.files.values():
             made[kind] = (made[kind][0] + 1, made[kind][1] + lines)
         return made
 
-    def open_names(self, names: Names) -> list[tuple[str, int]]:
+    def list_open_names(self, names: VendorNames) -> list[tuple[str, int]]:
         """Names of libraries that the vendor's tables give no name for, most used first."""
-        found = [(name, uses) for name, uses in self.library_names().items() if names.of(name) is None]
-        return sorted(found, key=lambda item: (-item[1], item[0]))
+        unnamed = [(name, uses) for name, uses in self.count_library_names().items() if names.find_name(name) is None]
+        return sorted(unnamed, key=lambda item: (-item[1], item[0]))
 
 
 def load_families(path: Path = DEFAULT) -> Families:
     """Read ``reuse.toml``; patterns match whole words. Raises DecoupleError naming the key that is wrong, OSError."""
-    file = toml.read(path, Families, mend="see the comment at its top", schema=None)
+    file = toml.read_toml(path, Families, mend="see the comment at its top", schema=None)
     words = (re.compile(rf"(?<![\w:])(?:{family.pattern.pattern})\b") for family in file.families)
     families = (replace(family, pattern=word) for family, word in zip(file.families, words, strict=True))
     return replace(file, families=tuple(families))
 
 
-def load_names(path: Path) -> Names:
+def load_names(path: Path) -> VendorNames:
     """Read a vendor's names. Raises DecoupleError for an unknown key or a wrong type, OSError."""
-    return toml.read(path, Names, mend="`decouple reuse --help` shows such a file", schema=None)
+    return toml.read_toml(path, VendorNames, mend="`decouple reuse --help` shows such a file", schema=None)
 
 
-def declared_words(folders: Iterable[Path], headers: re.Pattern[str]) -> frozenset[str]:
+def read_declared_words(folders: Iterable[Path], headers: re.Pattern[str]) -> frozenset[str]:
     """Every identifier in the toolkit headers (by ``headers``) below ``folders``.
 
     Raises DecoupleError if there is none, OSError.
@@ -145,7 +145,7 @@ def declared_words(folders: Iterable[Path], headers: re.Pattern[str]) -> frozens
     return frozenset(words)
 
 
-def count(
+def count_names(
     tree: Path,
     paths: Iterable[str],
     families: Families,
@@ -175,7 +175,7 @@ def count(
 
 
 def _count_file(path: str, text: str, declared: frozenset[str] | None, into: ReuseReport) -> None:
-    code, strings = code_and_strings(text)
+    code, strings = split_strings(text)
     for name in set(_INCLUDE.findall(text)):
         if into.families.headers.fullmatch(name):
             into.headers[name] += 1
@@ -188,8 +188,8 @@ def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Reu
     for family in into.families.families:
         taken: list[str] = []
 
-        def take(found: re.Match[str], family: Family = family, taken: list[str] = taken) -> str:
-            word = found.group()
+        def take(match: re.Match[str], family: Family = family, taken: list[str] = taken) -> str:
+            word = match.group()
             if family.kind == "library" and declared is not None and not set(word.split("::")) & declared:
                 return word
             taken.append(word)
@@ -203,14 +203,14 @@ def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Reu
     into.files[path] = ("" if hardest < 0 else KINDS[hardest], lines)
 
 
-def header(report: ReuseReport, names: Names, source: str) -> str:
+def format_header(report: ReuseReport, names: VendorNames, source: str) -> str:
     """A C header that gives every used name of a library, as far as ``names`` knows it, the vendor's name.
 
     To be included before any source (``-include``) where the vendor's headers take the place of the toolkit's.
     """
     lines = [f"// The names that {source} uses, for this platform. Written by `decouple reuse`.", "#pragma once"]
-    for name in sorted(report.library_names()):
-        theirs = names.of(name)
+    for name in sorted(report.count_library_names()):
+        theirs = names.find_name(name)
         if theirs is None:
             lines.append(f"// open: {name}")
         elif theirs != name and "::" not in name:

@@ -53,35 +53,35 @@ def read_report(folder: Path) -> RunRecord:
         ) from None
 
 
-def record(project: Path, folder: Path) -> Path:
+def record_run(project: Path, folder: Path) -> Path:
     """Keep the run of ``folder`` in ``ci/status/contract``, in place of an earlier one on that PyTorch.
 
     Raises UsageError as `read_report` does, and for a run of a part of the contract.
     """
-    found = read_report(folder)
-    if found.untried:
-        numbers = ", ".join(map(str, found.untried))
+    run = read_report(folder)
+    if run.untried:
+        numbers = ", ".join(map(str, run.untried))
         raise UsageError(
             f"{folder}: no test of the run is for items {numbers}", next_step="run the contract without -k"
         )
-    path = project / FOLDER / f"{found.torch}.json"
+    path = project / FOLDER / f"{run.torch}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(msgspec.to_builtins(found), indent=2, sort_keys=True) + "\n")
+    write_atomically(path, json.dumps(msgspec.to_builtins(run), indent=2, sort_keys=True) + "\n")
     return path
 
 
-def read(project: Path) -> list[RunRecord]:
+def read_runs(project: Path) -> list[RunRecord]:
     """All runs that were kept, the newest PyTorch first. Raises DecoupleError for a file that is not one."""
-    found = []
+    runs = []
     for path in sorted((project / FOLDER).glob("*.json")):
         try:
-            found.append(msgspec.json.decode(path.read_bytes(), type=RunRecord))
+            runs.append(msgspec.json.decode(path.read_bytes(), type=RunRecord))
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             raise DecoupleError(f"{path}: {error}", next_step="git checkout it, or record the run again") from None
-    return sorted(found, key=lambda run: Version(run.torch), reverse=True)
+    return sorted(runs, key=lambda run: Version(run.torch), reverse=True)
 
 
-def table(runs: Sequence[RunRecord]) -> str:
+def format_table(runs: Sequence[RunRecord]) -> str:
     """The runs as Markdown, a row for each."""
     lines = [
         "| PyTorch | backend | passed | skipped | failed | items supported | gaps of upstream | broken | not tried |",
@@ -96,6 +96,6 @@ def table(runs: Sequence[RunRecord]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def insert(project: Path, *, write: bool) -> bool:
+def insert_table(project: Path, *, write: bool) -> bool:
     """Put the table between the page's markers; returns whether it differed. Raises DecoupleError without any."""
-    return replace_sections(project / PAGE, {"contract-runs": table(read(project))}, write=write)
+    return replace_sections(project / PAGE, {"contract-runs": format_table(read_runs(project))}, write=write)

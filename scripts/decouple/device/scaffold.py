@@ -21,10 +21,10 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import step
+from decouple.base.fault import mark_step
 from decouple.base.files import write_atomically
-from decouple.base.git import GitError, ask
-from decouple.base.names import RelativePath, place
+from decouple.base.git import GitError, try_git
+from decouple.base.names import RelativePath, locate_path
 from decouple.base.outside import JSON_BOUND, read_bounded, read_json
 
 PLACEHOLDER = "newdevice"
@@ -33,7 +33,7 @@ RECORD = ".scaffold.json"
 _FILE = Path(__file__).with_name("taken.toml")
 
 
-class TakenNames(Struct, frozen=True):
+class ReservedNames(Struct, frozen=True):
     """Names that others have."""
 
     by: str
@@ -45,22 +45,22 @@ class TakenNames(Struct, frozen=True):
     def has(self, name: str) -> bool:
         """Say whether a device called ``name`` would meet one of these."""
         if self.begin:
-            return any(name.startswith(one) or one.startswith(name) for one in self.names)
+            return any(name.startswith(reserved) or reserved.startswith(name) for reserved in self.names)
         return name in self.names
 
 
-class _TakenFile(Struct, frozen=True):
-    taken: tuple[TakenNames, ...]
+class _ReservedFile(Struct, frozen=True):
+    taken: tuple[ReservedNames, ...]
 
 
-class _Record(Struct, frozen=True):
+class _ScaffoldRecord(Struct, frozen=True):
     """``.scaffold.json``: the device, and the text of each file as the template had it then."""
 
     name: str
     files: Mapping[RelativePath, str]
 
 
-class Scaffolded(Struct, frozen=True):
+class ScaffoldResult(Struct, frozen=True):
     """What one run did, as paths below ``folder``."""
 
     folder: Path
@@ -75,15 +75,15 @@ def check_name(name: str) -> str:
     """Return ``name`` if a device can be called so. Raises UsageError, saying who has it."""
     if not re.fullmatch(r"[a-z]+", name):  # PyTorch reads no digit in a device string (c10/core/Device.cpp)
         raise UsageError(f"device name {name!r}: lower-case letters alone", next_step="e.g. acme")
-    for one in toml.read(_FILE, _TakenFile, mend=f"git checkout {_FILE}").taken:
-        if one.has(name):
-            raise UsageError(f"device name {name!r} is taken by {one.by}", next_step="choose another, e.g. acme")
+    for reserved in toml.read_toml(_FILE, _ReservedFile, mend=f"git checkout {_FILE}").taken:
+        if reserved.has(name):
+            raise UsageError(f"device name {name!r} is taken by {reserved.by}", next_step="choose another, e.g. acme")
     if keyword.iskeyword(name):
         raise UsageError(f"device name {name!r} is a word of Python", next_step="choose another, e.g. acme")
     return name
 
 
-def render(template: Path, name: str) -> dict[str, str]:
+def render_template(template: Path, name: str) -> dict[str, str]:
     """Render the template for the device ``name``: relative path -> text of every file.
 
     In capitals the word stands for the name in capitals. Raises DecoupleError.
@@ -102,16 +102,16 @@ def render(template: Path, name: str) -> dict[str, str]:
     return made
 
 
-def scaffold(template: Path, folder: Path, name: str) -> Scaffolded:
+def scaffold_backend(template: Path, folder: Path, name: str) -> ScaffoldResult:
     """Make or update the backend ``name`` in ``folder`` from ``template``.
 
     Nothing is written when it raises: UsageError for a name that is taken, or a folder of another device's;
     DecoupleError when ``folder`` holds files that no run of this made, or links or FIFOs in their place; OSError.
     """
     check_name(name)
-    wanted = render(template, name)
+    wanted = render_template(template, name)
     base = _read_record(folder, name)
-    mine = {path: text for path in {**wanted, **base} if (text := _text(place(folder, path))) is not None}
+    mine = {path: text for path in {**wanted, **base} if (text := _read_text(locate_path(folder, path))) is not None}
     if not base:
         strangers = sorted(path for path in wanted if mine.get(path, wanted[path]) != wanted[path])
         if strangers:
@@ -121,29 +121,29 @@ def scaffold(template: Path, folder: Path, name: str) -> Scaffolded:
             )
     done: dict[str, list[str]] = {"created": [], "merged": [], "unchanged": [], "removed": [], "conflicts": []}
     for path, text in wanted.items():
-        done[_bring(folder / path, mine.get(path), base.get(path), text)].append(path)
+        done[_update_file(folder / path, mine.get(path), base.get(path), text)].append(path)
     for path in sorted(set(base) - set(wanted)):
         if mine.get(path) == base[path]:
-            step(f"remove {path}")
+            mark_step(f"remove {path}")
             (folder / path).unlink()
             done["removed"].append(path)
     document = {"name": name, "files": wanted}
     write_atomically(folder / RECORD, json.dumps(document, indent=1, sort_keys=True) + "\n")
-    return Scaffolded(folder, **{key: tuple(paths) for key, paths in done.items()})
+    return ScaffoldResult(folder, **{key: tuple(paths) for key, paths in done.items()})
 
 
 def _read_record(folder: Path, name: str) -> Mapping[str, str]:
     """The texts of the last run for the device ``name``; none where ``folder`` is new."""
-    path = place(folder, RECORD)
+    path = locate_path(folder, RECORD)
     if not path.exists():
         return {}
-    record = read_json(path, _Record, mend="restore it from git")
+    record = read_json(path, _ScaffoldRecord, mend="restore it from git")
     if record.name != name:
         raise UsageError(f"{folder} is the backend {record.name!r}", next_step=f"name another folder for {name!r}")
     return record.files
 
 
-def _text(path: Path) -> str | None:
+def _read_text(path: Path) -> str | None:
     """The text of a file, None where there is none."""
     try:
         return read_bounded(path, JSON_BOUND).decode("utf-8")
@@ -153,7 +153,7 @@ def _text(path: Path) -> str | None:
         raise DecoupleError(f"{path}: not UTF-8: {error.reason}", next_step="move it away, or restore it") from None
 
 
-def _bring(path: Path, mine: str | None, base: str | None, wanted: str) -> str:
+def _update_file(path: Path, mine: str | None, base: str | None, wanted: str) -> str:
     """Bring one file, which now is ``mine``, to the new template; returns what happened, as a field of Scaffolded."""
     if mine is None:
         if base is not None:  # the vendor removed it
@@ -165,19 +165,19 @@ def _bring(path: Path, mine: str | None, base: str | None, wanted: str) -> str:
     if mine == base:
         write_atomically(path, wanted)
         return "merged"
-    merged, clean = merge(mine, base or "", wanted)
+    merged, clean = merge_texts(mine, base or "", wanted)
     write_atomically(path, merged)
     return "merged" if clean else "conflicts"
 
 
-def merge(mine: str, base: str, theirs: str) -> tuple[str, bool]:
+def merge_texts(mine: str, base: str, theirs: str) -> tuple[str, bool]:
     """Three-way merge by git; the text, and False if it has conflict markers. Raises DecoupleError without git."""
     with tempfile.TemporaryDirectory() as scratch:
         files = [Path(scratch) / label for label in ("yours", "base", "template")]
         for file, text in zip(files, (mine, base, theirs), strict=True):
             file.write_text(text, encoding="utf-8")
         labels = ("-L", "yours", "-L", "base", "-L", "template")
-        done = ask("merge-file", "-p", *labels, *map(str, files), cwd=Path(scratch))
+        done = try_git("merge-file", "-p", *labels, *map(str, files), cwd=Path(scratch))
     if done.status < 0 or done.status > 127:
         raise GitError("git merge-file", done, next_step="run the same command again")
     return done.out.decode("utf-8"), done.status == 0

@@ -14,9 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import ask, names
+from decouple.base.git import split_names, try_git
 from decouple.base.python_text import parse_python
-from decouple.syntax.preprocessor import without_comments
+from decouple.syntax.preprocessor import blank_comments
 
 _C = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".hh", ".inl", ".mm"}
 _HASH = {".yaml", ".yml", ".toml", ".cmake"}
@@ -31,35 +31,35 @@ class DeviceFile(Struct, frozen=True):
     lines: int
 
 
-def measure(place: Path) -> list[DeviceFile]:
+def measure_files(place: Path) -> list[DeviceFile]:
     """Every source file of ``place``: a file, a folder (git's files where it is in a repository).
 
     Raises DecoupleError when there is nothing to count, OSError.
     """
-    found = [place] if place.is_file() else sorted(_files(place))
+    files = [place] if place.is_file() else sorted(_list_files(place))
     sizes = []
-    for path in found:
-        language = _language(path)
+    for path in files:
+        language = _detect_language(path)
         if language is not None:
             text = path.read_text(encoding="utf-8", errors="replace")
             relative = path.name if place.is_file() else path.relative_to(place).as_posix()
-            sizes.append(DeviceFile(relative, language, code_lines(text, language)))
+            sizes.append(DeviceFile(relative, language, count_code_lines(text, language)))
     if not sizes:
         raise DecoupleError(f"{place}: no source file there", next_step="give the folder of a backend, or its files")
     return sizes
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    listed = ask("ls-files", "-co", "--exclude-standard", "-z", cwd=folder)
+def _list_files(folder: Path) -> Iterator[Path]:
+    listed = try_git("ls-files", "-co", "--exclude-standard", "-z", cwd=folder)
     if listed.status == 0 and listed.out:
-        yield from (folder / name for name in names(listed.out) if (folder / name).is_file())
+        yield from (folder / name for name in split_names(listed.out) if (folder / name).is_file())
         return
     for path in folder.rglob("*"):
         if path.is_file() and not _LEFT_OUT & set(path.relative_to(folder).parts):
             yield path
 
 
-def _language(path: Path) -> str | None:
+def _detect_language(path: Path) -> str | None:
     if path.suffix in _C:
         return "C++"
     if path.suffix in (".py", ".pyi"):
@@ -69,19 +69,19 @@ def _language(path: Path) -> str | None:
     return None
 
 
-def code_lines(text: str, language: str) -> int:
+def count_code_lines(text: str, language: str) -> int:
     """Lines of ``text`` that hold code. Python that does not parse counts by its ``#`` only."""
     if language == "C++":
-        return sum(1 for line in without_comments(text).splitlines() if line.strip())
+        return sum(1 for line in blank_comments(text).splitlines() if line.strip())
     if language == "Python":
         try:
-            return _python_lines(text)
+            return _count_python_lines(text)
         except (SyntaxError, tokenize.TokenError, ValueError):
             pass
     return sum(1 for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
 
 
-def _python_lines(text: str) -> int:
+def _count_python_lines(text: str) -> int:
     silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):

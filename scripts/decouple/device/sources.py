@@ -13,7 +13,7 @@ SHARED = ("layer", "added_to_core", "tools")
 """Beside the project itself, in ``third_device``: the layer, NewDeviceCppExtension, the toolkit."""
 
 
-def mirror(folder: Path, to: Path) -> None:
+def mirror_sources(folder: Path, to: Path) -> None:
     """Make ``to`` the sources of ``folder`` and the objects of earlier builds, from which ninja goes on.
 
     Not what setuptools packs wheels from: it would pack a module that the sources no longer have.
@@ -23,20 +23,20 @@ def mirror(folder: Path, to: Path) -> None:
             remove_folder(path)
         elif path.is_file():
             path.unlink()
-    shutil.copytree(folder, to, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if _unread(n)])
+    shutil.copytree(folder, to, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if _is_unread(n)])
 
 
-def digest(folders: Sequence[Path]) -> str:
+def compute_digest(folders: Sequence[Path]) -> str:
     """SHA-256 over name and content of every file that a build reads."""
     total = hashlib.sha256()
     for folder in folders:
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(folder.parent)
-            if path.is_file() and not any(map(_unread, name.parts)):
+            if path.is_file() and not any(map(_is_unread, name.parts)):
                 total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
 
 
-def _unread(name: str) -> bool:
+def _is_unread(name: str) -> bool:
     """Whether a file or folder of this name is what an earlier build left."""
     return name in ("build", "__pycache__", ".mypy_cache") or name.endswith(".egg-info")

@@ -22,29 +22,29 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import locked, remove_folder, write_atomically
+from decouple.base.files import hold_lock, remove_folder, write_atomically
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.source import OfBaseline
+from decouple.flows.source import BaselineRequest
 from decouple.patch import seriesfile
-from decouple.stack.engine import Moved, Stack, create, link_objects
-from decouple.stack.journal import State
-from decouple.stack.trees import differences
+from decouple.stack.engine import MoveResult, Stack, create_tree, link_objects
+from decouple.stack.journal import StackState
+from decouple.stack.trees import compare_trees
 from decouple.upstream import words
 
 if TYPE_CHECKING:
     from decouple.flows.verdict import SeriesVerdict
 
 
-class Apply(OfBaseline, frozen=True):
+class ApplyRequest(BaselineRequest, frozen=True):
     """Which series, on which source; the tree is the checkout's ``build/<release>/src``."""
 
     also: Path | None = None
     """Words, macros and rules of this tree alone, for a carried series' verdict (``decouple.census.additions``)."""
 
     @property
-    def wanted(self) -> dict[str, str]:
+    def expected_state(self) -> dict[str, str]:
         """What the state of a tree says of its source when this request made it."""
-        manifest = Checkout(self.project).manifest(self.release).read_bytes()
+        manifest = Checkout(self.project).locate_manifest(self.release).read_bytes()
         return {
             "source": self.source,
             "debian_patches": "yes" if self.debian_patches else "no",
@@ -52,14 +52,14 @@ class Apply(OfBaseline, frozen=True):
         }
 
 
-class AppliedSeries(Moved, frozen=True):
+class AppliedSeries(MoveResult, frozen=True):
     """What moved, and what a series that was carried to its release is worth on the tree that it made."""
 
     verdict: SeriesVerdict | None = None
     """None for a series of the checkout's own, and where no patch moved."""
 
 
-def apply(request: Apply, listener: Listener = QUIET) -> AppliedSeries:
+def apply_series(request: ApplyRequest, listener: Listener = QUIET) -> AppliedSeries:
     """Bring the tree to the whole series and the overlay, from whatever state it is in; judge a carried series.
 
     Where the release has no whole series, the nearest one is carried to it first (``decouple.flows.carry``).
@@ -67,20 +67,20 @@ def apply(request: Apply, listener: Listener = QUIET) -> AppliedSeries:
     DecoupleError; the tree is then as it was before.
     """
     _refuse_files_alone(request)
-    if request.release not in Checkout(request.project).releases():
-        from decouple.flows.carry import name_of  # here: a release with a series does not pay for it
+    if request.release not in Checkout(request.project).list_releases():
+        from decouple.flows.carry import name_release  # here: a release with a series does not pay for it
 
-        request = replace(request, release=name_of(request.project, request.release))
-        if request.release not in Checkout(request.project).releases():
-            with _kept_on_failure(Checkout(request.project), request.release):
-                _carry(request, listener)
-                return _apply(request, listener)
-    return _apply(request, listener)
+        request = replace(request, release=name_release(request.project, request.release))
+        if request.release not in Checkout(request.project).list_releases():
+            with _restore_on_failure(Checkout(request.project), request.release):
+                _carry_series(request, listener)
+                return _apply_patches(request, listener)
+    return _apply_patches(request, listener)
 
 
-def _refuse_files_alone(request: Apply) -> None:
+def _refuse_files_alone(request: ApplyRequest) -> None:
     """Raise UsageError for a source that holds only some of the files, before anything is fetched or carried."""
-    if request.source == "auto" or words.local(request.source):
+    if request.source == "auto" or words.parse_local_path(request.source):
         return
     from decouple.upstream.providers.table import PROVIDERS  # and what they import: only for a word that is one
 
@@ -93,30 +93,30 @@ def _refuse_files_alone(request: Apply) -> None:
         )
 
 
-def _carry(request: Apply, listener: Listener) -> None:
+def _carry_series(request: ApplyRequest, listener: Listener) -> None:
     """Write the series that the release lacks, and with it a manifest where it has none. Raises DecoupleError.
 
     What is read off a tree lies in ``build`` until then: a run that is killed, or stops for a person, leaves nothing.
     """
-    from decouple.flows.carry import carry, read_manifest
-    from decouple.release.render import render
+    from decouple.flows.carry import carry_series, read_manifest
+    from decouple.release.render import render_manifest
 
     project, release = request.project, request.release
     manifest = read_manifest(project, release, request.source)
     if manifest and not (Checkout(project).rebase / "state.json").exists():  # one that waits has its own; carry says so
-        write_atomically(Checkout(project).read_off(release), render(manifest))
-    carry(project, release, request.source, debian_patches=bool(request.debian_patches), listener=listener)
+        write_atomically(Checkout(project).locate_draft_manifest(release), render_manifest(manifest))
+    carry_series(project, release, request.source, debian_patches=bool(request.debian_patches), listener=listener)
 
 
 @contextlib.contextmanager
-def _kept_on_failure(checkout: Checkout, release: str) -> Iterator[None]:
+def _restore_on_failure(checkout: Checkout, release: str) -> Iterator[None]:
     """Leave the files of ``release`` in the checkout as they were when what runs inside fails."""
     folder = checkout.patches / release
-    alone = (checkout.series(release), checkout.manifest(release))
+    alone = (checkout.locate_series(release), checkout.locate_manifest(release))
 
     def files() -> dict[Path, bytes]:
-        found = [path for path in (*alone, *folder.rglob("*")) if path.is_file() and not path.is_symlink()]
-        return {path: path.read_bytes() for path in found}
+        present = [path for path in (*alone, *folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+        return {path: path.read_bytes() for path in present}
 
     there, before = folder.is_dir(), files()
     try:
@@ -132,38 +132,43 @@ def _kept_on_failure(checkout: Checkout, release: str) -> Iterator[None]:
         raise
 
 
-def _apply(request: Apply, listener: Listener) -> AppliedSeries:
-    places = Checkout(request.project).places(request.release)
-    made = _make(places, request, listener)
+def _apply_patches(request: ApplyRequest, listener: Listener) -> AppliedSeries:
+    places = Checkout(request.project).find_series(request.release)
+    made = _make_tree(places, request, listener)
     with Stack.open(places) as stack:
         for line in stack.recovered:
             listener.say(line)
         start = stack.state
         if not made:
-            request = _settled(request, start)
+            request = _settle_debian_patches(request, start)
             stack.check_unedited()
-            if dict(start.source) != request.wanted or words.local(request.source):
-                start = _other_base(stack, request, listener)
+            if dict(start.source) != request.expected_state or words.parse_local_path(request.source):
+                start = _change_base(stack, request, listener)
             else:
                 listener.say(f"source: unchanged, base {start.base[:12]}")
-        moved = _finish(stack, start, listener)
-    return AppliedSeries(**structs.asdict(moved), verdict=_verdict(request, moved, listener))
+        moved = _finish_tree(stack, start, listener)
+    return AppliedSeries(**structs.asdict(moved), verdict=_judge_carried(request, moved, listener))
 
 
-def _verdict(request: Apply, moved: Moved, listener: Listener) -> SeriesVerdict | None:
+def _judge_carried(request: ApplyRequest, moved: MoveResult, listener: Listener) -> SeriesVerdict | None:
     """What a series that was carried is worth, once its patches are on the tree; None for another."""
-    made_on, _ = seriesfile.read(Checkout(request.project).series(request.release)).made_on
+    made_on, _ = seriesfile.read_series(Checkout(request.project).locate_series(request.release)).made_on
     if made_on is None or not moved.pushed:
         return None
-    from decouple.flows.verdict import Judge, judge  # here: a release with a series of its own does not pay for it
+    from decouple.flows.verdict import (  # here: a release with a series of its own does not pay for it
+        JudgeRequest,
+        judge_series,
+    )
 
-    found = judge(Judge(request.project, request.release, request.source, request.offline, also=request.also), listener)
-    for line in found.lines(request.release):
+    verdict = judge_series(
+        JudgeRequest(request.project, request.release, request.source, request.offline, also=request.also), listener
+    )
+    for line in verdict.format_lines(request.release):
         listener.say(line)
-    return found
+    return verdict
 
 
-def _settled(request: Apply, start: State) -> Apply:
+def _settle_debian_patches(request: ApplyRequest, start: StackState) -> ApplyRequest:
     """The request with Debian's patches where the tree has them and nobody said otherwise: a build in the Debian root
     lays them, and the next `apply` must not undo that."""
     if request.debian_patches is not None:
@@ -173,28 +178,28 @@ def _settled(request: Apply, start: State) -> Apply:
     return replace(request, debian_patches=has and of_debian)
 
 
-def _make(places: SeriesPlaces, request: Apply, listener: Listener) -> bool:
+def _make_tree(places: SeriesPlaces, request: ApplyRequest, listener: Listener) -> bool:
     """Make the tree unless it is there; returns whether it was made. Of two runs at once the second waits."""
     state = places.tree / ".git" / "decouple" / "state.json"
     if state.exists():
         return False
     folder = places.tree.parent
-    with locked(
+    with hold_lock(
         folder.with_name(f".{folder.name}.lock"), lambda: listener.say("waits: another run makes this tree")
     ) as lock:
         if state.exists():
             return False
-        commit, pristine, repo = _baseline(request, listener)
-        create(places, repo, commit, pristine, request.wanted, held=(lock,))
+        commit, pristine, repo = _prepare_baseline(request, listener)
+        create_tree(places, repo, commit, pristine, request.expected_state, held=(lock,))
         listener.say(f"tree: {places.tree} made")
     return True
 
 
-def _baseline(request: Apply, listener: Listener) -> tuple[str, str, Path]:
+def _prepare_baseline(request: ApplyRequest, listener: Listener) -> tuple[str, str, Path]:
     """The commit to stand on, upstream's own one below it, and the repository that has both."""
-    from decouple.flows.fetch import fetch  # here: a run with nothing to fetch does not pay for it
+    from decouple.flows.fetch import fetch_source  # here: a run with nothing to fetch does not pay for it
 
-    fetched, base = fetch(request, listener)
+    fetched, base = fetch_source(request, listener)
     if base is None:
         raise DecoupleError(
             f"source {fetched.provider} has no sources to build from", next_step="use --source auto, or another one"
@@ -205,20 +210,20 @@ def _baseline(request: Apply, listener: Listener) -> tuple[str, str, Path]:
     return base.commit, base.upstream, base.repo
 
 
-def _other_base(stack: Stack, request: Apply, listener: Listener) -> State:
+def _change_base(stack: Stack, request: ApplyRequest, listener: Listener) -> StackState:
     """The state to start from when another source is asked for: its objects are brought in, nothing moves yet."""
-    commit, pristine, repo = _baseline(request, listener)
-    start = replace(stack.state, source=request.wanted)
+    commit, pristine, repo = _prepare_baseline(request, listener)
+    start = replace(stack.state, source=request.expected_state)
     if commit == start.base:
         return start
     link_objects(repo / "objects", stack.repository.git_dir / "objects")
     return replace(start, base=commit, upstream=pristine, applied=(), overlay=None)
 
 
-def _finish(stack: Stack, start: State, listener: Listener) -> Moved:
+def _finish_tree(stack: Stack, start: StackState, listener: Listener) -> MoveResult:
     names = stack.series.names
-    moved = stack.goto([stack.patch(name) for name in names], verb="apply", overlay=True, start=start)
-    if stack.repository.resolve("refs/decouple/base") != start.base:
+    moved = stack.move_to([stack.read_patch(name) for name in names], verb="apply", overlay=True, start=start)
+    if stack.repository.resolve_commit("refs/decouple/base") != start.base:
         stack.repository.run("update-ref", "refs/decouple/base", start.base)
         stack.repository.run("update-ref", "refs/decouple/upstream", start.upstream)
     new = f", {len(moved.pushed)} of them now" if moved.pushed else ", none of them new"
@@ -227,7 +232,7 @@ def _finish(stack: Stack, start: State, listener: Listener) -> Moved:
         for offset in item.offsets:
             listener.say(f"  {item.name}: {offset}")
     laid = stack.state.overlay
-    count = len(differences(stack.repository, stack.state.tip, laid.commit)) if laid and moved.overlay else 0
+    count = len(compare_trees(stack.repository, stack.state.tip, laid.commit)) if laid and moved.overlay else 0
     listener.say(f"overlay: {f'{count} files laid' if moved.overlay else 'unchanged'}")
     listener.say(f"tree: {stack.places.tree} at {stack.state.head[:12]}, {moved.files} files touched")
     return moved

@@ -22,7 +22,7 @@ from decouple.base.outside import read_json
 from decouple.base.python_text import compile_python
 from decouple.build import settings
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.shell import Shell, runner
+from decouple.flows.shell import ShellRequest, open_runner
 from decouple.stack.engine import Stack
 
 Oracle = Callable[[Path, Sequence[str]], str | None]
@@ -35,7 +35,7 @@ CANNOT_TELL = 125
 """The exit status of a command that cannot tell, as in git-bisect(1). The search ends there: it guesses no answer."""
 
 
-class Bisect(Struct, frozen=True):
+class BisectRequest(Struct, frozen=True):
     """Which series, and by what its trees are judged: at least one of the three questions."""
 
     project: Path
@@ -60,7 +60,7 @@ class Culprit(Struct, frozen=True):
     looked_at: int
 
 
-def parses(tree: Path, paths: Sequence[str]) -> str | None:
+def check_python(tree: Path, paths: Sequence[str]) -> str | None:
     """The cheapest oracle: every touched Python file that is there compiles."""
     for name in paths:
         path = tree / name
@@ -72,7 +72,7 @@ def parses(tree: Path, paths: Sequence[str]) -> str | None:
     return None
 
 
-def configures(run: Run, command: str) -> Oracle:
+def make_configure_oracle(run: Run, command: str) -> Oracle:
     """An oracle that configures the tree with CMake by ``command``. One that cannot configure cannot be compiled."""
 
     def look(tree: Path, paths: Sequence[str]) -> str | None:
@@ -82,7 +82,7 @@ def configures(run: Run, command: str) -> Oracle:
     return look
 
 
-def compiles(run: Run, build: str = "build") -> Oracle:
+def make_compile_oracle(run: Run, build: str = "build") -> Oracle:
     """An oracle that compiles just the objects of the touched sources, with whatever ninja must make for them first.
 
     ``build``: the configured build directory, relative to the tree. Which object is whose comes from its
@@ -90,7 +90,7 @@ def compiles(run: Run, build: str = "build") -> Oracle:
     """
 
     def look(tree: Path, paths: Sequence[str]) -> str | None:
-        objects = touched_objects(tree / build / "compile_commands.json", paths)
+        objects = find_touched_objects(tree / build / "compile_commands.json", paths)
         if not objects:
             return None
         command = f"ninja -C {shlex.quote(build)} {shlex.join(objects)}"
@@ -110,7 +110,7 @@ class CompileCommand(Struct, frozen=True):
     output: str = ""
 
 
-def touched_objects(listing: Path, paths: Sequence[str]) -> list[str]:
+def find_touched_objects(listing: Path, paths: Sequence[str]) -> list[str]:
     """The objects that ``listing`` (CMake's compile_commands.json) makes of ``paths``, relative to its build folder.
 
     Paths there are those of the place the build ran in, so a source is known by the end of its path. Raises
@@ -124,7 +124,7 @@ def touched_objects(listing: Path, paths: Sequence[str]) -> list[str]:
             f"{listing}: no such file", next_step="--configure, with CMAKE_EXPORT_COMPILE_COMMANDS on"
         ) from None
     endings = tuple(f"/{path}" for path in paths)
-    found = []
+    objects = []
     for entry in entries:
         if entry.file.endswith(endings):
             try:
@@ -132,11 +132,11 @@ def touched_objects(listing: Path, paths: Sequence[str]) -> list[str]:
                 output = entry.output or words[words.index("-o") + 1]
             except (ValueError, IndexError):
                 raise DecoupleError(f"{listing}: no object of {entry.file} in it", next_step=mend) from None
-            found.append(output.removeprefix(entry.directory.rstrip("/") + "/"))
-    return sorted(found)
+            objects.append(output.removeprefix(entry.directory.rstrip("/") + "/"))
+    return sorted(objects)
 
 
-def command_oracle(command: Sequence[str]) -> Oracle:
+def make_command_oracle(command: Sequence[str]) -> Oracle:
     """An oracle that runs ``command`` in the tree: status 0 is good, 125 cannot tell, anything else is bad."""
 
     def run(tree: Path, paths: Sequence[str]) -> str | None:
@@ -161,35 +161,39 @@ class CannotTellError(DecoupleError):
         )
 
 
-def find(request: Bisect, listener: Listener = QUIET) -> Culprit:
+def find_culprit(request: BisectRequest, listener: Listener = QUIET) -> Culprit:
     """Search; the applied tree is left as it was. ``listener`` hears what was found of each tree.
 
     Raises UsageError when there is no question, DecoupleError as :func:`bisect` does or when the build environment
     cannot be entered.
     """
-    places = Checkout(request.project).places(request.release)
+    places = Checkout(request.project).find_series(request.release)
     oracles: list[Oracle] = []
     if request.configure or request.compile or request.here:
         if request.here:
-            run = _on_this_machine(places.tree)
+            run = _make_local_run(places.tree)
         else:
-            run = runner(Shell(request.project, request.release, request.env), listener)
-        oracles.append(configures(run, request.here or settings.packer(places.tree).configure.format(python="python3")))
+            run = open_runner(ShellRequest(request.project, request.release, request.env), listener)
+        oracles.append(
+            make_configure_oracle(
+                run, request.here or settings.find_packer(places.tree).configure.format(python="python3")
+            )
+        )
         if request.compile:
-            oracles.append(compiles(run))
+            oracles.append(make_compile_oracle(run))
     if request.command:
-        oracles.append(command_oracle(request.command))
+        oracles.append(make_command_oracle(request.command))
     if not oracles:
         raise UsageError("nothing to judge a tree by", next_step="--configure, --compile, or -- COMMAND")
     with Stack.open(places) as stack:
-        return bisect(stack, oracles, listener.say)
+        return bisect_stack(stack, oracles, listener.say)
 
 
-def _on_this_machine(tree: Path) -> Run:
+def _make_local_run(tree: Path) -> Run:
     return lambda command: subprocess.run(["sh", "-c", command], cwd=tree, check=False, stdout=sys.stderr).returncode
 
 
-def bisect(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] = lambda line: None) -> Culprit:
+def bisect_stack(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] = lambda line: None) -> Culprit:
     """Push and pop until the first bad patch is known; the stack is left as it was, whatever happens.
 
     Every touched Python file is compiled first, because that costs next to nothing; then ``oracles`` are asked in
@@ -204,9 +208,9 @@ def bisect(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] 
     def judge(count: int) -> str | None:
         nonlocal looked_at
         looked_at += 1
-        _go_to(stack, count)
-        touched = [file.path for name in names[:count] for file in stack.patch(name).files]
-        answers = (oracle(stack.places.tree, touched) for oracle in (parses, *oracles))
+        _move_to(stack, count)
+        touched = [file.path for name in names[:count] for file in stack.read_patch(name).files]
+        answers = (oracle(stack.places.tree, touched) for oracle in (check_python, *oracles))
         said = next((answer for answer in answers if answer), None)
         tell(f"{names[count - 1] if count else 'pristine'}: {said or 'good'}")
         return said
@@ -227,12 +231,12 @@ def bisect(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] 
                 bad, said = middle, words
         return Culprit(names[bad - 1], said, looked_at)
     finally:
-        _go_to(stack, was)
+        _move_to(stack, was)
         if had_overlay:
             stack.push(None)
 
 
-def _go_to(stack: Stack, count: int) -> None:
+def _move_to(stack: Stack, count: int) -> None:
     done = len(stack.applied)
     moved = stack.push(count - done, overlay=False) if count > done else stack.pop(done - count)
     if moved.stopped:

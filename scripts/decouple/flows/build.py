@@ -20,14 +20,14 @@ from decouple.base.errors import UsageError
 from decouple.build import remote_cache
 from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import Environment, Places
-from decouple.build.estimate import available_memory, cores, object_seconds, refuse_if_too_small
+from decouple.build.estimate import count_cores, read_available_memory, refuse_if_too_small, sum_object_seconds
 from decouple.build.shards import ObjectShard
-from decouple.build.stage import Job, Slice, StageWheel
+from decouple.build.stage import BuildJob, ShardResult, StageWheel
 from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import OtherVendor, Stage2
 from decouple.flows import portable
-from decouple.flows.build_environment import opened, with_stage
-from decouple.flows.build_request import Build, estimates, lines, root_estimate
+from decouple.flows.build_environment import open_build, select_stage
+from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.over_kernels import build_over_kernels
 from decouple.patch import seriesfile
@@ -36,16 +36,16 @@ from decouple.release import status
 _STAGES = {1: Stage1, 2: Stage2}
 
 
-def build(request: Build, listener: Listener = QUIET) -> tuple[StageWheel, ...]:
+def build_wheels(request: BuildRequest, listener: Listener = QUIET) -> tuple[StageWheel, ...]:
     """Build what is not up to date, and record a whole stage in ``ci/status``; a part of one is a check.
 
     Raises DecoupleError: the machine is too small (with numbers), a step failed (with its log).
     """
-    with _shared_cache(request, listener) as cache:
-        return _build(request, listener, cache)
+    with _open_shared_cache(request, listener) as cache:
+        return _build_stages(request, listener, cache)
 
 
-def build_shard(request: Build, shard: ObjectShard, listener: Listener = QUIET) -> Slice:
+def build_shard(request: BuildRequest, shard: ObjectShard, listener: Listener = QUIET) -> ShardResult:
     """Compile one slice of a stage's objects into the shared cache, and stop: whoever builds the stage then, with the
     same cache, compiles nothing of it and links.
 
@@ -59,10 +59,10 @@ def build_shard(request: Build, shard: ObjectShard, listener: Listener = QUIET) 
             next_step="add --cache redis://HOST:6379/0, or --cache file:FOLDER",
         )
     [number] = request.stages
-    with _shared_cache(request, listener) as cache:
-        environment, known, choices = _opened(request, listener, cache)
-        job = Job(with_stage(environment, number, choices), known, choices, listener.progress, listener.say)
-        made = _STAGES[number](job).compile_slice(shard)
+    with _open_shared_cache(request, listener) as cache:
+        environment, known, choices = _open_build(request, listener, cache)
+        job = BuildJob(select_stage(environment, number, choices), known, choices, listener.progress, listener.say)
+        made = _STAGES[number](job).compile_shard(shard)
     part, whole = made.expected
     listener.say(
         f"stage {number}, shard {shard}: {made.objects} of {made.total} objects, {part / whole:.1%} of the expected "
@@ -72,21 +72,21 @@ def build_shard(request: Build, shard: ObjectShard, listener: Listener = QUIET) 
 
 
 @contextlib.contextmanager
-def _shared_cache(request: Build, listener: Listener) -> Iterator[remote_cache.Door | None]:
+def _open_shared_cache(request: BuildRequest, listener: Listener) -> Iterator[remote_cache.CacheProxy | None]:
     """The door to the cache that machines share; what it has to say is said when it closes, also after a failure."""
     if not request.cache or request.kernels != "compiled":  # bindings are a few objects
         yield None
         return
-    with remote_cache.opened(request.cache, os.environ.get(remote_cache.KEY, "")) as door:
+    with remote_cache.open_proxy(request.cache, os.environ.get(remote_cache.KEY, "")) as door:
         try:
             yield door
         finally:
-            for line in door.lines():
+            for line in door.format_report():
                 listener.say(line)
 
 
-def _opened(
-    request: Build, listener: Listener, cache: remote_cache.Door | None
+def _open_build(
+    request: BuildRequest, listener: Listener, cache: remote_cache.CacheProxy | None
 ) -> tuple[Environment, Provenance, Choices]:
     """As `opened`, with the cost said before, and refused where the machine is too small; behind ``cache``."""
     if request.against == "official" and request.env != portable.KIND:
@@ -94,49 +94,51 @@ def _opened(
             "--core official: kernels for it are compiled in an old userland and with its C++ ABI",
             next_step=f"add --env {portable.KIND}, or --kernels official to compile none",
         )
-    costs = estimates(request)
-    root = root_estimate(request)
-    for line in lines(root, costs):
+    costs = estimate_stages(request)
+    root = estimate_root(request)
+    for line in format_lines(root, costs):
         listener.say(line)
-    refuse_if_too_small(costs, folder=request.places.dist, memory=available_memory(), root=root)
-    environment, known, choices = opened(request, listener)
+    refuse_if_too_small(costs, folder=request.places.dist, memory=read_available_memory(), root=root)
+    environment, known, choices = open_build(request, listener)
     if cache is not None:
-        environment, variables = cache.into(environment)
+        environment, variables = cache.add_to_environment(environment)
         choices = replace(choices, variables={**choices.variables, **variables})
     return environment, known, choices
 
 
-def _build(request: Build, listener: Listener, cache: remote_cache.Door | None) -> tuple[StageWheel, ...]:
+def _build_stages(
+    request: BuildRequest, listener: Listener, cache: remote_cache.CacheProxy | None
+) -> tuple[StageWheel, ...]:
     if request.kernels != "compiled":
         return (build_over_kernels(request, listener),)
-    environment, known, choices = _opened(request, listener, cache)
+    environment, known, choices = _open_build(request, listener, cache)
     places = request.places
     made = []
     for stage in request.stages:
-        job = Job(with_stage(environment, stage, choices), known, choices, listener.progress, listener.say)
-        outcome = (OtherVendor if choices.toolkit else _STAGES[stage])(job).build()
+        job = BuildJob(select_stage(environment, stage, choices), known, choices, listener.progress, listener.say)
+        outcome = (OtherVendor if choices.toolkit else _STAGES[stage])(job).build_wheel()
         usual = not choices.cuda and not choices.toolkit
         counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and usual
         # the table has one row per stage: the usual environment's and CUDA's
         if outcome.built and counts and request.env != portable.KIND:
-            _record(outcome, places, known, request.jobs or cores())
-        listener.say(outcome.line())
+            _record_stage(outcome, places, known, request.jobs or count_cores())
+        listener.say(outcome.format_line())
         made.append(outcome)
     return tuple(made)
 
 
-def _record(outcome: StageWheel, places: Places, known: Provenance, jobs: int) -> None:
-    path, section = status.path_of(places.project, places.release), f"stage{outcome.stage}"
-    before = status.read(path)
+def _record_stage(outcome: StageWheel, places: Places, known: Provenance, jobs: int) -> None:
+    path, section = status.locate_status(places.project, places.release), f"stage{outcome.stage}"
+    before = status.read_status(path)
     stage = status.StageSection(
         wheel=outcome.wheel.name,
         wheel_bytes=outcome.wheel.stat().st_size,
         objects=outcome.objects,
         cores=jobs,
         series=known.series_digest,
-        object_seconds=object_seconds(places.stage1 if outcome.stage == 1 else places.stage2),
+        object_seconds=sum_object_seconds(places.stage1 if outcome.stage == 1 else places.stage2),
         **asdict(outcome.effort),
     )
-    listed = seriesfile.read(Checkout(places.project).series(places.release))
+    listed = seriesfile.read_series(Checkout(places.project).locate_series(places.release))
     series = status.SeriesSection(len(known.patches), known.series_digest, *listed.made_on)
-    status.update(path, series=series, **{section: status.costliest(stage, getattr(before, section))})
+    status.update_status(path, series=series, **{section: status.keep_costliest(stage, getattr(before, section))})

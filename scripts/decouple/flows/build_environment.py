@@ -13,41 +13,43 @@ from msgspec.structs import replace
 
 from decouple.build import makings
 from decouple.build.choices import Choices, Provenance
-from decouple.build.environment import Environment, with_places
+from decouple.build.environment import Environment, replace_places
 from decouple.flows import portable
-from decouple.flows.build_request import Build, choices_of
-from decouple.flows.environment import need_tree, open_environment
+from decouple.flows.build_request import BuildRequest, settle_choices
+from decouple.flows.environment import ensure_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.over_kernels import official_halves
-from decouple.flows.provenance import provenance
+from decouple.flows.over_kernels import fetch_official_halves
+from decouple.flows.provenance import read_provenance
 from decouple.prebuilt import pairing
 
 
-def opened(request: Build, listener: Listener = QUIET) -> tuple[Environment, Provenance, Choices]:
+def open_build(request: BuildRequest, listener: Listener = QUIET) -> tuple[Environment, Provenance, Choices]:
     """The environment with all that the stages of ``request`` need, what they are made of, and what was chosen; the
     tree is made if need be. Raises UsageError, DecoupleError."""
-    choices, places = choices_of(request), request.places
-    layers = list(dict.fromkeys(one for n in request.stages for one in makings.layers_of(n, choices, request.env)))
-    need_tree(request, places, listener, layers)
+    choices, places = settle_choices(request), request.places
+    layers = list(
+        dict.fromkeys(layer for n in request.stages for layer in makings.list_layers(n, choices, request.env))
+    )
+    ensure_tree(request, places, listener, layers)
     if request.against == "official":
-        halves = official_halves(pairing.load_pair(request.release), listener)
+        halves = fetch_official_halves(pairing.load_pair(request.release), listener)
         choices = replace(choices, wheels=(halves.read_origin()["wheel"],))
-    places.make()
+    places.create_folders()
     environment = open_environment(request, places, layers, listener)
-    known = provenance(places)
+    known = read_provenance(places)
     if choices.cuda:
         known = replace(known, cuda=choices.cuda)
     if request.env == portable.KIND:
-        bundled = portable.bundle(places, request.third_party, QUIET)
+        bundled = portable.bundle_third_party(places, request.third_party, QUIET)
         choices = replace(choices, variables={**bundled.variables, **choices.variables})
         known = replace(known, sources=(*known.sources, *bundled.rows))
     return environment, known, choices
 
 
-def with_stage(environment: Environment, stage: int, choices: Choices) -> Environment:
+def select_stage(environment: Environment, stage: int, choices: Choices) -> Environment:
     """The environment with the places of one stage: a CUDA version that was chosen has its own."""
     if stage == 1 or not choices.cuda:
         return environment
-    places = environment.places.of_cuda(environment.kind, choices.cuda)
-    places.make()
-    return with_places(environment, places)
+    places = environment.places.with_cuda(environment.kind, choices.cuda)
+    places.create_folders()
+    return replace_places(environment, places)

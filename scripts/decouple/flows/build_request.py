@@ -15,21 +15,21 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.build import description, makings, rootfs, seconds, settings, toolkits
 from decouple.build.choices import Choices
 from decouple.build.environment import Places
 from decouple.build.estimate import (
     Estimate,
     RootEstimate,
-    cores,
-    done_objects,
-    estimate,
-    planned_objects,
+    count_cores,
+    estimate_remaining,
+    read_done_objects,
+    read_planned_objects,
 )
 from decouple.build.probe import check_archs, split_archs
 from decouple.flows import portable
-from decouple.flows.environment import Work, needs_root
+from decouple.flows.environment import WorkRequest, needs_root
 from decouple.prebuilt import folder, installed, pairing
 from decouple.upstream.manifests import load_release
 
@@ -42,7 +42,7 @@ SMOKE = "smoke"
 _PASSED = ("USE_", "CMAKE_", "BUILD_TEST")  # as upstream; other BUILD_* are mostly a CI host's own
 
 
-class Build(Work, frozen=True):
+class BuildRequest(WorkRequest, frozen=True):
     """What to build. Variables of the environment that upstream's build reads (USE_*, MAX_JOBS, …) count too."""
 
     stage: int | None = None
@@ -79,18 +79,18 @@ class Build(Work, frozen=True):
     def places(self) -> Places:
         places = super().places
         if self.python:
-            places = places.of_python(self.python)
+            places = places.with_python(self.python)
         if self.kernels != "compiled":  # its wheel goes where all go; its name tells it apart
             names = (self.kind, *(["built"] if self.against == "built" else []), *self._elsewhere)
-            return replace(places.beside("-".join(names)), dist=places.dist)
+            return replace(places.with_stage2_in("-".join(names)), dist=places.dist)
         if self.against == "official":  # a trial on a test bed: its wheel is named as one for the patched core
-            core = folder.locate_halves(pairing.load_pair(self.release), cache_dir())
-            return replace(places.beside(HALF), core=core)
+            core = folder.locate_halves(pairing.load_pair(self.release), find_cache())
+            return replace(places.with_stage2_in(HALF), core=core)
         if self.toolkit and self.part == "all":  # its wheel goes where all go; its name tells it apart
-            return replace(places.beside(self.toolkit), dist=places.dist)
+            return replace(places.with_stage2_in(self.toolkit), dist=places.dist)
         if self.toolkit:
-            return places.beside(f"{SMOKE}-{self.toolkit}")
-        return places.beside(SMOKE) if self.part != "all" else places
+            return places.with_stage2_in(f"{SMOKE}-{self.toolkit}")
+        return places.with_stage2_in(SMOKE) if self.part != "all" else places
 
     @property
     def kind(self) -> str:
@@ -115,55 +115,67 @@ class Build(Work, frozen=True):
         return (2,) if self.against != "built" or self.kernels != "compiled" else (1, 2)
 
 
-def estimates(request: Build) -> list[Estimate]:
+def estimate_stages(request: BuildRequest) -> list[Estimate]:
     """What each stage would still cost. Raises UsageError or DecoupleError where the request is wrong."""
-    settings.profile(request.profile)
-    choices, places = choices_of(request), request.places
-    measured = settings.facts().measured
+    settings.find_profile(request.profile)
+    choices, places = settle_choices(request), request.places
+    measured = settings.read_facts().measured
     if request.release == measured:
         measured = ""
     else:
         load_release(request.project, request.release)  # one that there is
     made = []
     for stage in request.stages:
-        cost = seconds.stage_cost(request.release, request.env, stage, choices)
+        cost = seconds.estimate_stage_cost(request.release, request.env, stage, choices)
         if request.kernels != "compiled":
-            cost = settings.facts().bindings.cost
-        stage2 = places.of_cuda(request.env, choices.cuda).stage2 if choices.cuda else places.stage2
+            cost = settings.read_facts().bindings.cost
+        stage2 = places.with_cuda(request.env, choices.cuda).stage2 if choices.cuda else places.stage2
         folder = places.stage1 if stage == 1 else stage2
-        planned, done = planned_objects(folder), done_objects(folder)
-        known = seconds.nearest(request.release, request.env, stage)
-        share = seconds.share_left(planned, done, known, settings.stage(stage).object_seconds) if planned else None
-        jobs = request.jobs or cores()
-        made.append(estimate(f"stage {stage}", cost, done=len(done), jobs=jobs, share=share, measured=measured))
+        planned, done = read_planned_objects(folder), read_done_objects(folder)
+        known = seconds.load_nearest(request.release, request.env, stage)
+        share = (
+            seconds.compute_share_left(planned, done, known, settings.find_stage(stage).object_seconds)
+            if planned
+            else None
+        )
+        jobs = request.jobs or count_cores()
+        made.append(
+            estimate_remaining(f"stage {stage}", cost, done=len(done), jobs=jobs, share=share, measured=measured)
+        )
     return made
 
 
-def lines(root: RootEstimate | None, stages: Sequence[Estimate]) -> list[str]:
+def format_lines(root: RootEstimate | None, stages: Sequence[Estimate]) -> list[str]:
     """What lies ahead, in the order in which it is done."""
-    return [*([root.line()] if root else []), *(one.line() for one in stages)]
+    return [*([root.format_line()] if root else []), *(stage.format_line() for stage in stages)]
 
 
-def root_estimate(request: Build) -> RootEstimate | None:
+def estimate_root(request: BuildRequest) -> RootEstimate | None:
     """What making the root would cost that the stages run in; None where it is there, or none is used."""
-    choices, places = choices_of(request), request.places
-    layers = list(dict.fromkeys(one for n in request.stages for one in makings.layers_of(n, choices, request.env)))
+    choices, places = settle_choices(request), request.places
+    layers = list(
+        dict.fromkeys(layer for n in request.stages for layer in makings.list_layers(n, choices, request.env))
+    )
     if request.kernels != "compiled":
-        layers = list(makings.bindings_layers(choices, request.env))
+        layers = list(makings.list_bindings_layers(choices, request.env))
     if not needs_root(request, places, layers):
         return None
-    described = description.load(description.PORTABLE) if request.env == portable.KIND else description.load()
-    return rootfs.still_to_make(cache_dir(), described, layers)
+    described = (
+        description.load_description(description.PORTABLE)
+        if request.env == portable.KIND
+        else description.load_description()
+    )
+    return rootfs.estimate_root(find_cache(), described, layers)
 
 
-def choices_of(request: Build) -> Choices:
+def settle_choices(request: BuildRequest) -> Choices:
     """What the request leaves open, settled by the environment and the tables. Raises UsageError, DecoupleError."""
     if request.toolkit:
         _check_toolkit(request)
     usual = toolkits.vendor(request.toolkit).arch_list if request.toolkit else ""
-    asked = request.archs or usual or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.stage(2).arch_list
+    asked = request.archs or usual or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.find_stage(2).arch_list
     if asked == OFFICIAL:
-        asked = _official_archs(request)
+        asked = _read_official_archs(request)
     archs = split_archs(asked)
     if not archs:
         raise UsageError("--arch is empty", next_step="name an architecture, e.g. --arch 9.0")
@@ -182,8 +194,8 @@ def choices_of(request: Build) -> Choices:
             raise UsageError(
                 f"--python {request.python}: the Python of the official wheel is taken", next_step="leave --python out"
             )
-        settings.facts().portable.interpreter(request.python)
-    cuda = _cuda(request)
+        settings.read_facts().portable.find_interpreter(request.python)
+    cuda = _choose_cuda(request)
     most = os.environ.get("MAX_JOBS", "")
     return Choices(
         profile=request.profile,
@@ -201,7 +213,7 @@ def choices_of(request: Build) -> Choices:
     )
 
 
-def _check_toolkit(request: Build) -> None:
+def _check_toolkit(request: BuildRequest) -> None:
     """Raise UsageError where another vendor's toolkit is not for what else is asked."""
     vendor = toolkits.vendor(request.toolkit)
     for option, other, usual in (
@@ -220,7 +232,7 @@ def _check_toolkit(request: Build) -> None:
             raise UsageError(f"--arch {arch}: none of {vendor.summary}", next_step=f"e.g. --arch {vendor.arch_list}")
 
 
-def _cuda(request: Build) -> str:
+def _choose_cuda(request: BuildRequest) -> str:
     """The CUDA that kernels are compiled with, "" where the environment has but one. Raises UsageError."""
     if request.cuda and (request.kernels != "compiled" or 2 not in request.stages):
         raise UsageError(
@@ -232,11 +244,11 @@ def _cuda(request: Build) -> str:
         return ""
     usual = load_release(request.project, request.release).toolchain.cuda or ""
     cuda = request.cuda or usual
-    toolkits.of_release(request.release, request.env, cuda)
+    toolkits.check_release(request.release, request.env, cuda)
     return "" if cuda == usual and not portably else cuda
 
 
-def _official_archs(request: Build) -> str:
+def _read_official_archs(request: BuildRequest) -> str:
     """Those of the release's official wheel. Raises UsageError where they are not known."""
     archs = load_release(request.project, request.release).toolchain.archs
     if not archs:

@@ -22,14 +22,14 @@ from decouple.census.finding import Census
 from decouple.census.scan import scan_tree
 from decouple.flows import pristine
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.pristine import Pristine
-from decouple.inventory.rules import RuleFile, load
+from decouple.flows.pristine import PristineRequest
+from decouple.inventory.rules import RuleFile, load_rules
 from decouple.patch import parse as patches
 from decouple.patch import seriesfile
 from decouple.relocate.plan import make_plan
 
 
-class TakeCensus(Pristine, frozen=True):
+class CensusRequest(PristineRequest, frozen=True):
     """Which trees are counted."""
 
     applied: Path | None = None
@@ -45,7 +45,7 @@ class TakeCensus(Pristine, frozen=True):
     """Words, macros and rules of this tree alone, laid over CUDA's; see ``decouple.census.additions``."""
 
 
-class Taken(Struct, frozen=True):
+class CensusResult(Struct, frozen=True):
     """The census of each tree, side by side, for each vendor that was asked for."""
 
     comparisons: tuple[CensusComparison, ...]
@@ -66,31 +66,31 @@ class Taken(Struct, frozen=True):
         return self.comparison.after
 
 
-def census(request: TakeCensus, listener: Listener = QUIET) -> Taken:
+def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusResult:
     """Count. Raises UsageError when an applied tree is asked for and not there."""
     project, release = request.project, request.release
     more = additions.load_additions(request.also) if request.also else additions.TaxonomyAdditions()
-    rules = more.extend_rules(load())
-    tree = pristine.tree(request, listener)
+    rules = more.extend_rules(load_rules())
+    tree = pristine.fetch_tree(request, listener)
     plan = make_plan(tree, rules, strict=False)
     if plan.unplaced:
         listener.say(f"census: no rule places {len(plan.unplaced)} CUDA files ({plan.unplaced[0]}, …): counted as open")
     words = _read_taxonomies(request, rules, more)
     before = _scan(request, make_context(tree, rules, plan.mapping, plan.stage1), words, listener)
-    applied = request.applied or Checkout(project).tree(release)
+    applied = request.applied or Checkout(project).locate_tree(release)
     after: list[Census] | list[None] = [None] * len(words)
     edits: Mapping[str, Sequence[Removal]] = {}
     if not request.before and applied.is_dir():
         after = _scan(request, make_context(applied, rules, plan.mapping), words, listener)
-        edits = _edits(project, release)
+        edits = _find_removals(project, release)
     elif request.after or request.applied:
         raise UsageError(f"{applied}: no such tree", next_step=f"decouple apply {release}")
     pairs = zip(before, after, strict=True)
-    return Taken(tuple(compare_censuses(release, first, second, edits) for first, second in pairs))
+    return CensusResult(tuple(compare_censuses(release, first, second, edits) for first, second in pairs))
 
 
 def _read_taxonomies(
-    request: TakeCensus, rules: RuleFile, more: additions.TaxonomyAdditions
+    request: CensusRequest, rules: RuleFile, more: additions.TaxonomyAdditions
 ) -> list[taxonomy.Taxonomy]:
     """Read the files of the vendors that are asked for, in their order; CUDA's with the words of this tree."""
     if unknown := [word for word in request.vendor if word not in taxonomy.DATA]:
@@ -101,16 +101,16 @@ def _read_taxonomies(
 
 
 def _scan(
-    request: TakeCensus, context: ScannedTree, words: Sequence[taxonomy.Taxonomy], listener: Listener
+    request: CensusRequest, context: ScannedTree, words: Sequence[taxonomy.Taxonomy], listener: Listener
 ) -> list[Census]:
     return [scan_tree(context, one, jobs=request.jobs, progress=listener.progress) for one in words]
 
 
-def _edits(project: Path, release: str) -> dict[str, Sequence[Removal]]:
+def _find_removals(project: Path, release: str) -> dict[str, Sequence[Removal]]:
     """Which patch of the series removes which lines of which file."""
     out: dict[str, list[Removal]] = {}
-    for name in seriesfile.read(Checkout(project).series(release)).names:
-        for change in patches.read(Checkout(project).patches / name).files:
+    for name in seriesfile.read_series(Checkout(project).locate_series(release)).names:
+        for change in patches.read_patch(Checkout(project).patches / name).files:
             lines = [line.text.decode("utf-8", "replace") for h in change.hunks for line in h.lines if line.kind == "-"]
             for path in change.paths:
                 if lines:

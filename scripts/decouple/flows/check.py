@@ -14,14 +14,14 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.remake import Workshop
-from decouple.flows.source import OfRelease
+from decouple.flows.remake import PatchRemaker
+from decouple.flows.source import ReleaseRequest
 from decouple.series import check as judging
 from decouple.series.check import Fit, PatchFit
-from decouple.upstream.source_word import open_named, read_series
+from decouple.upstream.source_word import open_named_source, read_series
 
 
-class Check(OfRelease, frozen=True):
+class CheckRequest(ReleaseRequest, frozen=True):
     """Which series, on which source."""
 
     debian_patches: bool = False
@@ -29,54 +29,54 @@ class Check(OfRelease, frozen=True):
     """A folder with a series that is applied first."""
 
 
-class Checked(Struct, frozen=True):
+class SeriesCheck(Struct, frozen=True):
     """The source in words, and a verdict per patch."""
 
     described: str
     verdicts: tuple[PatchFit, ...]
 
-    def applies(self, *, strict: bool = False) -> bool:
+    def can_apply(self, *, strict: bool = False) -> bool:
         """Whether the series would apply; ``strict``: at the very lines, and in one way only."""
         fine = {Fit.CLEAN, Fit.UNSEEN} | (set() if strict else judging.APPLIES)
         return all(verdict.status in fine for verdict in self.verdicts)
 
 
-def check(request: Check, listener: Listener = QUIET) -> Checked:
+def check_series(request: CheckRequest, listener: Listener = QUIET) -> SeriesCheck:
     """Judge every patch in memory. Raises DecoupleError, UsageError for a source that there is not."""
-    release = _series_of(request)
+    release = _choose_series(request)
     if release != request.release:
         listener.say(f"series: {request.release} has none of its own; judged is the one of {release}")
-    series = judging.load(request.project, release)
+    series = judging.load_series(request.project, release)
     under = read_series(request.under) if request.under else []
-    workshop = Workshop.of(request.project)
+    workshop = PatchRemaker.of_project(request.project)
     if release != request.release:
-        workshop = workshop.beside(request.project, release, series)
-    opened, theirs = open_named(
+        workshop = workshop.with_merging(request.project, release, series)
+    opened, theirs = open_named_source(
         request.project,
         request.release,
         request.source,
-        judging.wanted([*under, *series]) | workshop.reads,
+        judging.list_wanted_paths([*under, *series]) | workshop.recipe_paths,
         offline=request.offline,
         debian_patches=request.debian_patches,
         progress=listener.progress,
     )
-    verdicts = judging.check(
+    verdicts = judging.check_series(
         series,
         opened.source,
         under=[*theirs, *under],
         partial=opened.partial,
-        remade=workshop.on(opened),
-        lost=workshop.lost,
-        hidden=workshop.hidden,
+        remade=workshop.bind_source(opened),
+        lost=workshop.find_lost_changes,
+        hidden=workshop.find_hidden_files,
     )
-    return Checked(opened.described, tuple(verdicts))
+    return SeriesCheck(opened.described, tuple(verdicts))
 
 
-def _series_of(request: Check) -> str:
+def _choose_series(request: CheckRequest) -> str:
     """The series to judge: the release's own, or the one that ``apply`` would carry to it."""
     checkout = Checkout(request.project)
-    if checkout.series(request.release).is_file() or not checkout.manifest(request.release).is_file():
+    if checkout.locate_series(request.release).is_file() or not checkout.locate_manifest(request.release).is_file():
         return request.release
-    from decouple.flows.carry import nearest  # here: a release with a series does not pay for it
+    from decouple.flows.carry import find_nearest  # here: a release with a series does not pay for it
 
-    return nearest(request.project, request.release)
+    return find_nearest(request.project, request.release)

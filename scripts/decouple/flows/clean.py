@@ -12,28 +12,28 @@ from pathlib import Path
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked
+from decouple.base.files import hold_lock
 from decouple.base.mounts import remove_tree
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.build import description, rootfs
 from decouple.flows.build_request import SMOKE
-from decouple.flows.environment import Work
+from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
 
 
-class Clean(Work, frozen=True):
+class CleanRequest(WorkRequest, frozen=True):
     """Of which stage (None: all that was built, smoke tests too), and whether the Debian root goes as well."""
 
     stage: int | None = None
     rootfs: bool = False
 
 
-def clean(request: Clean, listener: Listener = QUIET) -> list[Path]:
+def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]:
     """The folders that were there.
 
     Raises UsageError for no release; DecoupleError while a build runs, and when something is mounted in one.
     """
-    Checkout(request.project).require(request.release)
+    Checkout(request.project).check_release(request.release)
     places = request.places
 
     def refuse() -> None:
@@ -45,7 +45,7 @@ def clean(request: Clean, listener: Listener = QUIET) -> list[Path]:
     with contextlib.ExitStack() as held:
         for stage in (request.stage,) if request.stage else (1, 2):
             if places.state.exists():
-                held.enter_context(locked(places.state / f"stage{stage}.lock", refuse))
+                held.enter_context(hold_lock(places.state / f"stage{stage}.lock", refuse))
         for folder in folders:
             if folder.exists():
                 remove_tree(folder)
@@ -53,6 +53,6 @@ def clean(request: Clean, listener: Listener = QUIET) -> list[Path]:
                 listener.say(f"deleted {folder}")
         for stamp in places.state.glob(f"stage{request.stage or '*'}*") if places.state.exists() else ():
             stamp.unlink()
-    if request.rootfs and rootfs.remove(cache_dir(), description.load()):
+    if request.rootfs and rootfs.remove_roots(find_cache(), description.load_description()):
         listener.say("deleted the Debian root")
     return deleted

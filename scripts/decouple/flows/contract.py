@@ -17,13 +17,13 @@ from decouple.base.errors import UsageError
 from decouple.base.files import remove_folder
 from decouple.build import settings
 from decouple.device import contract
-from decouple.flows.environment import Work, open_environment
+from decouple.flows.environment import WorkRequest, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
 from decouple.verify import venvs
 
 
-class Contract(Work, frozen=True):
+class ContractRequest(WorkRequest, frozen=True):
     """Which backend, on which PyTorch."""
 
     device: str = "sim"
@@ -46,7 +46,7 @@ class ContractRun(Struct, frozen=True):
     report: Path
 
 
-def check(request: Contract, listener: Listener = QUIET) -> ContractRun:
+def check_contract(request: ContractRequest, listener: Listener = QUIET) -> ContractRun:
     """Install, build, check. torch_sim's whole contract is recorded in ``ci/status``.
 
     Raises UsageError when a folder or a wheel is missing, DecoupleError when the backend does not build.
@@ -61,17 +61,17 @@ def check(request: Contract, listener: Listener = QUIET) -> ContractRun:
         raise UsageError(
             "--core stock --beside-cuda: torch_cuda in dist/ belongs to the core there", next_step="drop one"
         )
-    core = None if stock else contract.only_wheel(places.dist, "torch")
-    cuda = contract.only_wheel(places.dist, "torch_cuda") if request.beside_cuda else None
-    places.make()
+    core = None if stock else contract.find_only_wheel(places.dist, "torch")
+    cuda = contract.find_only_wheel(places.dist, "torch_cuda") if request.beside_cuda else None
+    places.create_folders()
     layers = ["core", *(["stock"] if stock else []), *(["cuda"] if cuda else [])]
     environment = open_environment(request, places, layers, listener)
-    table = settings.core(request.core)
+    table = settings.find_core(request.core)
     libraries, packages, prefix = "", "", ""
     if environment.kind == "rootfs":  # a host finds its own
-        libraries, packages = table.libraries(environment.kind), table.packages
+        libraries, packages = table.find_libraries(environment.kind), table.packages
         prefix = table.prefix if stock else ""
-    names = environment.names()
+    names = environment.name_places()
     place = venvs.Workplace(environment, places.verify, names["verify"], places.logs / "contract.log")
     # one environment to compile in: the backend is built against the core, whatever lies beside it when it runs
     if core:
@@ -79,7 +79,7 @@ def check(request: Contract, listener: Listener = QUIET) -> ContractRun:
     else:
         built = venvs.install_wheels(place, "contract-stock", [], packages=packages, libraries=libraries)
     needed = libraries if stock else ""
-    site = contract.Site(environment, built.folder, built.inside, needed, names["ccache"], place.log, prefix)
+    site = contract.ContractSite(environment, built.folder, built.inside, needed, names["ccache"], place.log, prefix)
     tried, used = built, site
     if core and cuda:
         tried = venvs.install_wheels(place, "contract-both", [core, cuda], libraries=libraries)
@@ -87,16 +87,16 @@ def check(request: Contract, listener: Listener = QUIET) -> ContractRun:
     folders = []
     for project in (backend, contract.CONTRACT):
         listener.progress.start(f"{project} for {core.name if core else 'the stock PyTorch'}")
-        folders.append(contract.install(site, third_device, project, jobs=request.jobs))
+        folders.append(contract.install_backend(site, third_device, project, jobs=request.jobs))
         listener.progress.finish()
     report = tried.folder / "report"
     remove_folder(report, ignore_errors=True)  # an earlier run's would be taken for this one's
-    told = ["--contract-report", f"{tried.inside}/report", *request.pytest]
+    options = ["--contract-report", f"{tried.inside}/report", *request.pytest]
     if request.upstream:
-        told.append(f"--upstream-tests={names['tree']}/test")
-    code = contract.check(used, request.device, folders, told)
+        options.append(f"--upstream-tests={names['tree']}/test")
+    code = contract.run_contract(used, request.device, folders, options)
     if request.device == "sim" and not request.pytest:  # the whole contract, on the backend of this project
-        kept = status.path_of(places.project, places.release)
-        found = {tried.name.removeprefix("contract-"): contract.summary(report / "contract.json")}
-        status.update(kept, contract={**status.read(kept).contract, **found})
+        kept = status.locate_status(places.project, places.release)
+        summaries = {tried.name.removeprefix("contract-"): contract.read_summary(report / "contract.json")}
+        status.update_status(kept, contract={**status.read_status(kept).contract, **summaries})
     return ContractRun(code == 0, report)

@@ -9,17 +9,17 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import Repository
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.build import description, host, preflight
 from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
-from decouple.build.makings import overrides
+from decouple.build.makings import list_overrides
 from decouple.flows import portable
-from decouple.flows.apply import Apply, apply
+from decouple.flows.apply import ApplyRequest, apply_series
 from decouple.flows.listener import Listener
 from decouple.stack.journal import Journal
 
 
-class Work(Struct, frozen=True):
+class WorkRequest(Struct, frozen=True):
     """What every flow that builds, or tries what was built, is told."""
 
     project: Path
@@ -35,11 +35,11 @@ class Work(Struct, frozen=True):
     @property
     def places(self) -> Places:
         """The folders of this release's build."""
-        return Places.of(self.project, self.release, cache_dir(), self.tree and self.tree.resolve())
+        return Places.of_release(self.project, self.release, find_cache(), self.tree and self.tree.resolve())
 
 
 def open_environment(
-    work: Work, places: Places, layers: list[str], listener: Listener, components: Collection[str] = ()
+    work: WorkRequest, places: Places, layers: list[str], listener: Listener, components: Collection[str] = ()
 ) -> Environment:
     """The environment that ``work.env`` names, with ``layers`` of the root. Raises DecoupleError naming what lacks.
 
@@ -47,25 +47,25 @@ def open_environment(
     """
     if work.env == portable.KIND:
         check_machine(work, places, layers)
-        bundled = portable.bundle(places, work.third_party, listener, components)
+        bundled = portable.bundle_third_party(places, work.third_party, listener, components)
         return portable.open_portable(places, layers, bundled, listener)
-    if _on_host(work, places, cuda="cuda" in layers):
+    if _can_use_host(work, places, cuda="cuda" in layers):
         listener.say("environment: this machine's own toolchain")
         return HostEnvironment(places)
-    root = portable.made_root(description.load(), "Debian", layers, listener)
-    return RootEnvironment(places, root, overrides(places))
+    root = portable.make_root(description.load_description(), "Debian", layers, listener)
+    return RootEnvironment(places, root, list_overrides(places))
 
 
-def check_machine(work: Work, places: Places, layers: Sequence[str] = ()) -> None:
+def check_machine(work: WorkRequest, places: Places, layers: Sequence[str] = ()) -> None:
     """Raise DecoupleError where this machine cannot make or enter the root that the work needs, whatever it needs for
     that: seconds before the first download, not minutes behind it."""
     if work.env == portable.KIND:
-        preflight.check(cache_dir(), description.load(description.PORTABLE), layers)
-    elif not _on_host(work, places, cuda="cuda" in layers):
-        preflight.check(cache_dir(), description.load(), layers)
+        preflight.check_root(find_cache(), description.load_description(description.PORTABLE), layers)
+    elif not _can_use_host(work, places, cuda="cuda" in layers):
+        preflight.check_root(find_cache(), description.load_description(), layers)
 
 
-def need_tree(work: Work, places: Places, listener: Listener, layers: Sequence[str] = ()) -> None:
+def ensure_tree(work: WorkRequest, places: Places, listener: Listener, layers: Sequence[str] = ()) -> None:
     """Fetch and apply first when there is no fitting tree, so that one command goes from nothing to wheels.
 
     ``layers`` are those of the root in which it will be used: whether this machine can hold it is tried before.
@@ -79,7 +79,7 @@ def need_tree(work: Work, places: Places, listener: Listener, layers: Sequence[s
         )
     for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
         bundled = work.env == portable.KIND
-        debian = not bundled and not _on_host(work, places, cuda=False)
+        debian = not bundled and not _can_use_host(work, places, cuda=False)
         check_machine(work, places, layers)
         has = (places.tree / "debian" / "patches").is_dir()
         if places.tree.is_dir() and (has or not debian) and not (has and bundled):
@@ -91,16 +91,19 @@ def need_tree(work: Work, places: Places, listener: Listener, layers: Sequence[s
                 else f"{places.tree}: without Debian's patches, which the Debian root needs",
                 next_step=f"decouple apply {work.release}" + ("" if bundled else " --debian-patches"),
             )
-        apply(
-            Apply(work.project, work.release, _source_of(work, places, debian=debian), debian_patches=debian), listener
+        apply_series(
+            ApplyRequest(
+                work.project, work.release, _choose_source(work, places, debian=debian), debian_patches=debian
+            ),
+            listener,
         )
 
 
-def _source_of(work: Work, places: Places, *, debian: bool) -> str:
+def _choose_source(work: WorkRequest, places: Places, *, debian: bool) -> str:
     """The source that the tree is to be laid from: the one that it was made from, so that a tree of the user's is never
     exchanged for the release's. Raises UsageError where that has no patches of Debian's and they are needed."""
     state = Journal(Repository(places.tree))
-    word = state.load().source.get("source", "auto") if places.tree.is_dir() and state.exists else "auto"
+    word = state.load_state().source.get("source", "auto") if places.tree.is_dir() and state.exists else "auto"
     if debian and word not in ("auto", "debian"):
         raise UsageError(
             f"{places.tree}: made from {word}, without Debian's patches, which the Debian root needs",
@@ -110,16 +113,16 @@ def _source_of(work: Work, places: Places, *, debian: bool) -> str:
     return word
 
 
-def needs_root(work: Work, places: Places, layers: Collection[str]) -> bool:
+def needs_root(work: WorkRequest, places: Places, layers: Collection[str]) -> bool:
     """Whether the work runs in a Debian root, as far as that is known before the tree is there."""
-    return work.env != "host" and (work.env == portable.KIND or not _on_host(work, places, cuda="cuda" in layers))
+    return work.env != "host" and (work.env == portable.KIND or not _can_use_host(work, places, cuda="cuda" in layers))
 
 
-def _on_host(work: Work, places: Places, *, cuda: bool) -> bool:
+def _can_use_host(work: WorkRequest, places: Places, *, cuda: bool) -> bool:
     """Whether this machine's own toolchain builds. Raises DecoupleError when it was asked for and lacks something."""
     if work.env == "rootfs":
         return False
-    lacks = host.lacks(places.tree, cuda=cuda)
+    lacks = host.list_missing(places.tree, cuda=cuda)
     if lacks and work.env == "host":
         raise DecoupleError(f"--env host: {lacks[0]}", next_step="install it, or use --env rootfs")
     return not lacks

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import UsageError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows.listener import QUIET, Listener
 from decouple.upstream.download import Downloader
@@ -25,7 +25,7 @@ from decouple.verify.extensions import Extension
 from decouple.verify.venvs import TorchEnvironment, Workplace
 
 
-class Extensions(Struct, frozen=True):
+class ExtensionsRequest(Struct, frozen=True):
     """Which torch, with which toolkit, and what is compiled against it on this machine."""
 
     project: Path
@@ -39,7 +39,7 @@ class Extensions(Struct, frozen=True):
     """Of ``extensions.toml``; empty: all."""
 
 
-def extensions(request: Extensions, listener: Listener = QUIET) -> Iterator[CheckResult]:
+def try_extensions(request: ExtensionsRequest, listener: Listener = QUIET) -> Iterator[CheckResult]:
     """A line for each, as it is compiled. Raises UsageError at once without a toolkit, or for a name that is none."""
     wanted = rules.select_extensions(request.names)
     toolkit = request.toolkit or Path(os.environ.get("CUDA_HOME", ""))
@@ -47,7 +47,7 @@ def extensions(request: Extensions, listener: Listener = QUIET) -> Iterator[Chec
         raise UsageError(
             f"{toolkit}: no bin/nvcc in it", next_step="name the folder of CUDA with --toolkit, or set CUDA_HOME"
         )
-    environment = HostEnvironment(Places.of(request.project, request.release, cache_dir()))
+    environment = HostEnvironment(Places.of_release(request.project, request.release, find_cache()))
     places = environment.places
     place = Workplace(environment, places.verify, str(places.verify), places.logs / "extensions.log")
     folder = places.verify / "extensions-here"
@@ -59,13 +59,16 @@ def extensions(request: Extensions, listener: Listener = QUIET) -> Iterator[Chec
         "MAX_JOBS": os.environ.get("MAX_JOBS", str(os.cpu_count())),
     }
     on = TorchEnvironment("here", (str(request.python.absolute()),), folder, str(folder))
-    return (compiled(place, on, one, variables, str(request.project), places, listener) for one in wanted)
+    return (
+        compile_extension(place, on, extension, variables, str(request.project), places, listener)
+        for extension in wanted
+    )
 
 
-def compiled(
+def compile_extension(
     place: Workplace,
     on: TorchEnvironment,
-    one: Extension,
+    extension: Extension,
     variables: Mapping[str, str],
     project: str,
     places: Places,
@@ -73,9 +76,13 @@ def compiled(
 ) -> CheckResult:
     """One of them, its sdists fetched; ``project`` is this checkout as the environment of ``place`` sees it."""
     progress = listener.progress
-    downloader = Downloader(cache_dir(), progress=progress)
-    source = places.project / one.source if isinstance(one.source, Path) else downloader.get(one.source)[0]
-    progress.start(f"CUDA extension {one.name}")
-    found = rules.compile_and_try(place, on, one, source, variables, project)
+    downloader = Downloader(find_cache(), progress=progress)
+    source = (
+        places.project / extension.source
+        if isinstance(extension.source, Path)
+        else downloader.fetch_file(extension.source)[0]
+    )
+    progress.start(f"CUDA extension {extension.name}")
+    result = rules.compile_and_try(place, on, extension, source, variables, project)
     progress.finish()
-    return found
+    return result

@@ -9,24 +9,24 @@
 
 from __future__ import annotations
 
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.source import OfBaseline
+from decouple.flows.source import BaselineRequest
 from decouple.upstream import fetching
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetched import UnpackedRelease
 from decouple.upstream.manifests import load_release
 
 
-def fetch(request: OfBaseline, listener: Listener = QUIET) -> tuple[Fetched, Baseline | None]:
+def fetch_source(request: BaselineRequest, listener: Listener = QUIET) -> tuple[UnpackedRelease, Baseline | None]:
     """What was taken, and its baseline where it is a whole source. What is there is not fetched again.
 
     Raises DecoupleError.
     """
     manifest = load_release(request.project, request.release)
     source = "debian" if request.debian_patches and request.source == "auto" else request.source
-    cache = request.cache or cache_dir()
-    fetched = fetching.fetch(manifest, source, cache=cache, offline=request.offline, progress=listener.progress)
+    cache = request.cache or find_cache()
+    fetched = fetching.fetch_source(manifest, source, cache=cache, offline=request.offline, progress=listener.progress)
     if fetched.kind != "source":
         return fetched, None
     return fetched, ensure_baseline(cache, manifest, fetched, bool(request.debian_patches), listener.progress)

@@ -15,15 +15,15 @@ from msgspec import Struct
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.remake import Workshop
+from decouple.flows.remake import PatchRemaker
 from decouple.patch.parse import Patch
 from decouple.series import check
 from decouple.series.forecast import Column, Forecast
 from decouple.upstream.readers import OpenedSource
-from decouple.upstream.source_word import open_named
+from decouple.upstream.source_word import open_named_source
 
 
-class Request(Struct, frozen=True):
+class ForecastRequest(Struct, frozen=True):
     """Which series, on what."""
 
     project: Path
@@ -36,41 +36,41 @@ class Request(Struct, frozen=True):
     offline: bool = False
 
 
-def forecast(request: Request, listener: Listener = QUIET) -> Forecast:
+def forecast_series(request: ForecastRequest, listener: Listener = QUIET) -> Forecast:
     """One column per release; one that cannot be read says why. Raises DecoupleError for a named source."""
-    series = request.release or Checkout(request.project).newest()
-    patches = check.load(request.project, series)
-    wanted = request.on or Checkout(request.project).known()
+    series = request.release or Checkout(request.project).find_newest_release()
+    patches = check.load_series(request.project, series)
+    wanted = request.on or Checkout(request.project).list_manifest_releases()
     columns = []
-    workshop = Workshop.of(request.project).beside(request.project, series, patches)
+    workshop = PatchRemaker.of_project(request.project).with_merging(request.project, series, patches)
     listener.progress.start("releases", len(wanted))
     for word in wanted:
-        columns.append(_column(request, word, patches, workshop))
+        columns.append(_make_column(request, word, patches, workshop))
         listener.progress.advance()
     listener.progress.finish()
     return Forecast(series, tuple(patches), tuple(columns))
 
 
-def _column(request: Request, word: str, patches: list[Patch], workshop: Workshop) -> Column:
+def _make_column(request: ForecastRequest, word: str, patches: list[Patch], workshop: PatchRemaker) -> Column:
     name, _, source = word.partition("=")
     try:
-        opened = _opened(request, name, source, check.wanted(patches) | workshop.reads)
+        opened = _open_source(request, name, source, check.list_wanted_paths(patches) | workshop.recipe_paths)
     except DecoupleError as error:
         if source:
             raise
         return Column(name, "", missing=f"no source: {error.what}")
-    found = check.check(
+    fits = check.check_series(
         patches,
         opened.source,
         partial=opened.partial,
-        remade=workshop.on(opened),
-        lost=workshop.lost,
-        hidden=workshop.hidden,
+        remade=workshop.bind_source(opened),
+        lost=workshop.find_lost_changes,
+        hidden=workshop.find_hidden_files,
     )
-    return Column(name, opened.described, tuple(found))
+    return Column(name, opened.described, tuple(fits))
 
 
-def _opened(request: Request, name: str, source: str, wanted: set[str]) -> OpenedSource:
+def _open_source(request: ForecastRequest, name: str, source: str, wanted: set[str]) -> OpenedSource:
     """The source asked for; without one what the cache has in full, then (or with ``full``: last) the official wheel.
 
     The wheel's text is a few MiB; the archive of a release is hundreds, and a forecast looks at ten of them.
@@ -81,7 +81,7 @@ def _opened(request: Request, name: str, source: str, wanted: set[str]) -> Opene
         ways = [("auto", offline), ("wheel", offline)]
     for number, (word, cached) in enumerate(ways, start=1):
         try:
-            return open_named(request.project, name, word, wanted, offline=cached)[0]
+            return open_named_source(request.project, name, word, wanted, offline=cached)[0]
         except DecoupleError:
             if number == len(ways):
                 raise

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
 from decouple.build import description
 from decouple.build.environment import Environment
@@ -38,7 +38,7 @@ from decouple.verify.kernels.look import CodeDifference
 OFFICIAL = "official:"
 
 
-class Compare(Struct, frozen=True):
+class KernelRequest(Struct, frozen=True):
     """Two sides, each a library, a wheel, a folder, a dump, or "official:RELEASE"."""
 
     project: Path
@@ -52,33 +52,37 @@ class Compare(Struct, frozen=True):
     """Whose explanations of differences hold, e.g. "built/official"."""
 
 
-def compare(request: Compare, listener: Listener = QUIET) -> KernelComparison:
+def compare_kernels(request: KernelRequest, listener: Listener = QUIET) -> KernelComparison:
     """What is missing, extra and different. Raises UsageError or DecoupleError for a side without device code."""
-    archs = request.archs or _in_both(request.ours, request.theirs) or None
-    ours, theirs = (_side(request.project, one, archs, listener.progress) for one in (request.ours, request.theirs))
+    archs = request.archs or _find_common_archs(request.ours, request.theirs) or None
+    ours, theirs = (
+        _dump_side(request.project, side, archs, listener.progress) for side in (request.ours, request.theirs)
+    )
     return comparing.compare_dumps(ours, theirs, part=request.part, sides=request.sides)
 
 
-def differences(ours: Path, theirs: Path, found: Sequence[KernelDifference]) -> list[CodeDifference]:
+def explain_differences(ours: Path, theirs: Path, kernels: Sequence[KernelDifference]) -> list[CodeDifference]:
     """How each different function of two libraries differs, instruction by instruction."""
     with contextlib.ExitStack() as stack:
-        sides = [_libraries([path], stack) for path in (ours, theirs)]
-        return list(look.compare_code(sides[0], sides[1], found))
+        sides = [_find_libraries([path], stack) for path in (ours, theirs)]
+        return list(look.compare_code(sides[0], sides[1], kernels))
 
 
-def host(word: Path, arch: str) -> dict[str, HostSymbols]:
+def read_host_symbols(word: Path, arch: str) -> dict[str, HostSymbols]:
     """Library with device code -> what its host side registers and needs. Raises DecoupleError where there is none."""
     with contextlib.ExitStack() as stack:
-        return {library.name: hosts.read_host_symbols(library, arch) for library in _libraries([word], stack)}
+        return {library.name: hosts.read_host_symbols(library, arch) for library in _find_libraries([word], stack)}
 
 
-def dump(paths: Sequence[Path], label: str, archs: Sequence[str] | None, progress: Progress = SILENT) -> KernelDump:
+def dump_kernels(
+    paths: Sequence[Path], label: str, archs: Sequence[str] | None, progress: Progress = SILENT
+) -> KernelDump:
     """The hashes of every function in libraries, objects, wheels and folders. Raises DecoupleError where is none."""
     with contextlib.ExitStack() as stack:
-        return dumps.dump_libraries(_libraries(paths, stack), label, archs, progress=progress)
+        return dumps.dump_libraries(_find_libraries(paths, stack), label, archs, progress=progress)
 
 
-def of_backend(
+def compare_backend(
     environment: Environment,
     backend: Path,
     against: str,
@@ -95,7 +99,7 @@ def of_backend(
     ``kept`` ones, for which nothing is fetched.
     """
     places = environment.places
-    archs = _archs(backend)
+    archs = _read_archs(backend)
     if kept:
         version = load_release(places.project, places.release).version
         archs = [arch for arch in archs if official.find_kept_dump(version, arch).exists()]
@@ -103,7 +107,7 @@ def of_backend(
     if against == "official":
         word = f"{OFFICIAL}{places.release}"
     elif against == "monolith":
-        root = portable.made_root(description.load(), "Debian", ["monolith"], Listener(progress=progress))
+        root = portable.make_root(description.load_description(), "Debian", ["monolith"], Listener(progress=progress))
         folder = root.tree / checks.MONOLITH.lstrip("/") / "lib"
         word = str(next(iter(sorted(folder.rglob("libtorch_cuda.so*"))), folder))
     attention = read_manifest(backend).flags.get("flash", True) is not False
@@ -113,8 +117,8 @@ def of_backend(
         looked = backend
         if kept:  # the dump that is kept is libtorch_cuda's; MAGMA's kernels are not in it
             looked = next(stack.enter_context(audit.open_folder(backend)).rglob("libtorch_cuda.so"))
-        ours = dump([looked], backend.name, archs, progress)
-    theirs = _side(places.project, word, archs, progress)
+        ours = dump_kernels([looked], backend.name, archs, progress)
+    theirs = _dump_side(places.project, word, archs, progress)
     witness = None
     if against != "official" and len(archs) == 1:
         path = official.find_kept_dump(load_release(places.project, places.release).version, archs[0])
@@ -122,34 +126,34 @@ def of_backend(
     return comparing.compare_dumps(ours, theirs, part=part, attention=attention, sides=sides, witness=witness)
 
 
-def official_kept(release: Manifest, backend: Path) -> bool:
+def has_official_dump(release: Manifest, backend: Path) -> bool:
     """Whether the official wheel's machine code for the architectures of ``backend`` is kept here: nothing to fetch."""
-    archs = _archs(backend)
+    archs = _read_archs(backend)
     return len(archs) == 1 and official.find_kept_dump(release.version, archs[0]).exists()
 
 
-def _archs(backend: Path) -> list[str]:
+def _read_archs(backend: Path) -> list[str]:
     """The architectures of a wheel of ours; "sm_90" means "sm_90a" too."""
     flags = facts.list_arch_flags(read_manifest(backend).arch_list)
-    return sorted({one.rstrip("a") for one in flags if one.startswith("sm_")})
+    return sorted({flag.rstrip("a") for flag in flags if flag.startswith("sm_")})
 
 
-def _libraries(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[Path]:
+def _find_libraries(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[Path]:
     """The libraries and objects with device code among ``paths``; wheels and folders are searched."""
-    found: list[Path] = []
+    libraries: list[Path] = []
     for path in paths:
         if path.is_dir() or path.suffix == ".whl":
             folder = stack.enter_context(audit.open_folder(path))
-            files = sorted({one.resolve() for one in folder.rglob("*") if one.is_file()})
-            found += [one for one in files if elf.is_elf(one) and fatbin.count_images(one)]
+            files = sorted({file.resolve() for file in folder.rglob("*") if file.is_file()})
+            libraries += [file for file in files if elf.is_elf(file) and fatbin.count_images(file)]
         else:
-            found.append(path)
-    if not found:
+            libraries.append(path)
+    if not libraries:
         raise DecoupleError(f"{paths[0]}: no device code in it", next_step="name a wheel or folder that has some")
-    return found
+    return libraries
 
 
-def _in_both(ours: str, theirs: str) -> list[str]:
+def _find_common_archs(ours: str, theirs: str) -> list[str]:
     """The architectures that two sides share, as far as a look without reading any code tells."""
     sides = []
     for word in (ours, theirs):
@@ -160,20 +164,20 @@ def _in_both(ours: str, theirs: str) -> list[str]:
             sides.append({arch.rstrip("a") for arch in dumps.read_dump(path).architectures()})
         elif path.exists():
             with contextlib.ExitStack() as stack:
-                counts = [fatbin.count_images(library) for library in _libraries([path], stack)]
-            sides.append({arch.rstrip("a") for one in counts for arch in one if arch.startswith("sm_")})
+                counts = [fatbin.count_images(library) for library in _find_libraries([path], stack)]
+            sides.append({arch.rstrip("a") for count in counts for arch in count if arch.startswith("sm_")})
     return sorted(set.intersection(*sides)) if len(sides) == 2 else []
 
 
-def _side(project: Path, word: str, archs: Sequence[str] | None, progress: Progress) -> KernelDump:
+def _dump_side(project: Path, word: str, archs: Sequence[str] | None, progress: Progress) -> KernelDump:
     if word.startswith(OFFICIAL):
         manifest = load_release(project, word.removeprefix(OFFICIAL))
-        downloader = Downloader(cache_dir(), progress=progress)
-        return official.load_official_dump(manifest, archs or ["sm_90"], cache_dir(), downloader, progress=progress)
+        downloader = Downloader(find_cache(), progress=progress)
+        return official.load_official_dump(manifest, archs or ["sm_90"], find_cache(), downloader, progress=progress)
     path = Path(word)
     if not path.exists():
         raise UsageError(f"{path}: not there", next_step="name a library, a wheel, a dump, or official:RELEASE")
     if path.is_file() and dumps.is_dump(path):
         read = dumps.read_dump(path)
-        return read.only([one for one in read.architectures() if one.rstrip("a") in archs]) if archs else read
-    return dump([path], path.name, archs, progress)
+        return read.only([arch for arch in read.architectures() if arch.rstrip("a") in archs]) if archs else read
+    return dump_kernels([path], path.name, archs, progress)

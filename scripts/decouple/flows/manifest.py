@@ -14,18 +14,18 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
-from decouple.release.manifest import is_released, release_of
-from decouple.release.render import render
+from decouple.release.manifest import derive_release, is_released
+from decouple.release.render import render_manifest
 from decouple.upstream.download import Downloader
-from decouple.upstream.fill import Filled, fill
-from decouple.upstream.fill_other import candidate_tag, of_repository, of_tree
-from decouple.upstream.manifests import load, parse
+from decouple.upstream.fill import FillResult, fill_manifest
+from decouple.upstream.fill_other import describe_repository, describe_tree, make_candidate_tag
+from decouple.upstream.manifests import load_manifest, parse_manifest
 from decouple.upstream.providers.github import GITHUB
 
 
-class ReadFacts(Struct, frozen=True):
+class FactsRequest(Struct, frozen=True):
     """Which release; what is no upstream release is read off a tree, or off ``ref`` of a repository."""
 
     project: Path
@@ -36,7 +36,7 @@ class ReadFacts(Struct, frozen=True):
     """A tag, branch or commit; None: upstream's tag of a release candidate."""
 
 
-class FactsRead(Struct, frozen=True):
+class FactsResult(Struct, frozen=True):
     """The manifest as it is ("" where there is none), as it should be, and remarks on how far that could be checked."""
 
     path: Path
@@ -45,24 +45,26 @@ class FactsRead(Struct, frozen=True):
     remarks: tuple[str, ...]
 
 
-def read_facts(request: ReadFacts, listener: Listener = QUIET) -> FactsRead:
+def read_facts(request: FactsRequest, listener: Listener = QUIET) -> FactsResult:
     """Nothing is written. Raises DecoupleError."""
-    release = release_of(request.name)
-    path = Checkout(request.project).manifest(release)
+    release = derive_release(request.name)
+    path = Checkout(request.project).locate_manifest(release)
     old = path.read_text(encoding="utf-8") if path.exists() else ""
-    if old and (request.tree or request.url) and is_released(release) and load(path).source("wheel"):
+    if old and (request.tree or request.url) and is_released(release) and load_manifest(path).find_source("wheel"):
         raise UsageError(
             f"{release} is out: only published files may describe it",
             next_step=f"decouple manifest fill {release} reads it off PyPI; call the tree by another name",
         )
     if request.tree:
-        filled = Filled(of_tree(release, request.tree.resolve()), ())
+        filled = FillResult(describe_tree(release, request.tree.resolve()), ())
     elif request.url or not is_released(release):
-        ref = request.ref or candidate_tag(release)
-        filled = Filled(of_repository(release, request.url or f"{GITHUB}.git", ref), ())
+        ref = request.ref or make_candidate_tag(release)
+        filled = FillResult(describe_repository(release, request.url or f"{GITHUB}.git", ref), ())
     else:
-        downloader = Downloader(cache_dir(), progress=listener.progress)
-        filled = fill(release, downloader, known=load(path) if old else None, progress=listener.progress)
-    text = render(filled.manifest)
-    assert parse(text, path) == filled.manifest
-    return FactsRead(path, old, text, filled.remarks)
+        downloader = Downloader(find_cache(), progress=listener.progress)
+        filled = fill_manifest(
+            release, downloader, known=load_manifest(path) if old else None, progress=listener.progress
+        )
+    text = render_manifest(filled.manifest)
+    assert parse_manifest(text, path) == filled.manifest
+    return FactsResult(path, old, text, filled.remarks)

@@ -20,10 +20,10 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.device.neutral import RemainingName, rewrite
+from decouple.device.neutral import RemainingName, rewrite_program
 
 
-class NeutralFiles(Struct, frozen=True):
+class NeutralRequest(Struct, frozen=True):
     """Which programs; ``device`` for ``torch.NAME`` where torch.accelerator has nothing; ``write`` changes them."""
 
     files: tuple[Path, ...]
@@ -40,32 +40,32 @@ class NeutralFile(Struct, frozen=True):
     left: tuple[RemainingName, ...]
 
 
-def neutral(request: NeutralFiles) -> list[NeutralFile]:
+def rewrite_programs(request: NeutralRequest) -> list[NeutralFile]:
     """Rewrite each program, in memory or, with ``write``, where it lies once all of them could be read.
 
     Raises DecoupleError when one cannot be read or does not parse; then none is changed.
     """
-    texts = {path: _read(path) for path in request.files}
-    made = {path: rewrite(text, device=request.device, file=str(path)) for path, text in texts.items()}
+    texts = {path: _read_program(path) for path in request.files}
+    made = {path: rewrite_program(text, device=request.device, file=str(path)) for path, text in texts.items()}
     done = []
     for path, text in texts.items():
         lines = difflib.unified_diff(
             text.splitlines(keepends=True), made[path].text.splitlines(keepends=True), f"a/{path}", f"b/{path}"
         )
         if request.write and made[path].text != text:
-            write_atomically(path, made[path].text.encode(_encoding(path)), mode=path.stat().st_mode & 0o7777)
+            write_atomically(path, made[path].text.encode(_detect_encoding(path)), mode=path.stat().st_mode & 0o7777)
         done.append(NeutralFile(path, "".join(lines), made[path].changes, made[path].left))
     return done
 
 
-def _encoding(path: Path) -> str:
+def _detect_encoding(path: Path) -> str:
     """What the file itself says that its encoding is."""
     with path.open("rb") as file:
         return tokenize.detect_encoding(file.readline)[0]
 
 
-def _read(path: Path) -> str:
+def _read_program(path: Path) -> str:
     try:
-        return path.read_bytes().decode(_encoding(path))
+        return path.read_bytes().decode(_detect_encoding(path))
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
         raise DecoupleError(f"{path}: {error}", next_step="name files of Python") from None

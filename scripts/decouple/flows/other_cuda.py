@@ -21,22 +21,22 @@ from decouple.release import projects
 from decouple.release.manifest import Toolchain
 
 
-def toolchain(release: str, official: Toolchain, cuda: str) -> Toolchain:
+def make_toolchain(release: str, official: Toolchain, cuda: str) -> Toolchain:
     """The official wheel's where ``cuda`` is its own or empty, else with the libraries that CUDA's layer is made of.
 
     Raises UsageError where the release has no such CUDA.
     """
     if cuda in ("", official.cuda):
         return official
-    toolkits.of_release(release, portable.KIND, cuda)
-    return replace(official, cuda=cuda, libraries=tuple(_pins(cuda)))
+    toolkits.check_release(release, portable.KIND, cuda)
+    return replace(official, cuda=cuda, libraries=tuple(_list_pins(cuda)))
 
 
-def _pins(cuda: str) -> Iterator[str]:
-    found = toolkits.toolkit(portable.KIND, cuda)
-    root = description.load(description.PORTABLE)
+def _list_pins(cuda: str) -> Iterator[str]:
+    found = toolkits.find_toolkit(portable.KIND, cuda)
+    root = description.load_description(description.PORTABLE)
     for layer in found.layers if found else ():
-        for toolkit in root.layer(layer).toolkit:
+        for toolkit in root.find_layer(layer).toolkit:
             yield from (f"{wheel.project}=={wheel.version}" for wheel in toolkit.wheels)
 
 
@@ -45,10 +45,10 @@ def install_libraries(python: Path, trial: Path, backend: Path, log: Path) -> No
 
     Raises CommandError.
     """
-    with zips.opened(backend) as archive:
-        metadata = archive.read(f"{wheels.dist_info(archive, backend)}/METADATA")
-    wanted = projects.requirements(projects.headers(metadata))
-    libraries = [str(one) for one in wanted if one.name.startswith("nvidia-")]
+    with zips.open_zip(backend) as archive:
+        metadata = archive.read(f"{wheels.find_dist_info(archive, backend)}/METADATA")
+    wanted = projects.parse_requirements(projects.parse_metadata(metadata))
+    libraries = [str(requirement) for requirement in wanted if requirement.name.startswith("nvidia-")]
     pip = [str(python.absolute()), "-m", "pip", "--python", str(trial.absolute())]
     command = [*pip, "install", "-q", "--no-deps", *libraries]
     run_logged(command, cwd=Path("/"), log=log, what=f"pip install {' '.join(libraries)}")

@@ -14,24 +14,24 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.build import inputs, makings, settings
-from decouple.build.core_wheel import core_folder
+from decouple.build.core_wheel import find_core_folder
 from decouple.build.environment import Places, RootEnvironment
-from decouple.build.estimate import available_memory, refuse_if_too_small
-from decouple.build.stage import Job, StageWheel
+from decouple.build.estimate import read_available_memory, refuse_if_too_small
+from decouple.build.stage import BuildJob, StageWheel
 from decouple.build.stage2 import Bindings
 from decouple.flows import portable
-from decouple.flows.build_request import Build, choices_of, estimates, lines, root_estimate
-from decouple.flows.environment import need_tree, open_environment
+from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines, settle_choices
+from decouple.flows.environment import ensure_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.provenance import provenance
+from decouple.flows.provenance import read_provenance
 from decouple.prebuilt import folder, installed, official, pairing, symbols
 from decouple.upstream.download import Downloader
 from decouple.verify import checks
 
 
-def build_over_kernels(request: Build, listener: Listener) -> StageWheel:
+def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     """Stage 2 without a kernel compiled. Whether the symbols and the ABI fit is asked before anything is."""
     if request.part != "all" or request.stage == 1:
         raise UsageError(
@@ -44,26 +44,30 @@ def build_over_kernels(request: Build, listener: Listener) -> StageWheel:
             next_step="add --kernels official",
         )
     pair = pairing.load_pair(request.release)
-    choices, places = choices_of(request), request.places
+    choices, places = settle_choices(request), request.places
     if request.against == "built":
-        _need_core(request, places)
-    costs = estimates(request)
-    root = root_estimate(request)
-    for line in lines(root, costs):
+        _check_core(request, places)
+    costs = estimate_stages(request)
+    root = estimate_root(request)
+    for line in format_lines(root, costs):
         listener.say(line)
-    refuse_if_too_small(costs, folder=places.dist, memory=available_memory(), root=root)
-    need_tree(request, places, listener)
-    halves = _kernels(request, pair, listener)
+    refuse_if_too_small(costs, folder=places.dist, memory=read_available_memory(), root=root)
+    ensure_tree(request, places, listener)
+    halves = _fetch_kernels(request, pair, listener)
     origin = halves.read_origin()
     places = replace(places, kernels=halves.kernels)
     if request.against == "official":
         places = replace(places, core=halves.folder)
-    places.make()
+    places.create_folders()
     kind = portable.KIND if request.env == portable.KIND else "rootfs"
     environment = open_environment(
-        request, places, makings.bindings_layers(choices, kind), listener, settings.facts().bindings.components
+        request,
+        places,
+        makings.list_bindings_layers(choices, kind),
+        listener,
+        settings.read_facts().bindings.components,
     )
-    core = core_folder(environment, provenance(places).version, request.against)
+    core = find_core_folder(environment, read_provenance(places).version, request.against)
     offered = (
         *official.read_folder_symbols(core, official.CORE),
         *(installed.read_third_parties(core) if request.against == "stock" else ()),
@@ -74,17 +78,19 @@ def build_over_kernels(request: Build, listener: Listener) -> StageWheel:
     )
     symbols.refuse_mismatch(symbols.compare_symbols(taken, offered), origin["wheel"]["name"])
     choices = replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"]))
-    known = provenance(places)
+    known = read_provenance(places)
     if request.env == portable.KIND:
-        bundled = portable.bundle(places, request.third_party, QUIET, settings.facts().bindings.components)
+        bundled = portable.bundle_third_party(
+            places, request.third_party, QUIET, settings.read_facts().bindings.components
+        )
         known = replace(known, sources=(*known.sources, *bundled.rows))
-    job = Job(environment, known, choices, listener.progress, listener.say)
-    outcome = Bindings(job).build()
-    listener.say(outcome.line())
+    job = BuildJob(environment, known, choices, listener.progress, listener.say)
+    outcome = Bindings(job).build_wheel()
+    listener.say(outcome.format_line())
     return outcome
 
 
-def _need_core(request: Build, places: Places) -> None:
+def _check_core(request: BuildRequest, places: Places) -> None:
     """Before anything is fetched. Raises UsageError without a core wheel of ours, naming what makes one."""
     stamp = inputs.read_stamp(places.core_state / "stage1.json")
     if stamp is None or not (places.dist / stamp.wheel).exists():
@@ -95,11 +101,11 @@ def _need_core(request: Build, places: Places) -> None:
         )
 
 
-def _kernels(request: Build, pair: pairing.Pair, listener: Listener) -> folder.Halves:
+def _fetch_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener) -> folder.Halves:
     """The folder of libraries with kernels: fetched, or taken from an installed build."""
     if request.kind == folder.KIND:
-        return official_halves(pair, listener)
-    downloader = Downloader(cache_dir(), progress=listener.progress)
+        return fetch_official_halves(pair, listener)
+    downloader = Downloader(find_cache(), progress=listener.progress)
     source = Path(request.kernels)
     if request.kernels == "monolith":
         environment = open_environment(request, request.places, ["core", "monolith"], listener)
@@ -111,15 +117,15 @@ def _kernels(request: Build, pair: pairing.Pair, listener: Listener) -> folder.H
             f"--kernels {request.kernels}: no such folder",
             next_step="compiled, official, monolith, or the folder of a torch that has CUDA",
         )
-    halves = installed.make_halves(source, pair, cache_dir(), downloader, listener.progress)
+    halves = installed.make_halves(source, pair, find_cache(), downloader, listener.progress)
     listener.say(f"kernels: those of {source}")
     return halves
 
 
-def official_halves(pair: pairing.Pair, listener: Listener) -> folder.Halves:
+def fetch_official_halves(pair: pairing.Pair, listener: Listener) -> folder.Halves:
     """The official wheel as two halves, fetched unless it is there."""
     halves = folder.make_halves(
-        pair, cache_dir(), Downloader(cache_dir(), progress=listener.progress), listener.progress
+        pair, find_cache(), Downloader(find_cache(), progress=listener.progress), listener.progress
     )
     fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
     listener.say(f"official wheel: {pair.wheel.name}, {fetched}")

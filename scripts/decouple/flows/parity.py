@@ -18,17 +18,17 @@ from pathlib import Path
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import locked, sha256_of, write_atomically
+from decouple.base.files import compute_sha256, hold_lock, write_atomically
 from decouple.base.mounts import remove_tree
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.base.process import run_logged
-from decouple.base.python import run_elsewhere
+from decouple.base.python import run_python
 from decouple.build import description, inputs
 from decouple.build.environment import Places
-from decouple.build.sandbox import Bind, clean_environment
+from decouple.build.sandbox import BindMount, make_clean_environment
 from decouple.flows import portable
-from decouple.flows.build_request import Build
-from decouple.flows.environment import Work
+from decouple.flows.build_request import BuildRequest
+from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.index import dependencies
 from decouple.prebuilt.pairing import RemoteWheel, load_pair
@@ -44,7 +44,7 @@ PYPI = "pypi"
 MONOLITH = "monolith"
 
 
-class WholeParity(Work, frozen=True):
+class ParityRequest(WorkRequest, frozen=True):
     """Which torch, against which."""
 
     against: str = PYPI
@@ -61,26 +61,26 @@ class WholeParity(Work, frozen=True):
 
     @property
     def places(self) -> Places:
-        return Build(self.project, self.release, self.env, self.tree, kernels=self.kernels, core="built").places
+        return BuildRequest(self.project, self.release, self.env, self.tree, kernels=self.kernels, core="built").places
 
 
-def parity(request: WholeParity, listener: Listener = QUIET) -> WholeTable:
+def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeTable:
     """The table. Raises DecoupleError where a torch cannot be asked, or is of another release; UsageError."""
     places = request.places
     version = load_release(request.project, request.release).version
-    own = _python(request.python) if request.python and request.python != MONOLITH else None
-    wheels = [] if request.python else _built(request, places)
-    theirs = _official(request, listener) if request.against == PYPI else _python(request.against)
-    ours = unpacked(theirs, places.verify / "whole", wheels) if wheels else own
-    asked = [_asked(ours, request, listener), _plain(theirs)]
+    own = _find_python(request.python) if request.python and request.python != MONOLITH else None
+    wheels = [] if request.python else _find_wheels(request, places)
+    theirs = _prepare_official(request, listener) if request.against == PYPI else _find_python(request.against)
+    ours = unpack_wheels(theirs, places.verify / "whole", wheels) if wheels else own
+    asked = [_locate_side(ours, request, listener), _locate_torch(theirs)]
     listener.progress.start("asking both torches")
     with ThreadPoolExecutor(min(2, request.jobs or os.cpu_count() or 1)) as pool:
         offers = list(pool.map(offer.ask_torch, asked))
     listener.progress.finish()
-    for one, where in zip(offers, asked, strict=True):
-        if _public(one) != version:
+    for one, location in zip(offers, asked, strict=True):
+        if _strip_local_version(one) != version:
             raise DecoupleError(
-                f"{where.prefix[-1]}: has torch {one.said['torch']}, and {request.release} is {version}",
+                f"{location.prefix[-1]}: has torch {one.said['torch']}, and {request.release} is {version}",
                 next_step="name a Python with that release",
             )
     listener.progress.start("comparing files and symbols")
@@ -89,19 +89,19 @@ def parity(request: WholeParity, listener: Listener = QUIET) -> WholeTable:
     return compared.judge_sections(sections, offers[0].side)
 
 
-def _public(one: WholeOffer) -> str:
+def _strip_local_version(one: WholeOffer) -> str:
     """Without what a builder adds: 2.6.0+cu124 is 2.6.0."""
     return str(one.said["torch"]).partition("+")[0]
 
 
-def _python(named: str) -> Path:
-    found = shutil.which(named)
-    if found is None:
+def _find_python(named: str) -> Path:
+    program = shutil.which(named)
+    if program is None:
         raise UsageError(f"{named}: no Python there", next_step="name the Python of an environment, as venv/bin/python")
-    return Path(found).absolute()  # a link into a virtual environment is that environment
+    return Path(program).absolute()  # a link into a virtual environment is that environment
 
 
-def _built(request: WholeParity, places: Places) -> list[Path]:
+def _find_wheels(request: ParityRequest, places: Places) -> list[Path]:
     """The wheels of the last build. Raises UsageError where there are none."""
     stamps = (inputs.read_stamp(places.core_state / "stage1.json"), inputs.read_stamp(places.state / "stage2.json"))
     wheels = [places.dist / stamp.wheel for stamp in stamps if stamp]
@@ -113,88 +113,88 @@ def _built(request: WholeParity, places: Places) -> list[Path]:
     return wheels
 
 
-def _plain(python: Path) -> TorchLocation:
+def _locate_torch(python: Path) -> TorchLocation:
     return TorchLocation((str(python),), Path(tempfile.gettempdir()))
 
 
-def _asked(python: Path | None, request: WholeParity, listener: Listener) -> TorchLocation:
+def _locate_side(python: Path | None, request: ParityRequest, listener: Listener) -> TorchLocation:
     """How a torch is asked; None: the monolith's, inside its root."""
     if python:
-        return _plain(python)
-    root = portable.made_root(description.load(), "Debian", ["core", "cuda", "monolith"], listener)
-    places, inside = Work(request.project, request.release).places, f"/decouple/{request.release}/verify"
+        return _locate_torch(python)
+    root = portable.make_root(description.load_description(), "Debian", ["core", "cuda", "monolith"], listener)
+    places, inside = WorkRequest(request.project, request.release).places, f"/decouple/{request.release}/verify"
     places.verify.mkdir(parents=True, exist_ok=True)
-    variables = clean_environment({**checks.make_monolith_variables(), "PYTHONHASHSEED": "0"})
-    prefix = root.sandbox([Bind(places.verify, inside)]).command([*variables, "python3"])
+    variables = make_clean_environment({**checks.make_monolith_variables(), "PYTHONHASHSEED": "0"})
+    prefix = root.make_sandbox([BindMount(places.verify, inside)]).make_command([*variables, "python3"])
     return TorchLocation(tuple(prefix), places.verify, inside, root.tree)
 
 
-def unpacked(python: Path, folder: Path, wheels: Sequence[Path]) -> Path:
+def unpack_wheels(python: Path, folder: Path, wheels: Sequence[Path]) -> Path:
     """A virtual environment of ``python`` with ``wheels`` in place of what they are, and all else that it has beside.
 
     Made anew when a wheel is another. Returns its Python. Raises DecoupleError when that Python makes none.
     """
-    content = hashlib.sha256("\n".join([str(python), *map(sha256_of, wheels)]).encode()).hexdigest()
+    content = hashlib.sha256("\n".join([str(python), *map(compute_sha256, wheels)]).encode()).hexdigest()
     mark = folder.with_name(f"{folder.name}.content")
     if not (mark.exists() and mark.read_text() == content):
         remove_tree(folder)
         mark.unlink(missing_ok=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        others = _said(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])")
-        _said(python, "-m", "venv", "--without-pip", str(folder))
+        others = _read_output(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])")
+        _read_output(python, "-m", "venv", "--without-pip", str(folder))
         site = next((folder / "lib").glob("python3*/site-packages"))
         for wheel in wheels:
-            with zips.opened(wheel) as archive:
+            with zips.open_zip(wheel) as archive:
                 archive.extractall(site)
         (site / "beside.pth").write_text(f"{others}\n", encoding="utf-8")
         write_atomically(mark, content)
     return folder / "bin" / "python"
 
 
-def _said(python: Path, *arguments: str) -> str:
-    done = run_elsewhere([str(python), *arguments])
+def _read_output(python: Path, *arguments: str) -> str:
+    done = run_python([str(python), *arguments])
     if done.returncode:
-        said = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
-        raise DecoupleError(f"{python}: {said}", next_step="mend that Python")
+        message = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
+        raise DecoupleError(f"{python}: {message}", next_step="mend that Python")
     return done.stdout.strip()
 
 
-def _official(request: WholeParity, listener: Listener) -> Path:
+def _prepare_official(request: ParityRequest, listener: Listener) -> Path:
     """A virtual environment in the cache with the official wheel, whose SHA-256 is known, and what it requires."""
     wheel = load_pair(request.release).wheel
-    folder = cache_dir() / "official" / wheel.sha256[:16]
+    folder = find_cache() / "official" / wheel.sha256[:16]
     environment, mark = folder / "environment", folder / "content"
     python = environment / "bin" / "python"
-    with locked(folder / ".lock"):
+    with hold_lock(folder / ".lock"):
         if mark.exists() and mark.read_text() == wheel.sha256 and python.exists():
             return python
-        interpreter = f"python{dependencies.python_of(WheelName.parse(wheel.name).tags) or 3}"
+        interpreter = f"python{dependencies.find_python(WheelName.parse(wheel.name).tags) or 3}"
         own = shutil.which(interpreter)
         if own is None:
             raise DecoupleError(
                 f"{interpreter}: not installed, and {wheel.name} is for it",
                 next_step="install it, or name --against PYTHON",
             )
-        file, pip = _verified(wheel, request.wheels, listener), ["install", "-q", "--no-compile"]
+        file, pip = _fetch_verified(wheel, request.wheels, listener), ["install", "-q", "--no-compile"]
         remove_tree(environment)
-        _said(Path(own), "-m", "venv", str(environment))
+        _read_output(Path(own), "-m", "venv", str(environment))
         if request.wheels:
             pip += ["--no-index", "--find-links", str(request.wheels.absolute())]
         listener.progress.start(f"installing {wheel.name}")
         command = [str(python), "-m", "pip", *pip, str(file.absolute())]
-        run_logged(command, cwd=Path("/"), log=cache_dir() / "logs" / "official.log", what=f"install {wheel.name}")
+        run_logged(command, cwd=Path("/"), log=find_cache() / "logs" / "official.log", what=f"install {wheel.name}")
         listener.progress.finish()
         write_atomically(mark, wheel.sha256)
     return python
 
 
-def _verified(wheel: RemoteWheel, folder: Path | None, listener: Listener) -> Path:
+def _fetch_verified(wheel: RemoteWheel, folder: Path | None, listener: Listener) -> Path:
     """The file of the official wheel: of a folder, or downloaded. Raises DecoupleError when it is another."""
     if folder is None:
-        return Downloader(cache_dir(), progress=listener.progress).get(wheel.file)[0]
+        return Downloader(find_cache(), progress=listener.progress).fetch_file(wheel.file)[0]
     path = folder / wheel.name
     if not path.is_file():
         raise UsageError(f"{folder}: no {wheel.name} in it", next_step="leave --wheels out: it is downloaded")
-    if sha256_of(path) != wheel.sha256:
+    if compute_sha256(path) != wheel.sha256:
         raise DecoupleError(f"{path}: not the official wheel: its SHA-256 is another", next_step="download it again")
     return path

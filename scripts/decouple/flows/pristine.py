@@ -11,25 +11,25 @@ from pathlib import Path
 
 from decouple.base.errors import UsageError
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.source import OfRelease
+from decouple.flows.source import ReleaseRequest
 from decouple.upstream import content
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 
-class Pristine(OfRelease, frozen=True):
+class PristineRequest(ReleaseRequest, frozen=True):
     """Which release, and where its source comes from."""
 
     tree: Path | None = None
     """Look at this tree instead of fetching the release."""
 
 
-def tree(request: Pristine, listener: Listener = QUIET) -> Path:
+def fetch_tree(request: PristineRequest, listener: Listener = QUIET) -> Path:
     """The root of the tree, fetched if need be. Raises UsageError where ``request.tree`` is none, DecoupleError."""
     if request.tree is None:
         manifest = load_release(request.project, request.release)
-        fetched = fetch(manifest, request.source, offline=request.offline, progress=listener.progress)
-        content.check(fetched.path)
+        fetched = fetch_source(manifest, request.source, offline=request.offline, progress=listener.progress)
+        content.check_tree(fetched.path)
         return fetched.path
     if not request.tree.is_dir():
         raise UsageError(f"{request.tree}: no such folder", next_step="give the root of a PyTorch tree")

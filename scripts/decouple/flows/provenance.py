@@ -7,15 +7,15 @@ from pathlib import Path
 
 from msgspec.structs import astuple
 
-from decouple.base.git import git, names
+from decouple.base.git import run_git, split_names
 from decouple.build.choices import Provenance
 from decouple.build.environment import Places
 from decouple.release.manifest import NOT_KNOWN
-from decouple.series.digest import patch_digests, series_digest
+from decouple.series.digest import compute_patch_digests, compute_series_digest
 from decouple.upstream.manifests import load_release
 
 
-def provenance(places: Places) -> Provenance:
+def read_provenance(places: Places) -> Provenance:
     """Of what is built from the applied tree of ``places``. Raises DecoupleError outside a git checkout."""
     manifest = load_release(places.project, places.release)
     sources = []
@@ -23,31 +23,31 @@ def provenance(places: Places) -> Provenance:
         for file in astuple(source):
             if hasattr(file, "sha256") and file.sha256:
                 sources.append({"name": file.name, "url": file.urls[0], "size": file.size, "sha256": file.sha256})
-    patches = patch_digests(places.project, places.release)
+    patches = compute_patch_digests(places.project, places.release)
     return Provenance(
         version=manifest.version,
         upstream={"version": manifest.version, "tag": manifest.tag, "commit": manifest.commit or NOT_KNOWN},
         sources=tuple(sources),
-        series_digest=series_digest(places.project, places.release),
+        series_digest=compute_series_digest(places.project, places.release),
         patches=tuple({"path": path, "sha256": digest} for path, digest in patches),
-        overlay_digest=overlay_digest(places.project, places.tree),
+        overlay_digest=compute_overlay_digest(places.project, places.tree),
         cuda=manifest.toolchain.cuda,
     )
 
 
-def overlay_digest(project: Path, tree: Path) -> str:
+def compute_overlay_digest(project: Path, tree: Path) -> str:
     """SHA-256 over path, mode and content of the overlay's files as the tree has them: those are built.
 
     Which files those are is what git knows, or would add, in the project's third_device/.
     """
-    listed = git(
+    listed = run_git(
         *("ls-files", "-z", "--cached", "--others", "--exclude-standard", "third_device"),
         cwd=project,
         doing=f"{project}: git does not list third_device/",
         next_step="build from a git checkout of this repository",
     )
     total = hashlib.sha256()
-    for name in sorted(name for name in set(names(listed)) if (tree / name).is_file()):
+    for name in sorted(name for name in set(split_names(listed)) if (tree / name).is_file()):
         path = tree / name
         total.update(
             f"{name}\0{path.stat().st_mode & 0o100:o}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()

@@ -17,35 +17,35 @@ from packaging.version import Version
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import locked
+from decouple.base.files import hold_lock
 from decouple.base.git import Repository
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.remake import RELOCATION
-from decouple.inventory.rules import load as load_rules
+from decouple.inventory.rules import load_rules as load_rules
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.rebase import memory, resolutions, result, series, stop
-from decouple.rebase.history import explained
-from decouple.rebase.partial import commit_of
+from decouple.rebase.history import explain_stops
+from decouple.rebase.partial import commit_files
 from decouple.rebase.result import NewSeries
-from decouple.rebase.series import Decision, RebaseOutcome, Regenerate, Regenerated, Sides
-from decouple.rebase.stop import Leg, Waiting
+from decouple.rebase.series import Decision, RebaseOutcome, Regenerate, RegeneratedPatch, ReleasePair
+from decouple.rebase.stop import Leg, RebaseState
 from decouple.rebase.verdicts import Note
 from decouple.rebase.workspace import open_workspace
-from decouple.recipes.model import load_all
+from decouple.recipes.model import load_recipes
 from decouple.release.manifest import Manifest
 from decouple.relocate import kept
-from decouple.relocate.patch import render, render_python
-from decouple.relocate.plan import Move, make_plan, python_moves, unclassified
+from decouple.relocate.patch import render_patch, render_python
+from decouple.relocate.plan import Move, list_unclassified, make_plan, plan_python_moves
 from decouple.upstream import content, words
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
-from decouple.upstream.official_text import Likeness, against_wheel
-from decouple.upstream.providers.wheel import of_manifest
-from decouple.upstream.readers import paths_of
-from decouple.upstream.source_word import open_named
+from decouple.upstream.official_text import Likeness, compare_with_wheel
+from decouple.upstream.providers.wheel import find_wheel
+from decouple.upstream.readers import list_paths
+from decouple.upstream.source_word import open_named_source
 
 HOLLOW = (
     "stage 1 compiles it, without CUDA nothing is in it, and its header moves: no library would have it; name it in "
@@ -53,7 +53,7 @@ HOLLOW = (
 )
 
 
-class Rebase(Struct, frozen=True):
+class RebaseRequest(Struct, frozen=True):
     """What is carried where; or how to go on with the rebase that waits for a person."""
 
     project: Path
@@ -83,7 +83,7 @@ class Rebase(Struct, frozen=True):
         return Checkout(self.project).rebase
 
 
-class Judged(Struct, frozen=True):
+class RebaseJudgement(Struct, frozen=True):
     """What becomes of every patch between two versions of PyTorch."""
 
     outcome: RebaseOutcome
@@ -91,10 +91,10 @@ class Judged(Struct, frozen=True):
     new: str
 
 
-class Rebased(Struct, frozen=True):
+class RebaseResult(Struct, frozen=True):
     """How far it came: given up (no ``judged``), stopped at a patch, judged, or written."""
 
-    judged: Judged | None = None
+    judged: RebaseJudgement | None = None
     release: str = ""
     stopped_at: str = ""
     """The patch whose conflict is in ``tree``."""
@@ -112,49 +112,49 @@ class Rebased(Struct, frozen=True):
         return self.judged.outcome
 
 
-def rebase(
-    request: Rebase, listener: Listener = QUIET, heard: Callable[[Judged], None] = lambda judged: None
-) -> Rebased:
+def rebase_series(
+    request: RebaseRequest, listener: Listener = QUIET, heard: Callable[[RebaseJudgement], None] = lambda judged: None
+) -> RebaseResult:
     """Start, go on, or give up. ``heard`` gets the verdicts before anything is written.
 
     Raises UsageError for a step without a rebase, or a start while one waits; DecoupleError.
     """
     request.folder.mkdir(parents=True, exist_ok=True)
-    with locked(request.folder, lambda: listener.say("waits: another rebase is at work in this checkout")):
-        return _rebase(request, listener, heard)
+    with hold_lock(request.folder, lambda: listener.say("waits: another rebase is at work in this checkout")):
+        return _run_step(request, listener, heard)
 
 
-def _rebase(request: Rebase, listener: Listener, heard: Callable[[Judged], None]) -> Rebased:
+def _run_step(request: RebaseRequest, listener: Listener, heard: Callable[[RebaseJudgement], None]) -> RebaseResult:
     state_file = request.folder / "state.json"
-    waiting = stop.load(state_file)
+    waiting = stop.load_state(state_file)
     if request.step and waiting is None:
         raise UsageError(f"no rebase is under way for --{request.step}", next_step="start one: decouple rebase TO")
     if request.step == "abort" and waiting is not None:
         _drop_conflict(request, waiting)
         state_file.unlink()
-        return Rebased()
+        return RebaseResult()
     if waiting is None or request.report:
-        waiting = _start(request, listener)
+        waiting = _start_rebase(request, listener)
     elif request.releases:
         raise UsageError(
             f"a rebase from {waiting.old} to {waiting.new} is under way",
             next_step="decouple rebase --continue, --skip, --restart or --abort",
         )
-    found = _go(request, state_file, waiting, listener, heard)
+    found = _continue_rebase(request, state_file, waiting, listener, heard)
     while found.series and waiting.legs:
         leg, *later = waiting.legs
         listener.say(f"series: {waiting.new} is whole, {len(found.series.lines)} patches; next {leg.release}")
         debian = request.debian_patches and not later
-        waiting = Waiting(waiting.new, leg.release, leg.source, debian, {}, waiting.source, tuple(later))
-        found = _go(structs.replace(request, step=None), state_file, waiting, listener, heard)
+        waiting = RebaseState(waiting.new, leg.release, leg.source, debian, {}, waiting.source, tuple(later))
+        found = _continue_rebase(structs.replace(request, step=None), state_file, waiting, listener, heard)
     return found
 
 
-def _start(request: Rebase, listener: Listener) -> Waiting:
+def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
     project, named = request.project, request.releases
     if not 1 <= len(named) <= 2:
         raise UsageError("decouple rebase takes [FROM] TO", next_step="e.g. decouple rebase 2.7.0")
-    have = list(Checkout(project).releases())
+    have = list(Checkout(project).list_releases())
     old = named[0] if len(named) == 2 else have[-1] if have else ""
     if request.source == "wheel" and not request.report:
         raise UsageError(
@@ -164,17 +164,17 @@ def _start(request: Rebase, listener: Listener) -> Waiting:
         )
     if old not in have:
         raise UsageError(f"no series {old!r} to start from", next_step=f"name one of: {', '.join(have) or 'none'}")
-    new = _release(project, named[-1])
-    if (series := Checkout(project).series(new)).is_file() and not request.report:
+    new = _name_release(project, named[-1])
+    if (series := Checkout(project).locate_series(new)).is_file() and not request.report:
         raise UsageError(f"{series} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
     if request.via and request.report:
         raise UsageError(
             "--via writes a series for each release between, and --report writes nothing",
             next_step="leave one of them out",
         )
-    legs = [*_between(project, old, new, request.via), Leg(new, request.source)]
+    legs = [*_list_legs(project, old, new, request.via), Leg(new, request.source)]
     for leg in legs:
-        if words.local(leg.source) and not (request.replace or request.report):
+        if words.parse_local_path(leg.source) and not (request.replace or request.report):
             _refuse_another_text(project, leg, listener)
     start, from_source = old, request.from_source
     for leg in legs[:-1]:  # what an earlier run came to is not carried anew
@@ -182,15 +182,15 @@ def _start(request: Rebase, listener: Listener) -> Waiting:
             start, from_source = leg.release, leg.source
     left = legs[[leg.release for leg in legs].index(start) + 1 :] if start != old else legs
     debian = request.debian_patches and len(left) == 1
-    return Waiting(start, left[0].release, left[0].source, debian, {}, from_source, tuple(left[1:]))
+    return RebaseState(start, left[0].release, left[0].source, debian, {}, from_source, tuple(left[1:]))
 
 
-def _between(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[Leg]:
+def _list_legs(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[Leg]:
     """The releases on the way, in order. Raises UsageError for one that does not lie between."""
     named = [word.partition("=")[::2] for word in via]
     if not named:
         return []  # backwards, and to itself, is no step by step
-    legs = [Leg(_release(project, name), source or "auto") for name, source in named]
+    legs = [Leg(_name_release(project, name), source or "auto") for name, source in named]
     versions = [Version(load_release(project, one).version) for one in (old, *(leg.release for leg in legs), new)]
     for before, after, leg in zip(versions, versions[1:], [*legs, Leg(new)], strict=False):
         if before >= after:
@@ -205,102 +205,110 @@ def _refuse_another_text(project: Path, leg: Leg, listener: Listener) -> None:
     """Raise UsageError where a tree of the user's is not the release that it is called, as the official wheel shows."""
     new, source = leg.release, leg.source
     manifest = load_release(project, new)
-    near = _likeness(project, manifest, fetch(manifest, source, progress=listener.progress).path, listener)
+    near = _measure_likeness(
+        project, manifest, fetch_source(manifest, source, progress=listener.progress).path, listener
+    )
     step = (
         f"call it what it is: decouple apply NAME --source {source}; decouple rebase {new} --source "
         f"{source} --report judges every patch and writes nothing, --replace in its place writes the series"
     )
-    if near and not near.official and manifest.source("wheel"):
+    if near and not near.is_official and manifest.find_source("wheel"):
         first = f" ({near.different[0]}, …)" if near.different else ""
-        raise UsageError(f"{source} is not PyTorch {manifest.version}: {near.text()}{first}", next_step=step)
+        raise UsageError(f"{source} is not PyTorch {manifest.version}: {near.format_line()}{first}", next_step=step)
 
 
-def _likeness(project: Path, manifest: Manifest, tree: Path, listener: Listener) -> Likeness | None:
+def _measure_likeness(project: Path, manifest: Manifest, tree: Path, listener: Listener) -> Likeness | None:
     """How near ``tree`` is to the official wheel of its release; None where that cannot be read.
 
     What was not published has none: the nearest of the one that its version belongs to and the one before, because
     upstream raises ``version.txt`` of ``main`` right after a cut.
     """
     near = [manifest]
-    if not manifest.source("wheel"):
+    if not manifest.find_source("wheel"):
         major, minor = Version(manifest.version).release[:2]
         names = [f"{major}.{number}" for number in (minor, minor - 1)]
-        near = [load_release(project, name) for name in names if Checkout(project).manifest(name).is_file()]
-    found = [against_wheel(tree, one, progress=listener.progress) for one in near]
-    return max((one for one in found if one), key=lambda one: one.percent, default=None)
+        near = [load_release(project, name) for name in names if Checkout(project).locate_manifest(name).is_file()]
+    likenesses = [compare_with_wheel(tree, item, progress=listener.progress) for item in near]
+    return max((item for item in likenesses if item), key=lambda item: item.percent, default=None)
 
 
-def _release(project: Path, text: str) -> str:
+def _name_release(project: Path, text: str) -> str:
     """``2.7`` of ``2.7.0``, unless there is a manifest for the longer name. Raises UsageError, DecoupleError."""
     return load_release(project, text).release
 
 
-def _go(
-    request: Rebase, state_file: Path, waiting: Waiting, listener: Listener, heard: Callable[[Judged], None]
-) -> Rebased:
+def _continue_rebase(
+    request: RebaseRequest,
+    state_file: Path,
+    waiting: RebaseState,
+    listener: Listener,
+    heard: Callable[[RebaseJudgement], None],
+) -> RebaseResult:
     project, source = request.project, request.folder / "src"
-    work, (old, new), tree = prepare(project, waiting, listener)
+    work, (old, new), tree = prepare_work(project, waiting, listener)
     if request.step == "restart":
         waiting = structs.replace(waiting, decisions={})
         _drop_conflict(request, waiting)
     elif request.step in ("skip", "continue") and waiting.stopped_at:
-        waiting = _decide(request, work, waiting)
+        waiting = _take_decision(request, work, waiting)
     elif waiting.stopped_at is None:
         _drop_conflict(request, waiting)
     waiting = structs.replace(waiting, stopped_at=None, tip=None)
     work.decisions = waiting.decisions
     outcome = work.run(stop=not request.report, progress=listener.progress)
     if request.history:
-        outcome = _explained(request.history, work, outcome)
-    judged = Judged(outcome, old.version, new.version)
+        outcome = _explain_outcome(request.history, work, outcome)
+    judged = RebaseJudgement(outcome, old.version, new.version)
     heard(judged)
     if request.report:
-        return Rebased(judged, waiting.new)
+        return RebaseResult(judged, waiting.new)
     if outcome.stopped and outcome.waiting:
         waiting.save(state_file)  # so that --abort always can
-        shown, name = _work_tree(work, source), outcome.stopped.name
+        shown, name = _make_work_tree(work, source), outcome.stopped.name
         stop.refuse_edits(shown)
         structs.replace(waiting, tip=outcome.tips[-1]).save(state_file)
         stop.show_conflict(shown, outcome.tips[-1], outcome.waiting)
         structs.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
-        return Rebased(judged, waiting.new, stopped_at=name, tree=source)
-    made = result.new_series(outcome, waiting.new)
+        return RebaseResult(judged, waiting.new, stopped_at=name, tree=source)
+    made = result.make_series(outcome, waiting.new)
     if tree is not None:
-        near = _likeness(project, new, tree, listener)
+        near = _measure_likeness(project, new, tree, listener)
         made = structs.replace(
-            made, made_on=work.repository.tree_of(work.sides.new), likeness=near.text() if near else ""
+            made, made_on=work.repository.read_tree_id(work.sides.new), likeness=near.format_line() if near else ""
         )
-    result.prove(work.repository, work.sides, outcome, result.texts(project, made))
-    written = result.write(project, waiting.new, made, old=waiting.old)
-    if (manifest := Checkout(project).read_off(waiting.new)).is_file():  # it belongs to a series from now on
-        manifest.replace(Checkout(project).manifest(waiting.new))
+    result.check_series(work.repository, work.sides, outcome, result.read_patches(project, made))
+    written = result.write_series(project, waiting.new, made, old=waiting.old)
+    if (
+        manifest := Checkout(project).locate_draft_manifest(waiting.new)
+    ).is_file():  # it belongs to a series from now on
+        manifest.replace(Checkout(project).locate_manifest(waiting.new))
     state_file.unlink(missing_ok=True)
-    kept = resolutions.path_for(project, waiting.old, waiting.new)
-    return Rebased(
+    kept = resolutions.make_path(project, waiting.old, waiting.new)
+    return RebaseResult(
         judged, waiting.new, written=tuple(written), series=made, resolutions=kept if kept.exists() else None
     )
 
 
-def _decide(request: Rebase, work: series.RebaseWork, waiting: Waiting) -> Waiting:
+def _take_decision(request: RebaseRequest, work: series.RebaseWork, waiting: RebaseState) -> RebaseState:
     """Take over what a person did in the work tree, and remember it for the next time."""
     assert waiting.stopped_at
     assert waiting.tip
-    tree = _work_tree(work, request.folder / "src")
-    before = work.repository.tree_of(waiting.tip)
-    settled = None if request.step == "skip" else stop.settled_tree(tree, waiting.tip)
+    tree = _make_work_tree(work, request.folder / "src")
+    before = work.repository.read_tree_id(waiting.tip)
+    settled = None if request.step == "skip" else stop.read_settled_tree(tree, waiting.tip)
     decision = Decision(settled, before, request.reason)
-    step = next(one for one in work.steps if one.patch.name == waiting.stopped_at)
-    made_on = work.repository.tree_of(work.sides.new)
-    kept = memory.resolution_of(
+    step = next(entry for entry in work.steps if entry.patch.name == waiting.stopped_at)
+    made_on = work.repository.read_tree_id(work.sides.new)
+    kept = memory.make_resolution(
         work.repository, step, waiting.tip, None if settled == before else settled, made_on, request.reason, waiting.new
     )
-    resolutions.remember(resolutions.path_for(request.project, waiting.old, waiting.new), kept)
+    resolutions.remember_resolution(resolutions.make_path(request.project, waiting.old, waiting.new), kept)
     decided = structs.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
     _drop_conflict(request, decided)
     return decided
 
 
-def _drop_conflict(request: Rebase, waiting: Waiting) -> None:
+def _drop_conflict(request: RebaseRequest, waiting: RebaseState) -> None:
     """Take the open conflict out of the work tree. The state says so first: what was settled there is in no other place
     afterwards, and a run that is killed from here on is gone on with by any step."""
     source, state_file = request.folder / "src", request.folder / "state.json"
@@ -313,13 +321,13 @@ def _drop_conflict(request: Rebase, waiting: Waiting) -> None:
     stop.drop_conflict(Repository(source), waiting.tip)
 
 
-def prepare(
-    project: Path, waiting: Waiting, listener: Listener = QUIET
+def prepare_work(
+    project: Path, waiting: RebaseState, listener: Listener = QUIET
 ) -> tuple[series.RebaseWork, tuple[Manifest, Manifest], Path | None]:
     """The work, with the trees of both releases at hand, and where the new one lies; None if only a wheel is known."""
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
-    listed = seriesfile.read(Checkout(project).series(waiting.old))
-    patches = [entry.patch(Checkout(project).patches).checked() for entry in listed.entries]
+    listed = seriesfile.read_series(Checkout(project).locate_series(waiting.old))
+    patches = [entry.load_patch(Checkout(project).patches).check_readable() for entry in listed.entries]
     folder = Checkout(project).rebase
     borrowed = [folder / "src" / ".git"]
     sides: list[tuple[str, str]] = []
@@ -328,58 +336,58 @@ def prepare(
     for manifest, word, debian in ((old, waiting.from_source, False), (new, waiting.source, waiting.debian_patches)):
         if word == "wheel" and not debian:
             repository = open_workspace(folder / "objects", borrowed)
-            commit, regenerate = _wheel_side(project, repository, manifest, patches, listener)
+            commit, regenerate = _open_wheel_side(project, repository, manifest, patches, listener)
             tree = None
         else:
-            baseline, tree = _full_side(manifest, word, debian, listener)
-            commit, regenerate = baseline.commit, _regenerate(tree, baseline.upstream, waiting.new)
+            baseline, tree = _open_full_side(manifest, word, debian, listener)
+            commit, regenerate = baseline.commit, _make_regenerator(tree, baseline.upstream, waiting.new)
             borrowed.append(baseline.repo)
         sides.append((f"{manifest.tag}{'+debian' if debian else ''}", commit))
-    known = resolutions.load_all(project)
+    known = resolutions.load_all_resolutions(project)
     work = series.RebaseWork(
         open_workspace(folder / "objects", borrowed),
-        Sides(sides[0][0], sides[0][1], sides[1][0], sides[1][1]),
+        ReleasePair(sides[0][0], sides[0][1], sides[1][0], sides[1][1]),
         patches,
         regenerate,
         known,
-        recipes=load_all(project),
+        recipes=load_recipes(project),
     )
     if waiting.source == "wheel":
         work.partial = True
     return work, (old, new), tree
 
 
-def _full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) -> tuple[Baseline, Path]:
+def _open_full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) -> tuple[Baseline, Path]:
     """The baseline of a release's whole tree, and the tree on disk."""
     try:
-        fetched = fetch(manifest, word, progress=listener.progress)
+        fetched = fetch_source(manifest, word, progress=listener.progress)
     except DecoupleError as error:
-        if word == "auto" and manifest.source("wheel") and not isinstance(error, UsageError):
+        if word == "auto" and manifest.find_source("wheel") and not isinstance(error, UsageError):
             step = (
                 f"{error.next_step}; decouple rebase {manifest.release} --source wheel --report judges the patches "
                 "whose files the official wheel shows"
             )
             raise DecoupleError(error.what, next_step=step) from error
         raise
-    return ensure_baseline(cache_dir(), manifest, fetched, debian, listener.progress), fetched.path
+    return ensure_baseline(find_cache(), manifest, fetched, debian, listener.progress), fetched.path
 
 
-def _wheel_side(
+def _open_wheel_side(
     project: Path, repository: Repository, manifest: Manifest, patches: list[Patch], listener: Listener
 ) -> tuple[str, Regenerate]:
     """A commit with what the official wheel has of the files that matter, and the relocation of its Python files."""
-    wanted = {path for patch in patches for path in patch.touched}
-    opened, _ = open_named(project, manifest.release, "wheel", wanted, progress=listener.progress)
-    moves, unplaced = python_moves(paths_of(opened.source), load_rules())
+    wanted = {path for patch in patches for path in patch.touched_paths}
+    opened, _ = open_named_source(project, manifest.release, "wheel", wanted, progress=listener.progress)
+    moves, unplaced = plan_python_moves(list_paths(opened.source), load_rules())
     if not wanted >= (moving := {move.origin for move in moves}):
         wanted |= moving
-        opened, _ = open_named(project, manifest.release, "wheel", wanted, progress=listener.progress)
-    title = f"upstream: what {_wheel_name(manifest)} has of PyTorch {manifest.version}"
-    return commit_of(repository, opened.source, wanted, title), _regenerate_python(moves, unplaced, manifest)
+        opened, _ = open_named_source(project, manifest.release, "wheel", wanted, progress=listener.progress)
+    title = f"upstream: what {_find_wheel_name(manifest)} has of PyTorch {manifest.version}"
+    return commit_files(repository, opened.source, wanted, title), _make_python_regenerator(moves, unplaced, manifest)
 
 
-def _wheel_name(manifest: Manifest) -> str:
-    wheel = of_manifest(manifest)
+def _find_wheel_name(manifest: Manifest) -> str:
+    wheel = find_wheel(manifest)
     if wheel is None:
         raise UsageError(
             f"release {manifest.release} has no wheel in its manifest", next_step="choose another --source"
@@ -387,13 +395,13 @@ def _wheel_name(manifest: Manifest) -> str:
     return wheel.name
 
 
-def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:
+def _make_python_regenerator(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:
     """The relocation of what a wheel shows: Python files."""
 
-    def regenerate(patch: Patch) -> Regenerated | None:
+    def regenerate(patch: Patch) -> RegeneratedPatch | None:
         if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
             return None
-        data = render_python(moves, load_rules(), manifest.release, _wheel_name(manifest)).encode()
+        data = render_python(moves, load_rules(), manifest.release, _find_wheel_name(manifest)).encode()
         before = {file.old_path for file in patch.files}
         notes = [Note(path, 0, "a CUDA file that no rule places; a full source will stop here") for path in unplaced]
         notes += [
@@ -401,54 +409,56 @@ def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifes
             for move in moves
             if move.origin not in before
         ]
-        return Regenerated(data, tuple(notes))
+        return RegeneratedPatch(data, tuple(notes))
 
     return regenerate
 
 
-def _regenerate(tree: Path, commit: str, release: str) -> Regenerate:
+def _make_regenerator(tree: Path, commit: str, release: str) -> Regenerate:
     """The relocation is a rule set: on another release it is generated, never merged.
 
     ``tree`` is what ``commit`` holds; it is read where the moves of that commit are not known.
     """
 
-    def regenerate(patch: Patch) -> Regenerated | None:
+    def regenerate(patch: Patch) -> RegeneratedPatch | None:
         if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
             return None
         rules = load_rules()
         before = {file.old_path: file.new_path for file in patch.files if file.old_path}
         loose: list[Note] = []
-        found = kept.find(cache_dir(), commit, rules)
+        found = kept.find_moves(find_cache(), commit, rules)
         if found is None:
-            content.check(tree)
+            content.check_tree(tree)
             try:
                 plan = make_plan(tree, rules)
                 if plan.hollow:
-                    return Regenerated(None, tuple(Note(path, 0, HOLLOW) for path in plan.hollow))
+                    return RegeneratedPatch(None, tuple(Note(path, 0, HOLLOW) for path in plan.hollow))
                 found = plan.moves
             except DecoupleError as error:
                 with contextlib.suppress(DecoupleError):  # the same fault may stop this count too; it is told above
-                    loose = [Note(path, 0, "a CUDA file that no rule places") for path in unclassified(tree, rules)]
+                    loose = [
+                        Note(path, 0, "a CUDA file that no rule places") for path in list_unclassified(tree, rules)
+                    ]
                 left = (path for path in before if not (tree / path).exists())
                 absent = (Note(path, 0, "moved before, not in this release") for path in left)
-                return Regenerated(None, (Note("", 0, error.what), *loose, *absent))
-            kept.keep(cache_dir(), commit, rules, found)
+                return RegeneratedPatch(None, (Note("", 0, error.what), *loose, *absent))
+            kept.keep_moves(find_cache(), commit, rules, found)
         moves = {move.origin: move.target for move in found}
         new = [Note(path, 0, f"new in this release, moves to {moves[path]}") for path in moves.keys() - before.keys()]
         gone = [Note(path, 0, "moved before, not in this release") for path in before.keys() - moves.keys()]
         notes = sorted((*new, *gone), key=lambda note: note.path)
-        return Regenerated(render(found, rules, release).encode(), tuple(notes))
+        return RegeneratedPatch(render_patch(found, rules, release).encode(), tuple(notes))
 
     return regenerate
 
 
-def _work_tree(work: series.RebaseWork, source: Path) -> Repository:
+def _make_work_tree(work: series.RebaseWork, source: Path) -> Repository:
     """The work tree for conflicts: plain git, the objects borrowed from the workspace."""
     return open_workspace(source, [work.repository.git_dir])
 
 
-def _explained(clone: Path, work: series.RebaseWork, outcome: RebaseOutcome) -> RebaseOutcome:
+def _explain_outcome(clone: Path, work: series.RebaseWork, outcome: RebaseOutcome) -> RebaseOutcome:
     files = [file for patch in work.patches for file in patch.files]
     moved = {f.new_path: f.old_path for f in files if f.new_path and f.old_path and f.new_path != f.old_path}
     old, new = (tag.split("+")[0] for tag in (work.sides.old_tag, work.sides.new_tag))
-    return structs.replace(outcome, carried=tuple(explained(outcome.carried, clone, old, new, moved)))
+    return structs.replace(outcome, carried=tuple(explain_stops(outcome.carried, clone, old, new, moved)))

@@ -14,34 +14,34 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.checkout import Checkout
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.build import seconds
 from decouple.build.environment import Places
-from decouple.flows.source import OfRelease
+from decouple.flows.source import ReleaseRequest
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.release import status
 from decouple.release.manifest import Manifest
 from decouple.series import burndown, check
-from decouple.series.digest import patch_digests, series_digest
-from decouple.series.evidence import Level, levels
-from decouple.stack.journal import State
+from decouple.series.digest import compute_patch_digests, compute_series_digest
+from decouple.series.evidence import Level, prove_levels
+from decouple.stack.journal import StackState
 from decouple.upstream.manifests import load_release
-from decouple.upstream.providers.wheel import of_manifest
+from decouple.upstream.providers.wheel import find_wheel
 from decouple.upstream.readers import OpenedSource
-from decouple.upstream.source_word import open_named
+from decouple.upstream.source_word import open_named_source
 
 _FINE = {"clean", "offset"}
 
 
-class Record(OfRelease, frozen=True):
+class RecordRequest(ReleaseRequest, frozen=True):
     """Which series (the source is of the pristine tree of a whole one), and what else is known of it."""
 
     census: Path | None = None
     """What ``census --json`` wrote."""
 
 
-class Recorded(Struct, frozen=True):
+class RecordResult(Struct, frozen=True):
     """What was written: the file, and how each patch fares on each source."""
 
     path: Path
@@ -60,37 +60,37 @@ class Recorded(Struct, frozen=True):
         return not self.bad
 
 
-def record(request: Record) -> Recorded:
+def record_series(request: RecordRequest) -> RecordResult:
     """Check the series on every tree there is of its release, and write down what that proves.
 
     That is the pristine tree and Debian's patched one, where Debian has the release. Raises DecoupleError.
     """
     project, release = request.project, request.release
-    path, manifest = status.path_of(project, release), load_release(project, release)
-    census = _key_number(request.census, release) if request.census else None
-    series = check.load(project, release)
-    listed = seriesfile.read(Checkout(project).series(release))
+    path, manifest = status.locate_status(project, release), load_release(project, release)
+    census = _read_census_section(request.census, release) if request.census else None
+    series = check.load_series(project, release)
+    listed = seriesfile.read_series(Checkout(project).locate_series(release))
     applies: dict[str, dict[str, str]] = {patch.name: {} for patch in series}
     proven: dict[str, tuple[Level, str]] = {}
     sources = {}
-    for name, opened, under in _sources(request, manifest, series):
-        sources[name] = _described(manifest, opened)
-        for verdict in check.check(series, opened.source, under=under, partial=opened.partial):
+    for name, opened, under in _open_sources(request, manifest, series):
+        sources[name] = _describe_source(manifest, opened)
+        for verdict in check.check_series(series, opened.source, under=under, partial=opened.partial):
             applies[verdict.patch.name][name] = verdict.status.value
-        proven = proven or levels(series, opened.source, partial=opened.partial)
-    if _configured(project, release, series):
+        proven = proven or prove_levels(series, opened.source, partial=opened.partial)
+    if _is_configured(project, release, series):
         better = {Level.FULL: Level.CONFIGURED}
         proven = {name: (better.get(level, level), why) for name, (level, why) in proven.items()}
-    digest = series_digest(project, release)
-    status.update(
+    digest = compute_series_digest(project, release)
+    status.update_status(
         path,
         series=status.SeriesSection(len(series), digest, *listed.made_on),
         applies=status.AppliesSection(sources, applies),
-        proven=_rows(series, proven),
+        proven=_make_rows(series, proven),
     )
     if census:
-        status.update(path, census=census)
-    return Recorded(path, tuple(sources), applies)
+        status.update_status(path, census=census)
+    return RecordResult(path, tuple(sources), applies)
 
 
 def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, int]]:
@@ -99,14 +99,14 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
 
     Raises DecoupleError where no build in an environment of ``kind`` recorded any.
     """
-    places = Places.of(project, release, cache_dir())
+    places = Places.of_release(project, release, find_cache())
     whole, own = places.stage2.parent, f"{kind}-cuda*/{places.stage2.name}"  # its own for a CUDA, a Python, a core
     stages = [(1, places.stage1), *((2, folder) for folder in sorted([*whole.glob(own), *whole.glob(f"*/{own}")]))]
-    recorded = [(number, folder) for number, folder in stages if seconds.measured(folder)]
-    return [seconds.record(release, kind, number, folder) for number, folder in recorded or stages[:1]]
+    recorded = [(number, folder) for number, folder in stages if seconds.read_measured_seconds(folder)]
+    return [seconds.record_seconds(release, kind, number, folder) for number, folder in recorded or stages[:1]]
 
 
-def _rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> dict[str, status.Proof]:
+def _make_rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> dict[str, status.Proof]:
     """Decouple-Id -> patch, level, and why not a better one."""
     rows: dict[str, status.Proof] = {}
     for patch in series:
@@ -116,35 +116,44 @@ def _rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> d
     return rows
 
 
-def _sources(request: Record, manifest: Manifest, series: list[Patch]) -> list[tuple[str, OpenedSource, list[Patch]]]:
+def _open_sources(
+    request: RecordRequest, manifest: Manifest, series: list[Patch]
+) -> list[tuple[str, OpenedSource, list[Patch]]]:
     """Name, source, and what Debian lays under the series, of each tree; the first decides what is proven."""
-    project, release, wanted, offline = request.project, request.release, check.wanted(series), request.offline
-    found = [("pristine", *open_named(project, release, request.source, wanted, offline=offline))]
-    if request.source == "auto" and manifest.source("debian"):
-        found.append(("debian", *open_named(project, release, "auto", wanted, offline=offline, debian_patches=True)))
+    project, release, wanted, offline = (
+        request.project,
+        request.release,
+        check.list_wanted_paths(series),
+        request.offline,
+    )
+    found = [("pristine", *open_named_source(project, release, request.source, wanted, offline=offline))]
+    if request.source == "auto" and manifest.find_source("debian"):
+        found.append(
+            ("debian", *open_named_source(project, release, "auto", wanted, offline=offline, debian_patches=True))
+        )
     return found
 
 
-def _described(manifest: Manifest, opened: OpenedSource) -> str:
+def _describe_source(manifest: Manifest, opened: OpenedSource) -> str:
     """What the source is, whether it came by range or from the cache, so that a second record is the same file."""
-    wheel = of_manifest(manifest)
+    wheel = find_wheel(manifest)
     return wheel.name if opened.partial and wheel else opened.described
 
 
-def _configured(project: Path, release: str, series: list[Patch]) -> bool:
+def _is_configured(project: Path, release: str, series: list[Patch]) -> bool:
     """Whether CMake has run on the tree that the series makes: no build file in it is newer than the result."""
-    tree = Checkout(project).tree(release)
+    tree = Checkout(project).locate_tree(release)
     state, made = tree / ".git" / "decouple" / "state.json", tree / "build" / "build.ninja"
     if not state.is_file() or not made.is_file():
         return False
-    applied = [item.sha256 for item in State.from_json(state.read_text(encoding="utf-8")).applied]
-    if applied != [digest for _, digest in patch_digests(project, release)]:
+    applied = [item.sha256 for item in StackState.from_json(state.read_text(encoding="utf-8")).applied]
+    if applied != [digest for _, digest in compute_patch_digests(project, release)]:
         return False
-    touched = {path for patch in series for path in patch.touched if path.endswith((".cmake", "CMakeLists.txt"))}
+    touched = {path for patch in series for path in patch.touched_paths if path.endswith((".cmake", "CMakeLists.txt"))}
     return all((tree / path).stat().st_mtime <= made.stat().st_mtime for path in touched if (tree / path).is_file())
 
 
-def _key_number(census: Path, release: str) -> status.CensusSection:
-    counted = burndown.couplings_of(census, release)
+def _read_census_section(census: Path, release: str) -> status.CensusSection:
+    counted = burndown.read_couplings(census, release)
     others = {word: status.VendorCouplings(*pair) for word, pair in counted.items() if word != "cuda"}
     return status.CensusSection(*counted["cuda"], others)

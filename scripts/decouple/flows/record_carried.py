@@ -19,26 +19,26 @@ from msgspec import Struct, structs
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
-from decouple.base.paths import cache_dir
-from decouple.flows.apply import Apply, apply
-from decouple.flows.carry import nearest
+from decouple.base.paths import find_cache
+from decouple.flows.apply import ApplyRequest, apply_series
+from decouple.flows.carry import find_nearest
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.rebase import Rebase, rebase
-from decouple.flows.remake import RELOCATION, Workshop
+from decouple.flows.rebase import RebaseRequest, rebase_series
+from decouple.flows.remake import RELOCATION, PatchRemaker
 from decouple.patch import seriesfile
 from decouple.patch.apply import Tree
 from decouple.patch.parse import Patch
-from decouple.rebase.verdicts import Carried, Verdict
+from decouple.rebase.verdicts import CarryResult, Verdict
 from decouple.release import status
 from decouple.release.manifest import RemoteFile
-from decouple.release.render import render
+from decouple.release.render import render_manifest
 from decouple.series import check
-from decouple.series.digest import series_digest
+from decouple.series.digest import compute_series_digest
 from decouple.upstream.download import Downloader
-from decouple.upstream.fill_other import of_local
+from decouple.upstream.fill_other import describe_local
 from decouple.upstream.manifests import load_release
-from decouple.upstream.official_text import against_wheel
-from decouple.upstream.providers.wheel import of_manifest
+from decouple.upstream.official_text import compare_with_wheel
+from decouple.upstream.providers.wheel import find_wheel
 from decouple.verify import header_compile
 
 _OWN_UNITS = Path("third_device/torch_cuda/torch_cuda/csrc")
@@ -71,9 +71,9 @@ class HeaderCompile(OnWheel, frozen=True, kw_only=True):
 def record_exact(request: OnWheel, listener: Listener = QUIET) -> status.ExactSection:
     """Write down what becomes of each patch on the official wheel's text. Raises DecoupleError."""
     project, release = request.project, request.release
-    wheel, old = _wheel(request), nearest(project, release)
-    asked = Rebase(project, (old, release), "wheel", from_source=request.from_source, report=True)
-    carried, patches = rebase(asked, listener).outcome.carried, check.load(project, old)
+    wheel, old = _wheel(request), find_nearest(project, release)
+    asked = RebaseRequest(project, (old, release), "wheel", from_source=request.from_source, report=True)
+    carried, patches = rebase_series(asked, listener).outcome.carried, check.load_series(project, old)
     edited, unseen = set[str](), set[str]()
     for one, patch in zip(carried, patches, strict=True):
         if patch.header.decouple_id == RELOCATION:
@@ -82,9 +82,13 @@ def record_exact(request: OnWheel, listener: Listener = QUIET) -> status.ExactSe
         if one.verdict is Verdict.NOT_SEEN:
             unseen |= {note.path for note in one.notes if note.path}
     found = status.ExactSection(
-        series_digest(project, old), wheel.name, _by_identity(carried, patches), len(edited), len(edited - unseen)
+        compute_series_digest(project, old),
+        wheel.name,
+        _by_identity(carried, patches),
+        len(edited),
+        len(edited - unseen),
     )
-    status.update(status.path_of(project, release), exact=found)
+    status.update_status(status.locate_status(project, release), exact=found)
     return found
 
 
@@ -97,29 +101,29 @@ def record_trial(request: CarriedTrial, listener: Listener = QUIET) -> status.Ca
     tree, work = request.tree.resolve(), Checkout(project).rebase.parent
     if not tree.is_dir():
         raise UsageError(f"--trial: {request.tree} is no folder", next_step="name the folder of a source tree")
-    old, source = nearest(project, release), f"local:{tree}"
-    near = against_wheel(tree, load_release(project, release), progress=listener.progress)
+    old, source = find_nearest(project, release), f"local:{tree}"
+    near = compare_with_wheel(tree, load_release(project, release), progress=listener.progress)
     work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work, prefix="trial-") as folder:
         copy = _copied(project, Path(folder))
-        manifest = of_local(request.name, tree, cache_dir())
-        write_atomically(Checkout(copy).manifest(request.name), render(manifest))
-        asked = Rebase(copy, (old, request.name), source, from_source=request.from_source, report=True)
+        manifest = describe_local(request.name, tree, find_cache())
+        write_atomically(Checkout(copy).locate_manifest(request.name), render_manifest(manifest))
+        asked = RebaseRequest(copy, (old, request.name), source, from_source=request.from_source, report=True)
         started = time.monotonic()
-        carried = rebase(asked, listener).outcome.carried
+        carried = rebase_series(asked, listener).outcome.carried
         found = status.CarriedTrialSection(
-            series=series_digest(project, old),
-            patches=_by_identity(carried, check.load(project, old)),
-            stops=tuple(one.name for one in carried if one.verdict.stops),
+            series=compute_series_digest(project, old),
+            patches=_by_identity(carried, check.load_series(project, old)),
+            stops=tuple(one.name for one in carried if one.verdict.is_stop),
             seconds=round(time.monotonic() - started, 1),
             faults={},
-            likeness=near.text() if near else None,
+            likeness=near.format_line() if near else None,
         )
         if not found.stops:
-            rebase(structs.replace(asked, report=False), listener)
-            found = _judged(Apply(copy, request.name, source), found, listener)
-    path = status.path_of(project, release)
-    status.update(path, trials={**status.read(path).trials, request.name: found})
+            rebase_series(structs.replace(asked, report=False), listener)
+            found = _judged(ApplyRequest(copy, request.name, source), found, listener)
+    path = status.locate_status(project, release)
+    status.update_status(path, trials={**status.read_status(path).trials, request.name: found})
     return found
 
 
@@ -129,8 +133,8 @@ def record_headers(request: HeaderCompile, listener: Listener = QUIET) -> status
     Raises DecoupleError where the wheel cannot be read, or there is no compiler or no CUDA header.
     """
     project, release = request.project, request.release
-    wheel, old = _wheel(request), nearest(project, release)
-    downloader = Downloader(cache_dir(), progress=listener.progress)
+    wheel, old = _wheel(request), find_nearest(project, release)
+    downloader = Downloader(find_cache(), progress=listener.progress)
     with tempfile.TemporaryDirectory(prefix="decouple-headers-") as folder:
         headers = header_compile.lay_out(wheel, Path(folder) / "wheel", downloader, listener.progress)
         unpatched = _lay_patched(project, old, header_compile.InstalledHeaders(headers.include))
@@ -138,7 +142,7 @@ def record_headers(request: HeaderCompile, listener: Listener = QUIET) -> status
             project / _OWN_UNITS, headers, request.cuda, request.compiler, listener.progress
         )
     found = status.HeaderCompileSection(
-        series_digest(project, old),
+        compute_series_digest(project, old),
         wheel.name,
         answer.compiler,
         answer.cuda,
@@ -146,12 +150,12 @@ def record_headers(request: HeaderCompile, listener: Listener = QUIET) -> status
         answer.units,
         unpatched,
     )
-    status.update(status.path_of(project, release), headers=found)
+    status.update_status(status.locate_status(project, release), headers=found)
     return found
 
 
 def _wheel(request: OnWheel) -> RemoteFile:
-    wheel = of_manifest(load_release(request.project, request.release))
+    wheel = find_wheel(load_release(request.project, request.release))
     if wheel is None:
         raise UsageError(
             f"series/{request.release}.toml names no official wheel",
@@ -165,14 +169,14 @@ def _lay_patched(project: Path, old: str, installed: header_compile.InstalledHea
 
     A patch may change other files too, which no wheel shows: so each header is judged by itself.
     """
-    series, tree, left = check.load(project, old), Tree(installed), []
-    workshop = Workshop.of(project).beside(project, old, series)
+    series, tree, left = check.load_series(project, old), Tree(installed), []
+    workshop = PatchRemaker.of_project(project).with_merging(project, old, series)
     for patch in series:
         for section in patch.files:
             path = section.old_path
             if path is None or path != section.new_path or installed.mode(path) is None:
                 continue
-            alone = Patch(patch.name, patch.header_bytes + section.text(), patch.strip)
+            alone = Patch(patch.name, patch.header_bytes + section.to_text(), patch.strip)
             made = workshop.remake_file(alone, path, tree)
             if made is None:
                 left.append(path)
@@ -190,20 +194,20 @@ def _copied(project: Path, folder: Path) -> Path:
     return folder
 
 
-def _judged(request: Apply, found: status.CarriedTrialSection, listener: Listener) -> status.CarriedTrialSection:
+def _judged(request: ApplyRequest, found: status.CarriedTrialSection, listener: Listener) -> status.CarriedTrialSection:
     """The same with the verdict of the applied series, and the tree that it was made on."""
-    verdict = apply(request, listener).verdict
+    verdict = apply_series(request, listener).verdict
     assert verdict, "a carried series is judged"
     counts = {
         "lint": len(verdict.faults),
         "stage2-sources": len(verdict.sources),
         "couplings": len(verdict.couplings),
     }
-    tree, _ = seriesfile.read(Checkout(request.project).series(request.release)).made_on
+    tree, _ = seriesfile.read_series(Checkout(request.project).locate_series(request.release)).made_on
     return structs.replace(found, faults=counts, unasked=verdict.unasked, tree=tree)
 
 
-def _by_identity(carried: Sequence[Carried], patches: Sequence[Patch]) -> Mapping[str, str]:
+def _by_identity(carried: Sequence[CarryResult], patches: Sequence[Patch]) -> Mapping[str, str]:
     return {
         patch.header.decouple_id or patch.name: one.verdict.value for one, patch in zip(carried, patches, strict=True)
     }

@@ -15,16 +15,16 @@ from decouple.base.checkout import Checkout
 from decouple.base.files import write_atomically
 from decouple.flows import pristine
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.pristine import Pristine
-from decouple.inventory.rules import RuleFile, load
+from decouple.flows.pristine import PristineRequest
+from decouple.inventory.rules import RuleFile, load_rules
 from decouple.relocate import plan
-from decouple.relocate.patch import render
+from decouple.relocate.patch import render_patch
 from decouple.relocate.plan import Plan
 
 PATCH = "0001-relocate-cuda-sources.patch"
 
 
-class Relocate(Pristine, frozen=True):
+class RelocateRequest(PristineRequest, frozen=True):
     """Which tree; ``write`` replaces the patch by what the rules generate."""
 
     write: bool = False
@@ -39,18 +39,18 @@ class Relocation(Struct, frozen=True):
     same: bool
 
 
-def relocate(request: Relocate, listener: Listener = QUIET) -> Relocation:
+def relocate_files(request: RelocateRequest, listener: Listener = QUIET) -> Relocation:
     """Raises DecoupleError where a file has two places, or the rules or the source cannot be read."""
-    rules = load()
-    made = plan.make_plan(pristine.tree(request, listener), rules)
+    rules = load_rules()
+    made = plan.make_plan(pristine.fetch_tree(request, listener), rules)
     path = Checkout(request.project).patches / request.release / PATCH
-    text = render(made.moves, rules, request.release)
+    text = render_patch(made.moves, rules, request.release)
     same = path.exists() and path.read_bytes() == text.encode()
     if request.write and not same:
         write_atomically(path, text)
     return Relocation(made, rules, path, same)
 
 
-def unplaced(of: Pristine, listener: Listener = QUIET) -> list[str]:
+def find_unplaced(of: PristineRequest, listener: Listener = QUIET) -> list[str]:
     """The CUDA files of the tree that no rule places. Raises DecoupleError."""
-    return plan.unclassified(pristine.tree(of, listener), load())
+    return plan.list_unclassified(pristine.fetch_tree(of, listener), load_rules())

@@ -16,52 +16,52 @@ from msgspec import Struct, structs
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import REGULAR, Repository
-from decouple.patch.apply import File, Source, Tree, apply
-from decouple.patch.parse import FilePatch, Patch, parse
-from decouple.recipes.model import LostTextError, Recipe, RecipeError, load_all, placeholders
-from decouple.series.check import Fit, Remade, wanted
-from decouple.stack.trees import blob_id
-from decouple.upstream.readers import Folder, OpenedSource
-from decouple.upstream.source_word import open_named
+from decouple.patch.apply import File, Source, Tree, apply_patch
+from decouple.patch.parse import FilePatch, Patch, parse_patch
+from decouple.recipes.model import LostTextError, Recipe, RecipeError, find_placeholders, load_recipes
+from decouple.series.check import Fit, Remade, list_wanted_paths
+from decouple.stack.trees import hash_blob
+from decouple.upstream.readers import FolderSource, OpenedSource
+from decouple.upstream.source_word import open_named_source
 
 RELOCATION = "relocate-cuda-sources"
 """The Decouple-Id of the patch that `decouple relocate` generates."""
 
 
-class Workshop(Struct, frozen=True):
+class PatchRemaker(Struct, frozen=True):
     """What can be made anew of a checkout's patches."""
 
     recipes: Mapping[str, Recipe]
-    merging: Merging | None = None
+    merging: SeriesMerge | None = None
     """Of a series whose own source is in the cache: its patches merge where their text does not fit."""
 
     @classmethod
-    def of(cls, project: Path) -> Workshop:
+    def of_project(cls, project: Path) -> PatchRemaker:
         """With all recipes of the checkout. Raises DecoupleError for one that cannot be read."""
-        return cls(load_all(project))
+        return cls(load_recipes(project))
 
-    def beside(self, project: Path, release: str, series: Sequence[Patch]) -> Workshop:
+    def with_merging(self, project: Path, release: str, series: Sequence[Patch]) -> PatchRemaker:
         """The same, with the source that ``series`` was cut on, where the cache has it."""
         try:
-            own, _ = open_named(project, release, "auto", wanted(series), offline=True)
+            own, _ = open_named_source(project, release, "auto", list_wanted_paths(series), offline=True)
         except DecoupleError:
             return self
-        return self if own.partial else Workshop(self.recipes, Merging(series, own.source))
+        return self if own.partial else PatchRemaker(self.recipes, SeriesMerge(series, own.source))
 
     @property
-    def reads(self) -> set[str]:
+    def recipe_paths(self) -> set[str]:
         """Files that a patch's text need not name, and its recipe reads: a source has to have them at hand."""
         return {sign.file for recipe in self.recipes.values() for sign in recipe.upstream}
 
-    def on(self, opened: OpenedSource) -> Remade:
+    def bind_source(self, opened: OpenedSource) -> Remade:
         """How to make a patch anew on this source, for ``decouple.series.check.check``."""
 
         def remade(patch: Patch, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
             if patch.header.decouple_id == RELOCATION:
-                return _relocated(patch, tree, opened)
+                return _relocate_patch(patch, tree, opened)
             recipe = self.recipes.get(patch.header.decouple_id or "")
-            made = _made(recipe, tree) if recipe else None
-            if made is None and self.merging and (changes := self.merging.merged(patch, tree)):
+            made = _apply_recipe(recipe, tree) if recipe else None
+            if made is None and self.merging and (changes := self.merging.merge_patch(patch, tree)):
                 return Fit.MADE, changes
             return made
 
@@ -72,17 +72,17 @@ class Workshop(Struct, frozen=True):
 
         None where none of them fits. The recipe's text that moves to other files is not made.
         """
-        result = apply(patch, tree)
+        result = apply_patch(patch, tree)
         if result.applies:
             return result.changes[path]
         recipe = self.recipes.get(patch.header.decouple_id or "")
-        made = _made(_of_file(recipe, path), tree) if recipe else None
+        made = _apply_recipe(_of_file(recipe, path), tree) if recipe else None
         if made and path in made[1]:
             return made[1][path]
-        merged = self.merging.merged(patch, tree) if self.merging else None
+        merged = self.merging.merge_patch(patch, tree) if self.merging else None
         return merged[path] if merged else None
 
-    def hidden(self, patch: Patch, tree: Tree) -> tuple[str, ...]:
+    def find_hidden_files(self, patch: Patch, tree: Tree) -> tuple[str, ...]:
         """The files that the recipe of ``patch`` reads and that are not there."""
         recipe = self.recipes.get(patch.header.decouple_id or "")
         if recipe is None:
@@ -90,21 +90,21 @@ class Workshop(Struct, frozen=True):
         names = [*sorted(recipe.needed), *(sign.file for sign in recipe.upstream)]
         return tuple(name for name in dict.fromkeys(names) if tree.get(name) is None)
 
-    def lost(self, patch: Patch, tree: Tree) -> tuple[str, ...]:
+    def find_lost_changes(self, patch: Patch, tree: Tree) -> tuple[str, ...]:
         """What upstream has in files of ``patch`` that its recipe would take out and put nowhere; see ``check``."""
         recipe = self.recipes.get(patch.header.decouple_id or "")
-        if recipe is None or not recipe.makes or _as_cut(patch, tree):
+        if recipe is None or not recipe.has_edits or _is_as_cut(patch, tree):
             return ()
-        from decouple.recipes.make import make
+        from decouple.recipes.make import make_texts
 
         try:
-            make(recipe, reader(tree))
+            make_texts(recipe, make_reader(tree))
         except RecipeError as error:
-            return tuple(one.what for one in error.parts if isinstance(one, LostTextError))
+            return tuple(part.what for part in error.parts if isinstance(part, LostTextError))
         return ()
 
 
-class Merging:
+class SeriesMerge:
     """The patches of a series as 3-way merges, file by file: what a rebase does where nothing was renamed."""
 
     def __init__(self, series: Sequence[Patch], source: Source) -> None:
@@ -115,20 +115,20 @@ class Merging:
         """By patch, file and the release's text: what the merge made of it. Releases have many files in common."""
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    def _state(self, patch: Patch) -> tuple[Mapping[str, File | None], Mapping[str, File | None]]:
+    def _compute_states(self, patch: Patch) -> tuple[Mapping[str, File | None], Mapping[str, File | None]]:
         if patch.name not in self._states:
             old = Tree(self._source)
-            for earlier in takewhile(lambda one: one.name != patch.name, self._series):
-                old.update(apply(earlier, old).changes)
-            before = {path: old.get(path) for path in patch.touched}
-            self._states[patch.name] = before, apply(patch, old).changes
+            for earlier in takewhile(lambda file: file.name != patch.name, self._series):
+                old.update(apply_patch(earlier, old).changes)
+            before = {path: old.get(path) for path in patch.touched_paths}
+            self._states[patch.name] = before, apply_patch(patch, old).changes
         return self._states[patch.name]
 
-    def merged(self, patch: Patch, tree: Tree) -> Mapping[str, File | None] | None:
+    def merge_patch(self, patch: Patch, tree: Tree) -> Mapping[str, File | None] | None:
         """What ``patch`` changes on ``tree``; None where it creates, deletes or renames, or where lines conflict."""
         if any(file.old_path is None or file.old_path != file.new_path for file in patch.files):
             return None
-        old, patched = self._state(patch)
+        old, patched = self._compute_states(patch)
         changes: dict[str, File | None] = {}
         for section in patch.files:
             path = section.old_path or ""
@@ -137,15 +137,15 @@ class Merging:
                 return None
             key = (f"{patch.name} {path}", here.data)
             if key not in self._merges:
-                self._merges[key] = self._merge(section, before.data, after.data, here.data)
+                self._merges[key] = self._merge_file(section, before.data, after.data, here.data)
             data = self._merges[key]
             if data is None:
                 return None
             changes[path] = File(here.mode, data)
         return changes
 
-    def _merge(self, section: FilePatch, before: bytes, after: bytes, here: bytes) -> bytes | None:
-        from decouple.rebase.beside import merge_file, settle  # here: most patches fit as they are
+    def _merge_file(self, section: FilePatch, before: bytes, after: bytes, here: bytes) -> bytes | None:
+        from decouple.rebase.beside import merge_file, settle_file  # here: most patches fit as they are
         from decouple.rebase.workspace import open_workspace
 
         if self._folder is None:
@@ -155,11 +155,11 @@ class Merging:
         lines = merge_file(repository, before, after, here)
         if lines is not None:
             return b"".join(lines)
-        found = settle(repository, section, before, after, here)
+        found = settle_file(repository, section, before, after, here)
         return found.data if found else None
 
 
-def reader(tree: Tree) -> Callable[[str], str | None]:
+def make_reader(tree: Tree) -> Callable[[str], str | None]:
     """The files of ``tree`` as text, as a recipe reads them."""
 
     def read(path: str) -> str | None:
@@ -177,52 +177,52 @@ def _of_file(recipe: Recipe, path: str) -> Recipe:
         edit
         for edit in recipe.edit
         if edit.file == path and not edit.where_file
-        if names.issuperset(placeholders(edit.put or edit.before or edit.after or ""))
+        if names.issuperset(find_placeholders(edit.put or edit.before or edit.after or ""))
     ]
     return structs.replace(recipe, take=taken, new=[], upstream=[], edit=edits)
 
 
-def _as_cut(patch: Patch, tree: Tree) -> bool:
+def _is_as_cut(patch: Patch, tree: Tree) -> bool:
     """Whether every file is the one that the patch was cut on, by its blob id: then there is nothing new in it."""
     for section in patch.files:
         file = tree.get(section.old_path) if section.old_path else None
-        if section.old_path and (file is None or section.index is None or blob_id(file.data) != section.index[0]):
+        if section.old_path and (file is None or section.index is None or hash_blob(file.data) != section.index[0]):
             return False
     return True
 
 
-def _relocated(patch: Patch, tree: Tree, opened: OpenedSource) -> tuple[Fit, Mapping[str, File | None]] | None:
+def _relocate_patch(patch: Patch, tree: Tree, opened: OpenedSource) -> tuple[Fit, Mapping[str, File | None]] | None:
     """The relocation by the rules, where a whole tree lies on disk; None elsewhere, or where no rule places a file."""
-    if not isinstance(opened.source, Folder) or opened.partial:
+    if not isinstance(opened.source, FolderSource) or opened.partial:
         return None
     from decouple.inventory import rules as rule_files  # here: most series fit as they are
-    from decouple.relocate.patch import render
+    from decouple.relocate.patch import render_patch
     from decouple.relocate.plan import make_plan
 
-    rules = rule_files.load()
+    rules = rule_files.load_rules()
     try:
-        text = render(make_plan(opened.source.root, rules).moves, rules, patch.name.partition("/")[0])
+        text = render_patch(make_plan(opened.source.root, rules).moves, rules, patch.name.partition("/")[0])
     except DecoupleError:
         return None
-    result = apply(parse(text.encode(), name=patch.name), tree)
+    result = apply_patch(parse_patch(text.encode(), name=patch.name), tree)
     return (Fit.MADE, result.changes) if result.applies else None
 
 
-def _made(recipe: Recipe, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
-    from decouple.recipes.make import done_upstream, make
+def _apply_recipe(recipe: Recipe, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
+    from decouple.recipes.make import is_done_upstream, make_texts
 
-    read = reader(tree)
-    if done_upstream(recipe, read):
+    read = make_reader(tree)
+    if is_done_upstream(recipe, read):
         return Fit.UPSTREAM, {}
-    if not recipe.makes:
+    if not recipe.has_edits:
         return None
     try:
-        texts = make(recipe, read)
+        texts = make_texts(recipe, read)
     except RecipeError:
         return None
-    return Fit.MADE, {path: File(_mode(tree, path), text.encode()) for path, text in texts.items()}
+    return Fit.MADE, {path: File(_read_mode(tree, path), text.encode()) for path, text in texts.items()}
 
 
-def _mode(tree: Tree, path: str) -> int:
+def _read_mode(tree: Tree, path: str) -> int:
     file = tree.get(path)
     return REGULAR if file is None else file.mode

@@ -14,15 +14,15 @@ from msgspec import Struct
 from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
 from decouple.device import reuse as counting
-from decouple.device.reuse import Names, ReuseReport
+from decouple.device.reuse import ReuseReport, VendorNames
 from decouple.flows import pristine
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.pristine import Pristine
+from decouple.flows.pristine import PristineRequest
 from decouple.inventory import rules
 from decouple.relocate.plan import make_plan
 
 
-class Reuse(Pristine, frozen=True):
+class ReuseRequest(PristineRequest, frozen=True):
     """Which tree, and a vendor's names (TOML), which ``header`` is then to map."""
 
     names: Path | None = None
@@ -31,28 +31,28 @@ class Reuse(Pristine, frozen=True):
     """Folders of headers: only names that they hold are a library's."""
 
 
-class Reused(Struct, frozen=True):
+class ReuseResult(Struct, frozen=True):
     """What was counted; with names given, which stay ``open`` and how often they are used."""
 
     report: ReuseReport
-    names: Names | None = None
+    names: VendorNames | None = None
     open: tuple[tuple[str, int], ...] = ()
 
 
-def reuse(request: Reuse, listener: Listener = QUIET) -> Reused:
+def count_reuse(request: ReuseRequest, listener: Listener = QUIET) -> ReuseResult:
     """Count, and write the header. Raises UsageError where that has no names to map, DecoupleError."""
     if request.header and not request.names:
         raise UsageError("--header needs a vendor's names", next_step="add --names FILE")
     families = counting.load_families()
     names = counting.load_names(request.names) if request.names else None
-    declared = counting.declared_words(request.toolkit, families.headers) if request.toolkit else None
-    tree = pristine.tree(request, listener)
-    paths = list(make_plan(tree, rules.load()).mapping)
+    declared = counting.read_declared_words(request.toolkit, families.headers) if request.toolkit else None
+    tree = pristine.fetch_tree(request, listener)
+    paths = list(make_plan(tree, rules.load_rules()).mapping)
     listener.progress.start("files", len(paths))
-    report = counting.count(tree, paths, families, declared=declared, on_file=listener.progress.advance)
+    report = counting.count_names(tree, paths, families, declared=declared, on_file=listener.progress.advance)
     listener.progress.finish()
     if names is None:
-        return Reused(report)
+        return ReuseResult(report)
     if request.header:
-        write_atomically(request.header, counting.header(report, names, f"PyTorch {request.release}"))
-    return Reused(report, names, tuple(report.open_names(names)))
+        write_atomically(request.header, counting.format_header(report, names, f"PyTorch {request.release}"))
+    return ReuseResult(report, names, tuple(report.list_open_names(names)))

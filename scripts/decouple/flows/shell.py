@@ -15,14 +15,14 @@ from contextlib import nullcontext
 
 from decouple.base.errors import DecoupleError
 from decouple.build import tree_status
-from decouple.build.environment import Environment, shell
-from decouple.build.makings import variables_of
-from decouple.flows.build_environment import opened, with_stage
-from decouple.flows.build_request import Build
+from decouple.build.environment import Environment, open_shell
+from decouple.build.makings import make_variables
+from decouple.flows.build_environment import open_build, select_stage
+from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
 
 
-class Shell(Build, frozen=True):
+class ShellRequest(BuildRequest, frozen=True):
     """The build whose environment it is, of one stage, and what runs there."""
 
     stage: int | None = 1
@@ -30,20 +30,20 @@ class Shell(Build, frozen=True):
     """Given to ``bash -c``, and what it leaves in the tree `git status` does not tell; None: a shell to type in."""
 
 
-def run(request: Shell, listener: Listener = QUIET) -> int:
+def run_shell(request: ShellRequest, listener: Listener = QUIET) -> int:
     """Run it, with this process's own input and output; returns its exit status."""
-    environment, variables = _opened(request, listener)
+    environment, variables = _open_shell(request, listener)
     tree = environment.places.tree
     if request.command is None:
         if tree_status.is_applied(tree):  # what is typed there may make files that a person wants: the usual ones alone
-            tree_status.exclude(tree)
-        return shell(environment, variables)
-    argv = environment.argv(["bash", "-c", request.command], variables, environment.names()["tree"])
-    with tree_status.left_clean(tree, "shell") if tree_status.is_applied(tree) else nullcontext():
+            tree_status.exclude_patterns(tree)
+        return open_shell(environment, variables)
+    argv = environment.argv(["bash", "-c", request.command], variables, environment.name_places()["tree"])
+    with tree_status.keep_clean(tree, "shell") if tree_status.is_applied(tree) else nullcontext():
         return subprocess.run(argv, check=False).returncode
 
 
-def runner(request: Shell, listener: Listener = QUIET) -> Callable[[str], int]:
+def open_runner(request: ShellRequest, listener: Listener = QUIET) -> Callable[[str], int]:
     """What runs shell commands there, one after the other, their output on standard error.
 
     Raises DecoupleError when the environment cannot be entered: else every command would seem to fail by itself.
@@ -51,12 +51,12 @@ def runner(request: Shell, listener: Listener = QUIET) -> Callable[[str], int]:
     here = f"the build environment ({request.env}) cannot be entered"
     entering = f"decouple shell {request.release} --env {request.env} --run true"
     try:
-        environment, variables = _opened(request, listener)
+        environment, variables = _open_shell(request, listener)
     except DecoupleError as error:
         raise DecoupleError(f"{here}: {error.what}", next_step=error.next_step, code=error.code) from error
 
     def command(text: str) -> int:
-        argv = environment.argv(["bash", "-c", text], variables, environment.names()["tree"])
+        argv = environment.argv(["bash", "-c", text], variables, environment.name_places()["tree"])
         return subprocess.run(argv, check=False, stdout=sys.stderr).returncode
 
     if status := command("true"):
@@ -66,8 +66,8 @@ def runner(request: Shell, listener: Listener = QUIET) -> Callable[[str], int]:
     return command
 
 
-def _opened(request: Shell, listener: Listener = QUIET) -> tuple[Environment, dict[str, str]]:
-    environment, known, choices = opened(request, listener)
+def _open_shell(request: ShellRequest, listener: Listener = QUIET) -> tuple[Environment, dict[str, str]]:
+    environment, known, choices = open_build(request, listener)
     (stage,) = request.stages
-    environment = with_stage(environment, stage, choices)
-    return environment, variables_of(environment, stage, known, choices)
+    environment = select_stage(environment, stage, choices)
+    return environment, make_variables(environment, stage, known, choices)

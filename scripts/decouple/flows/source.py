@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 
-class OfRelease(Struct, frozen=True):
+class ReleaseRequest(Struct, frozen=True):
     """A release of a checkout, and a source of it."""
 
     project: Path
@@ -18,7 +18,7 @@ class OfRelease(Struct, frozen=True):
     """Only what the cache has."""
 
 
-class OfBaseline(OfRelease, frozen=True):
+class BaselineRequest(ReleaseRequest, frozen=True):
     """The same, where the whole tree is wanted."""
 
     debian_patches: bool | None = None

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from decouple.base import programs
 from decouple.base.errors import DecoupleError
 from decouple.build import makings
-from decouple.build.environment import Environment, RootEnvironment, with_places
-from decouple.build.sandbox import Bind
-from decouple.flows.build_request import Build, choices_of
+from decouple.build.environment import Environment, RootEnvironment, replace_places
+from decouple.build.sandbox import BindMount
+from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.environment import open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.verify.stage1_units import TranslationUnit, read_units
@@ -37,51 +37,51 @@ class Stage2Commands(Struct, frozen=True):
         """Stage 2's build folder, on the host; the environment calls it ``names()["stage2"]``."""
         return self.environment.places.stage2
 
-    def in_tree(self, unit: TranslationUnit) -> str:
+    def find_source_path(self, unit: TranslationUnit) -> str:
         """The source's path below the applied tree; empty for one that was generated."""
-        return _below(unit.file, self.environment.names()["tree"])
+        return _strip_folder(unit.file, self.environment.name_places()["tree"])
 
-    def seeing(self, folder: Path, name: str) -> tuple[Stage2Commands, str]:
+    def show_folder(self, folder: Path, name: str) -> tuple[Stage2Commands, str]:
         """The same where ``folder`` can be read, too, and what it is called there."""
         if not isinstance(self.environment, RootEnvironment):
             return self, str(folder)
-        inside = f"{self.environment.names()['base']}/{name}"
-        overrides = (*self.environment.overrides, Bind(folder, inside))
+        inside = f"{self.environment.name_places()['base']}/{name}"
+        overrides = (*self.environment.overrides, BindMount(folder, inside))
         return replace(self, environment=replace(self.environment, overrides=overrides)), inside
 
-    def run(self, unit: TranslationUnit, words: Sequence[str], *, cached: bool = True) -> None:
+    def run_command(self, unit: TranslationUnit, words: Sequence[str], *, cached: bool = True) -> None:
         """Run what stands for ``unit``'s command; ``cached``: through the root's compiler cache.
 
         Raises DecoupleError with the compiler's first error.
         """
-        names = self.environment.names()
+        names = self.environment.name_places()
         same_names = f"{names['project']}/scripts/decouple/build/inside/same_names.sh"
         variables = {"CCACHE_DIR": names["ccache"], "CCACHE_BASEDIR": names["base"], "CCACHE_PREFIX": same_names}
         launcher = [same_names]
         if cached and self.environment.kind != "host":
             launcher = ["ccache"]
         argv = self.environment.argv([*launcher, *words], variables, str(unit.directory))
-        done = programs.ask(argv)
+        done = programs.run_program(argv)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or [f"status {done.returncode}"]
             raise DecoupleError(f"{unit.file.name}: {lines[0]}", next_step="decouple build RELEASE --stage 2 first")
 
 
-def opened(request: Build, listener: Listener = QUIET) -> Stage2Commands:
+def open_commands(request: BuildRequest, listener: Listener = QUIET) -> Stage2Commands:
     """Raises DecoupleError where stage 2 of that build is not configured, or has no object of a ``.cu`` file."""
-    choices, places = choices_of(request), request.places
+    choices, places = settle_choices(request), request.places
     if choices.cuda:
-        places = places.of_cuda(request.env, choices.cuda)
+        places = places.with_cuda(request.env, choices.cuda)
     built = read_units(places.stage2 / "compile_commands.json", (".cu",))
-    layers = makings.layers_of(2, choices, request.env)
-    environment = with_places(open_environment(request, request.places, layers, listener), places)
-    inside = environment.names()["stage2"]
-    objects = {unit: places.stage2 / _below(unit.output, inside) for unit in built if unit.output}
+    layers = makings.list_layers(2, choices, request.env)
+    environment = replace_places(open_environment(request, request.places, layers, listener), places)
+    inside = environment.name_places()["stage2"]
+    objects = {unit: places.stage2 / _strip_folder(unit.output, inside) for unit in built if unit.output}
     there = {unit: path for unit, path in objects.items() if path.is_file()}
     if not there:
         raise DecoupleError(f"{places.stage2}: no object of a .cu file", next_step="build stage 2 first")
     return Stage2Commands(environment, there)
 
 
-def _below(path: PurePosixPath, folder: str) -> str:
+def _strip_folder(path: PurePosixPath, folder: str) -> str:
     return str(path.relative_to(folder)) if path.is_relative_to(folder) else ""

@@ -13,18 +13,18 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.prebuilt import official, symbols
 from decouple.prebuilt.official import LibrarySymbols
 from decouple.prebuilt.symbols import SymbolReport
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
-from decouple.upstream.providers.wheel import of_manifest
+from decouple.upstream.providers.wheel import find_wheel
 from decouple.upstream.ranges import RemoteZip
 
 
-class Stage2Symbols(Struct, frozen=True):
+class SymbolsRequest(Struct, frozen=True):
     """Whose kernels, on whose core."""
 
     project: Path
@@ -35,7 +35,7 @@ class Stage2Symbols(Struct, frozen=True):
     """A folder of libraries; None: the official wheel's."""
 
 
-class Looked(Struct, frozen=True):
+class SymbolsResult(Struct, frozen=True):
     """What the core lacks, and how many bytes were fetched to know."""
 
     report: SymbolReport
@@ -47,7 +47,7 @@ class Looked(Struct, frozen=True):
         return not self.report.lacking and not self.report.other_abi
 
 
-def look(request: Stage2Symbols, listener: Listener = QUIET) -> Looked:
+def compare_symbols(request: SymbolsRequest, listener: Listener = QUIET) -> SymbolsResult:
     """Compare the dynamic symbols. Of an official wheel only the parts that hold names are fetched.
 
     Raises DecoupleError when there is no such library, or the release has no wheel.
@@ -55,16 +55,16 @@ def look(request: Stage2Symbols, listener: Listener = QUIET) -> Looked:
     core = official.read_folder_symbols(request.core, official.CORE) if request.core else ()
     kernels = official.read_folder_symbols(request.kernels, official.KERNELS) if request.kernels else ()
     if core and kernels:
-        return Looked(symbols.compare_symbols(kernels, core))
-    faces = _of_wheel(request, listener)
-    return Looked(symbols.compare_symbols(kernels or faces.kernels, core or faces.core), faces.received)
+        return SymbolsResult(symbols.compare_symbols(kernels, core))
+    faces = _read_wheel_symbols(request, listener)
+    return SymbolsResult(symbols.compare_symbols(kernels or faces.kernels, core or faces.core), faces.received)
 
 
-def _of_wheel(request: Stage2Symbols, listener: Listener) -> LibrarySymbols:
-    named = of_manifest(load_release(request.project, request.release))
+def _read_wheel_symbols(request: SymbolsRequest, listener: Listener) -> LibrarySymbols:
+    named = find_wheel(load_release(request.project, request.release))
     if named is None:
         raise DecoupleError(
             f"{request.release}: its manifest names no wheel", next_step=f"decouple manifest fill {request.release}"
         )
-    wheel = RemoteZip(named, Downloader(cache_dir(), progress=listener.progress))
+    wheel = RemoteZip(named, Downloader(find_cache(), progress=listener.progress))
     return official.read_wheel_symbols(wheel, core=request.core is None)

@@ -19,12 +19,12 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings, tree_status
 from decouple.build.environment import Places
-from decouple.flows.build_request import SMOKE, Build
-from decouple.flows.environment import Work, need_tree, open_environment
+from decouple.flows.build_request import SMOKE, BuildRequest
+from decouple.flows.environment import WorkRequest, ensure_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulate, store, target
@@ -69,7 +69,7 @@ QUICK = 10.0
 commit, and a test that is skipped there, or fails, says little."""
 
 
-def suites(
+def run_suites(
     torch: Target,
     tests: Path,
     choice: SuiteChoice,
@@ -96,9 +96,9 @@ def suites(
     before = store.read_collected()
     known: dict[str, list[str]] = {}
     if theirs and choice.slice and not choice.words and not choice.every:
-        for one in theirs.values():
-            if one.outcome in ("passed", "xfailed") and one.seconds < QUICK:
-                known.setdefault(one.id.partition("::")[0], []).append(one.id)
+        for result in theirs.values():
+            if result.outcome in ("passed", "xfailed") and result.seconds < QUICK:
+                known.setdefault(result.id.partition("::")[0], []).append(result.id)
         files = [(suite, file) for suite, file in files if file in known]
     for suite, file in files:
         if known:
@@ -116,15 +116,15 @@ def suites(
                 store.write_collected(before)
         progress.advance()
     progress.finish()
-    every = [test for one in collected for test in one.ids]
+    every = [test for result in collected for test in result.ids]
     if not every:
-        why = next((f"{one.file}: {one.why}" for one in collected if one.why), "no file")
+        why = next((f"{result.file}: {result.why}" for result in collected if result.why), "no file")
         raise DecoupleError(f"no test was collected ({why})", next_step="other suites, or other words for -k")
     only: Callable[[str], bool] = lambda _: True  # noqa: E731 - replaced below
     if choice.slice:
         some = shards.choose_slice(every, choice.slice, choice.seed, choice.files)
         only = some.__contains__
-    with tree_status.left_clean(tests.parent, "suites") if tree_status.is_applied(tests.parent) else nullcontext():
+    with tree_status.keep_clean(tests.parent, "suites") if tree_status.is_applied(tests.parent) else nullcontext():
         ran = run.run_tests(
             torch,
             collected,
@@ -136,56 +136,56 @@ def suites(
             minutes=choice.minutes,
             progress=progress,
         )
-    wanted = {test for test in every if only(test)} | {one.name for one in collected if one.broken}
-    results = {test: one for test, one in store.results.items() if test in wanted}
+    wanted = {test for test in every if only(test)} | {result.name for result in collected if result.broken}
+    results = {test: result for test, result in store.results.items() if test in wanted}
     junit.write_junit(results.values(), torch.folder / "junit.xml")
     return SuiteRun(ran, results, torch.folder)
 
 
-def jobs(device: str) -> int:
+def count_jobs(device: str) -> int:
     """How many processes at a time where nobody said it: a GPU is one, simulated ones are this machine's processors."""
     return (os.cpu_count() or 1) if device == "simulated" else 1
 
 
-def record(
-    project: Path, release: str, torch: Target, done: SuiteRun, against: str, found: compare.SuiteComparison | None
+def record_results(
+    project: Path, release: str, torch: Target, done: SuiteRun, against: str, comparison: compare.SuiteComparison | None
 ) -> None:
     """Write figures to the status file: of every suite, and of the comparison with ``against`` when there was one."""
     tally = {
         suite: {name: counts[name] for name in OUTCOMES}
         for suite, counts in compare.tally_outcomes(done.results.values()).items()
     }
-    other = status.Against(Path(against).name, **found.to_dict()) if found else None
-    path = status.path_of(project, release)
+    other = status.SuitesComparison(Path(against).name, **comparison.to_dict()) if comparison else None
+    path = status.locate_status(project, release)
     section = status.SuitesSection(torch.device, tuple(OUTCOMES), tally, torch.label, other)
-    status.update(path, suites={**status.read(path).suites, f"{torch.label}-{torch.device}": section})
+    status.update_status(path, suites={**status.read_status(path).suites, f"{torch.label}-{torch.device}": section})
 
 
-class InRoot(Struct, frozen=True):
+class RootTorch(Struct, frozen=True):
     """A torch that lives in the Debian root: the layer it needs, the command that builds it, and where that puts it."""
 
     layer: str
     command: str = ""
     """Empty: nothing is built, the layer has it."""
-    places: Callable[[Work], Places] = lambda work: work.places
+    places: Callable[[WorkRequest], Places] = lambda work: work.places
 
 
 IN_ROOT = {
-    "built": InRoot("core", "nox -s build-{release}"),
-    "smoke": InRoot("stock", "nox -s smoke-{release}", lambda work: work.places.beside(SMOKE)),
-    "stock": InRoot(
+    "built": RootTorch("core", "nox -s build-{release}"),
+    "smoke": RootTorch("stock", "nox -s smoke-{release}", lambda work: work.places.with_stage2_in(SMOKE)),
+    "stock": RootTorch(
         "stock",
         "decouple build {release} --stage 2 --kernels monolith",
-        lambda work: Build(work.project, work.release, kernels="monolith").places,
+        lambda work: BuildRequest(work.project, work.release, kernels="monolith").places,
     ),
-    "monolith": InRoot("monolith"),
-    "cpu": InRoot("stock"),
+    "monolith": RootTorch("monolith"),
+    "cpu": RootTorch("stock"),
 }
 """Word of ``--torch`` -> what it is: our wheels, those of ``smoke``, Debian's unmodified CPU torch with torch_cuda over
 Debian's kernels, Debian's single-stage build, and that CPU torch alone, which has no device to test."""
 
 
-class Torch(Struct, frozen=True):
+class TorchChoice(Struct, frozen=True):
     """Which torch: a word of `IN_ROOT`, or a Python's path; what it is called, and on which device it is tested."""
 
     word: str
@@ -202,8 +202,8 @@ class Torch(Struct, frozen=True):
         return f"{self.label}-{self.device}"
 
 
-def chosen(
-    work: Work,
+def choose_torch(
+    work: WorkRequest,
     word: str = "built",
     *,
     label: str = "",
@@ -212,7 +212,7 @@ def chosen(
     tests: Path | None = None,
     simulation: tuple[str, ...] = (),
     ledger: bool = False,
-) -> Torch:
+) -> TorchChoice:
     """A torch with what is left open filled in: upstream's tests of the applied tree, results beside what was built.
 
     ``ledger``: on a GPU, with the record of what it is asked for. Raises UsageError where there are no tests, but for a
@@ -220,16 +220,16 @@ def chosen(
     """
     checkout = Checkout(work.project)
     brought = tests is None and word in IN_ROOT
-    tests = tests or checkout.tree(work.release) / "test"
+    tests = tests or checkout.locate_tree(work.release) / "test"
     if not brought and not (tests / "run_test.py").exists():
         raise UsageError(f"{tests}: not upstream's test/", next_step=f"nox -s apply-{work.release}, or --tests DIR")
-    results = results or checkout.build(work.release) / "verify" / "suites"
+    results = results or checkout.locate_build(work.release) / "verify" / "suites"
     name = label or (word if word in IN_ROOT else "python")
     kind = target.choose_device(device, target.has_gpu())
-    return Torch(word, name, kind, results, tests, simulation, recorded=ledger and kind == "gpu")
+    return TorchChoice(word, name, kind, results, tests, simulation, recorded=ledger and kind == "gpu")
 
 
-def stored(torch: Torch, other: str, release: str) -> dict[str, SuiteResult]:
+def read_stored_results(torch: TorchChoice, other: str, release: str) -> dict[str, SuiteResult]:
     """Results of another build: a file or folder, or a label; those of "official" are kept with this code.
 
     Raises DecoupleError when there are none.
@@ -240,25 +240,25 @@ def stored(torch: Torch, other: str, release: str) -> dict[str, SuiteResult]:
     )
 
 
-def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
+def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIET) -> Target:
     """How tests are run on it; for a torch of the root the release is fetched and applied first where it is not.
 
     Raises UsageError when it is not there, DecoupleError when the root cannot be made.
     """
     if torch.word not in IN_ROOT:
-        return here(torch, work.project, work.release)
+        return find_local_target(torch, work.project, work.release)
     known = IN_ROOT[torch.word]
     places, work = known.places(work), replace(work, env="rootfs")
-    wheels = _wheels(places, known) if known.command else []
+    wheels = _find_wheels(places, known) if known.command else []
     layers = ["core", "cuda", known.layer]
-    need_tree(work, places, listener, layers)  # upstream's tests are there
-    places.make()
+    ensure_tree(work, places, listener, layers)  # upstream's tests are there
+    places.create_folders()
     environment = open_environment(work, places, layers, listener)
-    names = environment.names()
+    names = environment.name_places()
     python, variables = "python3", checks.make_monolith_variables()
     if wheels or known.layer == "stock":
-        table = settings.core("stock" if known.layer == "stock" else "built")
-        libraries = table.libraries(environment.kind)
+        table = settings.find_core("stock" if known.layer == "stock" else "built")
+        libraries = table.find_libraries(environment.kind)
         place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
         tried = venvs.install_wheels(
             place, f"suites-{torch.word}", wheels, packages=table.packages, libraries=libraries
@@ -268,7 +268,7 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     folder.mkdir(parents=True, exist_ok=True)
     simulation = torch.simulation
     if torch.device == "simulated":
-        simulate.share_stand_ins(cache_dir() / "simcuda", places.verify / "simcuda", work.project, listener.say)
+        simulate.share_stand_ins(find_cache() / "simcuda", places.verify / "simcuda", work.project, listener.say)
         # of a torch that is not installed as a wheel: Debian's folders
         simulation += simulate.TORCH_FOLDERS.get(torch.word, ()) + simulate.select_unset_table(
             work.release, names["project"]
@@ -288,7 +288,7 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     )
 
 
-def _wheels(places: Places, known: InRoot) -> list[Path]:
+def _find_wheels(places: Places, known: RootTorch) -> list[Path]:
     """The wheels of the last build; a core of its own stands before torch_cuda."""
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
     if stamps[1] is None or (known.layer == "core" and stamps[0] is None):
@@ -296,7 +296,7 @@ def _wheels(places: Places, known: InRoot) -> list[Path]:
     return [places.dist / stamp.wheel for stamp in stamps if stamp]
 
 
-def here(torch: Torch, project: Path, release: str) -> Target:
+def find_local_target(torch: TorchChoice, project: Path, release: str) -> Target:
     """The torch of a Python on this machine. Raises UsageError when there is no such program."""
     python, folder = Path(torch.word), (torch.results / torch.name).resolve()
     if not python.exists():

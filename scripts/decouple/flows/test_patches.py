@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.flows import test_cuda
-from decouple.flows.environment import Work
+from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
 from decouple.series import check
@@ -29,7 +29,7 @@ HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
 """So that a machine with a GPU has none."""
 
 
-class PatchTrial(Work, frozen=True):
+class PatchTrialRequest(WorkRequest, frozen=True):
     """Which torch, as ``test-cuda`` names it, and which device it gets."""
 
     torch: str = "built"
@@ -52,19 +52,21 @@ class PatchTrialResult(Struct, frozen=True):
     @property
     def ok(self) -> bool:
         """Whether something was asked, and each answer is the one that this kind of torch must give."""
-        return bool(self.answers) and all(one.ok for one in self.answers)
+        return bool(self.answers) and all(answer.ok for answer in self.answers)
 
 
-def test_patches(request: PatchTrial, listener: Listener = QUIET) -> PatchTrialResult:
+def try_patches(request: PatchTrialRequest, listener: Listener = QUIET) -> PatchTrialResult:
     """Ask; a torch with CUDA is asked twice, with the device and without. Recorded in ``ci/status`` where asked to.
 
     Raises UsageError when there is no such torch, DecoupleError when it cannot be imported, or sees no device on the
     simulated one.
     """
-    series = check.load(request.project, request.release)
-    asked = patches.select_questions(patches.load_questions(), [one.header.get("Decouple-Id") or "" for one in series])
-    target = _target(request, listener)
-    programs = json.dumps([one.program for one in asked])
+    series = check.load_series(request.project, request.release)
+    asked = patches.select_questions(
+        patches.load_questions(), [item.header.get("Decouple-Id") or "" for item in series]
+    )
+    target = _find_target(request, listener)
+    programs = json.dumps([item.program for item in asked])
     listener.progress.start(f"asking {target.label}")
     without = replace(target, device="none", variables={**target.variables, **HIDDEN}, recorded=False)
     told = patches.run_questions(without.argv([f"{target.project}/{patches.INSIDE}", programs]))
@@ -78,27 +80,28 @@ def test_patches(request: PatchTrial, listener: Listener = QUIET) -> PatchTrialR
             )
         answers += patches.judge_answers(asked, told)
     listener.progress.finish()
-    found = PatchTrialResult(target.label, told.torch, told.kind, target.device, answers)
+    trial = PatchTrialResult(target.label, told.torch, told.kind, target.device, answers)
     if request.record:
-        _record(request, found)
-    return found
+        _record_answers(request, trial)
+    return trial
 
 
-def _target(request: PatchTrial, listener: Listener) -> Target:
+def _find_target(request: PatchTrialRequest, listener: Listener) -> Target:
     """The torch, in a folder that is always there: nothing of upstream's tests is run."""
     places = request.places
     device = targets.choose_device(request.device, targets.has_gpu())
     label = request.label or (request.torch if request.torch in test_cuda.IN_ROOT else "python")
     folder = places.verify / "patches"
-    one = test_cuda.Torch(request.torch, label, device, folder, request.project, request.simulation)
-    return test_cuda.find(one, request, listener)
+    choice = test_cuda.TorchChoice(request.torch, label, device, folder, request.project, request.simulation)
+    return test_cuda.find_target(choice, request, listener)
 
 
-def _record(request: PatchTrial, found: PatchTrialResult) -> None:
+def _record_answers(request: PatchTrialRequest, trial: PatchTrialResult) -> None:
     """In ``ci/status``, beside those of other torches."""
-    path: Path = status.path_of(request.project, request.release)
+    path: Path = status.locate_status(request.project, request.release)
     rows = tuple(
-        status.PatchCheck(one.patch, one.asks, one.device, one.ok, one.seen, one.expected) for one in found.answers
+        status.PatchCheck(answer.patch, answer.asks, answer.device, answer.ok, answer.seen, answer.expected)
+        for answer in trial.answers
     )
-    section = status.PatchTrialSection(found.kind, found.torch, found.device, rows)
-    status.update(path, patches={**status.read(path).patches, f"{found.label}-{found.device}": section})
+    section = status.PatchTrialSection(trial.kind, trial.torch, trial.device, rows)
+    status.update_status(path, patches={**status.read_status(path).patches, f"{trial.label}-{trial.device}": section})

@@ -17,17 +17,17 @@ from decouple.build.thin import KeptImages
 from decouple.verify.kernels import fatbin
 
 
-def thin(wheel: Path, archs: Sequence[str], folder: Path) -> Path:
+def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path) -> Path:
     """As `decouple.build.thin.thin`."""
-    return thinning.thin(wheel, archs, folder, _containers)
+    return thinning.thin_wheel(wheel, archs, folder, _read_containers)
 
 
-def _containers(library: Path, archs: Sequence[str]) -> Iterator[KeptImages]:
+def _read_containers(library: Path, archs: Sequence[str]) -> Iterator[KeptImages]:
     """A container that has nothing for one of the architectures stays as it is: the wheel for all has no more."""
-    for one in list(fatbin.list_containers(library)):
-        names = {name for name, _, _ in one.images}
-        wanted = [thinning.loaded(names, arch) for arch in archs]
+    for container in list(fatbin.list_containers(library)):
+        names = {name for name, _, _ in container.images}
+        wanted = [thinning.select_loadable(names, arch) for arch in archs]
         if all(wanted):
             kept = set().union(*wanted)
-            images = tuple((at, size) for name, at, size in one.images if name in kept)
-            yield KeptImages(one.size_at, one.begin, one.end, images)
+            images = tuple((at, size) for name, at, size in container.images if name in kept)
+            yield KeptImages(container.size_at, container.begin, container.end, images)

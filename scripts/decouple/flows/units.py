@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from decouple.base.errors import UsageError
 from decouple.build.environment import Places
-from decouple.build.inputs import tracked, tree_state
-from decouple.flows.environment import Work, open_environment
+from decouple.build.inputs import list_tracked_files, read_tree_state
+from decouple.flows.environment import WorkRequest, open_environment
 from decouple.flows.listener import QUIET, Listener
-from decouple.stack.status import status
+from decouple.stack.status import read_status
 from decouple.verify import stage1_units
 from decouple.verify.stage1_record import BuildRecord, hold_build_lock, read_record
 from decouple.verify.stage1_units import UnitsReport, choose_units, read_units
@@ -44,7 +44,7 @@ TOUCHED = (
 )
 
 
-class Units(Work, frozen=True):
+class UnitsRequest(WorkRequest, frozen=True):
     """Which units, and how they are looked at."""
 
     count: int | None = None
@@ -69,15 +69,15 @@ class UnitsRun(Struct, frozen=True):
         return self.report.ok and not self.differences
 
 
-def check(request: Units, listener: Listener = QUIET) -> UnitsRun:
+def check_units(request: UnitsRequest, listener: Listener = QUIET) -> UnitsRun:
     """Look at each unit. Raises UsageError or DecoupleError where stage 1 is not configured or a build runs."""
     if request.jobs < 1:
         raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
     places = request.places
     units = choose_units(read_units(places.stage1 / "compile_commands.json"), request.count, first=TOUCHED)
-    places.make()
+    places.create_folders()
     environment = open_environment(request, places, ["core"], listener)
-    names = environment.names()
+    names = environment.name_places()
     enter, tree = environment.argv([], {"LC_ALL": "C.UTF-8"}, "/"), PurePosixPath(names["tree"])
     record = None
     if not request.preprocess and (places.stage1 / ".ninja_deps").exists():
@@ -87,21 +87,21 @@ def check(request: Units, listener: Listener = QUIET) -> UnitsRun:
     report = stage1_units.check_units(
         units, tree=tree, enter=enter, record=record, jobs=request.jobs, progress=listener.progress
     )
-    differences = _differences(request, places, listener)
-    return UnitsRun(report, record, differences, tuple(report.tree_files(tree, tracked(places.tree))))
+    differences = _find_differences(request, places, listener)
+    return UnitsRun(report, record, differences, tuple(report.tree_files(tree, list_tracked_files(places.tree))))
 
 
-def _differences(request: Units, places: Places, listener: Listener) -> tuple[str, ...]:
+def _find_differences(request: UnitsRequest, places: Places, listener: Listener) -> tuple[str, ...]:
     """What keeps the tree from being the series; says which tree it is."""
-    tree, dirty = tree_state(places.tree)
+    tree, dirty = read_tree_state(places.tree)
     listener.say(f"tree: git {tree[:12]}{', with uncommitted edits' if dirty else ''}, {places.tree}")
     if request.tree:
         return ()  # a tree of the user's own: nothing to compare with
-    found = status(places.project, places.release)
-    applied = sum(patch.state == "applied" for patch in found.patches)
-    listener.say(f"series: {applied} of {len(found.patches)} patches applied")
+    state = read_status(places.project, places.release)
+    applied = sum(patch.state == "applied" for patch in state.patches)
+    listener.say(f"series: {applied} of {len(state.patches)} patches applied")
     return (
-        *(f"{patch.name}: {patch.state}" for patch in found.patches if patch.state != "applied"),
-        *(f"commit in no patch: {title}" for title in found.commits),
-        *(f"uncommitted edit: {path}" for path in found.edited),
+        *(f"{patch.name}: {patch.state}" for patch in state.patches if patch.state != "applied"),
+        *(f"commit in no patch: {title}" for title in state.commits),
+        *(f"uncommitted edit: {path}" for path in state.edited),
     )

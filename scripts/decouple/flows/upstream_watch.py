@@ -21,16 +21,16 @@ from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 from decouple.base.outside import read_json
-from decouple.base.paths import cache_dir
-from decouple.flows.carry import nearest
+from decouple.base.paths import find_cache
+from decouple.flows.carry import find_nearest
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.rebase import Rebase, rebase
+from decouple.flows.rebase import RebaseRequest, rebase_series
 from decouple.flows.verdict import SeriesVerdict, judge_trees
 from decouple.rebase import report
-from decouple.release.render import render
+from decouple.release.render import render_manifest
 from decouple.upstream import words
-from decouple.upstream.fetching import fetch
-from decouple.upstream.fill_other import of_local, of_repository
+from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fill_other import describe_local, describe_repository
 from decouple.upstream.providers.github import GITHUB
 
 NAME = "upstream-main"
@@ -38,7 +38,7 @@ NAME = "upstream-main"
 _LINE = re.compile(r":\d+: ")
 
 
-class Watch(Struct, frozen=True):
+class WatchRequest(Struct, frozen=True):
     """Which tree is judged, and what was known before."""
 
     project: Path
@@ -70,7 +70,7 @@ class WatchState(Struct, frozen=True):
     """What in the core needs CUDA at compile time after the series."""
 
 
-class Watched(Struct, frozen=True):
+class WatchResult(Struct, frozen=True):
     """What became of the series today, and the lines that say what is other than it was."""
 
     now: WatchState
@@ -79,66 +79,68 @@ class Watched(Struct, frozen=True):
     """Markdown: the changes, each patch, every finding."""
 
 
-def watch(request: Watch, listener: Listener = QUIET) -> Watched:
+def watch_upstream(request: WatchRequest, listener: Listener = QUIET) -> WatchResult:
     """Carry the series of the nearest release, judge the result, compare. Only ``request.state`` is written.
 
     Raises UsageError for a source that is none, DecoupleError where it cannot be fetched.
     """
     checkout = Checkout(request.project)
-    before = _read(request.state)
-    path = words.local(request.source) if request.source else None
+    before = _read_state(request.state)
+    path = words.parse_local_path(request.source) if request.source else None
     if request.source and path is None:
         raise UsageError(
             f"{request.source}: no file or folder", next_step="name a folder, an archive or REPOSITORY@REVISION"
         )
-    manifest = of_local(NAME, path, cache_dir()) if path else of_repository(NAME, request.url, request.ref)
-    write_atomically(checkout.read_off(NAME), render(manifest))
+    manifest = describe_local(NAME, path, find_cache()) if path else describe_repository(NAME, request.url, request.ref)
+    write_atomically(checkout.locate_draft_manifest(NAME), render_manifest(manifest))
     source = request.source or "auto"
     try:
-        old = nearest(request.project, NAME)
-        asked = Rebase(request.project, (old, NAME), source, from_source=request.from_source, report=True)
-        outcome = rebase(asked, listener).outcome
-        tree = fetch(manifest, source, progress=listener.progress).path
+        old = find_nearest(request.project, NAME)
+        asked = RebaseRequest(request.project, (old, NAME), source, from_source=request.from_source, report=True)
+        outcome = rebase_series(asked, listener).outcome
+        tree = fetch_source(manifest, source, progress=listener.progress).path
         with tempfile.TemporaryDirectory(dir=checkout.rebase, prefix="watched-") as folder:
             applied = Path(folder) / "src"
-            _lay(Repository(checkout.rebase / "objects"), outcome.tips[-1], applied, Path(folder) / "index")
+            _lay_files(Repository(checkout.rebase / "objects"), outcome.tips[-1], applied, Path(folder) / "index")
             verdict = judge_trees(request.project, old, tree, applied, request.also, listener)
     finally:
-        checkout.read_off(NAME).unlink(missing_ok=True)
+        checkout.locate_draft_manifest(NAME).unlink(missing_ok=True)
     now = WatchState(
         series=old,
         version=manifest.version,
         commit=manifest.commit,
-        patches={PurePosixPath(one.name).name: one.verdict.value for one in outcome.carried},
+        patches={PurePosixPath(item.name).name: item.verdict.value for item in outcome.carried},
         sources=tuple(sorted(set(verdict.sources))),
-        couplings=tuple(sorted({_LINE.sub(": ", one, count=1) for one in verdict.couplings})),
+        couplings=tuple(sorted({_LINE.sub(": ", item, count=1) for item in verdict.couplings})),
     )
-    changes = _changes(before, now)
+    changes = _find_changes(before, now)
     if request.state:
-        write_atomically(request.state, _as_json(now))
-    what = f"{manifest.version}, commit {manifest.commit[:12]}" if manifest.commit else manifest.version
-    text = _report(changes, report.markdown(outcome.carried, f"Series {old}", f"upstream {what}"), verdict)
-    return Watched(now, changes, text)
+        write_atomically(request.state, _format_state(now))
+    described = f"{manifest.version}, commit {manifest.commit[:12]}" if manifest.commit else manifest.version
+    text = _format_report(
+        changes, report.format_markdown(outcome.carried, f"Series {old}", f"upstream {described}"), verdict
+    )
+    return WatchResult(now, changes, text)
 
 
-def _read(path: Path | None) -> WatchState | None:
+def _read_state(path: Path | None) -> WatchState | None:
     if path is None or not path.exists():
         return None
     return read_json(path, WatchState, mend="delete it: the next run then tells everything as new")
 
 
-def _as_json(state: WatchState) -> str:
+def _format_state(state: WatchState) -> str:
     return json.dumps(to_builtins(state), indent=1, sort_keys=True) + "\n"
 
 
-def _lay(repository: Repository, commit: str, folder: Path, index: Path) -> None:
+def _lay_files(repository: Repository, commit: str, folder: Path, index: Path) -> None:
     """The files of ``commit`` in ``folder``, no repository."""
     folder.mkdir()
     repository.run("read-tree", commit, index=index)
     repository.run("checkout-index", "-a", f"--prefix={folder}/", index=index)
 
 
-def _changes(before: WatchState | None, now: WatchState) -> tuple[str, ...]:
+def _find_changes(before: WatchState | None, now: WatchState) -> tuple[str, ...]:
     if before is None:
         return ("the first run: all of this is new",)
     lines = []
@@ -152,18 +154,20 @@ def _changes(before: WatchState | None, now: WatchState) -> tuple[str, ...]:
         ("source", before.sources, now.sources),
         ("coupling", before.couplings, now.couplings),
     ):
-        lines += [f"new {title}: {one}" for one in there if one not in was_there]
-        lines += [f"no more a {title}: {one}" for one in was_there if one not in there]
+        lines += [f"new {title}: {entry}" for entry in there if entry not in was_there]
+        lines += [f"no more a {title}: {entry}" for entry in was_there if entry not in there]
     return tuple(lines)
 
 
-def _report(changes: tuple[str, ...], carried: str, verdict: SeriesVerdict) -> str:
+def _format_report(changes: tuple[str, ...], carried: str, verdict: SeriesVerdict) -> str:
     head, _, rest = carried.partition("\n\n")
-    told = "".join(f"* {line}\n" for line in changes) or "Nothing.\n"
+    bullets = "".join(f"* {line}\n" for line in changes) or "Nothing.\n"
     findings = (
         ("CUDA files that no rule places, and stage 2's lists", verdict.sources),
         ("What in the core still needs CUDA", verdict.couplings),
         ("Not asked", verdict.unasked),
     )
-    lists = "".join(f"\n## {title}\n\n" + "".join(f"* {one}\n" for one in found) for title, found in findings if found)
-    return f"{head}\n\n## Changed since the last run\n\n{told}\n## Each patch\n\n{rest}{lists}"
+    lists = "".join(
+        f"\n## {title}\n\n" + "".join(f"* {entry}\n" for entry in entries) for title, entries in findings if entries
+    )
+    return f"{head}\n\n## Changed since the last run\n\n{bullets}\n## Each patch\n\n{rest}{lists}"

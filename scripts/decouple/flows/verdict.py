@@ -17,21 +17,21 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.census import additions
 from decouple.flows import pristine
-from decouple.flows.census import TakeCensus, census
+from decouple.flows.census import CensusRequest, take_census
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.pristine import Pristine
-from decouple.inventory.rules import load
+from decouple.flows.pristine import PristineRequest
+from decouple.inventory.rules import load_rules
 from decouple.patch.faults import Fault
 from decouple.recipes import moved
-from decouple.recipes.model import load_all
+from decouple.recipes.model import load_recipes
 from decouple.relocate import stage2
 from decouple.relocate.plan import make_plan
-from decouple.series.lint import lint
+from decouple.series.lint import lint_series
 
 _SHOWN = 20
 
 
-class Judge(Pristine, frozen=True):
+class JudgeRequest(PristineRequest, frozen=True):
     """Which carried series; its tree is the checkout's ``build/<release>/src``."""
 
     also: Path | None = None
@@ -51,34 +51,34 @@ class SeriesVerdict(Struct, frozen=True):
     """Checks that this tree gave no answer to, and why."""
 
     @property
-    def clean(self) -> bool:
+    def is_clean(self) -> bool:
         """Whether nothing was found."""
         return not (self.faults or self.sources or self.couplings)
 
-    def lines(self, release: str) -> list[str]:
+    def format_lines(self, release: str) -> list[str]:
         """The verdict in words, with the command behind each part that shows all of it."""
         parts = (
             ("lint", self.faults, f"decouple lint {release}"),
             ("stage2-sources", self.sources, f"decouple stage2-sources {release} --tree TREE"),
             ("couplings", self.couplings, f"decouple census {release} --tree TREE --couplings"),
         )
-        asked = [part for part in parts if not any(one.startswith(f"{part[0]}: ") for one in self.unasked)]
-        told = ", ".join(f"{name} {f'{len(found)} found' if found else 'clean'}" for name, found, _ in asked)
-        lines = [f"verdict: {told or 'nothing could be asked'}"]
-        for name, found, command in parts:
-            lines += [f"  {name}: {one}" for one in found[:_SHOWN]]
-            if len(found) > _SHOWN:
-                lines.append(f"  {name}: and {len(found) - _SHOWN} more; `{command}` shows all")
-        return [*lines, *(f"  not asked: {one}" for one in self.unasked)]
+        asked = [part for part in parts if not any(entry.startswith(f"{part[0]}: ") for entry in self.unasked)]
+        summary = ", ".join(f"{name} {f'{len(entries)} found' if entries else 'clean'}" for name, entries, _ in asked)
+        lines = [f"verdict: {summary or 'nothing could be asked'}"]
+        for name, entries, command in parts:
+            lines += [f"  {name}: {entry}" for entry in entries[:_SHOWN]]
+            if len(entries) > _SHOWN:
+                lines.append(f"  {name}: and {len(entries) - _SHOWN} more; `{command}` shows all")
+        return [*lines, *(f"  not asked: {entry}" for entry in self.unasked)]
 
 
-def judge(request: Judge, listener: Listener = QUIET) -> SeriesVerdict:
+def judge_series(request: JudgeRequest, listener: Listener = QUIET) -> SeriesVerdict:
     """Ask lint, stage 2's lists and the census. Raises DecoupleError where the pristine tree cannot be had."""
     project, release = request.project, request.release
-    faults = _new_faults(project, release)
-    tree = pristine.tree(request, listener)
-    found = judge_trees(project, release, tree, Checkout(project).tree(release), request.also, listener)
-    return structs.replace(found, faults=faults)
+    faults = _find_new_faults(project, release)
+    tree = pristine.fetch_tree(request, listener)
+    verdict = judge_trees(project, release, tree, Checkout(project).locate_tree(release), request.also, listener)
+    return structs.replace(verdict, faults=faults)
 
 
 def judge_trees(
@@ -88,15 +88,15 @@ def judge_trees(
 
     ``own``: words, macros and rules of this tree alone. What cannot be asked is said in ``unasked``.
     """
-    rules = additions.load_additions(own).extend_rules(load()) if own else load()
+    rules = additions.load_additions(own).extend_rules(load_rules()) if own else load_rules()
     unasked: list[str] = []
     sources: tuple[str, ...] = ()
     couplings: tuple[str, ...] = ()
     try:
         plan = make_plan(tree, rules, strict=False)
-        lists = stage2.load().sources
+        lists = stage2.load_sources().sources
         if all((project / path).is_file() for path in lists):
-            found_lists = stage2.check(tree, plan.mapping, project)
+            found_lists = stage2.check_lists(tree, plan.mapping, project)
             sources = found_lists.faults
             unasked += [
                 f"{folder}: this tree has not that submodule, so whether stage 2's patterns find its files"
@@ -104,9 +104,14 @@ def judge_trees(
             ]
         else:
             unasked.append(f"stage2-sources: this checkout lacks one of {', '.join(lists)}")
-        taken = census(TakeCensus(project, release, tree=tree, applied=applied, also=own, vendor=("cuda",)), listener)
+        taken = take_census(
+            CensusRequest(project, release, tree=tree, applied=applied, also=own, vendor=("cuda",)), listener
+        )
         found = taken.after.needing_vendor if taken.after else []
-        couplings = tuple(f"{one.path}:{one.line}: {one.category} {one.symbol}: {one.detail}" for one in found)
+        couplings = tuple(
+            f"{coupling.path}:{coupling.line}: {coupling.category} {coupling.symbol}: {coupling.detail}"
+            for coupling in found
+        )
         sources = (
             *(f"{path}: no rule places this CUDA file" for path in plan.unplaced),
             *(f"{path}: stays in the core, where nothing of it is compiled" for path in plan.hollow),
@@ -117,13 +122,15 @@ def judge_trees(
     return SeriesVerdict((), sources, couplings, tuple(unasked))
 
 
-def _new_faults(project: Path, release: str) -> tuple[str, ...]:
+def _find_new_faults(project: Path, release: str) -> tuple[str, ...]:
     """Lint's faults of the series, but for those that a patch of the same name has in another series: carried along."""
-    explained = partial(moved.explained, load_all(project))
-    others = [one for one in Checkout(project).releases() if one != release]
-    before = {_key(fault) for fault in lint(project, others, explained).faults} if others else set()
-    return tuple(str(fault) for fault in lint(project, [release], explained).faults if _key(fault) not in before)
+    explained = partial(moved.is_explained, load_recipes(project))
+    others = [other for other in Checkout(project).list_releases() if other != release]
+    before = {_make_key(fault) for fault in lint_series(project, others, explained).faults} if others else set()
+    return tuple(
+        str(fault) for fault in lint_series(project, [release], explained).faults if _make_key(fault) not in before
+    )
 
 
-def _key(fault: Fault) -> tuple[str, str, str]:
+def _make_key(fault: Fault) -> tuple[str, str, str]:
     return PurePosixPath(fault.file).name, fault.code, fault.message

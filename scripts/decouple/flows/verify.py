@@ -19,15 +19,15 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from decouple.base.errors import UsageError
-from decouple.base.process import time_limit
+from decouple.base.process import limit_time
 from decouple.build import inputs, settings, toolkits
 from decouple.build.environment import Environment, Places, RootEnvironment
 from decouple.build.wheels import read_manifest
 from decouple.flows import kernels
-from decouple.flows.build import build
-from decouple.flows.build_request import Build
-from decouple.flows.environment import Work, open_environment
-from decouple.flows.extensions import compiled
+from decouple.flows.build import build_wheels
+from decouple.flows.build_request import BuildRequest
+from decouple.flows.environment import WorkRequest, open_environment
+from decouple.flows.extensions import compile_extension
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
 from decouple.upstream.manifests import load_release
@@ -43,7 +43,7 @@ Heard = Callable[[Sequence[ElfAudit]], None]
 """Gets the audits as soon as they are there: what follows takes minutes and may fail."""
 
 
-class Verify(Work, frozen=True):
+class VerifyRequest(WorkRequest, frozen=True):
     """Which checks, of the wheels of the last build."""
 
     core: str = "built"
@@ -61,10 +61,10 @@ class Verify(Work, frozen=True):
 
     @property
     def places(self) -> Places:
-        return Build(self.project, self.release, self.env, self.tree, kernels=self.over, core=self.core).places
+        return BuildRequest(self.project, self.release, self.env, self.tree, kernels=self.over, core=self.core).places
 
 
-class Verified(Struct, frozen=True):
+class VerifyResult(Struct, frozen=True):
     """Everything that was looked at."""
 
     audits: tuple[ElfAudit, ...]
@@ -75,12 +75,12 @@ class Verified(Struct, frozen=True):
     @property
     def ok(self) -> bool:
         """Whether every promise is kept."""
-        clean = not any(one.faults for one in self.audits)
-        same = all(one.ok for one in self.parity) and (self.kernels is None or self.kernels.ok)
-        return clean and same and all(one.passed for one in self.checks)
+        clean = not any(part.faults for part in self.audits)
+        same = all(part.ok for part in self.parity) and (self.kernels is None or self.kernels.ok)
+        return clean and same and all(part.passed for part in self.checks)
 
 
-class Smoke(Work, frozen=True):
+class SmokeRequest(WorkRequest, frozen=True):
     """A quick check: stage 2's runtime part against a stock core, given up after ``minutes``."""
 
     archs: str = ""
@@ -90,7 +90,9 @@ class Smoke(Work, frozen=True):
     """Another vendor's ("rocm"); empty: CUDA."""
 
 
-def audits(core: Path | None = None, backend: Path | None = None, others: Sequence[Path] = ()) -> tuple[ElfAudit, ...]:
+def audit_wheels(
+    core: Path | None = None, backend: Path | None = None, others: Sequence[Path] = ()
+) -> tuple[ElfAudit, ...]:
     """The ELF audit of wheels or folders: each alone, both together, and extensions of ``others`` against them.
 
     Raises UsageError when there is neither.
@@ -109,12 +111,14 @@ def audits(core: Path | None = None, backend: Path | None = None, others: Sequen
             reports += [audit.audit_pair(cores, backends), audit.audit_resolved(backends, cores)]
             reports.append(audit.audit_registry(cores, backends))
         for other in others:
-            found = audit.list_libraries(stack.enter_context(audit.open_folder(other)))
-            reports.append(elsewhere.audit_elsewhere(other.name, found, [*cores, *backends]))
+            libraries = audit.list_libraries(stack.enter_context(audit.open_folder(other)))
+            reports.append(elsewhere.audit_elsewhere(other.name, libraries, [*cores, *backends]))
     return tuple(reports)
 
 
-def verify(request: Verify, listener: Listener = QUIET, heard: Heard = lambda reports: None) -> Verified:
+def verify_wheels(
+    request: VerifyRequest, listener: Listener = QUIET, heard: Heard = lambda reports: None
+) -> VerifyResult:
     """Check the wheels of the last build, and record the result in ``ci/status``. Raises UsageError without any."""
     places = request.places
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
@@ -124,42 +128,42 @@ def verify(request: Verify, listener: Listener = QUIET, heard: Heard = lambda re
         own = f"decouple build {request.release} --stage 2 --kernels {request.over} --core {request.core}"
         how = f"nox -s build-{request.release}" if request.over == "compiled" else own
         raise UsageError(f"{places.dist}: nothing built yet", next_step=how)
-    places.make()
+    places.create_folders()
     tested = core is not None and request.tests and request.env != "host"
     layers = ["core", *(["cuda"] if backend else []), *(["stock"] if request.core == "stock" or tested else [])]
     compared = backend is not None and request.parity
     layers += ["monolith"] if compared or request.kernels == "monolith" else []
     trial = _Trial(open_environment(request, places, layers, listener), listener)
-    reports = audits(core, backend)
+    reports = audit_wheels(core, backend)
     heard(reports)
     found = checks.check_core_alone(venvs.install_wheels(trial.place, "core", [core])) if core else []
     if core and tested:
-        found.append(trial.upstream_tests(core))
+        found.append(trial.run_upstream_tests(core))
     same: list[Parity] = []
     seen: dict[str, Any] = {}
     if backend:
-        both = trial.install(request.core, core, backend)
+        both = trial.install_wheels(request.core, core, backend)
         ours = parity.dump_torch(both.prefix, both.folder, both.inside)
         seen = ours["facts"]
-        found += checks.check_both_wheels(both, ours, trial.expected(request.core, backend))
+        found += checks.check_both_wheels(both, ours, trial.list_expected_facts(request.core, backend))
         if compared:
-            same = [parity.explain_missing(one, request.core) for one in trial.parity(ours, backend)]
+            same = [parity.explain_missing(category, request.core) for category in trial.compare_parity(ours, backend)]
         if request.extensions:
-            found += trial.extensions(request.core, both, backend)
+            found += trial.try_extensions(request.core, both, backend)
     code = None
     if backend and request.kernels:
-        code = kernels.of_backend(trial.environment, backend, request.kernels, progress=listener.progress)
-    result = Verified(reports, tuple(found), tuple(same), code)
-    _record(request, backend, seen, result)
+        code = kernels.compare_backend(trial.environment, backend, request.kernels, progress=listener.progress)
+    result = VerifyResult(reports, tuple(found), tuple(same), code)
+    _record_result(request, backend, seen, result)
     return result
 
 
-def smoke(request: Smoke, listener: Listener = QUIET, heard: Heard = lambda reports: None) -> Verified:
+def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = lambda reports: None) -> VerifyResult:
     """Build that part, audit it, load it on a stock core, and compare its machine code with the official wheel's.
 
     Raises DecoupleError when the time is over.
     """
-    work = Build(
+    work = BuildRequest(
         request.project, request.release, request.env, request.tree,
         stage=2, core="stock", archs=request.archs, flash=False, part="runtime", jobs=request.jobs,
         toolkit=request.toolkit,
@@ -167,37 +171,37 @@ def smoke(request: Smoke, listener: Listener = QUIET, heard: Heard = lambda repo
     if request.toolkit:
         return _smoke_vendor(work, request.minutes, listener)
     again = f"decouple smoke {request.release} goes on from there; --minutes gives it more"
-    with time_limit(request.minutes, "smoke", again):
-        (made,) = build(work, listener)
+    with limit_time(request.minutes, "smoke", again):
+        (made,) = build_wheels(work, listener)
         trial = _Trial(open_environment(work, work.places, ["core", "cuda", "stock"], listener), listener)
-        reports = audits(backend=made.wheel)
+        reports = audit_wheels(backend=made.wheel)
         heard(reports)
-        both = trial.install("stock", None, made.wheel)
+        both = trial.install_wheels("stock", None, made.wheel)
         ours = parity.dump_torch(both.prefix, both.folder, both.inside)
-        found = checks.check_both_wheels(both, ours, trial.expected("stock", made.wheel))
-        if not kernels.official_kept(load_release(work.project, work.release), made.wheel):
+        found = checks.check_both_wheels(both, ours, trial.list_expected_facts("stock", made.wheel))
+        if not kernels.has_official_dump(load_release(work.project, work.release), made.wheel):
             listener.say(
                 "machine code not compared: for this architecture `decouple verify --kernels official` fetches it"
             )
-            return Verified(reports, tuple(found))
+            return VerifyResult(reports, tuple(found))
         progress = listener.progress
-        code = kernels.of_backend(trial.environment, made.wheel, "official", part=True, progress=progress)
-        return Verified(reports, tuple(found), kernels=code)
+        code = kernels.compare_backend(trial.environment, made.wheel, "official", part=True, progress=progress)
+        return VerifyResult(reports, tuple(found), kernels=code)
 
 
-def _smoke_vendor(work: Build, minutes: float, listener: Listener) -> Verified:
+def _smoke_vendor(work: BuildRequest, minutes: float, listener: Listener) -> VerifyResult:
     """Build that part with another vendor's toolkit, and load it on a stock core."""
     again = f"decouple smoke {work.release} --toolkit {work.toolkit} goes on from there; --minutes gives it more"
-    with time_limit(minutes, "smoke", again):
-        (made,) = build(work, listener)
+    with limit_time(minutes, "smoke", again):
+        (made,) = build_wheels(work, listener)
         layers = toolkits.vendor_layers(work.toolkit, ["core", "stock"])
         trial = _Trial(open_environment(work, work.places, layers, listener), listener)
-        table, kind = settings.core("stock"), trial.environment.kind
-        told = toolkits.vendor_variables(work.toolkit, (), table.libraries(kind))
+        table, kind = settings.find_core("stock"), trial.environment.kind
+        told = toolkits.vendor_variables(work.toolkit, (), table.find_libraries(kind))
         libraries = told.get("LD_LIBRARY_PATH", "")
         name = f"both-{work.toolkit}"
         both = venvs.install_wheels(trial.place, name, [made.wheel], packages=table.packages, libraries=libraries)
-        return Verified((), tuple(checks.check_vendor(both, toolkits.vendor(work.toolkit).project)))
+        return VerifyResult((), tuple(checks.check_vendor(both, toolkits.vendor(work.toolkit).project)))
 
 
 class _Trial(Struct, frozen=True):
@@ -210,29 +214,29 @@ class _Trial(Struct, frozen=True):
     def place(self) -> Workplace:
         places = self.environment.places
         return Workplace(
-            self.environment, places.verify, self.environment.names()["verify"], places.logs / "verify.log"
+            self.environment, places.verify, self.environment.name_places()["verify"], places.logs / "verify.log"
         )
 
-    def install(self, kind: str, core: Path | None, backend: Path) -> TorchEnvironment:
+    def install_wheels(self, kind: str, core: Path | None, backend: Path) -> TorchEnvironment:
         """A virtual environment with both wheels, or with the backend on a stock core unpacked beside."""
-        table = settings.core(kind)
-        libraries = table.libraries(self.environment.kind)
+        table = settings.find_core(kind)
+        libraries = table.find_libraries(self.environment.kind)
         wheels = [core, backend] if core else [backend]
         return venvs.install_wheels(self.place, f"both-{kind}", wheels, packages=table.packages, libraries=libraries)
 
-    def expected(self, kind: str, backend: Path) -> tuple[ExpectedFact, ...]:
+    def list_expected_facts(self, kind: str, backend: Path) -> tuple[ExpectedFact, ...]:
         """What a user must read off the wheel ``backend`` on this kind of core in this environment."""
         places, environment = self.environment.places, self.environment
-        installed = environment.root.versions() if isinstance(environment, RootEnvironment) else {}
+        installed = environment.root.read_versions() if isinstance(environment, RootEnvironment) else {}
         toolchain = load_release(places.project, places.release).toolchain
         return facts.list_expected_facts(toolchain, read_manifest(backend).arch_list, environment.kind, installed, kind)
 
-    def upstream_tests(self, core: Path) -> CheckResult:
+    def run_upstream_tests(self, core: Path) -> CheckResult:
         """Upstream's CPU tests with the core wheel alone, against the same on the unmodified build of the root."""
-        table = settings.core("stock")
-        libraries = table.libraries(self.environment.kind)
+        table = settings.find_core("stock")
+        libraries = table.find_libraries(self.environment.kind)
         stock = venvs.install_wheels(self.place, "stock", [], packages=table.packages, libraries=libraries)
-        tests, suites = f"{self.environment.names()['tree']}/test", upstream_tests.load_suites()
+        tests, suites = f"{self.environment.name_places()['tree']}/test", upstream_tests.load_suites()
         seen = []
         for tried in (venvs.install_wheels(self.place, "core", [core]), stock):
             self.listener.progress.start(f"upstream's CPU tests on {tried.name}")
@@ -240,7 +244,7 @@ class _Trial(Struct, frozen=True):
             self.listener.progress.finish()
         return upstream_tests.compare_outcomes(*seen)
 
-    def parity(self, ours: dict[str, Any], backend: Path) -> list[Parity]:
+    def compare_parity(self, ours: dict[str, Any], backend: Path) -> list[Parity]:
         """What both wheels offer, against the monolith in the root: operators, names, and the symbols to link."""
         same = parity.compare_parity(ours, checks.ask_monolith(self.place))
         if isinstance(self.environment, RootEnvironment):
@@ -249,45 +253,45 @@ class _Trial(Struct, frozen=True):
                 same += checks.compare_library_symbols(audit.list_libraries(folder), single)
         return same
 
-    def extensions(self, kind: str, both: TorchEnvironment, backend: Path) -> list[CheckResult]:
+    def try_extensions(self, kind: str, both: TorchEnvironment, backend: Path) -> list[CheckResult]:
         """Third-party CUDA extensions, compiled against both wheels for the architectures that the backend has."""
         archs = ";".join(read_manifest(backend).arch_list)
         variables = {**extensions.select_compilers(self.environment.kind), "TORCH_CUDA_ARCH_LIST": archs}
-        if libraries := settings.core(kind).libraries(self.environment.kind):
+        if libraries := settings.find_core(kind).find_libraries(self.environment.kind):
             variables["LD_LIBRARY_PATH"] = libraries
-        project, places = self.environment.names()["project"], self.environment.places
+        project, places = self.environment.name_places()["project"], self.environment.places
         return [
-            compiled(self.place, both, one, variables, project, places, self.listener)
-            for one in extensions.load_extensions()
+            compile_extension(self.place, both, extension, variables, project, places, self.listener)
+            for extension in extensions.load_extensions()
         ]
 
 
-def _record(request: Verify, backend: Path | None, seen: Mapping[str, Any], result: Verified) -> None:
+def _record_result(request: VerifyRequest, backend: Path | None, seen: Mapping[str, Any], result: VerifyResult) -> None:
     """In ``ci/status``: somebody else's kernels have a section of their own, they say nothing of those we compile."""
-    path, found = status.path_of(request.project, request.release), section(request.core, seen, result)
+    path, found = status.locate_status(request.project, request.release), make_section(request.core, seen, result)
     if request.over == "compiled" or backend is None:
-        status.update(path, verify=found)
+        status.update_status(path, verify=found)
         if result.kernels:
             record_kernels(request.project, request.release, "built", result.kernels)
         return
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
     over = status.WheelSection(backend.name, read_manifest(backend).series.digest, found, code)
-    status.update(path, over_installed=over)
+    status.update_status(path, over_installed=over)
 
 
-def section(core: str, seen: Mapping[str, Any], result: Verified) -> status.VerifySection:
+def make_section(core: str, seen: Mapping[str, Any], result: VerifyResult) -> status.VerifySection:
     """What was looked at, for the status file; machine code has a section of its own."""
     return status.VerifySection(
         core=core,
         facts=seen,
-        audit=tuple(status.AuditSection(one.files, tuple(map(str, one.faults)), one.what) for one in result.audits),
-        checks=tuple(status.CheckSection(one.name, one.passed, one.observed) for one in result.checks),
-        parity=tuple(status.ParitySection(**asdict(one), percent=round(one.percent, 2)) for one in result.parity),
+        audit=tuple(status.AuditSection(part.files, tuple(map(str, part.faults)), part.what) for part in result.audits),
+        checks=tuple(status.CheckSection(part.name, part.passed, part.observed) for part in result.checks),
+        parity=tuple(status.ParitySection(**asdict(part), percent=round(part.percent, 2)) for part in result.parity),
     )
 
 
-def record_kernels(project: Path, release: str, label: str, found: KernelComparison) -> None:
+def record_kernels(project: Path, release: str, label: str, comparison: KernelComparison) -> None:
     """Write the figures of one of our builds (``label``) to the status file; those of others stay."""
-    path = status.path_of(project, release)
-    section = status.KernelsSection(**found.to_dict())
-    status.update(path, kernels={**status.read(path).kernels, label: section})
+    path = status.locate_status(project, release)
+    section = status.KernelsSection(**comparison.to_dict())
+    status.update_status(path, kernels={**status.read_status(path).kernels, label: section})

@@ -18,16 +18,16 @@ from msgspec.structs import replace
 
 from decouple.base import zips
 from decouple.base.errors import UsageError
-from decouple.base.files import sha256_of, write_atomically
+from decouple.base.files import compute_sha256, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.build import inputs
 from decouple.build.environment import HostEnvironment, Places
 from decouple.build.wheels import read_manifest
 from decouple.flows import kernels
-from decouple.flows.build_request import Build
-from decouple.flows.environment import Work
+from decouple.flows.build_request import BuildRequest
+from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.verify import Verified, audits, section
+from decouple.flows.verify import VerifyResult, audit_wheels, make_section
 from decouple.prebuilt import core_half
 from decouple.release import status
 from decouple.upstream.manifests import load_release
@@ -37,7 +37,7 @@ from decouple.verify.checks import CheckResult
 from decouple.verify.venvs import TorchEnvironment
 
 
-class VerifyOfficial(Work, frozen=True):
+class VerifyOfficialRequest(WorkRequest, frozen=True):
     """Which wheel: the last one that was built in ``env``. ``python`` has the official torch with all that it needs."""
 
     python: Path | None = None
@@ -47,11 +47,11 @@ class VerifyOfficial(Work, frozen=True):
     """Compare the machine code too."""
 
     @property
-    def build(self) -> Build:
+    def build(self) -> BuildRequest:
         """What made the wheel."""
         if not self.cuda:
-            return Build(self.project, self.release, self.env, self.tree, kernels="official")
-        return Build(self.project, self.release, self.env, self.tree, stage=2, core="official", cuda=self.cuda)
+            return BuildRequest(self.project, self.release, self.env, self.tree, kernels="official")
+        return BuildRequest(self.project, self.release, self.env, self.tree, stage=2, core="official", cuda=self.cuda)
 
     @property
     def places(self) -> Places:
@@ -59,12 +59,14 @@ class VerifyOfficial(Work, frozen=True):
         places = self.build.places
         if not self.cuda:
             return places
-        return replace(places.of_cuda(self.env, self.cuda), verify=places.verify / self.cuda)
+        return replace(places.with_cuda(self.env, self.cuda), verify=places.verify / self.cuda)
 
 
-def verify(
-    request: VerifyOfficial, listener: Listener = QUIET, heard: Callable[[Sequence[ElfAudit]], None] = lambda _: None
-) -> Verified:
+def verify_official_wheel(
+    request: VerifyOfficialRequest,
+    listener: Listener = QUIET,
+    heard: Callable[[Sequence[ElfAudit]], None] = lambda _: None,
+) -> VerifyResult:
     """Audit, facts and parity, recorded in ``ci/status``.
 
     Raises UsageError without a wheel, or without a Python that has the official torch.
@@ -89,9 +91,9 @@ def verify(
             "--core official: compared with the official torch, installed",
             next_step=f"pip install torch=={manifest.version}, then --python PYTHON",
         )
-    python = _half(places, request.python, wheel)
+    python = _prepare_half(places, request.python, wheel)
     site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
-    reports, found = half.judge_reports(audits(site / "torch/lib", wheel))
+    reports, found = half.judge_reports(audit_wheels(site / "torch/lib", wheel))
     heard(reports)
     listener.progress.start("parity with the untouched wheel")
     ours = parity.dump_torch([str(python)], python.parent.parent)
@@ -101,33 +103,35 @@ def verify(
     folder = python.parent.parent
     found += checks.check_both_wheels(TorchEnvironment("half", (str(python),), folder, str(folder)), ours, wanted)
     if not request.cuda:
-        found.append(_unmodified(wheel))
+        found.append(_check_unmodified(wheel))
     code = None
     if request.kernels:
-        code = kernels.of_backend(HostEnvironment(places), wheel, "official", kept=True, progress=listener.progress)
-    result = Verified(tuple(reports), tuple(found), tuple(same), code)
-    _record(request, wheel, ours["facts"], result)
+        code = kernels.compare_backend(
+            HostEnvironment(places), wheel, "official", kept=True, progress=listener.progress
+        )
+    result = VerifyResult(tuple(reports), tuple(found), tuple(same), code)
+    _record_result(request, wheel, ours["facts"], result)
     return result
 
 
-def _record(request: VerifyOfficial, wheel: Path, seen: Mapping[str, Any], result: Verified) -> None:
+def _record_result(request: VerifyOfficialRequest, wheel: Path, seen: Mapping[str, Any], result: VerifyResult) -> None:
     """A section of its own: what holds of upstream's kernels says nothing of those that we compile, and what holds on
     upstream's half nothing of our core."""
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
     series = read_manifest(wheel).series.digest
-    found = status.WheelSection(wheel.name, series, section("official", seen, result), code)
-    path = status.path_of(request.project, request.release)
+    found = status.WheelSection(wheel.name, series, make_section("official", seen, result), code)
+    path = status.locate_status(request.project, request.release)
     if request.cuda:
         label = f"cu{request.cuda}-official-half"
-        status.update(path, portable={**status.read(path).portable, label: found})
+        status.update_status(path, portable={**status.read_status(path).portable, label: found})
     else:
-        status.update(path, over_official=found)
+        status.update_status(path, over_official=found)
 
 
-def _half(places: Places, python: Path, wheel: Path) -> Path:
+def _prepare_half(places: Places, python: Path, wheel: Path) -> Path:
     """The virtual environment with the half and the wheel, made anew when either is another."""
     folder, mark = places.verify / "half", places.verify / "half.content"
-    content = hashlib.sha256(f"{python.absolute()} {sha256_of(wheel)}".encode()).hexdigest()
+    content = hashlib.sha256(f"{python.absolute()} {compute_sha256(wheel)}".encode()).hexdigest()
     if not (mark.exists() and mark.read_text() == content):
         remove_tree(folder)
         mark.unlink(missing_ok=True)
@@ -137,17 +141,21 @@ def _half(places: Places, python: Path, wheel: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def _unmodified(wheel: Path) -> CheckResult:
+def _check_unmodified(wheel: Path) -> CheckResult:
     """The libraries that are not ours are those that ``kernels.json`` names, by SHA-256."""
-    with zips.opened(wheel) as archive:
-        said = json.loads(archive.read("torch_cuda/kernels.json"))
+    with zips.open_zip(wheel) as archive:
+        document = json.loads(archive.read("torch_cuda/kernels.json"))
         wrong = []
-        for name, one in said["libraries"].items():
+        for name, row in document["libraries"].items():
             digest = hashlib.sha256()
             with archive.open(f"torch_cuda/lib/{name}") as library:
                 while chunk := library.read(1 << 20):
                     digest.update(chunk)
-            if digest.hexdigest() != one["sha256_with_run_path"]:
+            if digest.hexdigest() != row["sha256_with_run_path"]:
                 wrong.append(name)
-    seen = f"{', '.join(wrong)} changed" if wrong else f"{len(said['libraries'])} libraries of {said['wheel']['name']}"
+    seen = (
+        f"{', '.join(wrong)} changed"
+        if wrong
+        else f"{len(document['libraries'])} libraries of {document['wheel']['name']}"
+    )
     return CheckResult("upstream's libraries but for the run path", not wrong, seen)

@@ -18,17 +18,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
-from decouple.base.files import sha256_of
-from decouple.base.python import run_elsewhere
+from decouple.base.files import compute_sha256
+from decouple.base.python import run_python
 from decouple.build import inputs, wheels
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows import kernels, other_cuda, portable
-from decouple.flows.build_request import Build
-from decouple.flows.environment import Work
+from decouple.flows.build_request import BuildRequest
+from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.parity import unpacked
-from decouple.flows.tryout import fitting
-from decouple.flows.verify import Verified, audits, record_kernels, section
+from decouple.flows.parity import unpack_wheels
+from decouple.flows.tryout import select_fitting
+from decouple.flows.verify import VerifyResult, audit_wheels, make_section, record_kernels
 from decouple.release import status
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks, facts, parity
@@ -39,7 +39,7 @@ from decouple.verify.venvs import TorchEnvironment
 _ASKED = "import sys, torch; print('%d.%d' % sys.version_info[:2], torch.__version__.partition('+')[0])"
 
 
-class VerifyPortable(Work, frozen=True):
+class VerifyPortableRequest(WorkRequest, frozen=True):
     """Which wheels: the last ones of ``--env portable`` for the Python that is named."""
 
     python: Path | None = None
@@ -50,63 +50,67 @@ class VerifyPortable(Work, frozen=True):
     """Compare the machine code with that of "official", "monolith" (Debian's), or a file."""
 
 
-def verify(
-    request: VerifyPortable, listener: Listener = QUIET, heard: Callable[[Sequence[ElfAudit]], None] = lambda _: None
-) -> Verified:
+def verify_portable_wheels(
+    request: VerifyPortableRequest,
+    listener: Listener = QUIET,
+    heard: Callable[[Sequence[ElfAudit]], None] = lambda _: None,
+) -> VerifyResult:
     """Audit, facts and parity, recorded in ``ci/status``.
 
     The wheel of the core is unpacked twice, alone and with torch_cuda, and is the one that torch_cuda was compiled
     against. Raises UsageError without the wheels, or without a Python that has the official torch.
     """
     manifest = load_release(request.project, request.release)
-    toolchain = other_cuda.toolchain(request.release, manifest.toolchain, request.cuda)
+    toolchain = other_cuda.make_toolchain(request.release, manifest.toolchain, request.cuda)
     other = (toolchain.cuda or "") if toolchain.cuda != manifest.toolchain.cuda else ""
-    python, version = _official(request, manifest.version)
-    places = _places(request, version, toolchain.cuda or "")
-    core, backend = _wheel(places, 1, version, request), _wheel(places, 2, version, request)
-    reports = audits(core, backend)
+    python, version = _find_official(request, manifest.version)
+    places = _locate_places(request, version, toolchain.cuda or "")
+    core, backend = _find_wheel(places, 1, version, request), _find_wheel(places, 2, version, request)
+    reports = audit_wheels(core, backend)
     heard(reports)
-    alone = _tried("core", unpacked(python, places.verify / "alone", [core]))
-    found = [_same_core(places, core), *checks.check_core_alone(alone)]
-    both = _tried("both", _installed(python, places, [core, backend], other=bool(other)))
+    alone = _make_torch_environment("core", unpack_wheels(python, places.verify / "alone", [core]))
+    results = [_check_same_core(places, core), *checks.check_core_alone(alone)]
+    both = _make_torch_environment("both", _install_wheels(python, places, [core, backend], other=bool(other)))
     listener.progress.start("parity with the official wheel")
-    ours, theirs = (parity.dump_torch(one.prefix, both.folder) for one in (both, _tried("official", python)))
+    ours, theirs = (
+        parity.dump_torch(item.prefix, both.folder) for item in (both, _make_torch_environment("official", python))
+    )
     listener.progress.finish()
-    found += checks.check_both_wheels(
+    results += checks.check_both_wheels(
         both, ours, facts.list_expected_facts(toolchain, wheels.read_manifest(backend).arch_list, "host", {})
     )
     code = None
     if request.kernels:
-        code = kernels.of_backend(HostEnvironment(places), backend, request.kernels, progress=listener.progress)
-    same = tuple(parity.explain_missing(one, "built", other) for one in parity.compare_parity(ours, theirs))
-    result = Verified(tuple(reports), tuple(found), same, code)
-    _record(request, version, backend, ours["facts"], result)
+        code = kernels.compare_backend(HostEnvironment(places), backend, request.kernels, progress=listener.progress)
+    same = tuple(parity.explain_missing(item, "built", other) for item in parity.compare_parity(ours, theirs))
+    result = VerifyResult(tuple(reports), tuple(results), same, code)
+    _record_result(request, version, backend, ours["facts"], result)
     return result
 
 
-def _official(request: VerifyPortable, release: str) -> tuple[Path, str]:
+def _find_official(request: VerifyPortableRequest, release: str) -> tuple[Path, str]:
     """The Python that is compared with, and its version ("3.13")."""
     next_step = f"pip install torch=={release} in a virtual environment, then --python PYTHON"
     if request.python is None:
         raise UsageError("--env portable: compared with the official torch, installed", next_step=next_step)
     python = request.python.absolute()
-    done = run_elsewhere([str(python), "-c", _ASKED])
+    done = run_python([str(python), "-c", _ASKED])
     if done.returncode or done.stdout.split()[1] != release:
-        said = done.stdout.strip() or (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
-        raise UsageError(f"{python}: no torch {release}: {said}", next_step=next_step)
+        output = done.stdout.strip() or (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
+        raise UsageError(f"{python}: no torch {release}: {output}", next_step=next_step)
     return python, done.stdout.split()[0]
 
 
-def _places(request: VerifyPortable, version: str, cuda: str) -> Places:
+def _locate_places(request: VerifyPortableRequest, version: str, cuda: str) -> Places:
     """Those of the build for that Python: the root's own has no folder of its own."""
-    build = Build(request.project, request.release, portable.KIND, request.tree)
+    build = BuildRequest(request.project, request.release, portable.KIND, request.tree)
     own = inputs.read_stamp(build.places.core_state / "stage1.json")
-    chosen = "" if own and fitting([Path(own.wheel)], version) else version
+    chosen = "" if own and select_fitting([Path(own.wheel)], version) else version
     places = replace(build, python=chosen).places
-    return replace(places.of_cuda(portable.KIND, cuda), verify=places.verify)
+    return replace(places.with_cuda(portable.KIND, cuda), verify=places.verify)
 
 
-def _wheel(places: Places, stage: int, version: str, request: VerifyPortable) -> Path:
+def _find_wheel(places: Places, stage: int, version: str, request: VerifyPortableRequest) -> Path:
     stamp = inputs.read_stamp((places.core_state if stage == 1 else places.state) / f"stage{stage}.json")
     if stamp is None or not (places.dist / stamp.wheel).exists():
         how = f"decouple build {request.release} --env portable --python {version}"
@@ -117,40 +121,42 @@ def _wheel(places: Places, stage: int, version: str, request: VerifyPortable) ->
     return places.dist / stamp.wheel
 
 
-def _installed(python: Path, places: Places, both: Sequence[Path], *, other: bool) -> Path:
+def _install_wheels(python: Path, places: Places, both: Sequence[Path], *, other: bool) -> Path:
     """Both wheels on what that Python has; with ``other`` CUDA, pip adds NVIDIA's libraries of it, as the wheel
     requires them."""
-    made = unpacked(python, places.verify / "both", both)
+    made = unpack_wheels(python, places.verify / "both", both)
     if other:
         other_cuda.install_libraries(python, made, both[-1], places.logs / "verify.log")
     return made
 
 
-def _tried(name: str, python: Path) -> TorchEnvironment:
+def _make_torch_environment(name: str, python: Path) -> TorchEnvironment:
     folder = python.parent.parent
     return TorchEnvironment(name, (str(python.absolute()),), folder, str(folder))
 
 
-def _same_core(places: Places, core: Path) -> CheckResult:
+def _check_same_core(places: Places, core: Path) -> CheckResult:
     """One core under several torch_cuda: each was compiled against these very bytes."""
-    digest, marker = sha256_of(core), places.core / "wheel.sha256"
+    digest, marker = compute_sha256(core), places.core / "wheel.sha256"
     seen = marker.read_text() if marker.exists() else "nothing"
-    said = (
+    comparison = (
         f"{core.name}, SHA-256 {digest}" if seen == digest else f"compiled against {seen}, and {core.name} is {digest}"
     )
-    return CheckResult("torch_cuda was compiled against this core", seen == digest, said)
+    return CheckResult("torch_cuda was compiled against this core", seen == digest, comparison)
 
 
-def _record(request: VerifyPortable, version: str, backend: Path, seen: Mapping[str, Any], result: Verified) -> None:
+def _record_result(
+    request: VerifyPortableRequest, version: str, backend: Path, seen: Mapping[str, Any], result: VerifyResult
+) -> None:
     """A section per Python and CUDA, with the comparison with the official machine code. That with another's stands
     beside those of all builds, and the section keeps what was seen of the same wheel."""
-    path, made = status.path_of(request.project, request.release), wheels.read_manifest(backend)
-    before, label = status.read(path), f"py{version}-cu{made.cuda}"
+    path, made = status.locate_status(request.project, request.release), wheels.read_manifest(backend)
+    before, label = status.read_status(path), f"py{version}-cu{made.cuda}"
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
     if result.kernels and request.kernels != "official":
         if request.kernels == "monolith":
             record_kernels(request.project, request.release, label + status.MONOLITH, result.kernels)
         one = before.portable.get(label)
         code = one.kernels if one and (one.wheel, one.series) == (backend.name, made.series.digest) else None
-    found = status.WheelSection(backend.name, made.series.digest, section("built", seen, result), code)
-    status.update(path, portable={**before.portable, label: found})
+    found = status.WheelSection(backend.name, made.series.digest, make_section("built", seen, result), code)
+    status.update_status(path, portable={**before.portable, label: found})

@@ -14,17 +14,17 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
-from decouple.base.git import Repository, git
-from decouple.base.paths import cache_dir
-from decouple.flows.apply import Apply, apply
+from decouple.base.git import Repository, run_git
+from decouple.base.paths import find_cache
+from decouple.flows.apply import ApplyRequest, apply_series
 from decouple.flows.listener import QUIET, Listener
 from decouple.index import provenance, wheel
 from decouple.index.site import STATEMENT
 from decouple.index.wheel import Wheel
-from decouple.series.digest import series_digest
+from decouple.series.digest import compute_series_digest
 
 
-class VerifyWheel(Struct, frozen=True):
+class VerifyWheelRequest(Struct, frozen=True):
     """Which wheel, against which checkout."""
 
     project: Path
@@ -35,15 +35,15 @@ class VerifyWheel(Struct, frozen=True):
     """Apply the committed series again, and compare the tree."""
 
 
-def verify(request: VerifyWheel, listener: Listener = QUIET) -> Wheel:
+def verify_wheel(request: VerifyWheelRequest, listener: Listener = QUIET) -> Wheel:
     """The wheel as it was read. Raises DecoupleError at the first fault."""
     path = request.wheel
-    read = wheel.read(path)
+    read = wheel.read_wheel(path)
     listener.say(f"{path.name}: RECORD and manifest hold, sha256 {read.sha256}")
     if request.key:
-        provenance.verify(read, path.with_name(path.name + STATEMENT).read_bytes(), request.key)
+        provenance.verify_statement(read, path.with_name(path.name + STATEMENT).read_bytes(), request.key)
         listener.say(f"{path.name}: signed by {request.key.name}")
-    ours = series_digest(request.project, read.manifest.release)
+    ours = compute_series_digest(request.project, read.manifest.release)
     if ours != read.manifest.series.digest:
         raise DecoupleError(
             f"{path.name}: made from series {read.manifest.series.digest[:12]}…, this checkout's is {ours[:12]}…",
@@ -51,11 +51,11 @@ def verify(request: VerifyWheel, listener: Listener = QUIET) -> Wheel:
         )
     listener.say(f"{path.name}: made from this checkout's series {read.manifest.release}")
     if request.rebuild:
-        listener.say(f"{path.name}: {_rebuilt(request.project, read, listener)}")
+        listener.say(f"{path.name}: {_rebuild_tree(request.project, read, listener)}")
     return read
 
 
-def _rebuilt(project: Path, read: Wheel, listener: Listener) -> str:
+def _rebuild_tree(project: Path, read: Wheel, listener: Listener) -> str:
     """Apply the committed series in a clone of the checkout, with and without Debian's patches under it.
 
     Nothing that was unpacked before is used: the archives, whose hashes are asked at each use, are unpacked anew.
@@ -66,17 +66,20 @@ def _rebuilt(project: Path, read: Wheel, listener: Listener) -> str:
     with tempfile.TemporaryDirectory(prefix="decouple-verify-") as folder:
         clone, fresh = Path(folder) / "project", Path(folder) / "cache"
         fresh.mkdir()
-        (cache_dir() / "downloads").mkdir(parents=True, exist_ok=True)
-        (fresh / "downloads").symlink_to((cache_dir() / "downloads").resolve())
+        (find_cache() / "downloads").mkdir(parents=True, exist_ok=True)
+        (fresh / "downloads").symlink_to((find_cache() / "downloads").resolve())
         ours = {"GIT_ALLOW_PROTOCOL": "file"}
-        git("clone", "-q", "--no-hardlinks", str(project), str(clone), cwd=Path(folder), env=ours)
+        run_git("clone", "-q", "--no-hardlinks", str(project), str(clone), cwd=Path(folder), env=ours)
         for debian in (True, False):
             try:
-                apply(Apply(clone, release, debian_patches=debian, cache=fresh), Listener(progress=listener.progress))
+                apply_series(
+                    ApplyRequest(clone, release, debian_patches=debian, cache=fresh),
+                    Listener(progress=listener.progress),
+                )
             except DecoupleError as error:
                 found[error.what] = debian
                 continue
-            tree = Repository(Checkout(clone).tree(release)).tree_of("HEAD")
+            tree = Repository(Checkout(clone).locate_tree(release)).read_tree_id("HEAD")
             if tree == wanted:
                 return f"applied again: the same tree {tree}" + (" (with Debian's patches)" if debian else "")
             found[tree] = debian

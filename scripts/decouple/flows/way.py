@@ -20,14 +20,14 @@ from packaging.version import Version
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.rebase import Rebase, rebase
+from decouple.flows.rebase import RebaseRequest, rebase_series
 from decouple.rebase.series import RebaseOutcome
 from decouple.release.manifest import is_released
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 
 
-def choose_way(request: Rebase, listener: Listener = QUIET) -> Rebase:
+def choose_way(request: RebaseRequest, listener: Listener = QUIET) -> RebaseRequest:
     """Return the request with the ``via`` that has the fewest stops; as it is where nothing is gained, or asked for.
 
     Judged are the jump itself and, where that stops, each release between and all of them, of those whose whole source
@@ -37,14 +37,14 @@ def choose_way(request: Rebase, listener: Listener = QUIET) -> Rebase:
     have = Checkout(project)
     if request.via or request.step or request.source == "wheel" or (have.rebase / "state.json").exists():
         return request
-    whole = have.releases()
+    whole = have.list_releases()
     old = named[0] if len(named) == 2 else whole[-1] if whole else ""
     if len(named) not in (1, 2) or old not in whole or (named[-1] in whole and not request.report):
         return request  # no jump: rebase says why
     between = _between(project, old, named[-1])
     if not between:
         return request
-    direct = _stops(rebase(structs.replace(request, report=True)).outcome)
+    direct = _stops(rebase_series(structs.replace(request, report=True)).outcome)
     if not direct:
         return request
     best: tuple[str, ...] = ()
@@ -71,18 +71,18 @@ def _between(project: Path, old: str, new: str) -> list[str]:
     """The releases between whose whole source needs no network, the oldest first."""
     ends = [Version(load_release(project, name).version) for name in (old, new)]
     found = []
-    for release in Checkout(project).known():
+    for release in Checkout(project).list_manifest_releases():
         manifest = load_release(project, release)
         if is_released(release) and ends[0] < Version(manifest.version) < ends[1]:
             try:
-                fetch(manifest, offline=True)
+                fetch_source(manifest, offline=True)
             except DecoupleError:
                 continue
             found.append((Version(manifest.version), release))
     return [release for _, release in sorted(found)]
 
 
-def _judge_way(request: Rebase, old: str, way: Sequence[str]) -> tuple[str, ...] | None:
+def _judge_way(request: RebaseRequest, old: str, way: Sequence[str]) -> tuple[str, ...] | None:
     """The patches that stop on the last leg; None where one stops before. Carried in a copy of the checkout."""
     work = Checkout(request.project).rebase
     work.mkdir(parents=True, exist_ok=True)
@@ -90,19 +90,19 @@ def _judge_way(request: Rebase, old: str, way: Sequence[str]) -> tuple[str, ...]
         copy = Path(folder)
         for name in ("patches", "series"):
             shutil.copytree(request.project / name, copy / name, symlinks=True)
-        if (read_off := Checkout(request.project).read_off(request.releases[-1])).is_file():
-            shutil.copyfile(read_off, Checkout(copy).manifest(request.releases[-1]))
+        if (read_off := Checkout(request.project).locate_draft_manifest(request.releases[-1])).is_file():
+            shutil.copyfile(read_off, Checkout(copy).locate_manifest(request.releases[-1]))
         start, source = old, request.from_source
         for release in way:
-            if release not in Checkout(copy).releases():
+            if release not in Checkout(copy).list_releases():
                 leg = structs.replace(request, project=copy, releases=(start, release), source="auto")
                 leg = structs.replace(leg, from_source=source, debian_patches=False, report=False)
-                if rebase(leg).stopped_at:
+                if rebase_series(leg).stopped_at:
                     return None
             start, source = release, "auto"
         last = structs.replace(request, project=copy, releases=(start, request.releases[-1]), report=True)
-        return _stops(rebase(structs.replace(last, from_source=source)).outcome)
+        return _stops(rebase_series(structs.replace(last, from_source=source)).outcome)
 
 
 def _stops(outcome: RebaseOutcome) -> tuple[str, ...]:
-    return tuple(one.name for one in outcome.carried if one.verdict.stops)
+    return tuple(one.name for one in outcome.carried if one.verdict.is_stop)

@@ -17,18 +17,18 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.index import choose as choosing
 from decouple.index import get, release_list
 from decouple.index.choose import ChosenPackages
 from decouple.index.remote import Index
 from decouple.index.wheel import Wheel
-from decouple.series.digest import series_digest
+from decouple.series.digest import compute_series_digest
 from decouple.upstream.download import Downloader
 
 
-class Wheels(Struct, frozen=True):
+class WheelsRequest(Struct, frozen=True):
     """Which release, from where, for which machine, and whom to trust."""
 
     project: Path
@@ -52,7 +52,7 @@ class Wheels(Struct, frozen=True):
     offline: bool = False
 
 
-class FoundWheels(Struct, frozen=True):
+class WheelChoice(Struct, frozen=True):
     """What to fetch, from which index, and the ones to ask for a file that it does not give."""
 
     packages: ChosenPackages
@@ -60,23 +60,23 @@ class FoundWheels(Struct, frozen=True):
     mirrors: tuple[Index, ...]
 
 
-def choose(request: Wheels, listener: Listener = QUIET) -> FoundWheels:
+def choose_wheels(request: WheelsRequest, listener: Listener = QUIET) -> WheelChoice:
     """The files for the machine, of the first index that has them. Raises UsageError, DecoupleError."""
-    version = get.version_of(request.into) if request.into else request.python
+    version = get.read_python_version(request.into) if request.into else request.python
     if request.into and request.python not in (None, version):
         raise UsageError(
             f"--python {request.python}: {request.into} is Python {version}", next_step="leave --python out"
         )
-    machine = choosing.this_machine(version)
-    indexes = tuple(Index(address, cache=cache_dir(), offline=request.offline) for address in request.indexes)
+    machine = choosing.detect_machine(version)
+    indexes = tuple(Index(address, cache=find_cache(), offline=request.offline) for address in request.indexes)
     for number, index in enumerate(indexes):
         try:
             if request.root:
-                _hold_to_list(index, request.root, request.release)
-            packages = choosing.choose(index, request.release, machine, request.cuda)
+                _apply_signed_list(index, request.root, request.release)
+            packages = choosing.choose_packages(index, request.release, machine, request.cuda)
             for line in packages.refused:
                 listener.warn(f"{request.indexes[number]}: {line}")
-            return FoundWheels(packages, index, indexes[number + 1 :])
+            return WheelChoice(packages, index, indexes[number + 1 :])
         except DecoupleError as error:
             if index is indexes[-1]:
                 raise
@@ -84,29 +84,29 @@ def choose(request: Wheels, listener: Listener = QUIET) -> FoundWheels:
     raise UsageError("no index", next_step="name one")
 
 
-def _hold_to_list(index: Index, root: Path, release: str) -> None:
+def _apply_signed_list(index: Index, root: Path, release: str) -> None:
     """Take from the index only what its signed list names."""
-    listed = release_list.current(index, root, release, cache_dir())
-    index.narrow = lambda page: release_list.narrowed(page, listed, release)
+    listed = release_list.read_current_list(index, root, release, find_cache())
+    index.narrow = lambda page: release_list.narrow_page(page, listed, release)
 
 
-def take(request: Wheels, found: FoundWheels, listener: Listener = QUIET) -> list[Wheel]:
+def fetch_wheels(request: WheelsRequest, choice: WheelChoice, listener: Listener = QUIET) -> list[Wheel]:
     """The files, fetched, verified and, with ``into``, installed. Raises DecoupleError: nothing is installed then."""
-    expected = None if request.any_series else series_digest(request.project, request.release)
+    expected = None if request.any_series else compute_series_digest(request.project, request.release)
     if request.any_series:
         listener.warn("WARNING: --trust-index: these wheels may hold another series than this checkout's")
     folder = request.folder or request.project / "dist" / request.release
-    downloader = Downloader(cache_dir(), offline=request.offline, progress=listener.progress)
+    downloader = Downloader(find_cache(), offline=request.offline, progress=listener.progress)
     trust = get.Trust(expected, request.key)
-    wheels = get.get(found.index, found.packages.packages, folder, trust, downloader, found.mirrors)
+    wheels = get.get_wheels(choice.index, choice.packages.packages, folder, trust, downloader, choice.mirrors)
     for wheel in wheels:
         listener.say(f"verified {wheel.path}")
     if request.into:
-        get.install(wheels, request.into)
+        get.install_wheels(wheels, request.into)
     return wheels
 
 
-def active_python(project: Path) -> Path:
+def find_active_python(project: Path) -> Path:
     """The active virtual environment's interpreter, else the running one.
 
     Raises UsageError rather than install into nox's environment of this checkout.

@@ -39,17 +39,17 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[zipfile.ZipFile]:
+def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
     """The zip of a wheel, with its members checked (`refuse_unsafe_members`).
 
     Raises DecoupleError for those, and for anything that the archive turns out to be while it is read.
     """
-    with zips.opened(path) as archive:
+    with zips.open_zip(path) as archive:
         refuse_unsafe_members(archive, path.name)
         yield archive
 
 
-def member(archive: zipfile.ZipFile, name: str, where: str, bound: int = TEXT_BOUND) -> bytes:
+def read_member(archive: zipfile.ZipFile, name: str, where: str, bound: int = TEXT_BOUND) -> bytes:
     """The bytes of one member, at most ``bound``. Raises DecoupleError when it is missing or larger."""
     if name not in archive.NameToInfo:
         raise DecoupleError(
@@ -61,7 +61,7 @@ def member(archive: zipfile.ZipFile, name: str, where: str, bound: int = TEXT_BO
     return archive.read(info)
 
 
-def dist_info(archive: zipfile.ZipFile, where: str) -> str:
+def find_dist_info(archive: zipfile.ZipFile, where: str) -> str:
     """The name of the one ``*.dist-info`` folder. Raises DecoupleError when there is none or several."""
     folders = {name.split("/", 1)[0] for name in archive.namelist() if re.match(r"[^/]+\.dist-info/", name, re.I)}
     if len(folders) != 1 or not next(iter(folders)).endswith(".dist-info"):
@@ -81,9 +81,9 @@ def refuse_unsafe_members(archive: zipfile.ZipFile, where: str) -> None:
     folders: dict[str, str] = {}
     for info in archive.infolist():
         name = info.filename
-        if why := _fault_of_name(info.orig_filename.removesuffix("/")) or _fault_of_kind(info):
+        if why := _find_name_fault(info.orig_filename.removesuffix("/")) or _find_kind_fault(info):
             raise DecoupleError(f"{where}: member {name!r} {why}", next_step=_DANGEROUS)
-        key = same(name.removesuffix("/"))
+        key = fold_name(name.removesuffix("/"))
         if name.endswith("/"):
             folders[key] = name
         elif key in files:
@@ -102,7 +102,7 @@ def refuse_unsafe_members(archive: zipfile.ZipFile, where: str) -> None:
         )
 
 
-def same(name: str) -> str:
+def fold_name(name: str) -> str:
     """What two names have in common that a file system without case, or with its own normalisation, takes for one."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
@@ -110,11 +110,11 @@ def same(name: str) -> str:
 def check_record(archive: zipfile.ZipFile, info: str, where: str) -> None:
     """Compare ``RECORD`` with the members, both ways and by content. Raises DecoupleError naming the first fault."""
 
-    def wrong(what: str) -> DecoupleError:
-        return DecoupleError(f"{where}: RECORD does not hold: {what}", next_step="build it again")
+    def wrong(message: str) -> DecoupleError:
+        return DecoupleError(f"{where}: RECORD does not hold: {message}", next_step="build it again")
 
     own = f"{info}/RECORD"
-    rows = _rows(member(archive, own, where, RECORD_BOUND), wrong)
+    rows = _parse_rows(read_member(archive, own, where, RECORD_BOUND), wrong)
     members = {item.filename: item for item in archive.infolist() if not item.is_dir()}
     for name in rows:
         if name not in members:
@@ -143,24 +143,24 @@ def check_record(archive: zipfile.ZipFile, info: str, where: str) -> None:
             raise wrong(f"{name!r} has another {algorithm}")
 
 
-def _rows(data: bytes, wrong: Callable[[str], DecoupleError]) -> dict[str, tuple[str, str]]:
+def _parse_rows(data: bytes, wrong: Callable[[str], DecoupleError]) -> dict[str, tuple[str, str]]:
     """``RECORD``'s rows by path. Raises what ``wrong`` makes."""
     rows: dict[str, tuple[str, str]] = {}
     spelled: dict[str, str] = {}
     try:
         for path, digest, size in parse_record_file(data.decode("utf-8").splitlines()):
-            if why := _fault_of_name(path):
+            if why := _find_name_fault(path):
                 raise wrong(f"{path!r} {why}")
-            if same(path) in spelled:
-                raise wrong(f"{path!r} is listed twice, also as {spelled[same(path)]!r}")
-            spelled[same(path)] = path
+            if fold_name(path) in spelled:
+                raise wrong(f"{path!r} is listed twice, also as {spelled[fold_name(path)]!r}")
+            spelled[fold_name(path)] = path
             rows[path] = (digest, size)
     except (InvalidRecordEntry, ValueError, csv.Error) as error:
         raise wrong(f"not rows of path, hash and size: {error}") from error
     return rows
 
 
-def _fault_of_name(name: str) -> str | None:
+def _find_name_fault(name: str) -> str | None:
     """What is wrong with a path inside a wheel, None when nothing is."""
     if _CONTROL.search(name):
         return "has a control character in its name"
@@ -173,7 +173,7 @@ def _fault_of_name(name: str) -> str | None:
     return None
 
 
-def _fault_of_kind(info: zipfile.ZipInfo) -> str | None:
+def _find_kind_fault(info: zipfile.ZipInfo) -> str | None:
     kind = info.external_attr >> 16 & 0o170000
     if kind == _SYMLINK:
         return "is a symbolic link, which no wheel may hold"

@@ -17,7 +17,7 @@ from packaging.version import Version
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
-from decouple.index.offer import parse_name
+from decouple.index.offer import parse_wheel_name
 from decouple.index.wheel import Wheel
 from decouple.release import projects, variants
 from decouple.release.manifest import Sha256
@@ -29,7 +29,7 @@ _RELEASE = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
 _MEND = "take it from an older copy of the site, or delete it and run `decouple index build` with that release's wheels"
 
 
-class Entry(Struct, frozen=True, forbid_unknown_fields=True):
+class CatalogEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """One published file. ``size`` in bytes, digests as SHA-256 hex, ``yanked`` None or the reason (PEP 592)."""
 
     filename: str
@@ -48,7 +48,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         try:
-            name, version, _ = parse_name(self.filename)
+            name, version, _ = parse_wheel_name(self.filename)
         except DecoupleError as error:
             raise ValueError(error.what) from None
         if (name, str(version)) != (self.project, self.version):
@@ -59,12 +59,12 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
         """The label of a variant wheel, None of another."""
         return variants.split_label(self.filename)[1]
 
-    def address(self, release: str) -> str:
+    def make_address(self, release: str) -> str:
         """Where the file is, from the top of the site; ``+`` of a local version is escaped for strict hosts."""
         return f"files/{release}/{self.filename.replace('+', '%2B')}"
 
     @classmethod
-    def of(cls, wheel: Wheel, *, metadata_sha256: str, manifest_sha256: str) -> Entry:
+    def of_wheel(cls, wheel: Wheel, *, metadata_sha256: str, manifest_sha256: str) -> CatalogEntry:
         """The entry of a wheel that was just read."""
         return cls(
             filename=wheel.path.name,
@@ -81,78 +81,78 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-def cuda_label(entry: Entry) -> str | None:
+def read_cuda_label(entry: CatalogEntry) -> str | None:
     """``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone; None of a file without CUDA."""
-    return projects.cuda_label(Version(entry.version).local)
+    return projects.parse_cuda_label(Version(entry.version).local)
 
 
-def is_paired(entry: Entry) -> bool:
+def is_paired(entry: CatalogEntry) -> bool:
     """Whether it is of a core that brings its CUDA, or bindings for one (``decouple pair``): for that CUDA's index.
 
     In the one for all the bare core serves every CUDA, and no upgrade of torch-cuda is to change it for another.
     """
     local = (Version(entry.version).local or "").split(".")
-    return cuda_label(entry) is not None and (entry.project == CORE or PAIRED in local)
+    return read_cuda_label(entry) is not None and (entry.project == CORE or PAIRED in local)
 
 
-def for_all(entries: Collection[Entry]) -> tuple[Entry, ...]:
+def select_common(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ...]:
     """What the index for all lists: what any installer may take the newest of. So no wheel for some GPUs alone
     (``decouple thin``), and no variant wheel (`labelled`)."""
     return tuple(
         entry
         for entry in entries
-        if entry.variant is None and not is_paired(entry) and "." not in (cuda_label(entry) or "")
+        if entry.variant is None and not is_paired(entry) and "." not in (read_cuda_label(entry) or "")
     )
 
 
-def labelled(entries: Collection[Entry]) -> tuple[Entry, ...]:
+def select_labelled(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ...]:
     """What of a release the index with variant wheels lists beside `for_all`: those, and libraries for some GPUs alone,
     which they ask for and nothing else does. An index of its own, because Poetry 2.5.1 ends with an IndexError where a
     version has no other wheels."""
     found = tuple(entry for entry in entries if entry.variant is not None)
-    thin = (entry for entry in entries if entry.project == LIBRARIES and "." in (cuda_label(entry) or ""))
+    thin = (entry for entry in entries if entry.project == LIBRARIES and "." in (read_cuda_label(entry) or ""))
     return (*found, *thin) if found else ()
 
 
-def read_all(site: Path) -> dict[str, tuple[Entry, ...]]:
+def read_releases(site: Path) -> dict[str, tuple[CatalogEntry, ...]]:
     """Release -> its entries, releases in version order. Raises DecoupleError naming the file and the key."""
-    found: dict[str, tuple[Entry, ...]] = {}
+    releases: dict[str, tuple[CatalogEntry, ...]] = {}
     for path in (site / FOLDER).glob("*.json"):
         if not _RELEASE.fullmatch(path.stem):
             raise DecoupleError(f"{path}: not named after a release, such as 2.6.json", next_step=_MEND)
-        found[path.stem] = read(path)
-    return dict(sorted(found.items(), key=lambda item: Version(item[0])))
+        releases[path.stem] = read_entries(path)
+    return dict(sorted(releases.items(), key=lambda item: Version(item[0])))
 
 
-def read(path: Path) -> tuple[Entry, ...]:
+def read_entries(path: Path) -> tuple[CatalogEntry, ...]:
     """The entries of one release file. Raises DecoupleError."""
     try:
         document = parse_json(read_bounded(path, JSON_BOUND))
     except ValueError as error:
         raise DecoupleError(f"{path}: not JSON: {error}", next_step=_MEND) from error
-    return parse(document, str(path))
+    return parse_entries(document, str(path))
 
 
-def parse(document: Any, where: str) -> tuple[Entry, ...]:
+def parse_entries(document: Any, where: str) -> tuple[CatalogEntry, ...]:
     """Entries of a parsed release file; ``where`` names it in errors. Raises DecoupleError."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise DecoupleError(
             f"{where}: schema: expected {SCHEMA}; a newer decouple may have written it", next_step="update decouple"
         )
     try:
-        listed = convert(document, _Listed)
+        listed = convert(document, _ReleaseFile)
         return (*listed.files, *listed.variants)
     except ValidationError as error:
-        said, _, place = str(error).partition(" - at ")
-        raise DecoupleError(f"{where}: {place.strip('`')[2:]}: {said}", next_step=_MEND) from None
+        message, _, place = str(error).partition(" - at ")
+        raise DecoupleError(f"{where}: {place.strip('`')[2:]}: {message}", next_step=_MEND) from None
 
 
-class _Listed(Struct, frozen=True):
-    files: tuple[Entry, ...] = ()
-    variants: tuple[Entry, ...] = ()  # apart: to an older decouple their names are none of wheels
+class _ReleaseFile(Struct, frozen=True):
+    files: tuple[CatalogEntry, ...] = ()
+    variants: tuple[CatalogEntry, ...] = ()  # apart: to an older decouple their names are none of wheels
 
 
-def write(site: Path, release: str, entries: Iterable[Entry]) -> None:
+def write_entries(site: Path, release: str, entries: Iterable[CatalogEntry]) -> None:
     """Replace one release file; the same entries always give the same bytes."""
     ordered = sorted(entries, key=lambda entry: entry.filename)
     document = {

@@ -12,12 +12,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import sha256_of
+from decouple.base.files import compute_sha256
 from decouple.base.progress import SILENT, Progress
 from decouple.index import release_list, wheel
 from decouple.index.archive import WHEEL_BOUND
-from decouple.index.catalog import Entry
-from decouple.index.offer import LabelList, Offer, Page, Refusal, local_path, project_name
+from decouple.index.catalog import CatalogEntry
+from decouple.index.offer import LabelList, Offer, Page, Refusal, parse_local_path, parse_project_name
 from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import METADATA
 from decouple.release import variants
@@ -35,60 +35,60 @@ class SiteFault(Struct, frozen=True):
         return f"{self.where}: {self.what}"
 
 
-def check(index: Index, progress: Progress = SILENT, root: Path | None = None) -> list[SiteFault]:
+def check_index(index: Index, progress: Progress = SILENT, root: Path | None = None) -> list[SiteFault]:
     """Every fault of the index, in page order; an empty list means that it holds. With ``root``, a trusted root file,
     its signed lists are asked as a client does that knows nothing yet. Raises DecoupleError when the front page cannot
     be read."""
     faults: list[SiteFault] = []
-    projects = index.projects()
+    projects = index.list_projects()
     if not projects:
         faults.append(SiteFault(index.address, "the front page names no project"))
     pages: list[Page] = []
     progress.start("checking projects", len(projects))
     for project in projects:
-        if project_name(project) is None:
+        if parse_project_name(project) is None:
             faults.append(SiteFault(index.address, f"project {project[:100]!r} is not a normalised name (PEP 503)"))
             continue
         try:
-            page, html = index.project_json(project), index.project_html(project)
+            page, html = index.read_project_json(project), index.read_project_html(project)
         except DecoupleError as error:
             faults.append(SiteFault(project, error.what))
             continue
         pages.append(page)
-        faults += _pages_agree(project, page, html)
-        faults += _label_faults(index, page)
+        faults += _compare_pages(project, page, html)
+        faults += _find_label_faults(index, page)
         for package in (*page.offers, *page.variants):
             if package.metadata is not None:
-                faults += _file_faults(index, package)
+                faults += _find_file_faults(index, package)
             elif package.sha256 is None:  # a dependency, linked where it is
                 faults.append(SiteFault(package.filename, "no sha256 in its link"))
         progress.advance()
     progress.finish()
     if root is not None:
-        faults += _list_faults(index, root, pages)
+        faults += _find_list_faults(index, root, pages)
     return faults
 
 
-def _list_faults(index: Index, root: Path, pages: list[Page]) -> Iterator[SiteFault]:
+def _find_list_faults(index: Index, root: Path, pages: list[Page]) -> Iterator[SiteFault]:
     """What a client that knows ``root`` would stop at: each release's list, and each page against it."""
     ours = {page.project: [offer for offer in page.offers if offer.metadata is not None] for page in pages}
-    releases = sorted({f"{one.version.major}.{one.version.minor}" for offers in ours.values() for one in offers})
+    releases = sorted({f"{item.version.major}.{item.version.minor}" for offers in ours.values() for item in offers})
     for release in releases:
         try:
             with tempfile.TemporaryDirectory() as nothing_known:
-                listed = release_list.current(index, root, release, Path(nothing_known))
-            refused = [one for page in pages if ours[page.project] for one in _narrowed(page, listed, release)]
+                listed = release_list.read_current_list(index, root, release, Path(nothing_known))
+            refused = [item for page in pages if ours[page.project] for item in _narrow_page(page, listed, release)]
         except DecoupleError as error:
             yield SiteFault(f"signed list of {release}", error.what)
             continue
-        yield from (SiteFault(one.filename, f"{one.why} of {release}") for one in refused)
+        yield from (SiteFault(item.filename, f"{item.why} of {release}") for item in refused)
 
 
-def _narrowed(page: Page, listed: Mapping[str, Entry], release: str) -> tuple[Refusal, ...]:
-    return release_list.narrowed(page, listed, release).refused[len(page.refused) :]
+def _narrow_page(page: Page, listed: Mapping[str, CatalogEntry], release: str) -> tuple[Refusal, ...]:
+    return release_list.narrow_page(page, listed, release).refused[len(page.refused) :]
 
 
-def _pages_agree(project: str, page: Page, html: Page) -> Iterator[SiteFault]:
+def _compare_pages(project: str, page: Page, html: Page) -> Iterator[SiteFault]:
     """The JSON page and the HTML page of one project must say the same."""
 
     def facts(package: Offer | LabelList) -> tuple[object, ...]:
@@ -112,59 +112,61 @@ def _pages_agree(project: str, page: Page, html: Page) -> Iterator[SiteFault]:
             yield SiteFault(project, f"index.json and index.html disagree about {name}: {left[name]} and {right[name]}")
 
 
-def _label_faults(index: Index, page: Page) -> Iterator[SiteFault]:
+def _find_label_faults(index: Index, page: Page) -> Iterator[SiteFault]:
     """Each version with variant wheels must have the file that says what their labels stand for (PEP 825, "Index-level
     metadata"), and it must say what the wheels' manifests do."""
     wanted: dict[str, dict[str, variants.Properties]] = {}
     for offer in page.variants:
-        name = variants.listed_name(WheelName.parse(offer.filename).distribution, str(offer.version))
+        name = variants.make_list_name(WheelName.parse(offer.filename).distribution, str(offer.version))
         try:
-            manifest = WheelManifest.from_json(index.read(offer.beside(SUFFIX), STATEMENT_BOUND), offer.filename)
+            manifest = WheelManifest.from_json(
+                index.read_address(offer.make_sibling_address(SUFFIX), STATEMENT_BOUND), offer.filename
+            )
         except DecoupleError as error:
             yield SiteFault(offer.filename, error.what)
             return
         label = str(offer.variant)
-        wanted.setdefault(name, {})[label] = variants.properties(label, manifest.cuda, manifest.arch_list)
-    listed = {one.filename: one for one in page.labels}
+        wanted.setdefault(name, {})[label] = variants.make_properties(label, manifest.cuda, manifest.arch_list)
+    listed = {labels.filename: labels for labels in page.labels}
     for name in sorted(wanted.keys() ^ listed.keys()):
         yield SiteFault(name, "without a variant wheel" if name in listed else "missing, and there are variant wheels")
     for name in sorted(wanted.keys() & listed.keys()):
         try:
-            data = index.read(listed[name].url, STATEMENT_BOUND)
+            data = index.read_address(listed[name].url, STATEMENT_BOUND)
         except DecoupleError as error:
             yield SiteFault(name, error.what)
             continue
         if hashlib.sha256(data).hexdigest() != listed[name].sha256:
             yield SiteFault(name, f"its sha256 is not the one in the link ({listed[name].sha256})")
-        elif data != variants.document(wanted[name]):
+        elif data != variants.encode_document(wanted[name]):
             yield SiteFault(name, f"does not say what the wheels {', '.join(sorted(wanted[name]))} do")
 
 
-def _file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
+def _find_file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
     name = package.filename
     expected = package.sha256
     if expected is None:
         yield SiteFault(name, "no sha256 in its link")
         return
     try:
-        with _local_copy(index, package) as (path, found):
-            if found != expected:
-                yield SiteFault(name, f"sha256 is {found}, the link says {expected}")
+        with _open_local_copy(index, package) as (path, copy):
+            if copy != expected:
+                yield SiteFault(name, f"sha256 is {copy}, the link says {expected}")
                 return
             if package.size is not None and path.stat().st_size != package.size:
                 yield SiteFault(name, f"{path.stat().st_size} bytes, the page says {package.size}")
-            read = wheel.read(path)
+            read = wheel.read_wheel(path)
         if (read.requires_python or None) != (package.requires_python or None):
             yield SiteFault(
                 name, f"METADATA requires Python {read.requires_python}, the page says {package.requires_python}"
             )
-        metadata = index.read(package.beside(METADATA), STATEMENT_BOUND)
+        metadata = index.read_address(package.make_sibling_address(METADATA), STATEMENT_BOUND)
         if metadata != read.metadata:
             yield SiteFault(name + METADATA, "differs from METADATA in the wheel")
         promised = package.metadata
         if promised != hashlib.sha256(metadata).hexdigest():
             yield SiteFault(name + METADATA, f"its sha256 is not the one in the link ({promised})")
-        if index.read(package.beside(SUFFIX), STATEMENT_BOUND) != read.manifest_bytes:
+        if index.read_address(package.make_sibling_address(SUFFIX), STATEMENT_BOUND) != read.manifest_bytes:
             yield SiteFault(name + SUFFIX, "differs from the manifest in the wheel")
     except DecoupleError as error:
         yield SiteFault(name, error.what)
@@ -173,18 +175,18 @@ def _file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
 
 
 @contextlib.contextmanager
-def _local_copy(index: Index, package: Offer) -> Iterator[tuple[Path, str]]:
+def _open_local_copy(index: Index, package: Offer) -> Iterator[tuple[Path, str]]:
     """The file itself where the index is a folder, a temporary download otherwise, and its SHA-256.
 
     A wheel may be larger than the memory, so a download goes straight to the disk, and ends where it exceeds the size
     that the page gives. Raises DecoupleError.
     """
-    local = local_path(package.url)
+    local = parse_local_path(package.url)
     if local is not None:
         if not local.is_file():
             raise DecoupleError(f"{local}: the link leads nowhere", next_step="decouple index build puts it there")
-        yield local, sha256_of(local)
+        yield local, compute_sha256(local)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / package.filename
-        yield path, index.save(package.url, path, WHEEL_BOUND if package.size is None else package.size)
+        yield path, index.save_file(package.url, path, WHEEL_BOUND if package.size is None else package.size)

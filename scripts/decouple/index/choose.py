@@ -20,7 +20,7 @@ from packaging.version import Version
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.outside import is_count
 from decouple.index.offer import Offer, Page
-from decouple.index.remote import STATEMENT_BOUND, Index, NotThere
+from decouple.index.remote import STATEMENT_BOUND, Index, NotThereError
 from decouple.index.site import METADATA
 from decouple.release import projects
 from decouple.release.projects import CORE, CUDA, LIBRARIES
@@ -51,15 +51,15 @@ class _Pages(dict[str, Page]):
         self.index = index
 
     def __missing__(self, project: str) -> Page:
-        self[project] = page = self.index.project(project)
+        self[project] = page = self.index.read_project(project)
         return page
 
-    def told(self) -> tuple[str, ...]:
+    def describe_refused(self) -> tuple[str, ...]:
         """What of them was refused."""
-        return tuple(f"{name}: {said}" for name, page in self.items() if (said := _told_of_refused(page)))
+        return tuple(f"{name}: {text}" for name, page in self.items() if (text := _describe_refused(page)))
 
 
-def this_machine(python: str | None = None) -> Machine:
+def detect_machine(python: str | None = None) -> Machine:
     """This machine with its own Python, or with version ``python``: ``3.13``, ``3.13t`` one that is free-threaded.
 
     Raises UsageError.
@@ -82,10 +82,10 @@ def this_machine(python: str | None = None) -> Machine:
         *cpython_tags(python_version=version, abis=[f"{interpreter}t" if free else interpreter], platforms=platforms),
         *compatible_tags(python_version=version, interpreter=interpreter, platforms=platforms),
     ]
-    return Machine(Version(f"{version[0]}.{version[1]}"), tuple(tags), driver_cuda())
+    return Machine(Version(f"{version[0]}.{version[1]}"), tuple(tags), read_driver_cuda())
 
 
-def driver_cuda(library: str = "libcuda.so.1") -> Version | None:
+def read_driver_cuda(library: str = "libcuda.so.1") -> Version | None:
     """The newest CUDA version that the installed NVIDIA driver runs (``cuDriverGetVersion``), None without a driver."""
     try:
         driver = ctypes.CDLL(library)
@@ -97,7 +97,7 @@ def driver_cuda(library: str = "libcuda.so.1") -> Version | None:
     return Version(f"{number.value // 1000}.{number.value % 1000 // 10}")
 
 
-def choose(index: Index, release: str, machine: Machine, cuda: str | None = None) -> ChosenPackages:
+def choose_packages(index: Index, release: str, machine: Machine, cuda: str | None = None) -> ChosenPackages:
     """The newest files of ``release`` for this machine.
 
     ``cuda`` is a local version such as ``cu124``, ``cpu`` for the core alone, or None: the newest that the driver
@@ -105,14 +105,18 @@ def choose(index: Index, release: str, machine: Machine, cuda: str | None = None
     """
     pages = _Pages(index)
     if cuda == "cpu":
-        bare = [core for core in _fitting(pages, CORE, release, machine) if not _label(core).startswith("cu")]
+        bare = [
+            core for core in _select_fitting(pages, CORE, release, machine) if not _read_label(core).startswith("cu")
+        ]
         if not bare:
             raise DecoupleError(
                 f"{CORE} {release}: every one in {index.address} brings CUDA",
                 next_step="name the index for all, or cpu/",
             )
-        return ChosenPackages((bare[-1],), "the core alone, as asked", pages.told())
-    offers = {label: package for package in _fitting(pages, CUDA, release, machine) for label in [_label(package)]}
+        return ChosenPackages((bare[-1],), "the core alone, as asked", pages.describe_refused())
+    offers = {
+        label: package for package in _select_fitting(pages, CUDA, release, machine) for label in [_read_label(package)]
+    }
     if not offers:
         raise DecoupleError(
             f"{CUDA} {release}: no wheel in the index names its CUDA version",
@@ -126,18 +130,18 @@ def choose(index: Index, release: str, machine: Machine, cuda: str | None = None
             )
         label, reason = cuda, "as asked"
     else:
-        label, reason = _for_driver(offers, machine)
+        label, reason = _choose_for_driver(offers, machine)
     package = offers[label]
-    pinned = _pinned_by(pages, package, release, machine)
-    return ChosenPackages((*pinned, package), f"{label}: {reason}", pages.told())
+    pinned = _find_pinned(pages, package, release, machine)
+    return ChosenPackages((*pinned, package), f"{label}: {reason}", pages.describe_refused())
 
 
-def _for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
-    ordered = sorted(offers, key=_cuda_version)
+def _choose_for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
+    ordered = sorted(offers, key=_parse_cuda_version)
     if machine.driver_cuda is None:
         return ordered[-1], "the newest; no NVIDIA driver here to ask (choose with --cuda)"
-    older = [label for label in ordered if _cuda_version(label) <= machine.driver_cuda]
-    same_major = [label for label in ordered if _cuda_version(label).major == machine.driver_cuda.major]
+    older = [label for label in ordered if _parse_cuda_version(label) <= machine.driver_cuda]
+    same_major = [label for label in ordered if _parse_cuda_version(label).major == machine.driver_cuda.major]
     runs = f"the driver (CUDA {machine.driver_cuda}) runs"
     if older and (older[-1] in same_major or not same_major):
         return older[-1], f"the newest that {runs}"
@@ -150,30 +154,30 @@ def _for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
     )
 
 
-def _pinned_by(pages: _Pages, package: Offer, release: str, machine: Machine) -> list[Offer]:
+def _find_pinned(pages: _Pages, package: Offer, release: str, machine: Machine) -> list[Offer]:
     """What a torch-cuda wheel is pinned to by its metadata: the core, and its libraries where they are apart.
 
     Raises DecoupleError when it pins no core, or something that the index does not have.
     """
-    data = _metadata_of(pages.index, package)
+    data = _read_metadata(pages.index, package)
     if package.metadata and hashlib.sha256(data).hexdigest() != package.metadata:
         raise DecoupleError(
             f"{package.filename}{METADATA}: not the bytes the index promised (sha256 {package.metadata[:12]}…)",
             next_step="tell its publisher; do not install",
         )
     try:
-        asked = projects.requirements(projects.headers(data))
+        asked = projects.parse_requirements(projects.parse_metadata(data))
     except ValueError as error:
         raise DecoupleError(
             f"{package.filename}: its metadata: {error}", next_step="tell the publisher; do not install"
         ) from error
-    found: dict[str, Offer] = {}
+    pinned: dict[str, Offer] = {}
     for requirement in asked:
         name = canonicalize_name(requirement.name)
         if name in (CORE, LIBRARIES):
             matching = [
                 offer
-                for offer in _fitting(pages, name, release, machine)
+                for offer in _select_fitting(pages, name, release, machine)
                 if requirement.specifier.contains(str(offer.version), prereleases=True)
             ]
             if not matching:
@@ -181,32 +185,32 @@ def _pinned_by(pages: _Pages, package: Offer, release: str, machine: Machine) ->
                     f"{package.filename}: needs {requirement}, which {pages.index.address} does not have",
                     next_step="tell its publisher; choose another with --cuda, or --cuda cpu",
                 )
-            found[name] = matching[-1]
-    if CORE not in found:
+            pinned[name] = matching[-1]
+    if CORE not in pinned:
         raise DecoupleError(
             f"{package.filename}: its metadata pins no torch", next_step="tell the publisher; do not install"
         )
-    return [found[name] for name in (CORE, LIBRARIES) if name in found]
+    return [pinned[name] for name in (CORE, LIBRARIES) if name in pinned]
 
 
-def _metadata_of(index: Index, package: Offer) -> bytes:
+def _read_metadata(index: Index, package: Offer) -> bytes:
     """The METADATA of a wheel: the file beside it (PEP 658), else that in the wheel itself. Raises DecoupleError."""
     try:
-        data = index.read(package.beside(METADATA), STATEMENT_BOUND)
+        data = index.read_address(package.make_sibling_address(METADATA), STATEMENT_BOUND)
         if package.metadata is not None or data.startswith(b"Metadata-Version:"):
             return data
-    except NotThere:
+    except NotThereError:
         if package.metadata is not None:
             raise
-    return index.metadata(package)
+    return index.read_metadata(package)
 
 
-def _fitting(pages: _Pages, project: str, release: str, machine: Machine) -> list[Offer]:
+def _select_fitting(pages: _Pages, project: str, release: str, machine: Machine) -> list[Offer]:
     """Wheels of a release that run here and are not yanked, worst first. Raises DecoupleError when none is left."""
     page = pages[project]
     of_release = [package for package in page.offers if package.version.release[:2] == Version(release).release[:2]]
     kept = [package for package in of_release if package.yanked is None]
-    by_python = [package for package in kept if _python_fits(package, machine)]
+    by_python = [package for package in kept if _has_fitting_python(package, machine)]
     rank = {tag: -position for position, tag in enumerate(machine.tags)}
     fitting = [package for package in by_python if any(tag in rank for tag in package.tags)]
     if not fitting:
@@ -219,7 +223,7 @@ def _fitting(pages: _Pages, project: str, release: str, machine: Machine) -> lis
             names = sorted({str(tag) for package in kept for tag in package.tags})
             why = f"built for {', '.join(names)}"
         raise DecoupleError(
-            f"{project} {release}: nothing for Python {machine.python} here; {why}{_and_refused(page)}",
+            f"{project} {release}: nothing for Python {machine.python} here; {why}{_append_refused(page)}",
             next_step="choose with --python, or build it: nox -s build-" + release,
         )
 
@@ -229,30 +233,30 @@ def _fitting(pages: _Pages, project: str, release: str, machine: Machine) -> lis
     return sorted(fitting, key=order)
 
 
-def _python_fits(package: Offer, machine: Machine) -> bool:
+def _has_fitting_python(package: Offer, machine: Machine) -> bool:
     try:
         return SpecifierSet(package.requires_python or "").contains(machine.python, prereleases=True)
     except InvalidSpecifier:
         return False
 
 
-def _told_of_refused(page: Page) -> str:
+def _describe_refused(page: Page) -> str:
     """What of the page was not looked at, for a message; empty when nothing was left out."""
     wheels = [refusal for refusal in page.refused if refusal.of_wheel]
     return f"{len(wheels)} of its wheels refused: {wheels[0].filename}: {wheels[0].why}" if wheels else ""
 
 
-def _and_refused(page: Page) -> str:
-    said = _told_of_refused(page)
-    return f"; {said}" if said else ""
+def _append_refused(page: Page) -> str:
+    text = _describe_refused(page)
+    return f"; {text}" if text else ""
 
 
-def _label(package: Offer) -> str:
+def _read_label(package: Offer) -> str:
     """``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone; else how its local version begins."""
     local = package.version.local
-    return projects.cuda_label(local) or (local or "").split(".")[0]
+    return projects.parse_cuda_label(local) or (local or "").split(".")[0]
 
 
-def _cuda_version(label: str) -> Version:
+def _parse_cuda_version(label: str) -> Version:
     digits = label.split(".")[0].removeprefix("cu")
     return Version(f"{digits[:-1]}.{digits[-1]}") if label.startswith("cu") and len(digits) > 1 else Version("0")

@@ -26,14 +26,14 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.outside import JSON_BOUND, is_basename, parse_json, read_bounded
 from decouple.base.python import OWN
-from decouple.index.offer import project_name
+from decouple.index.offer import parse_project_name
 from decouple.release.manifest import Sha256
 
 FILE = "dependencies.json"
 _SCHEMA = 1
 
 
-class Linked(Struct, frozen=True, forbid_unknown_fields=True):
+class LinkedFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A file of another project, linked where it is."""
 
     project: str
@@ -44,15 +44,15 @@ class Linked(Struct, frozen=True, forbid_unknown_fields=True):
     requires_python: str | None = None
 
 
-def read(site: Path) -> tuple[Linked, ...]:
+def read_links(site: Path) -> tuple[LinkedFile, ...]:
     """What the site links to. Raises DecoupleError when the file is damaged."""
     path = site / FILE
     if not path.exists():
         return ()
     try:
-        files = convert(parse_json(read_bounded(path, JSON_BOUND))["files"], tuple[Linked, ...])
+        files = convert(parse_json(read_bounded(path, JSON_BOUND))["files"], tuple[LinkedFile, ...])
         for file in files:
-            _refuse_odd(file)
+            _check_facts(file)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DecoupleError(
             f"{path}: not a list of dependencies: {error!r}", next_step="restore it from git"
@@ -60,10 +60,10 @@ def read(site: Path) -> tuple[Linked, ...]:
     return files
 
 
-def _refuse_odd(file: Linked) -> None:
+def _check_facts(file: LinkedFile) -> None:
     """Raise ValueError when a file's facts are not what a page may say (`decouple.index.offer`)."""
     good = (
-        project_name(file.project) is not None
+        parse_project_name(file.project) is not None
         and is_basename(file.filename)
         and urlsplit(file.url).scheme in ("http", "https")
     )
@@ -71,13 +71,13 @@ def _refuse_odd(file: Linked) -> None:
         raise ValueError(f"{file.filename!r} of {file.project!r}")
 
 
-def write(site: Path, files: Iterable[Linked]) -> None:
+def write_links(site: Path, files: Iterable[LinkedFile]) -> None:
     """Replace the list; the same files always give the same bytes."""
-    rows = [asdict(linked) for linked in sorted(set(files), key=_order)]
+    rows = [asdict(linked) for linked in sorted(set(files), key=_make_sort_key)]
     write_atomically(site / FILE, json.dumps({"schema": _SCHEMA, "files": rows}, indent=1, sort_keys=True) + "\n")
 
 
-def requirements_of(metadata: Iterable[Sequence[str]], own: Iterable[str], python: str | None = None) -> list[str]:
+def collect_requirements(metadata: Iterable[Sequence[str]], own: Iterable[str], python: str | None = None) -> list[str]:
     """``Requires-Dist`` values that name none of our ``own`` projects, extras left out, each once and sorted.
 
     Markers are settled for version ``python`` (``"3.13"``, ``"3.13t"``; None: the running one) and left out as well.
@@ -87,26 +87,28 @@ def requirements_of(metadata: Iterable[Sequence[str]], own: Iterable[str], pytho
     if python:
         number = python.removesuffix("t")
         environment |= {"python_version": number, "python_full_version": f"{number}.0"}
-    found = set()
+    requirements = set()
     for lines in metadata:
         for text in lines:
             requirement = Requirement(text)
             wanted = requirement.marker is None or requirement.marker.evaluate(environment)
             requirement.marker = None
             if canonicalize_name(requirement.name) not in ours and wanted:
-                found.add(str(requirement))
-    return sorted(found)
+                requirements.add(str(requirement))
+    return sorted(requirements)
 
 
-def python_of(tags: Iterable[Tag]) -> str | None:
+def find_python(tags: Iterable[Tag]) -> str | None:
     """The one CPython version that a wheel's tags allow, as ``"3.13"`` or ``"3.13t"``; None when they allow several."""
-    found = {(tag.interpreter, tag.abi.endswith("t")) for tag in tags}
-    interpreter, free = found.pop() if len(found) == 1 else ("", False)
+    pythons = {(tag.interpreter, tag.abi.endswith("t")) for tag in tags}
+    interpreter, free = pythons.pop() if len(pythons) == 1 else ("", False)
     only = re.fullmatch(r"cp3(\d+)", interpreter)
     return f"3.{only[1]}{'t' * free}" if only else None
 
 
-def resolve(requirements: Sequence[str], python: str | None = None, options: Sequence[str] = ()) -> list[Linked]:
+def resolve_requirements(
+    requirements: Sequence[str], python: str | None = None, options: Sequence[str] = ()
+) -> list[LinkedFile]:
     """The files that pip would take for ``requirements`` on this platform; ``options`` are pip's own.
 
     ``python`` is the version that they are for (None: the running one). What the requirements need in turn pip decides
@@ -124,17 +126,17 @@ def resolve(requirements: Sequence[str], python: str | None = None, options: Seq
             command += [word for name in (abi, "abi3", "none") for word in ("--abi", name)]
             command += [word for name in platform_tags() for word in ("--platform", name)]
             command += ["--target", nowhere]  # an older pip asks for it even though nothing is installed
-        done = programs.ask([*command, *options, *requirements])
+        done = programs.run_program([*command, *options, *requirements])
     if done.returncode:
         words = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")] or [f"exit {done.returncode}"]
         raise DecoupleError(
             f"pip finds no files for {', '.join(requirements)}: {words[-1]}",
             next_step="see whether the index that pip is configured for has them",
         )
-    return [_linked(item) for item in json.loads(done.stdout)["install"]]
+    return [_make_link(item) for item in json.loads(done.stdout)["install"]]
 
 
-def _linked(item: Mapping[str, Any]) -> Linked:
+def _make_link(item: Mapping[str, Any]) -> LinkedFile:
     metadata, download = item["metadata"], item["download_info"]
     sha256 = download.get("archive_info", {}).get("hashes", {}).get("sha256")
     if urlsplit(download["url"]).scheme not in ("http", "https"):
@@ -144,7 +146,7 @@ def _linked(item: Mapping[str, Any]) -> Linked:
         )
     if not sha256:
         raise DecoupleError(f"{download['url']}: pip was given no sha256 for it", next_step="use an index that has one")
-    return Linked(
+    return LinkedFile(
         project=canonicalize_name(metadata["name"]),
         version=metadata["version"],
         filename=unquote(urlsplit(download["url"]).path).rpartition("/")[2],
@@ -154,5 +156,5 @@ def _linked(item: Mapping[str, Any]) -> Linked:
     )
 
 
-def _order(linked: Linked) -> tuple[str, str, str]:
+def _make_sort_key(linked: LinkedFile) -> tuple[str, str, str]:
     return linked.project, linked.version, linked.filename

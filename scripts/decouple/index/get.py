@@ -14,11 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import step
-from decouple.base.files import create_file, locked, sha256_of
-from decouple.base.python import OWN, run_elsewhere
+from decouple.base.fault import mark_step
+from decouple.base.files import compute_sha256, create_file, hold_lock
+from decouple.base.python import OWN, run_python
 from decouple.index import provenance, wheel
-from decouple.index.offer import Offer, local_path
+from decouple.index.offer import Offer, parse_local_path
 from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import STATEMENT
 from decouple.index.wheel import Wheel
@@ -33,7 +33,7 @@ class Trust(Struct, frozen=True):
     key: Path | None = None
 
 
-def get(
+def get_wheels(
     index: Index,
     packages: Sequence[Offer],
     folder: Path,
@@ -46,13 +46,16 @@ def get(
     ``mirrors`` are asked for a file that ``index`` cannot give; they must promise the same sha256.
     Nothing comes into ``folder`` before every file was verified, so what is there may be installed.
     """
-    found = [_verified(index, package, _cached(index, package, downloader, mirrors), trust) for package in packages]
+    wheels = [
+        _verify_wheel(index, package, _fetch_to_cache(index, package, downloader, mirrors), trust)
+        for package in packages
+    ]
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder):  # of two at once each would rename the other's half
-        return [_placed(read, folder) for read in found]
+    with hold_lock(folder):  # of two at once each would rename the other's half
+        return [_place_wheel(read, folder) for read in wheels]
 
 
-def _cached(index: Index, package: Offer, downloader: Downloader, mirrors: Sequence[Index]) -> Path:
+def _fetch_to_cache(index: Index, package: Offer, downloader: Downloader, mirrors: Sequence[Index]) -> Path:
     """The file with the hash that the index promised, in the cache or where a local index keeps it."""
     sha256 = package.sha256
     if sha256 is None:
@@ -60,38 +63,40 @@ def _cached(index: Index, package: Offer, downloader: Downloader, mirrors: Seque
             f"{package.filename}: {index.address} gives no sha256 for it",
             next_step="publish with `decouple index build`, which puts one on every link",
         )
-    local = local_path(package.url)
+    local = parse_local_path(package.url)
     if local is None:
-        urls = (package.url, *(url for mirror in mirrors for url in _same(mirror, package)))
-        return downloader.get(RemoteFile(package.filename, urls, package.size, sha256))[0]
-    if sha256_of(local) != sha256:
+        urls = (package.url, *(url for mirror in mirrors for url in _find_same_file(mirror, package)))
+        return downloader.fetch_file(RemoteFile(package.filename, urls, package.size, sha256))[0]
+    if compute_sha256(local) != sha256:
         raise DecoupleError(
             f"{local}: not the bytes the index promised (sha256 {sha256[:12]}…)", next_step="decouple index check"
         )
     return local
 
 
-def _same(mirror: Index, package: Offer) -> Iterator[str]:
+def _find_same_file(mirror: Index, package: Offer) -> Iterator[str]:
     """The address of the same file, by name and sha256, on another server."""
     with contextlib.suppress(DecoupleError):  # a mirror that does not answer is no reason to stop
-        for other in mirror.project(package.project).offers:
-            if (other.filename, other.sha256) == (package.filename, package.sha256) and local_path(other.url) is None:
+        for other in mirror.read_project(package.project).offers:
+            if (other.filename, other.sha256) == (package.filename, package.sha256) and parse_local_path(
+                other.url
+            ) is None:
                 yield other.url
 
 
-def _placed(read: Wheel, folder: Path) -> Wheel:
+def _place_wheel(read: Wheel, folder: Path) -> Wheel:
     target = folder / read.path.name
     part = target.with_name(f".{target.name}.part")
-    step(f"copy {target.name}")
-    with read.path.open("rb") as given, create_file(part) as out:
-        shutil.copyfileobj(given, out)
-    step(f"rename {target.name} into place")
+    mark_step(f"copy {target.name}")
+    with read.path.open("rb") as source, create_file(part) as out:
+        shutil.copyfileobj(source, out)
+    mark_step(f"rename {target.name} into place")
     part.replace(target)
     return replace(read, path=target)
 
 
-def _verified(index: Index, package: Offer, path: Path, trust: Trust) -> Wheel:
-    read = wheel.read(path)
+def _verify_wheel(index: Index, package: Offer, path: Path, trust: Trust) -> Wheel:
+    read = wheel.read_wheel(path)
     if trust.series_digest is not None and read.manifest.series.digest != trust.series_digest:
         raise DecoupleError(
             f"{path.name}: made from another series (digest {read.manifest.series.digest[:12]}…, this checkout's is "
@@ -99,18 +104,20 @@ def _verified(index: Index, package: Offer, path: Path, trust: Trust) -> Wheel:
             next_step="check out the matching commit, or accept the index's series with --trust-index",
         )
     if trust.key is not None:
-        provenance.verify(read, index.read(package.beside(STATEMENT), STATEMENT_BOUND), trust.key)
+        provenance.verify_statement(
+            read, index.read_address(package.make_sibling_address(STATEMENT), STATEMENT_BOUND), trust.key
+        )
     return read
 
 
-def version_of(python: Path) -> str:
+def read_python_version(python: Path) -> str:
     """The version of an interpreter, "3.13", or "3.13t" if it is free-threaded. Raises UsageError when it is none."""
     code = (
         "import sys, sysconfig; "
         "print('%d.%d' % sys.version_info[:2] + 't' * (sysconfig.get_config_var('Py_GIL_DISABLED') or 0))"
     )
     try:
-        done = run_elsewhere([str(python), "-c", code])
+        done = run_python([str(python), "-c", code])
         done.check_returncode()
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError(
@@ -119,7 +126,7 @@ def version_of(python: Path) -> str:
     return done.stdout.strip()
 
 
-def install(wheels: Sequence[Wheel], python: Path) -> None:
+def install_wheels(wheels: Sequence[Wheel], python: Path) -> None:
     """Have pip install the verified files for the interpreter ``python``, which need not have a pip of its own; their
     other dependencies pip takes from where it is configured to. Raises DecoupleError.
 
@@ -127,18 +134,18 @@ def install(wheels: Sequence[Wheel], python: Path) -> None:
     that the wheels ask for are installed again, so that the files are theirs.
     """
     pip = [*OWN, "-m", "pip", "--python", str(python)]
-    _run([*pip, "install", *(str(wheel.path) for wheel in wheels)], wheels, python)
+    _run_pip([*pip, "install", *(str(wheel.path) for wheel in wheels)], wheels, python)
     if own := {wheel.manifest.cuda.partition(".")[0] for wheel in wheels if wheel.manifest.cuda}:
-        listed = _run([*pip, "list", "--format=json"], wheels, python, stdout=subprocess.PIPE)
+        listed = _run_pip([*pip, "list", "--format=json"], wheels, python, stdout=subprocess.PIPE)
         ours, others = list[str](), list[str]()
-        for one in json.loads(listed):
-            if found := re.fullmatch(r"nvidia-.+-cu(\d+)", one["name"]):
-                (ours if found[1] in own else others).append(f"{one['name']}=={one['version']}")
+        for row in json.loads(listed):
+            if match := re.fullmatch(r"nvidia-.+-cu(\d+)", row["name"]):
+                (ours if match[1] in own else others).append(f"{row['name']}=={row['version']}")
         if ours and others:
-            _run([*pip, "install", "--force-reinstall", "--no-deps", *ours], wheels, python)
+            _run_pip([*pip, "install", "--force-reinstall", "--no-deps", *ours], wheels, python)
 
 
-def _run(command: Sequence[str], wheels: Sequence[Wheel], python: Path, stdout: int | None = None) -> str:
+def _run_pip(command: Sequence[str], wheels: Sequence[Wheel], python: Path, stdout: int | None = None) -> str:
     done = subprocess.run(command, stdout=stdout, text=True)
     if done.returncode:
         raise DecoupleError(

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 
-from decouple.index.catalog import Entry
-from decouple.index.offer import parse_name
+from decouple.index.catalog import CatalogEntry
+from decouple.index.offer import parse_wheel_name
 
 
-def render(releases: Mapping[str, Sequence[Entry]]) -> str:
+def render_page(releases: Mapping[str, Sequence[CatalogEntry]]) -> str:
     """The landing page as HTML, newest release first; no date and no script, so equal input gives equal bytes."""
     template = resources.files("decouple.index").joinpath("landing.html").read_text(encoding="utf-8")
-    sections = "".join(_section(release, releases[release]) for release in reversed(list(releases)))
+    sections = "".join(_render_section(release, releases[release]) for release in reversed(list(releases)))
     return template.replace("<!-- releases -->", sections or "<p>Nothing is published yet.</p>\n")
 
 
-def _section(release: str, entries: Sequence[Entry]) -> str:
+def _render_section(release: str, entries: Sequence[CatalogEntry]) -> str:
     rows = "".join(
-        _row(release, entry) for entry in sorted(entries, key=lambda entry: (entry.cuda or "", entry.filename))
+        _render_row(release, entry) for entry in sorted(entries, key=lambda entry: (entry.cuda or "", entry.filename))
     )
     digests = sorted({entry.series_digest for entry in entries if entry.yanked is None})
     series = ", ".join(f"<code>{digest}</code>" for digest in digests) or "none"
@@ -30,11 +30,11 @@ def _section(release: str, entries: Sequence[Entry]) -> str:
     )
 
 
-def _row(release: str, entry: Entry) -> str:
-    tags = parse_name(entry.filename)[2]
+def _render_row(release: str, entry: CatalogEntry) -> str:
+    tags = parse_wheel_name(entry.filename)[2]
     pythons = ", ".join(sorted({tag.interpreter for tag in tags}))
     platforms = ", ".join(sorted({tag.platform for tag in tags}))
-    address = entry.address(release)
+    address = entry.make_address(release)
     notes = [f'<a href="{escape(address)}.decouple.json">manifest</a>']
     if entry.signed:
         notes.append(f'<a href="{escape(address)}.intoto.json">signed statement</a>')

@@ -62,7 +62,7 @@ class Offer(Struct, frozen=True):
     metadata: str | None = None
     variant: str | None = None
 
-    def beside(self, suffix: str) -> str:
+    def make_sibling_address(self, suffix: str) -> str:
         """The address of the file of this name and ``suffix`` in the same folder."""
         parts = urlsplit(self.url)
         return urlunsplit(parts._replace(path=parts.path + suffix))
@@ -96,13 +96,13 @@ class Page(Struct, frozen=True):
     labels: tuple[LabelList, ...] = ()
 
 
-def project_name(text: object) -> str | None:
+def parse_project_name(text: object) -> str | None:
     """``text`` if it is a normalised project name (PEP 503) of sane length, else None."""
     good = isinstance(text, str) and len(text) <= PROJECT_BOUND and _PROJECT.fullmatch(text)
     return text if good and isinstance(text, str) else None
 
 
-def page_of(project: str, page: ProjectPage, site: Path | None) -> Page:
+def parse_page(project: str, page: ProjectPage, site: Path | None) -> Page:
     """The page's rows, checked. ``site`` is the folder that a local index may link into, None for one on a server.
 
     Raises DecoupleError when there are more than `ROWS_BOUND`.
@@ -117,77 +117,77 @@ def page_of(project: str, page: ProjectPage, site: Path | None) -> Page:
     labels: list[LabelList] = []
     for package in page.packages:
         try:
-            if variants.listed_distribution(package.filename):
-                labels.append(_label_list(project, package, site))
+            if variants.parse_list_name(package.filename):
+                labels.append(_parse_label_list(project, package, site))
             else:
-                offers.append(_offer(project, package, site))
-        except _NoOffer as error:
+                offers.append(_parse_offer(project, package, site))
+        except _RefusedRowError as error:
             of_wheel = any(".whl" in text[:ADDRESS_BOUND] for text in (package.filename, package.url))
             refused.append(Refusal(package.filename[:NAME_BOUND], str(error), of_wheel))
     return Page(
         project,
-        tuple(one for one in offers if one.variant is None),
+        tuple(offer for offer in offers if offer.variant is None),
         tuple(refused),
-        tuple(one for one in offers if one.variant is not None),
+        tuple(offer for offer in offers if offer.variant is not None),
         tuple(labels),
     )
 
 
-class _NoOffer(Exception):
+class _RefusedRowError(Exception):
     """Why a row goes no further."""
 
 
-def parse_name(filename: str) -> tuple[str, Version, frozenset[Tag]]:
+def parse_wheel_name(filename: str) -> tuple[str, Version, frozenset[Tag]]:
     """Normalised name, version and tags of a wheel's file name (PEP 427), which must be a sane one; it may have a
     variant's label (PEP 825).
 
     Raises DecoupleError.
     """
     try:
-        name, version, _, tags = _parsed(filename)
-    except _NoOffer as error:
+        name, version, _, tags = _parse_file_name(filename)
+    except _RefusedRowError as error:
         raise DecoupleError(
             f"{filename[:NAME_BOUND]}: {error}", next_step="a wheel keeps the name that it was built with"
         ) from error
     return name, version, tags
 
 
-def _parsed(filename: str) -> tuple[str, Version, BuildTag, frozenset[Tag]]:
+def _parse_file_name(filename: str) -> tuple[str, Version, BuildTag, frozenset[Tag]]:
     if len(filename) > NAME_BOUND or not _FILE.fullmatch(filename):
-        raise _NoOffer("not a wheel's file name")
+        raise _RefusedRowError("not a wheel's file name")
     try:
         name, version, build, tags = parse_wheel_filename(variants.split_label(filename)[0])
     except (InvalidWheelFilename, InvalidVersion, ValueError) as error:
-        raise _NoOffer(f"not a wheel's file name: {error}") from error
+        raise _RefusedRowError(f"not a wheel's file name: {error}") from error
     if len(str(version)) > VERSION_BOUND or len(name) > PROJECT_BOUND:
-        raise _NoOffer(f"a version or name of more than {VERSION_BOUND} characters")
+        raise _RefusedRowError(f"a version or name of more than {VERSION_BOUND} characters")
     return name, version, build, tags
 
 
-def _label_list(project: str, package: DistributionPackage, site: Path | None) -> LabelList:
-    url = _address(package.url, site)
-    if canonicalize_name(variants.listed_distribution(package.filename) or "") != canonicalize_name(project):
-        raise _NoOffer(f"labels of another project on the page of {project}")
-    return LabelList(package.filename, url, _sha256(package))
+def _parse_label_list(project: str, package: DistributionPackage, site: Path | None) -> LabelList:
+    url = _parse_address(package.url, site)
+    if canonicalize_name(variants.parse_list_name(package.filename) or "") != canonicalize_name(project):
+        raise _RefusedRowError(f"labels of another project on the page of {project}")
+    return LabelList(package.filename, url, _parse_sha256(package))
 
 
-def _offer(project: str, package: DistributionPackage, site: Path | None) -> Offer:
-    url = _address(package.url, site)
-    name, version, build, tags = _parsed(package.filename)
+def _parse_offer(project: str, package: DistributionPackage, site: Path | None) -> Offer:
+    url = _parse_address(package.url, site)
+    name, version, build, tags = _parse_file_name(package.filename)
     if name != canonicalize_name(project):
-        raise _NoOffer(f"a wheel of {name} on the page of {project}")
-    sha256 = _sha256(package)
+        raise _RefusedRowError(f"a wheel of {name} on the page of {project}")
+    sha256 = _parse_sha256(package)
     if package.size is not None and not 0 <= package.size <= WHEEL_BOUND:
-        raise _NoOffer(f"a size of {package.size} bytes")
+        raise _RefusedRowError(f"a size of {package.size} bytes")
     try:
         SpecifierSet(package.requires_python or "")
     except (InvalidSpecifier, ValueError):
-        raise _NoOffer("requires-python is no version specifier") from None
+        raise _RefusedRowError("requires-python is no version specifier") from None
     metadata: str | None = None
     if package.has_metadata:
         metadata = (package.metadata_digests or {}).get("sha256") or ""
         if metadata:
-            metadata = _digest(metadata, "its metadata's sha256")
+            metadata = _parse_digest(metadata, "its metadata's sha256")
     return Offer(
         filename=package.filename,
         project=name,
@@ -204,24 +204,24 @@ def _offer(project: str, package: DistributionPackage, site: Path | None) -> Off
     )
 
 
-def _sha256(package: DistributionPackage) -> str | None:
+def _parse_sha256(package: DistributionPackage) -> str | None:
     """The row's digest, of its own field or of the address's fragment (PEP 503), where other fields may stand too."""
     fields = [f"{name}={value}" for name, value in package.digests.items()] + [urlsplit(package.url).fragment]
     parts = (part.partition("=") for text in fields for part in text.split("&"))
-    found = {_digest(value, "its sha256") for name, _, value in parts if name == "sha256"}
-    if len(found) > 1:
-        raise _NoOffer("two sha256 that differ")
-    return found.pop() if found else None
+    digests = {_parse_digest(value, "its sha256") for name, _, value in parts if name == "sha256"}
+    if len(digests) > 1:
+        raise _RefusedRowError("two sha256 that differ")
+    return digests.pop() if digests else None
 
 
-def _digest(text: str, what: str) -> str:
+def _parse_digest(text: str, what: str) -> str:
     lower = text.lower()
     if not is_sha256(lower):
-        raise _NoOffer(f"{what} is not 64 hex digits")
+        raise _RefusedRowError(f"{what} is not 64 hex digits")
     return lower
 
 
-def _address(url: str, site: Path | None) -> str:
+def _parse_address(url: str, site: Path | None) -> str:
     """``url`` without its fragment, which is of the page and not of the file."""
     _check_address(url, site)
     return urldefrag(url).url
@@ -229,22 +229,22 @@ def _address(url: str, site: Path | None) -> str:
 
 def _check_address(url: str, site: Path | None) -> None:
     if len(url) > ADDRESS_BOUND or not _ADDRESS.fullmatch(url) or _CONTROL.search(unquote(url)):
-        raise _NoOffer(f"an address with odd characters or of more than {ADDRESS_BOUND}")
+        raise _RefusedRowError(f"an address with odd characters or of more than {ADDRESS_BOUND}")
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise _NoOffer(f"no address: {error}") from None
+        raise _RefusedRowError(f"no address: {error}") from None
     if parts.scheme in ("http", "https") and host:
         return
     if parts.scheme != "file" or site is None:
-        raise _NoOffer(f"a link to {parts.scheme or 'nothing'}:, where only http and https may stand")
-    path = local_path(url)
+        raise _RefusedRowError(f"a link to {parts.scheme or 'nothing'}:, where only http and https may stand")
+    path = parse_local_path(url)
     inside = path is not None and Path(os.path.normpath(path)).is_relative_to(site)
     if parts.netloc or not inside:
-        raise _NoOffer(f"a link out of the site's folder {site}")
+        raise _RefusedRowError(f"a link out of the site's folder {site}")
 
 
-def local_path(url: str) -> Path | None:
+def parse_local_path(url: str) -> Path | None:
     """The path of a ``file:`` URL, None for any other."""
     return Path(url2pathname(urlsplit(url).path)) if url.startswith("file:") else None

@@ -33,7 +33,7 @@ _KEY_BOUND = 1 << 16  # bytes
 _NOT_SIGNED_HERE = "ask the publisher for the statement that `decouple index sign` wrote; do not install it"
 
 
-def statement(wheel: Wheel) -> dict[str, Any]:
+def make_statement(wheel: Wheel) -> dict[str, Any]:
     """The unsigned statement: the wheel's digest as subject, its build manifest as the build definition."""
     manifest = wheel.manifest
     dependencies = [
@@ -77,7 +77,7 @@ def make_key(private: Path) -> Path:
     """
     public = private.with_name(private.name + ".pub")
     if private.exists() and not public.exists():
-        key = load_private(private)
+        key = load_private_key(private)
     else:
         for path in (private, public):
             if path.exists():
@@ -94,52 +94,52 @@ def make_key(private: Path) -> Path:
     return public
 
 
-def sign(wheel: Wheel, private: Path) -> Path:
+def sign_wheel(wheel: Wheel, private: Path) -> Path:
     """Write the signed statement beside the wheel (``<wheel>.intoto.json``); returns its path. Raises DecoupleError."""
-    key = load_private(private)
-    envelope = Envelope(json.dumps(statement(wheel), sort_keys=True).encode(), PAYLOAD_TYPE, {})
+    key = load_private_key(private)
+    envelope = Envelope(json.dumps(make_statement(wheel), sort_keys=True).encode(), PAYLOAD_TYPE, {})
     envelope.sign(CryptoSigner(key))
     path = wheel.path.with_name(wheel.path.name + STATEMENT)
     write_atomically(path, json.dumps(envelope.to_dict(), indent=1, sort_keys=True) + "\n")
     return path
 
 
-def verify(wheel: Wheel, signed: bytes, public: Path) -> Mapping[str, Any]:
+def verify_statement(wheel: Wheel, signed: bytes, public: Path) -> Mapping[str, Any]:
     """Check the envelope against the key and the statement against the wheel; returns the statement.
 
     Raises DecoupleError when the signature, the subject or any parameter is not the wheel's.
     """
-    where = wheel.path.name + STATEMENT
-    key = SSlibKey.from_crypto(_load(public, "public"))
+    name = wheel.path.name + STATEMENT
+    key = SSlibKey.from_crypto(_load_key(public, "public"))
     try:
         envelope = Envelope.from_dict(parse_json(signed))
         envelope.verify([key], 1)
-        said: Mapping[str, Any] = parse_json(envelope.payload)
+        content: Mapping[str, Any] = parse_json(envelope.payload)
     except VerificationError as error:
         raise DecoupleError(
-            f"{where}: not signed by {public.name}", next_step="ask the publisher for the right key; do not install it"
+            f"{name}: not signed by {public.name}", next_step="ask the publisher for the right key; do not install it"
         ) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # what a parser says of other types
-        raise DecoupleError(f"{where}: not a DSSE envelope: {error!r}", next_step=_NOT_SIGNED_HERE) from error
+        raise DecoupleError(f"{name}: not a DSSE envelope: {error!r}", next_step=_NOT_SIGNED_HERE) from error
     if envelope.payload_type != PAYLOAD_TYPE:
         raise DecoupleError(
-            f"{where}: payload type {envelope.payload_type!r}, expected {PAYLOAD_TYPE!r}", next_step=_NOT_SIGNED_HERE
+            f"{name}: payload type {envelope.payload_type!r}, expected {PAYLOAD_TYPE!r}", next_step=_NOT_SIGNED_HERE
         )
-    ours = json.loads(json.dumps(statement(wheel)))
-    if said != ours:
-        other = not isinstance(said, dict) or said.get("subject") != ours["subject"]
-        what = "of another file" if other else "and disagrees with the wheel's own manifest"
-        raise DecoupleError(f"{where}: a valid signature, but {what}", next_step="do not install this wheel")
-    return said
+    ours = json.loads(json.dumps(make_statement(wheel)))
+    if content != ours:
+        other = not isinstance(content, dict) or content.get("subject") != ours["subject"]
+        fault = "of another file" if other else "and disagrees with the wheel's own manifest"
+        raise DecoupleError(f"{name}: a valid signature, but {fault}", next_step="do not install this wheel")
+    return content
 
 
-def load_private(path: Path) -> Ed25519PrivateKey:
+def load_private_key(path: Path) -> Ed25519PrivateKey:
     """The private key at ``path``. Raises DecoupleError when it is none, OSError."""
-    key: Ed25519PrivateKey = _load(path, "private")
+    key: Ed25519PrivateKey = _load_key(path, "private")
     return key
 
 
-def _load(path: Path, half: str) -> Any:
+def _load_key(path: Path, half: str) -> Any:
     """An ed25519 key; ``half`` is "private" or "public". Raises DecoupleError, OSError."""
     data = read_bounded(path, _KEY_BOUND)
     try:

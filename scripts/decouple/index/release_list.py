@@ -31,13 +31,13 @@ from tuf.api.metadata import Metadata, MetaFile, Root, Signed, Snapshot, TargetF
 from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import locked, write_atomically
+from decouple.base.files import hold_lock, write_atomically
 from decouple.base.outside import parse_json, read_bounded
 from decouple.index import catalog
-from decouple.index.catalog import Entry
+from decouple.index.catalog import CatalogEntry
 from decouple.index.offer import Offer, Page, Refusal
-from decouple.index.provenance import load_private
-from decouple.index.remote import Index, NotThere
+from decouple.index.provenance import load_private_key
+from decouple.index.remote import Index, NotThereError
 
 FOLDER = "tuf"
 ROOT_DAYS = 730
@@ -52,7 +52,7 @@ _ONLINE = (Timestamp.type, Snapshot.type, Targets.type)
 _BY_HAND = "do not install; ask the publisher, by another way than this server"
 
 
-def sign(
+def sign_lists(
     site: Path, key: Path, root_key: Path | None = None, days: int = DAYS, old_root_key: Path | None = None
 ) -> tuple[str, ...]:
     """Sign the lists of a site anew for ``days`` days; returns the paths written, the root first when it changed.
@@ -66,29 +66,29 @@ def sign(
         raise UsageError(f"--days {days}: at least 1", next_step=f"leave it out for {DAYS}")
     if not site.is_dir():
         raise UsageError(f"{site}: no such folder", next_step="publish first: decouple index build FOLDER --site SITE")
-    with locked(site):  # of two at once one would sign what the other is about to replace
-        return _signed(site, CryptoSigner(load_private(key)), root_key, days, old_root_key)
+    with hold_lock(site):  # of two at once one would sign what the other is about to replace
+        return _sign_site(site, CryptoSigner(load_private_key(key)), root_key, days, old_root_key)
 
 
-def _signed(
+def _sign_site(
     site: Path, signer: CryptoSigner, root_key: Path | None, days: int, old_root_key: Path | None
 ) -> tuple[str, ...]:
     now = datetime.now(UTC).replace(microsecond=0)
-    written = _root(site / FOLDER, signer, root_key, old_root_key, now)
-    lists = {f"{catalog.FOLDER}/{release}.json" for release in catalog.read_all(site)}
+    written = _write_root(site / FOLDER, signer, root_key, old_root_key, now)
+    lists = {f"{catalog.FOLDER}/{release}.json" for release in catalog.read_releases(site)}
     targets = {name: TargetFile.from_file(name, str(site / name), ["sha256"]) for name in sorted(lists)}
     ends = now + timedelta(days=days)
-    snapshot = Snapshot(_next(site, Snapshot.type), expires=ends)
-    listed = Targets(_next(site, Targets.type), expires=ends, targets=targets)
-    timestamp = Timestamp(_next(site, Timestamp.type), expires=ends)
+    snapshot = Snapshot(_find_next_version(site, Snapshot.type), expires=ends)
+    listed = Targets(_find_next_version(site, Targets.type), expires=ends, targets=targets)
+    timestamp = Timestamp(_find_next_version(site, Timestamp.type), expires=ends)
     snapshot.meta = {"targets.json": MetaFile(listed.version)}
     timestamp.snapshot_meta = MetaFile(snapshot.version)
     for signed in (listed, snapshot, timestamp):  # what names the others last
-        written.append(_write(site / FOLDER / f"{signed.type}.json", signed, signer))
+        written.append(_write_metadata(site / FOLDER / f"{signed.type}.json", signed, signer))
     return tuple(str(path.relative_to(site)) for path in written)
 
 
-def current(index: Index, root: Path, release: str, cache: Path) -> dict[str, Entry]:
+def read_current_list(index: Index, root: Path, release: str, cache: Path) -> dict[str, CatalogEntry]:
     """The signed list of a release, by file name; ``root`` is a root file that came by another way than the index.
 
     What was seen is remembered in ``cache``, so that nothing older is taken later.
@@ -99,7 +99,7 @@ def current(index: Index, root: Path, release: str, cache: Path) -> dict[str, En
     where = f"{site}{FOLDER}/"
     try:
         trusted = read_bounded(root, BOUND)
-        with locked(folder / ".lock"):
+        with hold_lock(folder / ".lock"):
             (folder / "lists").mkdir(exist_ok=True)
             updater = Updater(
                 str(folder),
@@ -133,10 +133,10 @@ def current(index: Index, root: Path, release: str, cache: Path) -> dict[str, En
         ) from error
     except (RepositoryError, DownloadError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DecoupleError(f"{where}: {type(error).__name__}: {error}", next_step=_BY_HAND) from error
-    return {entry.filename: entry for entry in catalog.parse(document, f"{site}{name}")}
+    return {entry.filename: entry for entry in catalog.parse_entries(document, f"{site}{name}")}
 
 
-def narrowed(page: Page, listed: Mapping[str, Entry], release: str) -> Page:
+def narrow_page(page: Page, listed: Mapping[str, CatalogEntry], release: str) -> Page:
     """The page with nothing but what is on the signed list of ``release``, and all that the list says of it.
 
     Raises DecoupleError when the page lacks a file of the list, or gives it another hash.
@@ -153,9 +153,9 @@ def narrowed(page: Page, listed: Mapping[str, Entry], release: str) -> Page:
                 next_step=_BY_HAND,
             )
         else:
-            offers.append(_as_listed(offer, entry))
+            offers.append(_update_offer(offer, entry))
     there = {offer.filename for offer in offers}
-    for entry in catalog.for_all(listed.values()):  # `current` finds the list beside that index alone
+    for entry in catalog.select_common(listed.values()):  # `current` finds the list beside that index alone
         if entry.project == page.project and entry.yanked is None and entry.filename not in there:
             raise DecoupleError(
                 f"{entry.filename}: on the signed list, and the page of {page.project} hides it", next_step=_BY_HAND
@@ -163,7 +163,7 @@ def narrowed(page: Page, listed: Mapping[str, Entry], release: str) -> Page:
     return replace(page, offers=tuple(offers), refused=tuple(refused))
 
 
-def _as_listed(offer: Offer, entry: Entry) -> Offer:
+def _update_offer(offer: Offer, entry: CatalogEntry) -> Offer:
     return replace(
         offer,
         size=entry.size,
@@ -181,17 +181,17 @@ class _Fetcher(FetcherInterface):
 
     def _fetch(self, url: str) -> Iterator[bytes]:
         try:
-            return iter((self._index.read(url, BOUND),))
-        except NotThere as error:  # how the end of the roots is found
+            return iter((self._index.read_address(url, BOUND),))
+        except NotThereError as error:  # how the end of the roots is found
             raise DownloadHTTPError(error.what, 404) from error
 
 
-def _root(
+def _write_root(
     folder: Path, online: CryptoSigner, root_key: Path | None, old_root_key: Path | None, now: datetime
 ) -> list[Path]:
     """Write a root when there is none, when it names other keys, or when it ends soon; what was written."""
     path = folder / "root.json"
-    old = _read(path)
+    old = _read_metadata(path)
     wanted = online.public_key.keyid
     if old is not None:
         root = old.signed
@@ -202,10 +202,10 @@ def _root(
         if root_key is None and root.roles[Root.type].keyids != [wanted]:
             why = "ends soon" if held else "names another key"
             raise UsageError(f"{path}: it {why}, and only the root's key can change it", next_step="give --root-key")
-    signer = online if root_key is None else CryptoSigner(load_private(root_key))
+    signer = online if root_key is None else CryptoSigner(load_private_key(root_key))
     if old is None and old_root_key is not None:
         raise UsageError(f"{path}: no root to hand over", next_step="leave --old-root-key out")
-    before = signer if old_root_key is None else CryptoSigner(load_private(old_root_key))
+    before = signer if old_root_key is None else CryptoSigner(load_private_key(old_root_key))
     if old is not None and before.public_key.keyid not in old.signed.roles[Root.type].keyids:
         raise UsageError(
             f"{old_root_key or root_key or path}: not the key of this site's root",
@@ -223,15 +223,15 @@ def _root(
         root.add_key(online.public_key, role)
     versioned = folder / f"{root.version}.root.json"
     signers = (signer,) if before is signer else (before, signer)
-    return [_write(versioned, root, *signers), _write(path, root, *signers)]
+    return [_write_metadata(versioned, root, *signers), _write_metadata(path, root, *signers)]
 
 
-def _next(site: Path, role: str) -> int:
-    old = _read(site / FOLDER / f"{role}.json")
+def _find_next_version(site: Path, role: str) -> int:
+    old = _read_metadata(site / FOLDER / f"{role}.json")
     return 1 if old is None else int(old.signed.version) + 1
 
 
-def _read(path: Path) -> Metadata[Any] | None:
+def _read_metadata(path: Path) -> Metadata[Any] | None:
     """Our own file, None when there is none. Raises DecoupleError when it is damaged."""
     try:
         return Metadata.from_bytes(read_bounded(path, BOUND))
@@ -243,7 +243,7 @@ def _read(path: Path) -> Metadata[Any] | None:
         ) from error
 
 
-def _write(path: Path, signed: Signed, *signers: CryptoSigner) -> Path:
+def _write_metadata(path: Path, signed: Signed, *signers: CryptoSigner) -> Path:
     whole: Metadata[Any] = Metadata(signed)
     for signer in signers:
         whole.sign(signer, append=True)

@@ -32,12 +32,12 @@ from urllib3.util import Retry
 from decouple.base.errors import DecoupleError
 from decouple.base.files import create_file, write_atomically
 from decouple.base.outside import parse_json, read_bounded
-from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
-from decouple.base.paths import cache_dir
-from decouple.index.archive import dist_info, member, opened
-from decouple.index.offer import ADDRESS_BOUND, Offer, Page, local_path, page_of, project_name
+from decouple.base.pace import HEAD_SECONDS, RateMeter, SlowServerError, run_within
+from decouple.base.paths import find_cache
+from decouple.index.archive import find_dist_info, open_wheel, read_member
+from decouple.index.offer import ADDRESS_BOUND, Offer, Page, parse_local_path, parse_page, parse_project_name
 from decouple.release.manifest import RemoteFile
-from decouple.upstream.download import Downloader, new_session
+from decouple.upstream.download import Downloader, make_session
 from decouple.upstream.ranges import RemoteZip
 
 TIMEOUT = 30.0  # seconds without a byte
@@ -52,7 +52,7 @@ logging.getLogger("bs4").addHandler(logging.NullHandler())  # what it says of od
 _IS_IT = "is this the index's simple/ address?"
 
 
-class NotThere(DecoupleError):
+class NotThereError(DecoupleError):
     """The index gives nothing at this address, as opposed to something that cannot be used."""
 
 
@@ -73,9 +73,9 @@ class Index:
 
     def __init__(self, address: str, *, cache: Path | None = None, offline: bool = False) -> None:
         self._site: Path | None = None
-        scheme = _scheme(address)
+        scheme = _parse_scheme(address)
         if scheme in ("", "file"):
-            path = local_path(address) or Path(address)
+            path = parse_local_path(address) or Path(address)
             simple = path / "simple"
             simple = (simple if simple.is_dir() else path).resolve()
             # the index of one CUDA lies one folder deeper, and links to the same files
@@ -87,103 +87,107 @@ class Index:
         self._cache, self._offline = cache, offline
         self.narrow: Callable[[Page], Page] = lambda page: page
         """What is made of every project's page before it is used, as with a signed list of what is current."""
-        self._session = new_session()
+        self._session = make_session()
         self._session.headers["Accept-Encoding"] = "gzip"
         again = Retry(total=3, connect=1, status_forcelist=(429, 502, 503), backoff_factor=0.5, raise_on_status=False)
         for prefix in ("http://", "https://"):
             self._session.mount(prefix, HTTPAdapter(max_retries=again))
 
-    def projects(self) -> tuple[str, ...]:
+    def list_projects(self) -> tuple[str, ...]:
         """Names on the front page, normalised or not, each once. Raises DecoupleError."""
         url = urljoin(self.address, "index.json")
-        page = _parsed(url, lambda: IndexPage.from_json_data(parse_json(self.read(url))))
-        found = tuple(sorted(set(page.projects)))
-        if len(found) > PROJECTS_BOUND:
-            raise DecoupleError(f"{url}: {len(found)} projects, more than {PROJECTS_BOUND}", next_step=_IS_IT)
-        return found
+        page = _parse_body(url, lambda: IndexPage.from_json_data(parse_json(self.read_address(url))))
+        names = tuple(sorted(set(page.projects)))
+        if len(names) > PROJECTS_BOUND:
+            raise DecoupleError(f"{url}: {len(names)} projects, more than {PROJECTS_BOUND}", next_step=_IS_IT)
+        return names
 
-    def project(self, name: str) -> Page:
+    def read_project(self, name: str) -> Page:
         """The files of a project, from JSON where the index has it and from HTML otherwise. Raises DecoupleError."""
         try:
-            page = self.project_json(name)
-        except NotThere as error:
+            page = self.read_project_json(name)
+        except NotThereError as error:
             try:
-                page = self.project_html(name)
-            except NotThere:
+                page = self.read_project_html(name)
+            except NotThereError:
                 raise error from None
         return self.narrow(page)
 
-    def project_json(self, name: str) -> Page:
+    def read_project_json(self, name: str) -> Page:
         """The project's PEP 691 page. Raises DecoupleError, NotThere when the index has none."""
-        url = self._folder(name) + "index.json"
-        body, address = self._read(url, PAGE_BOUND)
+        url = self._make_folder_address(name) + "index.json"
+        body, address = self._read_answer(url, PAGE_BOUND)
         if _is_markup(body):  # such servers have a page for every address
-            raise NotThere(f"{url}: not a page of an index (PEP 691): it is HTML", next_step=_IS_IT)
-        return page_of(
-            name, _parsed(url, lambda: ProjectPage.from_json_data(parse_json(body), base_url=address)), self._site
+            raise NotThereError(f"{url}: not a page of an index (PEP 691): it is HTML", next_step=_IS_IT)
+        return parse_page(
+            name, _parse_body(url, lambda: ProjectPage.from_json_data(parse_json(body), base_url=address)), self._site
         )
 
-    def project_html(self, name: str) -> Page:
+    def read_project_html(self, name: str) -> Page:
         """The project's PEP 503 page. Raises DecoupleError, NotThere when the index has none."""
-        folder = self._folder(name)
+        folder = self._make_folder_address(name)
         url = folder + "index.html" if folder.startswith("file:") else folder
-        body, address = self._read(url, HTML_BOUND)
-        page = _parsed(url, lambda: ProjectPage.from_html(name, body, base_url=address, from_encoding="utf-8"))
-        return page_of(name, replace(page, packages=[_named_by_address(one) for one in page.packages]), self._site)
+        body, address = self._read_answer(url, HTML_BOUND)
+        page = _parse_body(url, lambda: ProjectPage.from_html(name, body, base_url=address, from_encoding="utf-8"))
+        return parse_page(
+            name, replace(page, packages=[_name_by_address(package) for package in page.packages]), self._site
+        )
 
-    def read(self, url: str, bound: int = PAGE_BOUND) -> bytes:
+    def read_address(self, url: str, bound: int = PAGE_BOUND) -> bytes:
         """The bytes at ``url``, at most ``bound`` of them. Raises DecoupleError naming the address and the fault, and
         NotThere when the server or the folder has no such file."""
-        return self._read(url, bound).body
+        return self._read_answer(url, bound).body
 
-    def _read(self, url: str, bound: int) -> _Answer:
+    def _read_answer(self, url: str, bound: int) -> _Answer:
         """As `read`, with the address that links in it are relative to."""
-        local = local_path(url)
+        local = parse_local_path(url)
         if local is not None:
             try:
                 return _Answer(read_bounded(local, bound), url)
             except (FileNotFoundError, NotADirectoryError) as error:
-                raise NotThere(f"{url}: {error.strerror}", next_step="is this the index's folder?") from error
+                raise NotThereError(f"{url}: {error.strerror}", next_step="is this the index's folder?") from error
             except (OSError, ValueError) as error:
                 raise DecoupleError(f"{url}: {error}", next_step="is this the index's folder?") from error
         kept = self._cache / "pages" / hashlib.sha256(url.encode()).hexdigest() if self._cache else None
         if self._offline:
             if kept is None or not kept.is_file():
-                raise NotThere(
+                raise NotThereError(
                     f"{url} is not in the cache and --offline forbids to ask for it",
                     next_step="run once without --offline",
                 )
-            moved = _moved(kept)
+            moved = _locate_moved(kept)
             address = read_bounded(moved, ADDRESS_BOUND).decode() if moved.is_file() else url
             return _Answer(read_bounded(kept, bound), address)
         reached = [url]
-        body = b"".join(self._pieces(url, bound, reached.append))
+        body = b"".join(self._read_pieces(url, bound, reached.append))
         answer = _Answer(body, reached[-1])
         if kept is not None:
             if answer.address == url:
-                _moved(kept).unlink(missing_ok=True)
+                _locate_moved(kept).unlink(missing_ok=True)
             else:
-                write_atomically(_moved(kept), answer.address)
+                write_atomically(_locate_moved(kept), answer.address)
             write_atomically(kept, answer.body)
         return answer
 
-    def metadata(self, package: Offer) -> bytes:
+    def read_metadata(self, package: Offer) -> bytes:
         """The METADATA of a wheel, out of the wheel itself: of a server's the end and that member alone are asked for.
 
         Raises DecoupleError, also where the server has no ranges.
         """
-        local = local_path(package.url)
+        local = parse_local_path(package.url)
         if local is not None:
-            with opened(local) as archive:
-                return member(archive, f"{dist_info(archive, local.name)}/METADATA", local.name, STATEMENT_BOUND)
-        downloader = Downloader(self._cache or cache_dir(), offline=self._offline)
+            with open_wheel(local) as archive:
+                return read_member(
+                    archive, f"{find_dist_info(archive, local.name)}/METADATA", local.name, STATEMENT_BOUND
+                )
+        downloader = Downloader(self._cache or find_cache(), offline=self._offline)
         file = RemoteFile(package.filename, (package.url,), package.size, package.sha256)
         try:
             remote = RemoteZip(file, downloader)
-            names = [name for name in remote.names() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
-            found = next((one for one in remote.members if [one.info.filename] == names), None)
-            if found is not None and found.info.file_size <= STATEMENT_BOUND:
-                return remote.read(found)
+            names = [name for name in remote.list_names() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
+            match = next((item for item in remote.members if [item.info.filename] == names), None)
+            if match is not None and match.info.file_size <= STATEMENT_BOUND:
+                return remote.read(match)
             why = f"{len(names)} METADATA files in it, or one that is too large"
         except DecoupleError as error:
             why = error.what
@@ -192,30 +196,30 @@ class Index:
             next_step="fetch the wheels into a folder by hand, and name that: --index FOLDER",
         )
 
-    def save(self, url: str, target: Path, bound: int) -> str:
+    def save_file(self, url: str, target: Path, bound: int) -> str:
         """Stream what is at ``url`` into the file ``target``, at most ``bound`` bytes; returns its SHA-256, taken on
         the way. Neither cache nor ``offline`` matter. Raises DecoupleError, OSError when ``target`` cannot be written.
         """
         digest = hashlib.sha256()
         with create_file(target) as out:
-            for piece in self._pieces(url, bound):
+            for piece in self._read_pieces(url, bound):
                 digest.update(piece)
                 out.write(piece)
         return digest.hexdigest()
 
-    def _folder(self, name: str) -> str:
+    def _make_folder_address(self, name: str) -> str:
         """The address of a project's folder. Raises DecoupleError for what is no normalised name."""
-        if project_name(name) is None:
+        if parse_project_name(name) is None:
             raise DecoupleError(f"project {name[:100]!r} is not a normalised name (PEP 503)", next_step=_IS_IT)
         return urljoin(self.address, f"{name}/")
 
-    def _pieces(self, url: str, bound: int, reached: Callable[[str], None] = lambda _: None) -> Iterator[bytes]:
+    def _read_pieces(self, url: str, bound: int, reached: Callable[[str], None] = lambda _: None) -> Iterator[bytes]:
         """The answer piece by piece; never more than ``bound`` bytes and one piece are asked for. ``reached`` is told
         the address that gave it."""
-        got, pace = 0, Pace()
+        got, pace = 0, RateMeter()
         try:
-            with within(HEAD_SECONDS, lambda: self._session.get(url, timeout=TIMEOUT, stream=True)) as reply:
-                _refuse(reply, url)
+            with run_within(HEAD_SECONDS, lambda: self._session.get(url, timeout=TIMEOUT, stream=True)) as reply:
+                _check_reply(reply, url)
                 reached(reply.url)
                 while piece := reply.raw.read1(PIECE, decode_content=True):
                     got += len(piece)
@@ -224,9 +228,9 @@ class Index:
                             f"{url}: more than {bound} bytes, which is all that it should have",
                             next_step="is this the index's simple/ address? then tell its publisher",
                         )
-                    pace.got(len(piece))
+                    pace.count_bytes(len(piece))
                     yield piece
-        except TooSlow as error:
+        except SlowServerError as error:
             raise DecoupleError(f"{url}: too slow: {error}", next_step="try again, or a mirror") from error
         except requests.exceptions.ProxyError as error:
             raise DecoupleError(
@@ -244,7 +248,7 @@ class Index:
             ) from error
 
 
-def _scheme(address: str) -> str:
+def _parse_scheme(address: str) -> str:
     """The address's scheme, empty for a path. Raises DecoupleError for what is neither."""
     try:
         return urlsplit(address).scheme.lower() if "://" in address or address.startswith("file:") else ""
@@ -257,7 +261,7 @@ def _scheme(address: str) -> str:
 _NO_PAGE = (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError)
 
 
-def _parsed(url: str, parse: Callable[[], T]) -> T:
+def _parse_body(url: str, parse: Callable[[], T]) -> T:
     """What ``parse`` gives. Raises DecoupleError for a page that is none: whoever runs the server wrote it."""
     try:
         with warnings.catch_warnings():  # a later minor version has all that ours has (PEP 629)
@@ -272,7 +276,7 @@ def _parsed(url: str, parse: Callable[[], T]) -> T:
         ) from error
 
 
-def _moved(kept: Path) -> Path:
+def _locate_moved(kept: Path) -> Path:
     """Where the cache says of a page from which address it came, when that was not the one that was asked."""
     return kept.with_name(f"{kept.name}.address")
 
@@ -282,7 +286,7 @@ def _is_markup(body: bytes) -> bool:
     return body.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<")
 
 
-def _named_by_address(package: DistributionPackage) -> DistributionPackage:
+def _name_by_address(package: DistributionPackage) -> DistributionPackage:
     """The row named as its address ends, as installers name it: the text of a link may be cut short."""
     try:
         name = unquote(urlsplit(package.url).path).rpartition("/")[2]
@@ -291,10 +295,10 @@ def _named_by_address(package: DistributionPackage) -> DistributionPackage:
     return replace(package, filename=name)
 
 
-def _refuse(reply: requests.Response, url: str) -> None:
+def _check_reply(reply: requests.Response, url: str) -> None:
     """Raise NotThere when the server gives no page, DecoupleError for one in an encoding that it was not asked for, or
     from where anybody on the way could have written it although the reader asked for another."""
-    if url.startswith("https:") and not all(one.url.startswith("https:") for one in (*reply.history, reply)):
+    if url.startswith("https:") and not all(answer.url.startswith("https:") for answer in (*reply.history, reply)):
         raise DecoupleError(
             f"{url}: the server sends on to {reply.url[:ADDRESS_BOUND]}, without encryption",
             next_step="give the index's http address if that is meant, or tell its publisher",
@@ -304,13 +308,15 @@ def _refuse(reply: requests.Response, url: str) -> None:
             f"{url}: the server sends on to an address of {len(reply.url)} characters", next_step=_IS_IT
         )
     if reply.status_code != 200:
-        raise NotThere(f"{url}: the server answers {reply.status_code} {reply.reason}", next_step=_after(reply))
+        raise NotThereError(
+            f"{url}: the server answers {reply.status_code} {reply.reason}", next_step=_suggest_next_step(reply)
+        )
     encoding = reply.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in _ENCODINGS:
         raise DecoupleError(f"{url}: the server sends it as {encoding}, which was not asked for", next_step=_IS_IT)
 
 
-def _after(reply: requests.Response) -> str:
+def _suggest_next_step(reply: requests.Response) -> str:
     """What to do after an answer that is no page."""
     if reply.status_code in (401, 403):
         return "put the index's user and password into ~/.netrc"

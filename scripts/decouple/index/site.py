@@ -33,13 +33,13 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import step
-from decouple.base.files import create_file, locked, sha256_of, write_atomically
+from decouple.base.fault import mark_step
+from decouple.base.files import compute_sha256, create_file, hold_lock, write_atomically
 from decouple.base.progress import SILENT, Progress
 from decouple.index import catalog, dependencies, landing
-from decouple.index.catalog import Entry
-from decouple.index.dependencies import Linked
-from decouple.index.wheel import Wheel, read
+from decouple.index.catalog import CatalogEntry
+from decouple.index.dependencies import LinkedFile
+from decouple.index.wheel import Wheel, read_wheel
 from decouple.release import variants
 from decouple.release.projects import CORE, CUDA, LIBRARIES
 from decouple.release.wheel_manifest import SUFFIX
@@ -51,7 +51,7 @@ STATEMENT = ".intoto.json"
 OURS = (CORE, CUDA, LIBRARIES)
 
 
-class Built(Struct, frozen=True):
+class PublishResult(Struct, frozen=True):
     """What one call published: new files, those that were there already, and every page that changed."""
 
     added: tuple[str, ...]
@@ -59,12 +59,12 @@ class Built(Struct, frozen=True):
     pages: tuple[str, ...]
 
 
-def build(
+def build_site(
     wheels: Path,
     site: Path,
     progress: Progress = SILENT,
-    resolve: Callable[[Sequence[str], str | None], Sequence[Linked]] | None = None,
-) -> Built:
+    resolve: Callable[[Sequence[str], str | None], Sequence[LinkedFile]] | None = None,
+) -> PublishResult:
     """Publish every wheel of the folder ``wheels`` into ``site``; releases that have none there stay as they are.
 
     With ``resolve`` (``dependencies.resolve``) the site also gets pages for what the wheels need from elsewhere, each
@@ -76,22 +76,22 @@ def build(
     if not paths:
         raise UsageError(f"{wheels}: no wheel in it", next_step="build one first: nox -s build-RELEASE")
     progress.start("reading wheels", len(paths))
-    found: list[Wheel] = []
+    published: list[Wheel] = []
     for path in paths:
-        found.append(read(path))
-        refuse_loose_pin(found[-1])
+        published.append(read_wheel(path))
+        refuse_loose_pin(published[-1])
         progress.advance()
     progress.finish()
     site.mkdir(parents=True, exist_ok=True)
-    with locked(site):  # of two at once one would lose what the other published
-        return _published(found, site, resolve)
+    with hold_lock(site):  # of two at once one would lose what the other published
+        return _publish_wheels(published, site, resolve)
 
 
-def _published(
-    found: Sequence[Wheel], site: Path, resolve: Callable[[Sequence[str], str | None], Sequence[Linked]] | None
-) -> Built:
+def _publish_wheels(
+    found: Sequence[Wheel], site: Path, resolve: Callable[[Sequence[str], str | None], Sequence[LinkedFile]] | None
+) -> PublishResult:
     """`build`, of wheels that were read; with the site locked."""
-    published = catalog.read_all(site)
+    published = catalog.read_releases(site)
     known = {entry.filename: entry for entries in published.values() for entry in entries}
     for wheel in found:
         before = known.get(wheel.path.name)
@@ -104,9 +104,9 @@ def _published(
             )
     added: list[str] = []
     kept: list[str] = []
-    fresh: dict[str, dict[str, Entry]] = {}
+    fresh: dict[str, dict[str, CatalogEntry]] = {}
     for wheel in found:
-        entry = _publish(wheel, site)
+        entry = _publish_wheel(wheel, site)
         before = known.get(entry.filename)
         (kept if before else added).append(entry.filename)
         if before:
@@ -114,18 +114,18 @@ def _published(
         fresh.setdefault(wheel.release, {})[entry.filename] = entry
     for release, entries in fresh.items():
         merged = {entry.filename: entry for entry in published.get(release, ())} | entries
-        catalog.write(site, release, merged.values())
+        catalog.write_entries(site, release, merged.values())
     if resolve is not None:
         own = {wheel.name for wheel in found} | {entry.project for entries in published.values() for entry in entries}
-        linked = [*dependencies.read(site)]
+        linked = [*dependencies.read_links(site)]
         by_python: dict[str | None, list[Wheel]] = {}
         for wheel in found:
-            by_python.setdefault(dependencies.python_of(wheel.tags), []).append(wheel)
+            by_python.setdefault(dependencies.find_python(wheel.tags), []).append(wheel)
         for python, wheels_of in by_python.items():
-            needed = dependencies.requirements_of((wheel.requires for wheel in wheels_of), own, python)
+            needed = dependencies.collect_requirements((wheel.requires for wheel in wheels_of), own, python)
             linked += resolve(needed, python)
-        dependencies.write(site, linked)
-    return Built(tuple(added), tuple(kept), write_pages(site))
+        dependencies.write_links(site, linked)
+    return PublishResult(tuple(added), tuple(kept), write_pages(site))
 
 
 def refuse_loose_pin(wheel: Wheel) -> None:
@@ -145,32 +145,32 @@ def refuse_loose_pin(wheel: Wheel) -> None:
         )
 
 
-def yank(site: Path, filename: str, reason: str) -> tuple[str, ...]:
+def yank_file(site: Path, filename: str, reason: str) -> tuple[str, ...]:
     """Mark a published file as yanked (PEP 592): pip takes it only when pinned. Returns the pages that changed."""
-    with locked(site) if site.is_dir() else contextlib.nullcontext():
-        for release, entries in catalog.read_all(site).items():
+    with hold_lock(site) if site.is_dir() else contextlib.nullcontext():
+        for release, entries in catalog.read_releases(site).items():
             if any(entry.filename == filename for entry in entries):
                 changed = [replace(one, yanked=reason) if one.filename == filename else one for one in entries]
-                catalog.write(site, release, changed)
+                catalog.write_entries(site, release, changed)
                 return write_pages(site)
     raise UsageError(f"{filename}: not published in {site}", next_step=f"see {site / 'simple'}")
 
 
 def write_pages(site: Path) -> tuple[str, ...]:
     """Make every page from the catalog; returns the paths, relative to the site, whose bytes changed."""
-    releases = catalog.read_all(site)
+    releases = catalog.read_releases(site)
     rows = [(release, entry) for release, entries in releases.items() for entry in entries]
-    linked = dependencies.read(site)
-    for_all = [(release, entry) for release, entries in releases.items() for entry in catalog.for_all(entries)]
-    labelled = [(release, entry) for release, entries in releases.items() for entry in catalog.labelled(entries)]
-    pages = _index("simple", for_all, linked)
+    linked = dependencies.read_links(site)
+    for_all = [(release, entry) for release, entries in releases.items() for entry in catalog.select_common(entries)]
+    labelled = [(release, entry) for release, entries in releases.items() for entry in catalog.select_labelled(entries)]
+    pages = _make_index("simple", for_all, linked)
     if labelled:
-        pages |= _index("variants/simple", [*for_all, *labelled], linked)
+        pages |= _make_index("variants/simple", [*for_all, *labelled], linked)
     rows = [row for row in rows if row[1].variant is None]
-    for label in sorted({label for _, entry in rows if (label := catalog.cuda_label(entry))}):
-        pages |= _index(f"{label}/simple", _of_cuda(rows, label), linked)
-    pages |= _index("cpu/simple", [row for row in rows if catalog.cuda_label(row[1]) is None], linked)
-    pages["index.html"] = landing.render(releases)
+    for label in sorted({label for _, entry in rows if (label := catalog.read_cuda_label(entry))}):
+        pages |= _make_index(f"{label}/simple", _select_cuda(rows, label), linked)
+    pages |= _make_index("cpu/simple", [row for row in rows if catalog.read_cuda_label(row[1]) is None], linked)
+    pages["index.html"] = landing.render_page(releases)
     changed = []
     for name, text in pages.items():
         path = site / name
@@ -180,62 +180,66 @@ def write_pages(site: Path) -> tuple[str, ...]:
     return tuple(changed)
 
 
-def _of_cuda(rows: Sequence[tuple[str, Entry]], label: str) -> list[tuple[str, Entry]]:
+def _select_cuda(rows: Sequence[tuple[str, CatalogEntry]], label: str) -> list[tuple[str, CatalogEntry]]:
     """What the index of one CUDA holds. Of a release whose core brings its CUDA along: that one, its bindings and their
     libraries; of another the bare core, and what goes with it. Never both: pip would take the bare core, whose local
     version sorts behind.
     """
-    own = [row for row in rows if catalog.cuda_label(row[1]) == label]
+    own = [row for row in rows if catalog.read_cuda_label(row[1]) == label]
     paired = {release for release, entry in own if entry.project == CORE}
     return [
         *(row for row in own if row[0] not in paired or row[1].project == LIBRARIES or catalog.is_paired(row[1])),
-        *(row for row in rows if catalog.cuda_label(row[1]) is None and row[0] in {one for one, _ in own} - paired),
+        *(
+            row
+            for row in rows
+            if catalog.read_cuda_label(row[1]) is None and row[0] in {name for name, _ in own} - paired
+        ),
     ]
 
 
-def _index(base: str, rows: Sequence[tuple[str, Entry]], linked: Iterable[Linked]) -> dict[str, str]:
+def _make_index(base: str, rows: Sequence[tuple[str, CatalogEntry]], linked: Iterable[LinkedFile]) -> dict[str, str]:
     """The pages of one index in the folder ``base`` of the site: path -> text."""
     up = "../" * (base.count("/") + 2)
-    projects: dict[str, list[tuple[str, Entry]]] = {}
+    projects: dict[str, list[tuple[str, CatalogEntry]]] = {}
     for row in rows:
         projects.setdefault(row[1].project, []).append(row)
     pages: dict[str, str] = {}
     for project, of_project in sorted(projects.items()):
         ordered = sorted(of_project, key=lambda row: (Version(row[1].version), row[1].filename))
-        files = [_our_row(release, entry, up) for release, entry in ordered]
-        for name, text in _label_lists(entry for _, entry in ordered).items():
+        files = [_make_own_row(release, entry, up) for release, entry in ordered]
+        for name, text in _make_label_lists(entry for _, entry in ordered).items():
             pages[f"{base}/{project}/{name}"] = text.decode()
-            files.append(_row(name, name.replace("+", "%2B"), hashlib.sha256(text).hexdigest(), None, len(text)))
+            files.append(_make_row(name, name.replace("+", "%2B"), hashlib.sha256(text).hexdigest(), None, len(text)))
         versions = sorted({entry.version for _, entry in of_project}, key=Version)
-        pages[f"{base}/{project}/index.html"] = _page(f"Links for {project}", map(_anchor, files))
-        pages[f"{base}/{project}/index.json"] = _json({"name": project, "versions": versions, "files": files})
-    elsewhere: dict[str, list[Linked]] = {}
+        pages[f"{base}/{project}/index.html"] = _make_page(f"Links for {project}", map(_make_anchor, files))
+        pages[f"{base}/{project}/index.json"] = _format_json({"name": project, "versions": versions, "files": files})
+    elsewhere: dict[str, list[LinkedFile]] = {}
     for file in linked:
         if file.project not in projects and file.project not in OURS:  # never beside our own files, nor instead of them
             elsewhere.setdefault(file.project, []).append(file)
     for project, others in sorted(elsewhere.items()):
-        files = [_row(file.filename, file.url, file.sha256, file.requires_python) for file in others]
-        pages[f"{base}/{project}/index.html"] = _page(f"Links for {project}", map(_anchor, files))
+        files = [_make_row(file.filename, file.url, file.sha256, file.requires_python) for file in others]
+        pages[f"{base}/{project}/index.html"] = _make_page(f"Links for {project}", map(_make_anchor, files))
         # PEP 691's 1.0: from 1.1 on a size is mandatory, and pip's report has none
-        pages[f"{base}/{project}/index.json"] = _json({"name": project, "files": files}, "1.0")
+        pages[f"{base}/{project}/index.json"] = _format_json({"name": project, "files": files}, "1.0")
     names = sorted({*projects, *elsewhere})
-    pages[f"{base}/index.html"] = _page("Simple index", [f'<a href="{name}/">{name}</a>' for name in names])
-    pages[f"{base}/index.json"] = _json({"projects": [{"name": name} for name in names]})
+    pages[f"{base}/index.html"] = _make_page("Simple index", [f'<a href="{name}/">{name}</a>' for name in names])
+    pages[f"{base}/index.json"] = _format_json({"projects": [{"name": name} for name in names]})
     return pages
 
 
-def _label_lists(entries: Iterable[Entry]) -> dict[str, bytes]:
+def _make_label_lists(entries: Iterable[CatalogEntry]) -> dict[str, bytes]:
     """What the labels of each version's variant wheels stand for, by file name."""
     found: dict[str, dict[str, variants.Properties]] = {}
     for entry in entries:
         if entry.variant is not None:
-            name = variants.listed_name(WheelName.parse(entry.filename).distribution, entry.version)
-            stands_for = variants.properties(entry.variant, entry.cuda, entry.arch_list)
+            name = variants.make_list_name(WheelName.parse(entry.filename).distribution, entry.version)
+            stands_for = variants.make_properties(entry.variant, entry.cuda, entry.arch_list)
             found.setdefault(name, {})[entry.variant] = stands_for
-    return {name: variants.document(labels) for name, labels in found.items()}
+    return {name: variants.encode_document(labels) for name, labels in found.items()}
 
 
-def _publish(wheel: Wheel, site: Path) -> Entry:
+def _publish_wheel(wheel: Wheel, site: Path) -> CatalogEntry:
     """Put the wheel and the files beside it into ``files/<release>``."""
     folder = site / "files" / wheel.release
     target = folder / wheel.path.name
@@ -244,15 +248,15 @@ def _publish(wheel: Wheel, site: Path) -> Entry:
     statement = wheel.path.with_name(wheel.path.name + STATEMENT)
     if statement.exists():
         write_atomically(folder / statement.name, statement.read_bytes())
-    if not (target.exists() and sha256_of(target) == wheel.sha256):
-        step(f"copy {target.name}")
+    if not (target.exists() and compute_sha256(target) == wheel.sha256):
+        mark_step(f"copy {target.name}")
         part = target.with_name(f".{target.name}.part")
-        with wheel.path.open("rb") as given, create_file(part) as out:
-            shutil.copyfileobj(given, out)
-        step(f"rename {target.name} into place")
+        with wheel.path.open("rb") as source, create_file(part) as out:
+            shutil.copyfileobj(source, out)
+        mark_step(f"rename {target.name} into place")
         part.replace(target)
     return replace(
-        Entry.of(
+        CatalogEntry.of_wheel(
             wheel,
             metadata_sha256=hashlib.sha256(wheel.metadata).hexdigest(),
             manifest_sha256=hashlib.sha256(wheel.manifest_bytes).hexdigest(),
@@ -261,16 +265,18 @@ def _publish(wheel: Wheel, site: Path) -> Entry:
     )
 
 
-def _row(filename: str, url: str, sha256: str, requires_python: str | None, size: int | None = None) -> dict[str, Any]:
+def _make_row(
+    filename: str, url: str, sha256: str, requires_python: str | None, size: int | None = None
+) -> dict[str, Any]:
     """A file as a page's JSON has it (PEP 691)."""
     row = {"filename": filename, "url": url, "hashes": {"sha256": sha256}}
     row |= {"requires-python": requires_python} if requires_python else {}
     return row | ({"size": size} if size is not None else {})
 
 
-def _our_row(release: str, entry: Entry, up: str) -> dict[str, Any]:
+def _make_own_row(release: str, entry: CatalogEntry, up: str) -> dict[str, Any]:
     metadata = {"sha256": entry.metadata_sha256}
-    return _row(entry.filename, up + entry.address(release), entry.sha256, entry.requires_python) | {
+    return _make_row(entry.filename, up + entry.make_address(release), entry.sha256, entry.requires_python) | {
         "size": entry.size,
         "core-metadata": metadata,
         "dist-info-metadata": metadata,
@@ -278,7 +284,7 @@ def _our_row(release: str, entry: Entry, up: str) -> dict[str, Any]:
     }
 
 
-def _anchor(row: Mapping[str, Any]) -> str:
+def _make_anchor(row: Mapping[str, Any]) -> str:
     """The same file in a page's HTML (PEP 503)."""
     metadata = f"sha256={row['core-metadata']['sha256']}" if "core-metadata" in row else None
     attributes = {
@@ -292,11 +298,11 @@ def _anchor(row: Mapping[str, Any]) -> str:
     return f"<a {text}>{escape(row['filename'])}</a>"
 
 
-def _json(body: Mapping[str, object], version: str = API_VERSION) -> str:
+def _format_json(body: Mapping[str, object], version: str = API_VERSION) -> str:
     return json.dumps({"meta": {"api-version": version}, **body}, indent=1, sort_keys=True) + "\n"
 
 
-def _page(title: str, anchors: Iterable[str]) -> str:
+def _make_page(title: str, anchors: Iterable[str]) -> str:
     lines = "".join(f"    {anchor}<br>\n" for anchor in anchors)
     return (
         "<!DOCTYPE html>\n<html>\n  <head>\n"

@@ -13,10 +13,10 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import sha256_of
+from decouple.base.files import compute_sha256
 from decouple.base.outside import parse_json
 from decouple.index import archive
-from decouple.index.offer import parse_name
+from decouple.index.offer import parse_wheel_name
 from decouple.release import projects, variants
 from decouple.release.wheel_manifest import MEMBER, WheelManifest
 
@@ -45,18 +45,18 @@ class Wheel(Struct, frozen=True):
         return f"{self.version.major}.{self.version.minor}"
 
 
-def read(path: Path) -> Wheel:
+def read_wheel(path: Path) -> Wheel:
     """Read and verify one wheel.
 
     Raises DecoupleError when the name, the metadata, ``RECORD`` or the build manifest is missing, wrong or does not
     agree with the others, or when a member would be written outside the folder it is installed to.
     """
-    name, version, tags = parse_name(path.name)
-    with archive.opened(path) as members:
-        info = archive.dist_info(members, path.name)
-        metadata = archive.member(members, f"{info}/METADATA", path.name)
-        manifest_bytes = archive.member(members, f"{info}/{MEMBER}", path.name)
-        headers = _headers(metadata, path.name)
+    name, version, tags = parse_wheel_name(path.name)
+    with archive.open_wheel(path) as members:
+        info = archive.find_dist_info(members, path.name)
+        metadata = archive.read_member(members, f"{info}/METADATA", path.name)
+        manifest_bytes = archive.read_member(members, f"{info}/{MEMBER}", path.name)
+        headers = _parse_headers(metadata, path.name)
         manifest = WheelManifest.from_json(manifest_bytes, f"{path.name}: {MEMBER}")
         if (canonicalize_name(headers["Name"]), headers["Version"]) != (name, str(version)):
             raise DecoupleError(
@@ -71,8 +71,8 @@ def read(path: Path) -> Wheel:
                 next_step=_AGAIN,
             )
         if label := variants.split_label(path.name)[1]:
-            said = archive.member(members, f"{info}/{variants.MEMBER}", path.name)
-            _refuse_other_variant(said, label, manifest, path.name)
+            labels = archive.read_member(members, f"{info}/{variants.MEMBER}", path.name)
+            _refuse_other_variant(labels, label, manifest, path.name)
         archive.check_record(members, info, path.name)
     return Wheel(
         path=path,
@@ -80,7 +80,7 @@ def read(path: Path) -> Wheel:
         version=version,
         tags=tags,
         size=path.stat().st_size,
-        sha256=sha256_of(path),
+        sha256=compute_sha256(path),
         metadata=metadata,
         requires=tuple(headers.get_all("Requires-Dist") or ()),
         requires_python=headers["Requires-Python"],
@@ -95,8 +95,8 @@ def _refuse_other_variant(said: bytes, label: str, manifest: WheelManifest, wher
         found = parse_json(said)["variants"]
     except (ValueError, KeyError, TypeError) as error:
         raise DecoupleError(f"{where}: {variants.MEMBER}: not one of a variant: {error!r}", next_step=_AGAIN) from error
-    stands_for = variants.properties(label, manifest.cuda, manifest.arch_list)
-    expected = parse_json(variants.document({label: stands_for}))["variants"]
+    stands_for = variants.make_properties(label, manifest.cuda, manifest.arch_list)
+    expected = parse_json(variants.encode_document({label: stands_for}))["variants"]
     if found != expected or (label == variants.NULL) != (manifest.cuda is None):
         raise DecoupleError(
             f"{where}: {variants.MEMBER} says {json.dumps(found)[:200]}, by its build manifest it is for "
@@ -105,10 +105,10 @@ def _refuse_other_variant(said: bytes, label: str, manifest: WheelManifest, wher
         )
 
 
-def _headers(metadata: bytes, where: str) -> Message:
+def _parse_headers(metadata: bytes, where: str) -> Message:
     """The header fields of METADATA, those of use checked. Raises DecoupleError naming the field."""
     try:
-        headers = projects.headers(metadata)
+        headers = projects.parse_metadata(metadata)
     except ValueError as error:
         raise DecoupleError(f"{where}: METADATA: {error}", next_step=_AGAIN) from error
     for field in ("Name", "Version"):
@@ -116,7 +116,7 @@ def _headers(metadata: bytes, where: str) -> Message:
             raise DecoupleError(f"{where}: METADATA: not one {field}", next_step=_AGAIN)
     try:
         SpecifierSet(headers["Requires-Python"] or "")
-        projects.requirements(headers)
+        projects.parse_requirements(headers)
     except ValueError as error:  # InvalidSpecifier and InvalidRequirement are such
         raise DecoupleError(f"{where}: METADATA: {error}", next_step=_AGAIN) from error
     return headers

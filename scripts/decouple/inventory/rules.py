@@ -33,7 +33,7 @@ class Rule(Struct, frozen=True, rename={"origin": "from", "target": "to", "exclu
         if bool(self.lists) != (self.kind == "build-list") or bool(self.match) == bool(self.lists):
             raise ValueError(f"rule {self.name!r} needs `lists` if its kind is build-list, else `match`")
 
-    def place(self, path: str) -> str | None:
+    def find_target(self, path: str) -> str | None:
         """Where ``path`` goes, relative to the root of the moved files; None if it is not below ``from``."""
         try:
             rest = PurePosixPath(path).relative_to(self.origin)
@@ -123,6 +123,6 @@ class RuleFile(Struct, frozen=True, rename={"rules": "rule", "keeps": "keep", "c
             raise ValueError(f"{twice[0]!r} names two rules")
 
 
-def load(path: Path = DEFAULT) -> RuleFile:
+def load_rules(path: Path = DEFAULT) -> RuleFile:
     """Read a rule file. Raises DecoupleError naming the key that is missing, unknown or of the wrong type; OSError."""
-    return toml.read(path, RuleFile, mend="see the comments in rules.toml")
+    return toml.read_toml(path, RuleFile, mend="see the comments in rules.toml")

@@ -10,35 +10,35 @@ from decouple.base.errors import DecoupleError
 from decouple.inventory.rules import RuleFile
 from decouple.inventory.tree import BuildLists
 from decouple.syntax.conditions import Macros
-from decouple.syntax.globs import matches
+from decouple.syntax.globs import find_match
 from decouple.syntax.include_graph import Edge, IncludeGraph
-from decouple.syntax.preprocessor import branches, directives, is_live, without_comments
+from decouple.syntax.preprocessor import blank_comments, find_branches, is_live, parse_directives
 
 _CODE = re.compile(r"\s*[^#\s]")
 """A line that is neither blank nor a directive."""
 
 
-def stage1_units(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> frozenset[str]:
+def list_stage1_units(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> frozenset[str]:
     """What stage 1 may compile, as the build files say (a superset of any one configuration), with the series."""
     known = rules.stage1
-    out = {path for path in files if matches(path, known.globs)}
-    out.update(path for path in lists.members((*known.bzl_lists, *known.cmake_lists)))
+    out = {path for path in files if find_match(path, known.globs)}
+    out.update(path for path in lists.list_members((*known.bzl_lists, *known.cmake_lists)))
     return frozenset(out.difference(known.taken_out))
 
 
 def is_hollow(text: str, rules: RuleFile) -> bool:
     """Whether all code of a translation unit stands in branches that stage 1 never compiles."""
     macros = Macros(undefined=rules.stage1.undefined)
-    lines = without_comments(text).split("\n")
+    lines = blank_comments(text).split("\n")
     code = {number for number, line in enumerate(lines, start=1) if _CODE.match(line)}
     dead: set[int] = set()
-    for branch in branches(list(directives(text)), len(lines)):
+    for branch in find_branches(list(parse_directives(text)), len(lines)):
         if is_live(branch, macros) is False:
             dead.update(range(branch.line, branch.end))
     return bool(code) and code <= dead
 
 
-def stage1_closure(
+def compute_stage1_closure(
     tree: Path, files: Iterable[str], units: Iterable[str], rules: RuleFile
 ) -> Mapping[str, Edge | None]:
     """Every one of ``files`` that stage 1 compiles (its ``units``) or includes, with the include that first reached it.
@@ -54,7 +54,7 @@ def stage1_closure(
         if entry.header not in present:
             continue  # another release, or a tree that is relocated already
         for source in entry.included_by:
-            if source not in present or not any(edge.target == entry.header for edge in graph.edges(source)):
+            if source not in present or not any(edge.target == entry.header for edge in graph.read_edges(source)):
                 if entry.later:
                     continue
                 raise DecoupleError(
@@ -62,4 +62,4 @@ def stage1_closure(
                     next_step="remove that entry",
                 )
             cut.add((source, entry.header))
-    return graph.closure(units, without=cut)
+    return graph.compute_closure(units, without=cut)

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import unreadable, walk
+from decouple.base.files import is_unreadable, walk_files
 from decouple.inventory.rules import RuleFile
 from decouple.syntax.build_lists import CMakeLists, read_bzl
-from decouple.syntax.globs import matches
+from decouple.syntax.globs import find_match
 
 HEADER_SUFFIXES = (".h", ".hpp", ".cuh")
 
@@ -24,9 +24,9 @@ def list_files(tree: Path, folders: Iterable[str]) -> list[str]:
     out: list[str] = []
     for folder in folders:
         if (tree / folder).is_dir():
-            found = walk(tree / folder, lambda name: name.rpartition("/")[2] not in (".git", "__pycache__"))
-            paths = (f"{Path(folder).as_posix()}/{name}".removeprefix("./") for name, _ in found)
-            out.extend(path for path in paths if not unreadable(f"{tree}/{path}"))
+            entries = walk_files(tree / folder, lambda name: name.rpartition("/")[2] not in (".git", "__pycache__"))
+            paths = (f"{Path(folder).as_posix()}/{name}".removeprefix("./") for name, _ in entries)
+            out.extend(path for path in paths if not is_unreadable(f"{tree}/{path}"))
     if not out:
         raise DecoupleError(f"{tree}: holds none of {', '.join(folders)}", next_step="give the root of a PyTorch tree")
     return sorted(out)
@@ -43,15 +43,15 @@ class BuildLists:
         self._cmake = CMakeLists(tree, cmake_files, present, self._bzl)
         self._present = present
 
-    def members(self, names: Iterable[str]) -> frozenset[str]:
+    def list_members(self, names: Iterable[str]) -> frozenset[str]:
         """The files of the tree that any list with a name like ``names`` holds."""
         patterns = tuple(names)
         out: set[str] = set()
         for name, paths in self._bzl.items():
-            if matches(name, patterns):
+            if find_match(name, patterns):
                 out.update(path for path in paths if path in self._present)
-        for name in self._cmake.variables():
-            if matches(name, patterns):
+        for name in self._cmake.list_variables():
+            if find_match(name, patterns):
                 out.update(self._cmake.get(name))
         return frozenset(out)
 
@@ -62,7 +62,7 @@ def is_suspect(path: str, rules: RuleFile) -> bool:
     return any(word in lowered for word in rules.scope.words) or path.endswith(rules.scope.suffixes)
 
 
-def include_names(path: str, folders: Iterable[str]) -> list[str]:
+def list_include_names(path: str, folders: Iterable[str]) -> list[str]:
     """The names by which ``#include`` reaches ``path`` through the ``-I`` folders ("." is the tree itself)."""
     names = (path if folder == "." else posixpath.relpath(path, folder) for folder in folders)
     return [name for name in names if not name.startswith("../")]

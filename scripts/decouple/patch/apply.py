@@ -24,7 +24,7 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from decouple.base.git import REGULAR, SYMLINK, TREE
-from decouple.patch.lines import lines_of
+from decouple.patch.lines import split_lines
 from decouple.patch.parse import FilePatch, Hunk, HunkLine, Patch
 
 _TYPE = 0o170000
@@ -86,7 +86,7 @@ class Tree:
         self.changed.update(changes)
 
 
-class Placed(Struct, frozen=True):
+class PlacedHunk(Struct, frozen=True):
     """A hunk that applies."""
 
     hunk: Hunk
@@ -118,7 +118,7 @@ class FileResult(Struct, frozen=True):
     """What became of one section."""
 
     file: FilePatch
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[PlacedHunk, ...] = ()
     failure: Failure | None = None
 
 
@@ -135,22 +135,24 @@ class PatchResult(Struct, frozen=True):
         return all(result.failure is None for result in self.files)
 
     @property
-    def offsets(self) -> tuple[tuple[FilePatch, Placed], ...]:
+    def offsets(self) -> tuple[tuple[FilePatch, PlacedHunk], ...]:
         """The hunks that were found away from the line they name."""
         return tuple((result.file, placed) for result in self.files for placed in result.placed if placed.offset)
 
 
-def apply(patch: Patch, tree: Tree, *, reverse: bool = False, files: Sequence[FilePatch] | None = None) -> PatchResult:
+def apply_patch(
+    patch: Patch, tree: Tree, *, reverse: bool = False, files: Sequence[FilePatch] | None = None
+) -> PatchResult:
     """What ``patch`` (or its reverse) makes of ``tree``; the tree is not changed, see :meth:`Tree.update`.
 
     ``files``: only these sections of it.
     """
     chosen = patch.files if files is None else files
-    sections = [(file, reversed_section(file)) for file in reversed(chosen)] if reverse else [(f, f) for f in chosen]
+    sections = [(file, reverse_section(file)) for file in reversed(chosen)] if reverse else [(f, f) for f in chosen]
     return _Application(tree, [section for _, section in sections]).run([shown for shown, _ in sections])
 
 
-def reversed_section(file: FilePatch) -> FilePatch:
+def reverse_section(file: FilePatch) -> FilePatch:
     """The section that undoes ``file``."""
     flip = {"+": "-", "-": "+", " ": " "}
     hunks = tuple(
@@ -180,7 +182,7 @@ def reversed_section(file: FilePatch) -> FilePatch:
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def path_fault(path: str) -> str:
+def find_path_fault(path: str) -> str:
     """Why a path must not be written, or an empty string; git's rules for index entries, a little stricter."""
     if path.startswith("/"):
         return "is absolute"
@@ -194,20 +196,20 @@ def path_fault(path: str) -> str:
     return ""
 
 
-class _Refused(Exception):
+class _SectionError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
 
 
-class _Gone:
+class _RemovedPath:
     """A path that an earlier section removed, or a later one is going to."""
 
     def __init__(self, happened: bool) -> None:
         self.happened = happened
 
 
-_REMOVED, _TO_BE_REMOVED = _Gone(True), _Gone(False)
+_REMOVED, _TO_BE_REMOVED = _RemovedPath(True), _RemovedPath(False)
 
 
 class _Application:
@@ -216,7 +218,7 @@ class _Application:
     def __init__(self, tree: Tree, sections: list[FilePatch]) -> None:
         self.tree = tree
         self.sections = sections
-        self.table: dict[str, File | _Gone] = {}
+        self.table: dict[str, File | _RemovedPath] = {}
         self.removals: list[str] = []
         self.writes: dict[str, File] = {}
         self.links_removed = {
@@ -232,11 +234,11 @@ class _Application:
     def run(self, shown: list[FilePatch]) -> PatchResult:
         results = []
         for original, section in zip(shown, self.sections, strict=True):
-            placed: list[Placed] = []
+            placed: list[PlacedHunk] = []
             failure = None
             try:
-                self._section(section, placed)
-            except _Refused as refused:
+                self._apply_section(section, placed)
+            except _SectionError as refused:
                 failure = refused.failure
             results.append(FileResult(original, tuple(placed), failure))
         self._check_nesting(shown, results)
@@ -248,36 +250,36 @@ class _Application:
 
     def _check_nesting(self, shown: list[FilePatch], results: list[FileResult]) -> None:
         """Fail the section that writes a file where a later one (or an earlier one) needs a folder."""
-        folders = {parent for path in self.writes for parent in _parents(path)}
+        folders = {parent for path in self.writes for parent in _list_parents(path)}
         for at, (original, section) in enumerate(zip(shown, self.sections, strict=True)):
             if section.new_path in folders and section.new_path in self.writes and results[at].failure is None:
                 message = f"{section.new_path} would be a file and a folder"
                 results[at] = FileResult(original, results[at].placed, Failure("exists", message))
 
-    def _section(self, file: FilePatch, placed: list[Placed]) -> None:
-        self._supported(file)
+    def _apply_section(self, file: FilePatch, placed: list[PlacedHunk]) -> None:
+        self._check_supported(file)
         old, new, creates, deletes = file.old_path, file.new_path, file.creates, file.deletes
         before = None
         if old is not None:
-            before = self._preimage(file, old)
+            before = self._read_preimage(file, old)
             if before is None:  # a traditional diff with an empty old side, and no such file: it is new
                 old, creates, deletes = None, True, False
             else:
                 creates = bool(creates)
         old_mode = (file.old_mode or (before.mode if before else None)) if old is not None else None
         if before and old_mode is not None and (before.mode ^ old_mode) & _TYPE:
-            raise _refuse("type", f"{old} is of another type ({before.mode:06o}, the patch says {old_mode:06o})")
+            raise _make_refusal("type", f"{old} is of another type ({before.mode:06o}, the patch says {old_mode:06o})")
         # a mode that only the index line gives does not change the file's own
         new_mode = file.new_mode or (before.mode if before and deletes is not True else old_mode) or REGULAR
         if new is not None and (creates or file.rename or file.copy):
             self._check_free(new)
         if before and old is not None and new is not None and old_mode and (old_mode ^ new_mode) & _TYPE:
-            raise _refuse("type", f"{new} would change its type from {old_mode:06o} to {new_mode:06o}")
+            raise _make_refusal("type", f"{new} would change its type from {old_mode:06o} to {new_mode:06o}")
         if not deletes and new is not None:
             self._check_parents(new)
-        result = _patched(before.data if before else b"", file, placed) if file.hunks or deletes else None
+        result = _apply_hunks(before.data if before else b"", file, placed) if file.hunks or deletes else None
         if deletes and result:
-            raise _refuse("content", f"{old} has lines besides those that its deletion names")
+            raise _make_refusal("content", f"{old} has lines besides those that its deletion names")
         if deletes:
             assert old is not None
             self.table[old] = _REMOVED
@@ -289,7 +291,7 @@ class _Application:
         else:
             after = before.with_mode(new_mode) if before else File(new_mode, b"")
         if (creates or file.copy or file.rename) and new in self.writes:
-            raise _refuse("exists", f"two sections of the patch write {new} (git would keep the last)")
+            raise _make_refusal("exists", f"two sections of the patch write {new} (git would keep the last)")
         self.table[new] = after
         self.writes[new] = after
         self.sound.discard(new)
@@ -298,78 +300,78 @@ class _Application:
         if not creates and not file.copy and old is not None:
             self.removals.append(old)
 
-    def _supported(self, file: FilePatch) -> None:
+    def _check_supported(self, file: FilePatch) -> None:
         if file.binary:
-            raise _refuse("unsupported", f"{file.path}: a binary change")
-        if file.submodule:
-            raise _refuse("unsupported", f"{file.path}: a submodule change")
+            raise _make_refusal("unsupported", f"{file.path}: a binary change")
+        if file.is_submodule:
+            raise _make_refusal("unsupported", f"{file.path}: a submodule change")
         if file.rename and file.old_path == file.new_path:
-            raise _refuse("path", f"{file.path} is renamed to itself")
+            raise _make_refusal("path", f"{file.path} is renamed to itself")
         for path in file.paths:
-            fault = path_fault(path)
+            fault = find_path_fault(path)
             if fault:
-                raise _refuse("path", f"path {path!r} {fault}")
+                raise _make_refusal("path", f"path {path!r} {fault}")
 
-    def _preimage(self, file: FilePatch, path: str) -> File | None:
+    def _read_preimage(self, file: FilePatch, path: str) -> File | None:
         """The file that a section starts from; None if a section that may be a creation finds no such file."""
         known = None if file.rename or file.copy else self.table.get(path)
         if known is _REMOVED:
-            raise _refuse("gone", f"{path} was renamed or deleted by an earlier section of the patch")
+            raise _make_refusal("gone", f"{path} was renamed or deleted by an earlier section of the patch")
         if isinstance(known, File):
             return known
         self._check_reachable(path)
-        found = self.tree.get(path)
-        if found is None and file.creates is not None:
-            raise _refuse("gone", f"{path} is not in the tree")
-        if found is not None and found.mode == TREE:
-            raise _refuse("type", f"{path} is a directory")
-        return found
+        tree_file = self.tree.get(path)
+        if tree_file is None and file.creates is not None:
+            raise _make_refusal("gone", f"{path} is not in the tree")
+        if tree_file is not None and tree_file.mode == TREE:
+            raise _make_refusal("type", f"{path} is a directory")
+        return tree_file
 
     def _check_free(self, path: str) -> None:
-        if isinstance(self.table.get(path), _Gone):
+        if isinstance(self.table.get(path), _RemovedPath):
             return
-        found = self.tree.get(path)
-        if found is not None:
-            what = "a directory is in the way" if found.mode == TREE else "exists already"
-            raise _refuse("exists", f"{path}: {what}" if found.mode == TREE else f"{path} {what}")
+        file = self.tree.get(path)
+        if file is not None:
+            reason = "a directory is in the way" if file.mode == TREE else "exists already"
+            raise _make_refusal("exists", f"{path}: {reason}" if file.mode == TREE else f"{path} {reason}")
 
     def _check_reachable(self, path: str) -> None:
         """Refuse to read through a symbolic link or a file."""
-        for parent in _parents(path):
+        for parent in _list_parents(path):
             if parent in self.reached:
                 continue
-            found = self.tree.get(parent)
-            if found is not None and found.mode != TREE:
-                raise _refuse("gone", f"{path} is not in the tree: {parent} is no directory")
+            file = self.tree.get(parent)
+            if file is not None and file.mode != TREE:
+                raise _make_refusal("gone", f"{path} is not in the tree: {parent} is no directory")
             self.reached.add(parent)
 
     def _check_parents(self, path: str) -> None:
         """Refuse to write through a symbolic link or below a file."""
-        for parent in _parents(path):
+        for parent in _list_parents(path):
             if parent in self.sound:
                 continue
             if parent in self.links_kept:
-                raise _refuse("path", f"{path} is beyond the symbolic link {parent}")
-            if parent in self.links_removed or isinstance(self.table.get(parent), _Gone):
+                raise _make_refusal("path", f"{path} is beyond the symbolic link {parent}")
+            if parent in self.links_removed or isinstance(self.table.get(parent), _RemovedPath):
                 continue
             known = self.table.get(parent)
-            found = known if isinstance(known, File) else self.tree.get(parent)
-            if found is not None and found.mode != TREE:
-                what = "beyond the symbolic link" if found.mode == SYMLINK else "below the file"
-                raise _refuse("path", f"{path} is {what} {parent}")
+            file = known if isinstance(known, File) else self.tree.get(parent)
+            if file is not None and file.mode != TREE:
+                reason = "beyond the symbolic link" if file.mode == SYMLINK else "below the file"
+                raise _make_refusal("path", f"{path} is {reason} {parent}")
             self.sound.add(parent)
 
 
-def _refuse(kind: str, message: str) -> _Refused:
-    return _Refused(Failure(kind, message))
+def _make_refusal(kind: str, message: str) -> _SectionError:
+    return _SectionError(Failure(kind, message))
 
 
-def _parents(path: str) -> tuple[str, ...]:
-    return _folders(path.rpartition("/")[0])
+def _list_parents(path: str) -> tuple[str, ...]:
+    return _list_folders(path.rpartition("/")[0])
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _folders(folder: str) -> tuple[str, ...]:
+def _list_folders(folder: str) -> tuple[str, ...]:
     """``folder`` and those that it lies in, the outermost first."""
     parts = folder.split("/") if folder else []
     return tuple("/".join(parts[: count + 1]) for count in range(len(parts)))
@@ -381,50 +383,50 @@ class _Image:
     OTHER, PATCHED = "\0", "\1"
 
     def __init__(self, data: bytes, hunks: tuple[Hunk, ...]) -> None:
-        self.lines = lines_of(data)
+        self.lines = split_lines(data)
         self.symbols: dict[bytes, str] = {}
         for hunk in hunks:
             for text in hunk.old_lines:
                 if text not in self.symbols:
                     self.symbols[text] = chr(len(self.symbols) + 2)
         if len(self.symbols) > _MOST_SYMBOLS:
-            raise _refuse("unsupported", "more than a million different lines")
+            raise _make_refusal("unsupported", "more than a million different lines")
         self.text = "".join([self.symbols.get(line, self.OTHER) for line in self.lines])
 
-    def pattern(self, hunk: Hunk) -> str:
+    def make_pattern(self, hunk: Hunk) -> str:
         return "".join([self.symbols[line] for line in hunk.old_lines])
 
-    def replace(self, at: int, hunk: Hunk) -> None:
+    def replace_hunk(self, at: int, hunk: Hunk) -> None:
         behind = at + len(hunk.old_lines)
         self.lines[at:behind] = hunk.new_lines
         self.text = self.text[:at] + self.PATCHED * len(hunk.new_lines) + self.text[behind:]
 
 
-def _patched(data: bytes, file: FilePatch, placed: list[Placed]) -> bytes:
+def _apply_hunks(data: bytes, file: FilePatch, placed: list[PlacedHunk]) -> bytes:
     """``data`` with the hunks applied; what was placed so far is told also if one does not apply."""
     image = _Image(data, file.hunks)
     for number, hunk in enumerate(file.hunks, start=1):
-        pattern = image.pattern(hunk)
+        pattern = image.make_pattern(hunk)
         named = hunk.new_start - 1 if hunk.new_start else 0
         at_start, at_end = hunk.old_start <= 1, hunk.trailing == 0
-        at = _find(image.text, pattern, named, at_start=at_start, at_end=at_end)
+        at = _find_pattern(image.text, pattern, named, at_start=at_start, at_end=at_end)
         if at is None:
-            near, found = _closest(image, hunk)
+            near, lines = _find_closest_lines(image, hunk)
             message = f"{file.path}: hunk {number} does not apply"
-            if near and found == hunk.old_lines:
+            if near and lines == hunk.old_lines:
                 bound = "start" if at_start else "end"
                 message += f" (its lines are at line {near}, but it belongs to the {bound} of the file)"
-            raise _Refused(Failure("hunk", message, hunk, number, near, found))
+            raise _SectionError(Failure("hunk", message, hunk, number, near, lines))
         if at + len(hunk.old_lines) < len(image.lines) and hunk.new_lines and not hunk.new_lines[-1].endswith(b"\n"):
             message = f"{file.path}: hunk {number} ends without newline, but not at the end of the file"
-            raise _Refused(Failure("hunk", message, hunk, number, at + 1, hunk.old_lines))
-        choices = 1 if at == named or not pattern else _count(image.text, pattern)
-        placed.append(Placed(hunk, number, at + 1, at - named, choices))
-        image.replace(at, hunk)
+            raise _SectionError(Failure("hunk", message, hunk, number, at + 1, hunk.old_lines))
+        choices = 1 if at == named or not pattern else _count_matches(image.text, pattern)
+        placed.append(PlacedHunk(hunk, number, at + 1, at - named, choices))
+        image.replace_hunk(at, hunk)
     return b"".join(image.lines)
 
 
-def _find(text: str, pattern: str, named: int, *, at_start: bool, at_end: bool) -> int | None:
+def _find_pattern(text: str, pattern: str, named: int, *, at_start: bool, at_end: bool) -> int | None:
     """Where ``pattern`` is in ``text``, nearest to ``named``; of two equally near the later."""
     size, length = len(text), len(pattern)
     if length > size:
@@ -446,7 +448,7 @@ def _find(text: str, pattern: str, named: int, *, at_start: bool, at_end: bool) 
     return later if later >= 0 else None
 
 
-def _count(text: str, pattern: str) -> int:
+def _count_matches(text: str, pattern: str) -> int:
     """At how many places ``pattern`` is, at most 9."""
     count, at = 0, text.find(pattern)
     while at >= 0 and count < 9:
@@ -454,7 +456,7 @@ def _count(text: str, pattern: str) -> int:
     return count
 
 
-def _closest(image: _Image, hunk: Hunk) -> tuple[int, tuple[bytes, ...]]:
+def _find_closest_lines(image: _Image, hunk: Hunk) -> tuple[int, tuple[bytes, ...]]:
     """Where most old lines of a hunk that does not apply are, for the message: (1-based line, the lines there).
 
     Every line that occurs in the file at most 50 times votes for the starts that it implies; ties go to the nearest.

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from decouple.patch.lines import BOM, lines_of
+from decouple.patch.lines import BOM, split_lines
 
 KNOWN = (
     "From",
@@ -69,7 +69,7 @@ class Field(Struct, frozen=True):
         return "\n".join(unfolded).strip("\n")
 
 
-class Text(Struct, frozen=True):
+class FreeText(Struct, frozen=True):
     """Lines that are no field: blank lines, free text, an mbox ``From`` line, a ``---`` and what follows."""
 
     raw: str
@@ -78,9 +78,9 @@ class Text(Struct, frozen=True):
 class Header(Struct, frozen=True):
     """Everything in front of the first diff of a patch. Changes give a new Header."""
 
-    items: tuple[Field | Text, ...] = ()
+    items: tuple[Field | FreeText, ...] = ()
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """The header as text; equal to what was read if nothing was changed."""
         return "".join(item.raw for item in self.items)
 
@@ -99,7 +99,7 @@ class Header(Struct, frozen=True):
         field = self.find(name)
         return field.value if field else None
 
-    def all(self, name: str) -> tuple[str, ...]:
+    def get_all(self, name: str) -> tuple[str, ...]:
         """The values of every field of that name, in order."""
         return tuple(field.value for field in self.fields if field.name.lower() == name.lower())
 
@@ -130,17 +130,17 @@ class Header(Struct, frozen=True):
     @property
     def depends(self) -> frozenset[str]:
         """Ids of patches whose lines this one builds on (``Depends: id, id``)."""
-        words = re.split(r"[\s,]+", " ".join(self.all("Depends")))
+        words = re.split(r"[\s,]+", " ".join(self.get_all("Depends")))
         return frozenset(word for word in words if word)
 
     def with_field(self, name: str, value: str) -> Header:
         """With the first field ``name`` set to ``value`` (newlines are folded), or a new one in its usual place."""
-        text = fold(name, value)
+        text = fold_field(name, value)
         old = self.find(name)
         if old:
             items = tuple(Field(old.name, text, old.line) if item is old else item for item in self.items)
             return replace(self, items=items)
-        return replace(self, items=_inserted(self.items, Field(name, text, 0)))
+        return replace(self, items=_insert_field(self.items, Field(name, text, 0)))
 
     def without_field(self, name: str) -> Header:
         """Without every field of that name."""
@@ -148,25 +148,25 @@ class Header(Struct, frozen=True):
         return replace(self, items=tuple(keep))
 
 
-def fold(name: str, value: str) -> str:
+def fold_field(name: str, value: str) -> str:
     """``name: value`` as header text: further lines start with one blank, an empty one becomes `` .``."""
     first, *rest = value.strip("\n").split("\n")
     head = f"{name}: {first.strip()}".rstrip() + "\n"
     return head + "".join(f" {line}".rstrip() + "\n" if line.strip() else " .\n" for line in rest)
 
 
-def begins_mail(line: str) -> bool:
+def is_mail_start(line: str) -> bool:
     """Whether a line is the one with which a mail begins in an mbox: the one before, if any, ends there."""
     return bool(_MAIL_BEGINS.match(line))
 
 
-def parse(text: str, *, first_line: int = 1) -> Header:
+def parse_header(text: str, *, first_line: int = 1) -> Header:
     """Read a header; anything is accepted, what is no field becomes Text. ``first_line`` numbers its first line."""
-    items: list[_Open] = []
+    items: list[_OpenItem] = []
     open_field = in_fields = False
     at_start = True  # of a paragraph
     commentary = False
-    lines = lines_of(text.removeprefix(BOM))
+    lines = split_lines(text.removeprefix(BOM))
     if text.startswith(BOM):
         _add_text(items, BOM)
     for number, raw in enumerate(lines, start=first_line):
@@ -184,32 +184,32 @@ def parse(text: str, *, first_line: int = 1) -> Header:
             continue
         match = _FIELD.match(raw)
         # a paragraph counts if it starts with a field that is known; then it may have any
-        if match and (in_fields or (at_start and _starts_fields(match.group(1), lines, number - first_line))):
-            items.append(_Open(match.group(1), [raw], number))
+        if match and (in_fields or (at_start and _is_field_start(match.group(1), lines, number - first_line))):
+            items.append(_OpenItem(match.group(1), [raw], number))
             open_field = in_fields = True
             at_start = False
         else:
             # an mbox line ("From <commit> <date>") stands in front of the fields, it does not end their paragraph;
             # Debian's maintainers put their own fields above a whole mail
-            at_start = at_start and raw.startswith("From ") and (number == first_line or begins_mail(raw))
+            at_start = at_start and raw.startswith("From ") and (number == first_line or is_mail_start(raw))
             open_field = in_fields = False
             _add_text(items, raw)
-    return Header(tuple(item.closed() for item in items))
+    return Header(tuple(item.make_item() for item in items))
 
 
-class _Open(Struct):
+class _OpenItem(Struct):
     """An item while lines are added to it; ``name`` is empty for text."""
 
     name: str
     lines: list[str]
     line: int = 0
 
-    def closed(self) -> Field | Text:
+    def make_item(self) -> Field | FreeText:
         raw = "".join(self.lines)
-        return Field(self.name, raw, self.line) if self.name else Text(raw)
+        return Field(self.name, raw, self.line) if self.name else FreeText(raw)
 
 
-def _starts_fields(name: str, lines: Sequence[str], at: int) -> bool:
+def _is_field_start(name: str, lines: Sequence[str], at: int) -> bool:
     """Whether line ``at``, ``name: ...``, begins fields: ``jit: take an argument`` is the first line of a text."""
     if _is_known(name):
         return True
@@ -224,24 +224,24 @@ def _is_known(name: str) -> bool:
     return name.lower() in _LOWER or bool(_BUG_VENDOR.match(name.lower()))
 
 
-def _add_text(items: list[_Open], raw: str) -> None:
+def _add_text(items: list[_OpenItem], raw: str) -> None:
     if items and not items[-1].name:
         items[-1].lines.append(raw)
     else:
-        items.append(_Open("", [raw]))
+        items.append(_OpenItem("", [raw]))
 
 
-def _inserted(items: tuple[Field | Text, ...], new: Field) -> tuple[Field | Text, ...]:
+def _insert_field(items: tuple[Field | FreeText, ...], new: Field) -> tuple[Field | FreeText, ...]:
     order = {name.lower(): rank for rank, name in enumerate(KNOWN)}
     rank = order.get(new.name.lower(), len(order))
     at = 0
     for index, item in enumerate(items):
         if isinstance(item, Field) and order.get(item.name.lower(), len(order)) <= rank:
             at = index + 1
-        elif isinstance(item, Text) and index == 0 and item.raw.startswith("From "):
+        elif isinstance(item, FreeText) and index == 0 and item.raw.startswith("From "):
             at = 1
     before = items[:at]
     if before and not before[-1].raw.endswith("\n"):
         before = (*before[:-1], replace(before[-1], raw=before[-1].raw + "\n"))
-    separator = () if any(isinstance(item, Field) for item in items) or not items[at:] else (Text("\n"),)
+    separator = () if any(isinstance(item, Field) for item in items) or not items[at:] else (FreeText("\n"),)
     return (*before, new, *separator, *items[at:])

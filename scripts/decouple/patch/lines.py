@@ -8,7 +8,7 @@ BOM = "\ufeff"
 """What some editors write in front of UTF-8: no part of the text."""
 
 
-def lines_of(text: AnyStr) -> list[AnyStr]:
+def split_lines(text: AnyStr) -> list[AnyStr]:
     """The lines with their newlines (``splitlines`` would also end one at form feeds and others)."""
     newline = "\n" if isinstance(text, str) else b"\n"
     lines = text.split(newline)

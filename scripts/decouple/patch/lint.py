@@ -12,7 +12,7 @@ import patch_ng
 
 from decouple.patch import mail
 from decouple.patch import parse as patches
-from decouple.patch.apply import path_fault
+from decouple.patch.apply import find_path_fault
 from decouple.patch.faults import CODES, Fault
 from decouple.patch.header import Header
 from decouple.patch.lines import BOM
@@ -63,25 +63,25 @@ logging.getLogger("patch_ng").propagate = False
 
 def lint_patch(data: bytes, file: str, *, strip: int = 1) -> tuple[Patch, list[Fault]]:
     """Read a patch and list its faults; ``file`` is what they call it."""
-    patch, problems = patches.scan(data, name=file, strip=strip)
+    patch, problems = patches.scan_patch(data, name=file, strip=strip)
     faults = [Fault(file, problem.line, problem.code, problem.message) for problem in problems]
     if not patch.files and not problems:
         faults.append(Fault(file, 1, "empty", "no diff in it"))
     if data and not data.endswith(b"\n"):
         faults.append(Fault(file, data.count(b"\n") + 1, "no-newline", "the last line has no newline"))
-    faults += _header(patch, file)
-    faults += _junk(patch, file)
+    faults += _lint_header(patch, file)
+    faults += _lint_extra_text(patch, file)
     for section in patch.files:
-        faults += _section(section, file)
+        faults += _lint_section(section, file)
     if not problems:
-        faults += _second_reader(data, patch, file, strip)
+        faults += _compare_readers(data, patch, file, strip)
     return patch, faults
 
 
 # -- header ----------------------------------------------------------------------------------------------------------
 
 
-def _header(patch: Patch, file: str) -> Iterator[Fault]:
+def _lint_header(patch: Patch, file: str) -> Iterator[Fault]:
     header = patch.header
     try:
         patch.header_bytes.decode("utf-8")
@@ -109,10 +109,10 @@ def _header(patch: Patch, file: str) -> Iterator[Fault]:
     for field in header.fields:
         if not field.value.strip():
             yield Fault(file, field.line, "empty-field", f"{field.name} has no value")
-    yield from _values(header, file)
+    yield from _lint_values(header, file)
 
 
-def _values(header: Header, file: str) -> Iterator[Fault]:
+def _lint_values(header: Header, file: str) -> Iterator[Fault]:
     date = header.find("Last-Update")
     if date and date.value.strip() and not _is_date(date.value):
         yield Fault(file, date.line, "bad-date", f"Last-Update {date.value!r} is not a date, YYYY-MM-DD")
@@ -138,19 +138,21 @@ def _is_date(text: str) -> bool:
 # -- text ------------------------------------------------------------------------------------------------------------
 
 
-def _junk(patch: Patch, file: str) -> Iterator[Fault]:
+def _lint_extra_text(patch: Patch, file: str) -> Iterator[Fault]:
     for section in patch.files[1:]:
         if section.preamble.strip():
             line = section.line - section.preamble.count(b"\n")
-            yield Fault(file, line, "junk", f"text in front of the diff of {section.path}: {_shown(section.preamble)}")
+            yield Fault(
+                file, line, "junk", f"text in front of the diff of {section.path}: {_format_excerpt(section.preamble)}"
+            )
     if patch.trailer.strip():
-        what = "a mail signature" if patch.trailer.startswith(b"-- \n") else _shown(patch.trailer)
-        yield Fault(file, patch.trailer_line, "junk", f"text behind the last diff: {what}")
+        description = "a mail signature" if patch.trailer.startswith(b"-- \n") else _format_excerpt(patch.trailer)
+        yield Fault(file, patch.trailer_line, "junk", f"text behind the last diff: {description}")
     elif patch.trailer:
         yield Fault(file, patch.trailer_line, "junk", "blank lines behind the last diff")
 
 
-def _shown(text: bytes) -> str:
+def _format_excerpt(text: bytes) -> str:
     line = text.strip().split(b"\n", 1)[0][:60]
     return repr(line.decode("utf-8", "backslashreplace"))
 
@@ -158,9 +160,9 @@ def _shown(text: bytes) -> str:
 # -- sections --------------------------------------------------------------------------------------------------------
 
 
-def _section(section: FilePatch, file: str) -> Iterator[Fault]:
+def _lint_section(section: FilePatch, file: str) -> Iterator[Fault]:
     for path in section.paths:
-        fault = path_fault(path)
+        fault = find_path_fault(path)
         if fault:
             yield Fault(file, section.line, "leaves-tree", f"path {path!r} {fault}")
     if len(section.paths) == 2 and not section.rename and not section.copy:
@@ -170,44 +172,44 @@ def _section(section: FilePatch, file: str) -> Iterator[Fault]:
         yield Fault(file, section.line, "not-git", f"{section.path}: write it with git (`decouple refresh` does)")
     if section.binary:
         yield Fault(file, section.line, "binary", f"{section.path}: generate the file, or fetch it with a hash")
-    if section.submodule:
+    if section.is_submodule:
         yield Fault(file, section.line, "submodule", f"{section.path}: the source manifest pins submodules")
     if section.index and not all(_FULL_ID.match(identity) for identity in section.index):
         line = section.line + section.raw_header[: section.raw_header.find(b"\nindex ") + 1].count(b"\n")
         yield Fault(file, line, "abbreviated-index", f"{section.path}: {'..'.join(section.index)}; use --full-index")
     if section.git and section.hunks and not section.index:
         yield Fault(file, section.line, "missing-index", f"{section.path}: no index line")
-    if found := _OTHER_MODE.search(section.raw_header):
-        message = f"{section.path}: git writes 100644 or 100755, and takes {found[1].decode()} for one of them"
+    if match := _OTHER_MODE.search(section.raw_header):
+        message = f"{section.path}: git writes 100644 or 100755, and takes {match[1].decode()} for one of them"
         yield Fault(file, section.line, "mode", message)
     if b"\r\n" in section.raw_header:
         yield Fault(file, section.line, "crlf", f"{section.path}: the lines of the diff's header end in CR LF")
-    yield from _line_ends(section, file)
+    yield from _lint_line_ends(section, file)
     if not section.creates and not section.deletes:
-        yield from _hunks(section, file)
+        yield from _lint_hunks(section, file)
 
 
-def _line_ends(section: FilePatch, file: str) -> Iterator[Fault]:
+def _lint_line_ends(section: FilePatch, file: str) -> Iterator[Fault]:
     """CR LF is right in a file that has it throughout, so a hunk is judged by its own lines."""
     for hunk in section.hunks:
         ends = [line.text.endswith(b"\r\n") for line in hunk.lines if line.text.endswith(b"\n")]
         old = [line.text.endswith(b"\r\n") for line in hunk.lines if line.kind != "+" and line.text.endswith(b"\n")]
         if any(ends) and not (all(ends) and (all(old) and old)):
             index = next(at for at, line in enumerate(hunk.lines) if line.text.endswith(b"\r\n"))
-            where = "in a new file" if not old else "among lines that end in LF"
-            yield Fault(file, _line_of(hunk, index), "crlf", f"{section.path}: CR LF {where}")
+            place = "in a new file" if not old else "among lines that end in LF"
+            yield Fault(file, _find_line(hunk, index), "crlf", f"{section.path}: CR LF {place}")
         elif any(ends):
             message = f"{section.path} has lines that end in CR LF: only `git am --keep-cr` takes the patch"
             yield Fault(file, hunk.line, "keep-cr", message)
             return
 
 
-def _line_of(hunk: Hunk, index: int) -> int:
+def _find_line(hunk: Hunk, index: int) -> int:
     """The line in the patch of a hunk's line; each missing newline takes one more."""
     return hunk.line + 1 + index + sum(not line.text.endswith(b"\n") for line in hunk.lines[:index])
 
 
-def _hunks(section: FilePatch, file: str) -> Iterator[Fault]:
+def _lint_hunks(section: FilePatch, file: str) -> Iterator[Fault]:
     behind = 0
     for number, hunk in enumerate(section.hunks):
         name = f"{section.path}: hunk {number + 1}"
@@ -215,7 +217,7 @@ def _hunks(section: FilePatch, file: str) -> Iterator[Fault]:
             yield Fault(file, hunk.line, "hunk-order", f"{name} starts at line {hunk.old_start}, before line {behind}")
         behind = hunk.old_start + hunk.old_count
         last = number == len(section.hunks) - 1
-        wrong = list(_context(hunk, last=last))
+        wrong = list(_lint_context(hunk, last=last))
         if wrong:
             yield Fault(file, hunk.line, "context", f"{name} has {' and '.join(wrong)}")
         fixed = hunk.old_start <= 1 or hunk.trailing == 0
@@ -223,7 +225,7 @@ def _hunks(section: FilePatch, file: str) -> Iterator[Fault]:
             yield Fault(file, hunk.line, "fuzz-prone", f"{name}: only blank lines and brackets hold it in its place")
 
 
-def _context(hunk: Hunk, *, last: bool) -> Iterator[str]:
+def _lint_context(hunk: Hunk, *, last: bool) -> Iterator[str]:
     """What differs from three lines of context; fewer are right at the start and at the end of a file."""
     at_start = hunk.old_start - 1 <= hunk.leading or hunk.old_count == 0
     if hunk.leading > CONTEXT or (hunk.leading < CONTEXT and not at_start):
@@ -238,20 +240,20 @@ def _context(hunk: Hunk, *, last: bool) -> Iterator[str]:
 # -- the second reader -----------------------------------------------------------------------------------------------
 
 
-def _second_reader(data: bytes, patch: Patch, file: str, strip: int) -> Iterator[Fault]:
+def _compare_readers(data: bytes, patch: Patch, file: str, strip: int) -> Iterator[Fault]:
     """Compare with patch-ng. It reads; it never decides that a patch applies (True for renames it did not do)."""
-    if strip != 1 or not patch.files or any(map(_misread, patch.files)):
+    if strip != 1 or not patch.files or any(map(_is_misread, patch.files)):
         return
     try:
-        seen = patch_ng.PatchSet(io.BytesIO(data))
+        patch_set = patch_ng.PatchSet(io.BytesIO(data))
     except Exception as error:  # it has none of its own: "rename from" in the last line is a TypeError in 1.19.1
         yield Fault(file, 1, "second-reader", f"patch-ng fails on it: {type(error).__name__}: {error}")
         return
-    if seen.errors:
-        yield Fault(file, 1, "second-reader", f"patch-ng finds {seen.errors} errors in it")
+    if patch_set.errors:
+        yield Fault(file, 1, "second-reader", f"patch-ng finds {patch_set.errors} errors in it")
         return
     ours = [(section.path, len(section.hunks)) for section in patch.files]
-    theirs = [(_path_of(item), len(item.hunks)) for item in seen.items]
+    theirs = [(_read_path(item), len(item.hunks)) for item in patch_set.items]
     # patch-ng knows a section only by its --- and +++ lines or a rename
     ours = [(path, hunks) for path, hunks in ours if hunks or (path, hunks) in theirs]
     for (path, hunks), other in zip(ours, [*theirs, *[("nothing", 0)] * len(ours)], strict=False):
@@ -261,13 +263,13 @@ def _second_reader(data: bytes, patch: Patch, file: str, strip: int) -> Iterator
             return
 
 
-def _misread(section: FilePatch) -> bool:
+def _is_misread(section: FilePatch) -> bool:
     """Whether patch-ng is known to read a correct section wrongly: names in C quotes, a move with another mode."""
     quoted = re.search(rb'^(?:diff --git|---|\+\+\+|rename from|rename to) (?:.* )?"', section.raw_header, re.MULTILINE)
     moved = section.rename or section.copy
-    return not section.git or section.binary or bool(quoted) or (moved and section.mode_changes)
+    return not section.git or section.binary or bool(quoted) or (moved and section.has_mode_change)
 
 
-def _path_of(item: patch_ng.Patch) -> str:
+def _read_path(item: patch_ng.Patch) -> str:
     name: bytes = item.source if item.target == b"/dev/null" else item.target
     return name.decode("utf-8", "surrogateescape")

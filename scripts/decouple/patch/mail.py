@@ -29,8 +29,8 @@ from msgspec.structs import replace
 from decouple.base import git
 from decouple.base.errors import DecoupleError
 from decouple.patch import header as headers
-from decouple.patch.header import Field, Header, Text
-from decouple.patch.lines import BOM, lines_of
+from decouple.patch.header import Field, FreeText, Header
+from decouple.patch.lines import BOM, split_lines
 
 NOBODY = ("decouple", "decouple@localhost")
 #: Date of commits whose header has none: 2025-01-29, the day of the first release this project patches.
@@ -88,7 +88,7 @@ class MailText(Struct, frozen=True):
     taken_out: tuple[str, ...] = ()
     """Fields that stood in the body."""
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """The whole."""
         tail = self.tail or "---\n"
         return "".join([self.envelope, *(field.raw for field in self.fields), self.body, tail])
@@ -97,7 +97,7 @@ class MailText(Struct, frozen=True):
         """With the fields ``name`` having ``values``; a new one stands last."""
         same = [at for at, field in enumerate(self.fields) if field.name.lower() == name.lower()]
         at = same[0] if same else len(self.fields)
-        new = tuple(Field(name, headers.fold(name, value), 0) for value in values)
+        new = tuple(Field(name, headers.fold_field(name, value), 0) for value in values)
         rest = [field for index, field in enumerate(self.fields) if index not in same]
         return replace(self, fields=(*rest[:at], *new, *rest[at:]))
 
@@ -109,7 +109,7 @@ class MailText(Struct, frozen=True):
 
     def without_inner_fields(self, names: Collection[str]) -> MailText:
         """Without the fields ``names`` with which the body begins: what ``git am`` takes before the mail's own."""
-        lines = lines_of(self.body)
+        lines = split_lines(self.body)
         at = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
         begin, taken = at, []
         while at < len(lines) and (match := re.match(r">?([A-Za-z]+):", lines[at])) and match[1].title() in names:
@@ -124,9 +124,9 @@ class MailText(Struct, frozen=True):
         return replace(self, body="".join([*lines[:begin], *lines[at:]]), taken_out=tuple(taken))
 
 
-def split(text: str) -> MailText:
+def split_mail(text: str) -> MailText:
     """The parts of a mail (:func:`form_of` says that it is one)."""
-    lines = lines_of(text.removeprefix(BOM).lstrip("\n"))
+    lines = split_lines(text.removeprefix(BOM).lstrip("\n"))
     envelope = lines.pop(0) if lines and lines[0].startswith("From ") else ""
     raws: list[str] = []
     at = 0
@@ -138,12 +138,12 @@ def split(text: str) -> MailText:
         else:
             break
         at += 1
-    end = next((index for index in range(at, len(lines)) if breaks(lines[index])), len(lines))
+    end = next((index for index in range(at, len(lines)) if is_message_end(lines[index])), len(lines))
     fields = tuple(Field(raw.partition(":")[0], raw, 0) for raw in raws)
     return MailText(envelope, fields, "".join(lines[at:end]), "".join(lines[end:]))
 
 
-def as_from(author: str) -> str:
+def format_from(author: str) -> str:
     """``Name <address>`` as the value of ``From``: a name with marks that mean something there is in quotes."""
     name, _, address = author.rpartition(" <")
     if not re.search(r"[()\[\]:;@\\,.\"]", name):
@@ -153,51 +153,51 @@ def as_from(author: str) -> str:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def read(text: str) -> Mail:
+def read_mail(text: str) -> Mail:
     """Read a patch's header, undecodable bytes as surrogates. Raises DecoupleError for an unknown character set."""
     text = text.removeprefix(BOM).replace("\r\n", "\n")
-    header, form, day = headers.parse(text), form_of(text), ""
+    header, form, day = headers.parse_header(text), detect_form(text), ""
     if form in ("mail", "hg", "stgit"):
-        mail = _hg_as_mail(text) if form == "hg" else _stgit_as_mail(text) if form == "stgit" else text
-        found = _mailinfo(mail, inbody=form == "mail")
-        text, date = found[""], found.get("Date")
+        mail = _convert_hg(text) if form == "hg" else _convert_stgit(text) if form == "stgit" else text
+        fields = _run_mailinfo(mail, inbody=form == "mail")
+        text, date = fields[""], fields.get("Date")
     else:
-        title, text = _title_and_body(header)
-        found = _mailinfo(_fields_as_mail(header, title), inbody=False)
-        date = found.get("Date")
+        title, text = _split_title(header)
+        fields = _run_mailinfo(_convert_fields(header, title), inbody=False)
+        date = fields.get("Date")
         if date is None and header.find("Last-Update"):
-            day = _day(header)
-    name, address = found.get("Author", ""), found.get("Email", "")
+            day = _read_day(header)
+    name, address = fields.get("Author", ""), fields.get("Email", "")
     if not name and not address:
         name = (header.author or "").split("\n", 1)[0]  # a name without an address: git am has no use for it
-    who, when = identity(name, address, date)
-    message = stripped(f"{found.get('Subject', '')}\n\n{text}")
-    return Mail(_as_utf8(who), when or day or DATE, _as_utf8(message), form)
+    who, when = format_identity(name, address, date)
+    message = strip_message(f"{fields.get('Subject', '')}\n\n{text}")
+    return Mail(_replace_undecodable(who), when or day or DATE, _replace_undecodable(message), form)
 
 
-def decoded(data: bytes) -> bytes:
+def decode_mail(data: bytes) -> bytes:
     """An encoded mail as the plain one that says the same: quoted-printable, base64, several parts, other characters.
 
     Fields that a maintainer put above it stay there. Raises DecoupleError where git cannot read it.
     """
-    lines = lines_of(data.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape"))
-    at = next((index for index, line in enumerate(lines) if headers.begins_mail(line)), 0)
-    found = _mailinfo("".join(lines[at:]), inbody=True)
-    author = f"{found.get('Author', NOBODY[0])} <{found.get('Email', NOBODY[1])}>"
-    fields = (("From", as_from(author)), ("Date", found.get("Date")), ("Subject", found.get("Subject")))
+    lines = split_lines(data.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape"))
+    at = next((index for index, line in enumerate(lines) if headers.is_mail_start(line)), 0)
+    mail_fields = _run_mailinfo("".join(lines[at:]), inbody=True)
+    author = f"{mail_fields.get('Author', NOBODY[0])} <{mail_fields.get('Email', NOBODY[1])}>"
+    fields = (("From", format_from(author)), ("Date", mail_fields.get("Date")), ("Subject", mail_fields.get("Subject")))
     head = "".join(f"{name}: {value}\n" for name, value in fields if value)
-    text = found[""].strip("\n")
+    text = mail_fields[""].strip("\n")
     mail = f"{head}\n{text}\n" if text else f"{head}\n"
     above = "".join(lines[: at + 1]) if at else ""  # with the line that says that a mail begins
-    whole = above + mail + found[_PATCH].removesuffix("diff -\n")
+    whole = above + mail + mail_fields[_PATCH].removesuffix("diff -\n")
     return whole.encode("utf-8", "surrogateescape")
 
 
-def form_of(text: str) -> str:
+def detect_form(text: str) -> str:
     """How a header is written; the first three of :attr:`Mail.form` are those that ``git am`` takes."""
-    lines = [line.rstrip("\r\n") for line in lines_of(text.removeprefix(BOM).lstrip("\n"))]
+    lines = [line.rstrip("\r\n") for line in split_lines(text.removeprefix(BOM).lstrip("\n"))]
     first, second, third = (*lines, "", "", "")[:3]
-    header = headers.parse(text)
+    header = headers.parse_header(text)
     described = header.find("Description") and not header.find("Subject")
     head = [line.split(":", 1)[0].lower() for line in itertools.takewhile(str.strip, lines)]
     if first.startswith("# HG changeset patch"):
@@ -208,15 +208,15 @@ def form_of(text: str) -> str:
         return "stgit"
     if not described and not {"from", "subject"}.isdisjoint(head) and _is_mail(lines):
         return "mail"
-    return "fields" if any(not isinstance(item, Text) for item in header.items) else "text"
+    return "fields" if any(not isinstance(item, FreeText) for item in header.items) else "text"
 
 
-def breaks(line: str) -> bool:
+def is_message_end(line: str) -> bool:
     """Whether ``git am`` sees the end of the message in this line of it."""
     return bool(_BREAK.match(line))
 
 
-def identity(name: str, address: str, date: str | None) -> tuple[str, str]:
+def format_identity(name: str, address: str, date: str | None) -> tuple[str, str]:
     """``Name <address>`` as git writes it, and the date in git's raw format; "" for what git takes for no date.
 
     What is missing of the author is that of :data:`NOBODY`. Dates without a zone are in UTC.
@@ -225,17 +225,17 @@ def identity(name: str, address: str, date: str | None) -> tuple[str, str]:
     if not address:
         address = NOBODY[1]
     whole = bool(_WHOLE_NAME.match(name) and _WHOLE_NAME.match(address))
-    when = _whole_date(date or "")
+    when = _read_whole_date(date or "")
     if whole and (when or not date):
         return f"{name} <{address}>", when
     for who in (name, name.strip("<>") or NOBODY[0], NOBODY[0]):
         for moment in (date, None) if date and not when else (None,):
             env = {"GIT_AUTHOR_NAME": who, "GIT_AUTHOR_EMAIL": address, "TZ": "UTC"}
             env["GIT_AUTHOR_DATE"] = moment.replace("\0", "") if moment else DATE
-            answer = git.ask("var", "GIT_AUTHOR_IDENT", cwd=Path("/"), env=env)
+            answer = git.try_git("var", "GIT_AUTHOR_IDENT", cwd=Path("/"), env=env)
             if answer.status == 0:
-                said = answer.out.decode("utf-8", "surrogateescape").rstrip("\n")
-                author, seconds, zone = said.rsplit(" ", 2)
+                written = answer.out.decode("utf-8", "surrogateescape").rstrip("\n")
+                author, seconds, zone = written.rsplit(" ", 2)
                 if int(seconds) >= 1 << 63:  # git's time before 1970, which it shows as this
                     seconds, zone = "0", "+0000"
                 known = moment and int(seconds) <= _LAST_SECOND and len(zone) == len("+0000")
@@ -245,15 +245,15 @@ def identity(name: str, address: str, date: str | None) -> tuple[str, str]:
 
 def is_date(text: str) -> bool:
     """Whether git takes ``text`` for a date."""
-    return bool(_whole_date(text) or identity(*NOBODY, text)[1])
+    return bool(_read_whole_date(text) or format_identity(*NOBODY, text)[1])
 
 
-def _as_utf8(text: str) -> str:
+def _replace_undecodable(text: str) -> str:
     """``text`` with each undecodable byte taken for Latin-1, as git does when it commits what is not UTF-8."""
-    return re.sub("[\udc80-\udcff]", lambda found: chr(ord(found[0]) - 0xDC00), text)
+    return re.sub("[\udc80-\udcff]", lambda match: chr(ord(match[0]) - 0xDC00), text)
 
 
-def stripped(message: str, *, comments: bool = False) -> str:
+def strip_message(message: str, *, comments: bool = False) -> str:
     """What ``git stripspace`` makes of a message; with ``comments`` lines that start with # go too."""
     lines: list[str] = []
     for line in message.split("\n"):
@@ -275,13 +275,13 @@ def _is_mail(lines: list[str]) -> bool:
     return False  # the diff follows
 
 
-def _mailinfo(mail: str, *, inbody: bool) -> dict[str, str]:
+def _run_mailinfo(mail: str, *, inbody: bool) -> dict[str, str]:
     """What git says of a mail, by its words: Author, Email, Subject, Date; its text under "", the rest _PATCH."""
     if not mail.strip():
         return {"": "", _PATCH: ""}
-    with _in_memory("text") as text, _in_memory("patch") as patch:
+    with _open_memory_file("text") as text, _open_memory_file("patch") as patch:
         ending = "" if mail.endswith("\n") else "\n"
-        answer = git.ask(
+        answer = git.try_git(
             "mailinfo",
             "-u",  # into UTF-8, whatever the configuration says
             "-b",  # [PATCH] goes, [ROCm] stays
@@ -301,41 +301,41 @@ def _mailinfo(mail: str, *, inbody: bool) -> dict[str, str]:
                 next_step="write the header of the patch in UTF-8, without encoded words",
             )
         written = (("", text.read()), (_PATCH, patch.read()))
-    found = {key: data.decode("utf-8", "surrogateescape") for key, data in written}
+    fields = {key: data.decode("utf-8", "surrogateescape") for key, data in written}
     for line in answer.out.decode("utf-8", "surrogateescape").split("\n"):
         name, colon, value = line.partition(": ")
         if colon:
-            found.setdefault(name, value)
-    return found
+            fields.setdefault(name, value)
+    return fields
 
 
-def _in_memory(name: str) -> BinaryIO:
+def _open_memory_file(name: str) -> BinaryIO:
     """A file on no disk, for git to write and for us to read."""
     return os.fdopen(os.memfd_create(f"decouple-{name}"), "rb")
 
 
-def _hg_as_mail(text: str) -> str:
+def _convert_hg(text: str) -> str:
     """Mercurial's export as the mail that ``git am`` makes of it: ``# User``, ``# Date``, and a text."""
-    fields, lines = [], lines_of(text.lstrip("\n"))
+    fields, lines = [], split_lines(text.lstrip("\n"))
     at = 0
     for at, line in enumerate(lines):  # noqa: B007 - where it ends is what is asked
         if line.startswith("# User "):
             fields.append(f"From: {line[7:].strip()}\n")
         elif date := re.match(r"# Date (\d+) (-?\d+)\s*\Z", line):
             minutes = -int(date.group(2)) // 60  # seconds west of Greenwich
-            fields.append(f"Date: @{date.group(1)} {'-' if minutes < 0 else '+'}{_zone(abs(minutes))}\n")
+            fields.append(f"Date: @{date.group(1)} {'-' if minutes < 0 else '+'}{_format_zone(abs(minutes))}\n")
         elif not line.startswith("# "):
             break
     return "".join([*fields, "\n", *lines[at:]])
 
 
-def _zone(minutes: int) -> str:
+def _format_zone(minutes: int) -> str:
     return f"{minutes // 60:02}{minutes % 60:02}"
 
 
-def _stgit_as_mail(text: str) -> str:
+def _convert_stgit(text: str) -> str:
     """StGit's export as the mail that ``git am`` makes of it: the title, then an author, a date, and the text."""
-    first, *lines = lines_of(text.lstrip("\n"))
+    first, *lines = split_lines(text.lstrip("\n"))
     fields = [f"Subject: {first}"]
     while lines and (not lines[0].strip() or re.match(r"(From|Author|Date):", lines[0])):
         line = lines.pop(0)
@@ -344,10 +344,12 @@ def _stgit_as_mail(text: str) -> str:
     return "".join([*fields, "\n", *lines])
 
 
-def _title_and_body(header: Header) -> tuple[str, str]:
+def _split_title(header: Header) -> tuple[str, str]:
     """The title of what is no mail, and the text below it: DEP-3's Description, or free text, up to ``---``."""
-    field = next((one for one in header.fields if one.name.lower() in TITLES and one.value), None)
-    free = stripped(free_text(header))
+    field = next(
+        (candidate for candidate in header.fields if candidate.name.lower() in TITLES and candidate.value), None
+    )
+    free = strip_message(read_free_text(header))
     if field is None:
         title, _, body = free.partition("\n")
         return title, body.strip("\n")
@@ -357,19 +359,19 @@ def _title_and_body(header: Header) -> tuple[str, str]:
     return title, "\n\n".join(part for part in (body.strip("\n"), free) if part)
 
 
-def free_text(header: Header) -> str:
+def read_free_text(header: Header) -> str:
     """The text of a header that is no field, up to its ``---``, without the line of an mbox."""
-    text = "".join(item.raw for item in header.items if isinstance(item, Text)).removeprefix(BOM)
+    text = "".join(item.raw for item in header.items if isinstance(item, FreeText)).removeprefix(BOM)
     kept = []
-    for number, line in enumerate(lines_of(text)):
+    for number, line in enumerate(split_lines(text)):
         if line.rstrip() == "---":
             break
-        if not (headers.begins_mail(line) or (not number and line.startswith("From "))):
+        if not (headers.is_mail_start(line) or (not number and line.startswith("From "))):
             kept.append(line)
     return "".join(kept)
 
 
-def _fields_as_mail(header: Header, title: str) -> str:
+def _convert_fields(header: Header, title: str) -> str:
     """The author, date and title of DEP-3 fields as a mail's; of more than one author the first."""
     author = (header.author or "").split("\n", 1)[0]
     author = re.sub(r"(<[^<>]*>)\s*,.*", r"\1", author)
@@ -378,7 +380,7 @@ def _fields_as_mail(header: Header, title: str) -> str:
     return "".join([*lines, "\n"])
 
 
-def _day(header: Header) -> str:
+def _read_day(header: Header) -> str:
     """``Last-Update`` in git's raw format; "" for what is no day as DEP-3 writes it."""
     value = (header.get("Last-Update") or "").strip()
     try:
@@ -388,7 +390,7 @@ def _day(header: Header) -> str:
     return f"{int(day.timestamp())} +0000" if day and day.timestamp() >= 0 else ""
 
 
-def _whole_date(text: str) -> str:
+def _read_whole_date(text: str) -> str:
     """A date that can be read in one way only, in git's raw format; "" for another."""
     if not _WHOLE_DATE.match(text):
         return ""

@@ -21,7 +21,7 @@ LEAST = 6
 """Lines with words that must have come for a run to count as moved; fewer come by chance, as imports do."""
 
 
-class Run(Struct, frozen=True):
+class LineRun(Struct, frozen=True):
     """Lines that stand together: ``start`` is the 1-based line of the first."""
 
     start: int
@@ -33,46 +33,50 @@ class MovedRun(Struct, frozen=True):
 
     source: str
     target: str
-    gone: Run
+    gone: LineRun
     """The whole run, with the lines that did not come."""
-    copy: Run
+    copy: LineRun
     """In the target: from the first line that came to the last."""
     lost: tuple[tuple[int, bytes], ...]
     """Line of the source and text of what went and did not come."""
 
 
-def moved(patch: Patch) -> list[MovedRun]:
+def find_moved_runs(patch: Patch) -> list[MovedRun]:
     """Every run of lines most of which come in another file of the same patch."""
-    found = []
-    came = {file.path: _came(file) for file in patch.files}
+    runs = []
+    came = {file.path: _list_added_lines(file) for file in patch.files}
     for file in patch.files:
-        for gone in (run for hunk in file.hunks for run in _runs(hunk)):
+        for gone in (run for hunk in file.hunks for run in _list_removed_runs(hunk)):
             if sum(1 for line in gone.lines if TELLING.search(line)) < LEAST:
                 continue
-            candidates = [_match(file.path, gone, path, lines) for path, lines in came.items() if path != file.path]
-            best = max((one for one in candidates if one), key=lambda one: -len(one.lost), default=None)
+            candidates = [_match_run(file.path, gone, path, lines) for path, lines in came.items() if path != file.path]
+            best = max(
+                (candidate for candidate in candidates if candidate),
+                key=lambda candidate: -len(candidate.lost),
+                default=None,
+            )
             if best:
-                found.append(best)
-    return found
+                runs.append(best)
+    return runs
 
 
-def _match(source: str, gone: Run, target: str, came: Sequence[tuple[int, bytes]]) -> MovedRun | None:
+def _match_run(source: str, gone: LineRun, target: str, came: Sequence[tuple[int, bytes]]) -> MovedRun | None:
     """The run in ``target``, if more than half of its telling lines came there, in order."""
-    old, new = [_plain(line) for line in gone.lines], [_plain(line) for _, line in came]
+    old, new = [_normalize_blanks(line) for line in gone.lines], [_normalize_blanks(line) for _, line in came]
     blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
     hit = {block.a + at: block.b + at for block in blocks for at in range(block.size)}
     telling = [at for at, line in enumerate(gone.lines) if TELLING.search(line)]
-    there = [at for at in telling if at in hit]
-    if len(there) < LEAST or 2 * len(there) < len(telling):
+    matched = [at for at in telling if at in hit]
+    if len(matched) < LEAST or 2 * len(matched) < len(telling):
         return None
-    first, last = min(hit[at] for at in there), max(hit[at] for at in there)
-    copy = Run(came[first][0], tuple(line for _, line in came[first : last + 1]))
-    settled = _settled(gone.lines, set(hit))
+    first, last = min(hit[at] for at in matched), max(hit[at] for at in matched)
+    copy = LineRun(came[first][0], tuple(line for _, line in came[first : last + 1]))
+    settled = _find_settled_lines(gone.lines, set(hit))
     lost = [at for at in telling if at not in hit and at not in settled]
     return MovedRun(source, target, gone, copy, tuple((gone.start + at, gone.lines[at]) for at in lost))
 
 
-def _settled(lines: Sequence[bytes], came: set[int]) -> set[int]:
+def _find_settled_lines(lines: Sequence[bytes], came: set[int]) -> set[int]:
     """Directives, and branches of a conditional of which most of another branch came: the move decided them."""
     out: set[int] = set()
     stack: list[list[list[int]]] = []
@@ -98,7 +102,7 @@ def _settled(lines: Sequence[bytes], came: set[int]) -> set[int]:
     return out
 
 
-def _runs(hunk: Hunk) -> Iterator[Run]:
+def _list_removed_runs(hunk: Hunk) -> Iterator[LineRun]:
     """The runs of removed lines of a hunk; lines that it adds in between do not part them."""
     number, start, lines = hunk.old_start, 0, list[bytes]()
     for line in hunk.lines:
@@ -106,24 +110,24 @@ def _runs(hunk: Hunk) -> Iterator[Run]:
             start = start or number
             lines.append(line.text)
         elif line.kind == " " and lines:
-            yield Run(start, tuple(lines))
+            yield LineRun(start, tuple(lines))
             start, lines = 0, []
         number += line.kind != "+"
     if lines:
-        yield Run(start, tuple(lines))
+        yield LineRun(start, tuple(lines))
 
 
-def _came(file: FilePatch) -> list[tuple[int, bytes]]:
+def _list_added_lines(file: FilePatch) -> list[tuple[int, bytes]]:
     """The added lines of a file, each with its line in the new file."""
-    found = []
+    added = []
     for hunk in file.hunks:
         number = hunk.new_start
         for line in hunk.lines:
             if line.kind == "+":
-                found.append((number, line.text))
+                added.append((number, line.text))
             number += line.kind != "-"
-    return found
+    return added
 
 
-def _plain(line: bytes) -> bytes:
+def _normalize_blanks(line: bytes) -> bytes:
     return b" ".join(line.split())

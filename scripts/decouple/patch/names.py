@@ -15,7 +15,7 @@ _ESCAPE = re.compile(rb'\\([abfnrtv"\\]|[0-3][0-7][0-7])')
 _ESCAPED = {b"a": 7, b"b": 8, b"f": 12, b"n": 10, b"r": 13, b"t": 9, b"v": 11, b'"': 34, b"\\": 92}
 
 
-def text_of(raw: bytes) -> str:
+def decode_path(raw: bytes) -> str:
     """Paths are bytes; what is not UTF-8 survives as surrogates, as in ``os.fsdecode``."""
     return raw.decode("utf-8", "surrogateescape")
 
@@ -37,27 +37,27 @@ def is_epoch(text: bytes) -> bool:
     return utc == (24 * 60 if day == b"1969-12-31" else 0)
 
 
-def traditional_name(text: bytes, default: str | None, strip: int) -> str | None:
+def parse_traditional_name(text: bytes, default: str | None, strip: int) -> str | None:
     """The name in a ``---`` or ``+++`` line of a diff without git's header: a time stamp may stand behind it."""
-    quoted = _quoted_name(text, strip)
+    quoted = _parse_quoted_name(text, strip)
     if quoted is not None:
         return quoted
     bare = text.rstrip(b"\n")
     stamp = _TIMESTAMP.search(bare)
     if stamp:
-        return _stripped(bare[: stamp.start()], default, strip)
-    return name_in(text, default, strip, stop_at_tab=True)
+        return _strip_name(bare[: stamp.start()], default, strip)
+    return parse_name(text, default, strip, stop_at_tab=True)
 
 
-def name_in(text: bytes, default: str | None, strip: int, *, stop_at_tab: bool) -> str | None:
+def parse_name(text: bytes, default: str | None, strip: int, *, stop_at_tab: bool) -> str | None:
     """The name at the start of ``text``, quoted or not; ``default`` where stripping leaves nothing."""
-    quoted = _quoted_name(text, strip)
+    quoted = _parse_quoted_name(text, strip)
     if quoted is not None:
         return quoted
-    return _stripped(re.split(rb"[\t\r\n]" if stop_at_tab else rb"[\r\n]", text, maxsplit=1)[0], default, strip)
+    return _strip_name(re.split(rb"[\t\r\n]" if stop_at_tab else rb"[\r\n]", text, maxsplit=1)[0], default, strip)
 
 
-def _stripped(raw: bytes, default: str | None, strip: int) -> str | None:
+def _strip_name(raw: bytes, default: str | None, strip: int) -> str | None:
     parts = raw.split(b"/", strip)
     if len(parts) <= strip or not parts[strip]:
         return default
@@ -67,18 +67,18 @@ def _stripped(raw: bytes, default: str | None, strip: int) -> str | None:
         short = default.encode("utf-8", "surrogateescape")
         if len(short) < len(name) and name.startswith(short):
             return default
-    return text_of(re.sub(rb"/+", b"/", name))
+    return decode_path(re.sub(rb"/+", b"/", name))
 
 
-def _quoted_name(text: bytes, strip: int) -> str | None:
-    name = _unquoted(text)
+def _parse_quoted_name(text: bytes, strip: int) -> str | None:
+    name = _unquote_name(text)
     if name is None:
         return None
     parts = name[0].split(b"/", strip)
-    return text_of(re.sub(rb"/+", b"/", parts[strip])) if len(parts) > strip else None
+    return decode_path(re.sub(rb"/+", b"/", parts[strip])) if len(parts) > strip else None
 
 
-def _unquoted(text: bytes) -> tuple[bytes, int] | None:
+def _unquote_name(text: bytes) -> tuple[bytes, int] | None:
     """A name in C quotes at the start of ``text`` and the index behind its closing quote, or None."""
     if not text.startswith(b'"'):
         return None
@@ -100,7 +100,7 @@ def _unquoted(text: bytes) -> tuple[bytes, int] | None:
     return None
 
 
-def _without_prefix(name: bytes, strip: int) -> bytes | None:
+def _strip_prefix(name: bytes, strip: int) -> bytes | None:
     """``name`` without its first ``strip`` components; None if it is absolute or too short."""
     if name.startswith(b"/"):
         return None
@@ -108,39 +108,39 @@ def _without_prefix(name: bytes, strip: int) -> bytes | None:
     return parts[strip] if len(parts) > strip else None
 
 
-def common_name(text: bytes, strip: int) -> str | None:
+def find_common_name(text: bytes, strip: int) -> str | None:
     """The one name on a ``diff --git A B`` line whose two sides agree once stripped; None if they differ.
 
     Names with blanks make the middle ambiguous; git takes the one split at which both sides are the same.
     """
     bare = text[:-1] if text.endswith(b"\n") else text
-    first = _unquoted(bare)
+    first = _unquote_name(bare)
     if first is not None:
-        name = _without_prefix(first[0], strip)
-        second = _unquoted(bare[first[1] :].lstrip(b" \t\r"))
-        if name is None or second is None or _without_prefix(second[0], strip) != name:
+        name = _strip_prefix(first[0], strip)
+        second = _unquote_name(bare[first[1] :].lstrip(b" \t\r"))
+        if name is None or second is None or _strip_prefix(second[0], strip) != name:
             return None
-        return text_of(name)
+        return decode_path(name)
     if bare.startswith(b'"'):
         return None
-    start = _without_prefix(bare, strip)
+    start = _strip_prefix(bare, strip)
     if start is None:
         return None
     quote = start.find(b'"')
     if quote >= 0:
-        second = _unquoted(start[quote:])
-        name = _without_prefix(second[0], strip) if second else None
+        second = _unquote_name(start[quote:])
+        name = _strip_prefix(second[0], strip) if second else None
         if name and start.startswith(name) and start[len(name) : len(name) + 1] in (b" ", b"\t"):
-            return text_of(name)
+            return decode_path(name)
         return None
-    for blank in _blanks(start):
+    for blank in _find_blanks(start):
         # both sides are equal, so behind the blank stands exactly the first side and its prefix
         rest = start[blank + 1 :]
-        if len(rest) >= blank and rest.endswith(start[:blank]) and _without_prefix(rest, strip) == start[:blank]:
-            return text_of(start[:blank])
+        if len(rest) >= blank and rest.endswith(start[:blank]) and _strip_prefix(rest, strip) == start[:blank]:
+            return decode_path(start[:blank])
     return None
 
 
-def _blanks(text: bytes) -> Iterator[int]:
+def _find_blanks(text: bytes) -> Iterator[int]:
     for match in re.finditer(rb"[ \t]", text):
         yield match.start()

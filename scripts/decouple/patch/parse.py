@@ -23,9 +23,16 @@ from msgspec.structs import asdict
 from decouple.base.errors import DecoupleError
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
 from decouple.patch import header as headers
-from decouple.patch.header import Header, begins_mail
-from decouple.patch.lines import lines_of
-from decouple.patch.names import common_name, is_dev_null, is_epoch, name_in, text_of, traditional_name
+from decouple.patch.header import Header, is_mail_start
+from decouple.patch.lines import split_lines
+from decouple.patch.names import (
+    decode_path,
+    find_common_name,
+    is_dev_null,
+    is_epoch,
+    parse_name,
+    parse_traditional_name,
+)
 
 _LONGEST_NAME_LINE = 16384  # twice PATH_MAX and its quotes; bounds the search for the middle of "diff --git A B"
 _LARGEST = 2**31 - 1
@@ -85,7 +92,7 @@ class Hunk(Struct, frozen=True, dict=True):
         return next((at for at, line in enumerate(reversed(self.lines)) if line.kind != " "), len(self.lines))
 
     @property
-    def changes(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether any line is added or removed."""
         return any(line.kind != " " for line in self.lines)
 
@@ -135,21 +142,21 @@ class FilePatch(Struct, frozen=True):
         return tuple(dict.fromkeys(path for path in (self.old_path, self.new_path) if path))
 
     @property
-    def submodule(self) -> bool:
+    def is_submodule(self) -> bool:
         """Whether either side is a submodule."""
         return SUBMODULE in (self.old_mode, self.new_mode)
 
     @property
-    def mode_changes(self) -> bool:
+    def has_mode_change(self) -> bool:
         """Whether it names two different modes."""
         return None not in (self.old_mode, self.new_mode) and self.old_mode != self.new_mode
 
-    def text(self) -> bytes:
+    def to_text(self) -> bytes:
         """The section as it stands in the patch, preamble included."""
         return b"".join((self.preamble, self.raw_header, *(hunk.raw for hunk in self.hunks), self.raw_tail))
 
 
-class Read(Struct, frozen=True):
+class PatchContent(Struct, frozen=True):
     """What the bytes of a patch say, as far as they can be read; `Patch` has the same names."""
 
     header: Header
@@ -175,40 +182,40 @@ class Patch(Struct, frozen=True, dict=True):
         return hashlib.sha256(self.data).hexdigest()
 
     @functools.cached_property
-    def _read(self) -> Read:
-        return _Scanner(self.data, self.strip).run()
+    def _content(self) -> PatchContent:
+        return _Scanner(self.data, self.strip).scan()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What keeps the patch from being read, in order."""
-        return self._read.problems
+        return self._content.problems
 
     @property
     def header(self) -> Header:
         """The fields in front of the first file section."""
-        return self._read.header
+        return self._content.header
 
     @property
     def header_bytes(self) -> bytes:
         """Everything in front of the first file section; all of the file where there is none."""
-        return self._read.header_bytes
+        return self._content.header_bytes
 
     @property
     def files(self) -> tuple[FilePatch, ...]:
         """The file sections, in order; those that can be read."""
-        return self._read.files
+        return self._content.files
 
     @property
     def trailer(self) -> bytes:
         """Everything behind the last section: a mail signature, junk."""
-        return self._read.trailer
+        return self._content.trailer
 
     @property
     def trailer_line(self) -> int:
         """1-based line of the trailer in the patch."""
-        return self._read.trailer_line
+        return self._content.trailer_line
 
-    def checked(self, *, empty: bool = True) -> Patch:
+    def check_readable(self, *, empty: bool = True) -> Patch:
         """The patch itself. Raises DecoupleError with ``name:line`` at its first problem, or if it has no section."""
         problems = self.problems or (() if empty or self.files else (Problem(1, "empty", "no diff in it"),))
         if problems:
@@ -219,36 +226,36 @@ class Patch(Struct, frozen=True, dict=True):
     @property
     def header_text(self) -> str:
         """The header as text. Raises as :meth:`checked`."""
-        return self.checked().header_bytes.decode("utf-8", "surrogateescape")
+        return self.check_readable().header_bytes.decode("utf-8", "surrogateescape")
 
     @property
     def body(self) -> bytes:
         """The diffs and whatever follows them. Raises as :meth:`checked`."""
-        return self.data[len(self.checked().header_bytes) :]
+        return self.data[len(self.check_readable().header_bytes) :]
 
-    def text(self) -> bytes:
+    def to_text(self) -> bytes:
         """The patch put together from what was read: its bytes again (only without a problem)."""
-        return b"".join((self.header_bytes, *(file.text() for file in self.files), self.trailer))
+        return b"".join((self.header_bytes, *(file.to_text() for file in self.files), self.trailer))
 
-    def diff(self) -> bytes:
+    def to_diff(self) -> bytes:
         """The file sections alone, without preambles and trailer."""
         return b"".join(
             b"".join((file.raw_header, *(hunk.raw for hunk in file.hunks), file.raw_tail)) for file in self.files
         )
 
     @functools.cached_property
-    def touched(self) -> tuple[str, ...]:
+    def touched_paths(self) -> tuple[str, ...]:
         """Every path the patch reads or writes, in order, each once."""
         return tuple(dict.fromkeys(path for file in self.files for path in file.paths))
 
     @functools.cached_property
-    def changed(self) -> frozenset[str]:
+    def changed_paths(self) -> frozenset[str]:
         """Every path the patch may change: not what it only copies from."""
         changed = ((file.new_path, None if file.copy else file.old_path) for file in self.files)
         return frozenset(path for pair in changed for path in pair if path)
 
 
-def load(path: Path, *, name: str | None = None, strip: int = 1) -> Patch:
+def load_patch(path: Path, *, name: str | None = None, strip: int = 1) -> Patch:
     """The patch file ``path``, not looked into yet. Raises DecoupleError if it is missing."""
     try:
         return Patch(name or str(path), path.read_bytes(), strip)
@@ -259,26 +266,26 @@ def load(path: Path, *, name: str | None = None, strip: int = 1) -> Patch:
         ) from None
 
 
-def read(path: Path, *, name: str | None = None, strip: int = 1) -> Patch:
+def read_patch(path: Path, *, name: str | None = None, strip: int = 1) -> Patch:
     """Read the patch file ``path``. Raises DecoupleError if it is missing or :func:`parse` refuses it."""
-    return load(path, name=name, strip=strip).checked(empty=False)
+    return load_patch(path, name=name, strip=strip).check_readable(empty=False)
 
 
-def parse(data: bytes, *, name: str = "patch", strip: int = 1) -> Patch:
+def parse_patch(data: bytes, *, name: str = "patch", strip: int = 1) -> Patch:
     """Read a patch that ``strip`` leading path components are taken off. Raises DecoupleError with ``name:line``.
 
     A patch without any file section is refused, as git does.
     """
-    return Patch(name, data, strip).checked(empty=False)
+    return Patch(name, data, strip).check_readable(empty=False)
 
 
-def scan(data: bytes, *, name: str = "patch", strip: int = 1) -> tuple[Patch, tuple[Problem, ...]]:
+def scan_patch(data: bytes, *, name: str = "patch", strip: int = 1) -> tuple[Patch, tuple[Problem, ...]]:
     """Read everything that can be read and list what is wrong, in order. Never raises."""
     patch = Patch(name, data, strip)
     return patch, patch.problems
 
 
-class _Bad(Exception):
+class _SectionError(Exception):
     """A section that cannot be read."""
 
     def __init__(self, line: int, code: str, message: str) -> None:
@@ -310,92 +317,92 @@ _PREAMBLE = re.compile(rb"(Index: |={20,}\r?\n|diff |Property changes|RCS file: 
 class _Scanner:
     def __init__(self, data: bytes, strip: int) -> None:
         self.strip = strip
-        self.lines = lines_of(data)
+        self.lines = split_lines(data)
         self.problems: list[Problem] = []
         self.files: list[FilePatch] = []
         self.at = 0  # index of the line that is looked at
         self.free = 0  # index of the first line that belongs to no section yet
 
-    def run(self) -> Read:
+    def scan(self) -> PatchContent:
         header_bytes: bytes | None = None
         while self.at < len(self.lines):
             begin = self.at
-            section = self._section()
+            section = self._read_section_header()
             if section is None:
                 self.at = max(self.at, begin + 1)
                 continue
-            first = self._preamble_start(begin)
+            first = self._find_preamble(begin)
             if header_bytes is None:
                 header_bytes = b"".join(self.lines[self.free : first])
                 self.free = first
-            self._body(section, begin)
+            self._read_body(section, begin)
         rest = b"".join(self.lines[self.free :])
         if header_bytes is None:
             header_bytes, rest = rest, b""
-        parsed = headers.parse(header_bytes.decode("utf-8", "surrogateescape"))
+        parsed = headers.parse_header(header_bytes.decode("utf-8", "surrogateescape"))
         line = self.free + 1 if rest else 0
         # what the whole is comes first: no diff in an encoded mail means nothing
-        problems = (*_carriers(parsed, header_bytes, self.files, rest, line), *self.problems)
-        return Read(parsed, header_bytes, tuple(self.files), rest, line, problems)
+        problems = (*_find_carriers(parsed, header_bytes, self.files, rest, line), *self.problems)
+        return PatchContent(parsed, header_bytes, tuple(self.files), rest, line, problems)
 
-    def _preamble_start(self, begin: int) -> int:
+    def _find_preamble(self, begin: int) -> int:
         first = begin
         while first > self.free and _PREAMBLE.match(self.lines[first - 1]):
             first -= 1
         return first
 
-    def _fault(self, index: int, code: str, message: str) -> None:
+    def _add_problem(self, index: int, code: str, message: str) -> None:
         self.problems.append(Problem(index + 1, code, message))
 
     # -- the header of a section -------------------------------------------------------------------------------------
 
-    def _section(self) -> tuple[_Section, bool] | None:
+    def _read_section_header(self) -> tuple[_Section, bool] | None:
         """Read the header that starts at this line, if one does; leaves ``at`` behind it."""
         line = self.lines[self.at]
         try:
             if line.startswith(b"@@ -") and _ORPHAN.match(line):
-                self._fault(self.at, "orphan-hunk", "a hunk without a file header in front of it")
+                self._add_problem(self.at, "orphan-hunk", "a hunk without a file header in front of it")
                 return None
             if line.startswith(b"diff --git "):
-                return self._git_header(), True
-            if self._begins_traditional(self.at) and self._starts(self.at + 2, b"@@ -"):
-                section = self._traditional_header()
+                return self._read_git_header(), True
+            if self._is_traditional_start(self.at) and self._has_prefix(self.at + 2, b"@@ -"):
+                section = self._read_traditional_header()
                 self.at += 2
                 return section, False
-        except _Bad as bad:
+        except _SectionError as bad:
             self.problems.append(bad.problem)
             self._skip_section()
         return None
 
-    def _starts(self, index: int, prefix: bytes) -> bool:
+    def _has_prefix(self, index: int, prefix: bytes) -> bool:
         return index < len(self.lines) and self.lines[index].startswith(prefix)
 
     def _skip_section(self) -> None:
         """Go on at the next line that starts a section (behind the present line)."""
         self.at += 1
-        while self.at < len(self.lines) and not self._begins_section(self.at):
+        while self.at < len(self.lines) and not self._is_section_start(self.at):
             self.at += 1
 
-    def _begins_section(self, index: int) -> bool:
+    def _is_section_start(self, index: int) -> bool:
         line = self.lines[index]
-        return line.startswith(b"diff --git ") or self._begins_traditional(index)
+        return line.startswith(b"diff --git ") or self._is_traditional_start(index)
 
-    def _begins_traditional(self, index: int) -> bool:
+    def _is_traditional_start(self, index: int) -> bool:
         """``---`` with a name (to git a line of five bytes is none) in front of ``+++``."""
         line = self.lines[index]
-        return line.startswith(b"--- ") and len(line) > 5 and self._starts(index + 1, b"+++ ")
+        return line.startswith(b"--- ") and len(line) > 5 and self._has_prefix(index + 1, b"+++ ")
 
-    def _traditional_header(self) -> _Section:
+    def _read_traditional_header(self) -> _Section:
         old, new = self.lines[self.at][4:], self.lines[self.at + 1][4:]
         section = _Section(creates=None, deletes=None)
         if is_dev_null(old):
             section.creates, section.deletes = True, False
-            section.new_path = name = traditional_name(new, None, self.strip)
+            section.new_path = name = parse_traditional_name(new, None, self.strip)
         elif is_dev_null(new):
             section.creates, section.deletes = False, True
-            section.old_path = name = traditional_name(old, None, self.strip)
+            section.old_path = name = parse_traditional_name(old, None, self.strip)
         else:
-            name = traditional_name(new, traditional_name(old, None, self.strip), self.strip)
+            name = parse_traditional_name(new, parse_traditional_name(old, None, self.strip), self.strip)
             if is_epoch(old):
                 section.creates, section.deletes, section.new_path = True, False, name
             elif is_epoch(new):
@@ -403,65 +410,67 @@ class _Scanner:
             else:
                 section.old_path = section.new_path = name
         if not name:
-            raise _Bad(self.at + 1, "name", f"no file name is left after stripping {self.strip} path components")
+            raise _SectionError(
+                self.at + 1, "name", f"no file name is left after stripping {self.strip} path components"
+            )
         return section
 
-    def _git_header(self) -> _Section:
+    def _read_git_header(self) -> _Section:
         begin = self.at
         if len(self.lines[begin]) > _LONGEST_NAME_LINE:
-            raise _Bad(begin + 1, "name", f"the line is longer than {_LONGEST_NAME_LINE} bytes")
-        default = common_name(self.lines[begin][len(b"diff --git ") :], self.strip)
+            raise _SectionError(begin + 1, "name", f"the line is longer than {_LONGEST_NAME_LINE} bytes")
+        default = find_common_name(self.lines[begin][len(b"diff --git ") :], self.strip)
         section = _Section()
         index = begin + 1
         while index < len(self.lines) and self.lines[index].endswith(b"\n"):
-            if not self._extended(section, index, default):
+            if not self._read_extended_line(section, index, default):
                 break
             if sum((section.creates is True, section.deletes is True, section.rename, section.copy)) > 1:
-                raise _Bad(
+                raise _SectionError(
                     index + 1, "extended-header", "contradicts an earlier line: one of new, deleted, rename, copy"
                 )
             index += 1
         if section.old_path is None and section.new_path is None:
             if default is None:
-                raise _Bad(begin + 1, "name", f"no file name after stripping {self.strip} path components")
+                raise _SectionError(begin + 1, "name", f"no file name after stripping {self.strip} path components")
             section.old_path = section.new_path = default
         if (section.new_path is None and not section.deletes) or (section.old_path is None and not section.creates):
-            raise _Bad(begin + 1, "name", "one of the two file names is missing")
+            raise _SectionError(begin + 1, "name", "one of the two file names is missing")
         if section.creates and section.old_path is not None:
             if section.old_path != section.new_path:
-                raise _Bad(begin + 1, "name", "a new file has an old name")
+                raise _SectionError(begin + 1, "name", "a new file has an old name")
             section.old_path = None
         if index == begin + 1:
             # git goes on, but keeps the name for whatever section comes next and may even end by an assertion there
-            raise _Bad(begin + 1, "lone-header", "a 'diff --git' line without anything that belongs to it")
+            raise _SectionError(begin + 1, "lone-header", "a 'diff --git' line without anything that belongs to it")
         self.at = index
         return section
 
-    def _extended(self, section: _Section, index: int, default: str | None) -> bool:
+    def _read_extended_line(self, section: _Section, index: int, default: str | None) -> bool:
         """Take one extended header line; False if it is none."""
         line = self.lines[index]
         number = index + 1
         rename_strip = max(self.strip - 1, 0)
         if line.startswith(b"--- "):
-            section.old_path = self._verified(section.old_path, line[4:], bool(section.creates), number)
+            section.old_path = self._check_name(section.old_path, line[4:], bool(section.creates), number)
         elif line.startswith(b"+++ "):
-            section.new_path = self._verified(section.new_path, line[4:], bool(section.deletes), number)
+            section.new_path = self._check_name(section.new_path, line[4:], bool(section.deletes), number)
         elif line.startswith(b"old mode "):
-            section.old_mode = _mode(line[9:], number)
+            section.old_mode = _parse_mode(line[9:], number)
         elif line.startswith(b"new mode "):
-            section.new_mode = _mode(line[9:], number)
+            section.new_mode = _parse_mode(line[9:], number)
         elif line.startswith(b"deleted file mode "):
             section.deletes, section.old_path = True, default
-            section.old_mode = _mode(line[18:], number)
+            section.old_mode = _parse_mode(line[18:], number)
         elif line.startswith(b"new file mode "):
             section.creates, section.new_path = True, default
-            section.new_mode = _mode(line[14:], number)
+            section.new_mode = _parse_mode(line[14:], number)
         elif line.startswith((b"copy from ", b"rename from ", b"rename old ")):
-            self._moved(section, line)
-            section.old_path = name_in(line.split(b" ", 2)[2], None, rename_strip, stop_at_tab=False)
+            self._read_move_line(section, line)
+            section.old_path = parse_name(line.split(b" ", 2)[2], None, rename_strip, stop_at_tab=False)
         elif line.startswith((b"copy to ", b"rename to ", b"rename new ")):
-            self._moved(section, line)
-            section.new_path = name_in(line.split(b" ", 2)[2], None, rename_strip, stop_at_tab=False)
+            self._read_move_line(section, line)
+            section.new_path = parse_name(line.split(b" ", 2)[2], None, rename_strip, stop_at_tab=False)
         elif line.startswith((b"similarity index ", b"dissimilarity index ")):
             digits = re.match(rb"\D*(\d{1,3})%?\s*\Z", line)
             if digits and line.startswith(b"sim") and int(digits.group(1)) <= 100:
@@ -469,54 +478,54 @@ class _Scanner:
         elif line.startswith(b"index "):
             match = re.match(rb"index ([^\s.]{1,64})\.\.([^\s.]{1,64})(?: (.*))?\r?\n", line, re.DOTALL)
             if match:
-                section.index = (text_of(match.group(1)), text_of(match.group(2)))
+                section.index = (decode_path(match.group(1)), decode_path(match.group(2)))
                 if match.group(3) is not None:
-                    section.old_mode = _mode(match.group(3) + b"\n", number)
+                    section.old_mode = _parse_mode(match.group(3) + b"\n", number)
         else:
             return False
         return True
 
     @staticmethod
-    def _moved(section: _Section, line: bytes) -> None:
+    def _read_move_line(section: _Section, line: bytes) -> None:
         if line.startswith(b"copy"):
             section.copy = True
         else:
             section.rename = True
 
-    def _verified(self, known: str | None, text: bytes, is_null: bool, number: int) -> str | None:
+    def _check_name(self, known: str | None, text: bytes, is_null: bool, number: int) -> str | None:
         """The name of a ``---`` or ``+++`` line, which must agree with what the lines before said."""
         if known is None and not is_null:
-            return name_in(text, None, self.strip, stop_at_tab=True)
+            return parse_name(text, None, self.strip, stop_at_tab=True)
         if known is None:
             if not is_dev_null(text):
-                raise _Bad(number, "name", "/dev/null is expected here")
+                raise _SectionError(number, "name", "/dev/null is expected here")
             return None
         if is_null:
             # git: "expected /dev/null": "new file mode" set the new name only, so an old one cannot be known here
             if is_dev_null(text):
-                raise _Bad(number, "name", f"/dev/null, but the file has the name {known}")
-            raise _Bad(number, "name", "/dev/null is expected here")
-        if name_in(text, None, self.strip, stop_at_tab=True) != known:
-            raise _Bad(number, "name", f"another name than {known}, which a line above gives")
+                raise _SectionError(number, "name", f"/dev/null, but the file has the name {known}")
+            raise _SectionError(number, "name", "/dev/null is expected here")
+        if parse_name(text, None, self.strip, stop_at_tab=True) != known:
+            raise _SectionError(number, "name", f"another name than {known}, which a line above gives")
         return known
 
     # -- the hunks of a section --------------------------------------------------------------------------------------
 
-    def _body(self, found: tuple[_Section, bool], begin: int) -> None:
+    def _read_body(self, found: tuple[_Section, bool], begin: int) -> None:
         section, is_git = found
         raw_header = b"".join(self.lines[begin : self.at])
         preamble = b"".join(self.lines[self.free : begin])
         hunks: list[Hunk] = []
         broken = False
-        while self._starts(self.at, b"@@ -"):
+        while self._has_prefix(self.at, b"@@ -"):
             try:
-                hunks.append(self._hunk())
-            except _Bad as bad:
+                hunks.append(self._read_hunk())
+            except _SectionError as bad:
                 self.problems.append(bad.problem)
                 broken = True
                 self._skip_hunk()
-        tail, binary = (b"", False) if hunks or broken else self._binary()
-        self._settle(section, hunks, begin, raw_header, binary=binary, broken=broken)
+        tail, binary = (b"", False) if hunks or broken else self._read_binary()
+        self._finish_section(section, hunks, begin, raw_header, binary=binary, broken=broken)
         self.files.append(
             FilePatch(
                 **asdict(section),
@@ -531,7 +540,7 @@ class _Scanner:
         )
         self.free = self.at
 
-    def _settle(
+    def _finish_section(
         self, section: _Section, hunks: list[Hunk], begin: int, header: bytes, *, binary: bool, broken: bool
     ) -> None:
         """What the hunks say about creation and deletion; faults that only the whole section shows."""
@@ -541,67 +550,79 @@ class _Scanner:
         if section.deletes is None and (adds or len(hunks) > 1):
             section.deletes = False
         if section.creates and removes:
-            self._fault(begin, "new-file", f"new file {section.new_path} depends on old lines")
+            self._add_problem(begin, "new-file", f"new file {section.new_path} depends on old lines")
         if section.deletes and adds:
-            self._fault(begin, "deleted-file", f"deleted file {section.old_path} still has lines")
+            self._add_problem(begin, "deleted-file", f"deleted file {section.old_path} still has lines")
         says = section.rename or section.copy or section.creates or section.deletes
         modes = None not in (section.old_mode, section.new_mode) and section.old_mode != section.new_mode
-        if not hunks and not binary and not broken and not says and not modes and not _writes_two_modes(header):
-            self._fault(begin, "no-change", "a file section that changes nothing")
+        if not hunks and not binary and not broken and not says and not modes and not _has_two_modes(header):
+            self._add_problem(begin, "no-change", "a file section that changes nothing")
 
     def _skip_hunk(self) -> None:
         self.at += 1
         while self.at < len(self.lines):
-            if self._begins_section(self.at) or _HUNK.match(self.lines[self.at]):
+            if self._is_section_start(self.at) or _HUNK.match(self.lines[self.at]):
                 return
             self.at += 1
 
-    def _hunk(self) -> Hunk:
+    def _read_hunk(self) -> Hunk:
         begin = self.at
         match = _HUNK.match(self.lines[begin])
         if not match or not self.lines[begin].endswith(b"\n"):
-            raise _Bad(begin + 1, "hunk-header", "not a hunk header: @@ -LINE,COUNT +LINE,COUNT @@")
+            raise _SectionError(begin + 1, "hunk-header", "not a hunk header: @@ -LINE,COUNT +LINE,COUNT @@")
         old_start, old_count, new_start, new_count = (1 if part is None else int(part) for part in match.groups())
         if max(old_start, old_count, new_start, new_count) > _LARGEST:
-            raise _Bad(begin + 1, "hunk-header", "a number past 2**31 (git would take it)")
-        old, new, found = old_count, new_count, []
+            raise _SectionError(begin + 1, "hunk-header", "a number past 2**31 (git would take it)")
+        old, new, lines = old_count, new_count, []
         index = begin + 1
         while old > 0 or new > 0:
             if index >= len(self.lines):
-                raise _Bad(begin + 1, "hunk-count", f"the patch ends {_missing(old, new)} before the count is full")
+                raise _SectionError(
+                    begin + 1,
+                    "hunk-count",
+                    f"the patch ends {_describe_missing_lines(old, new)} before the count is full",
+                )
             line = self.lines[index]
             kind = chr(line[0]) if line[:1] in (b" ", b"-", b"+") else " " if line == b"\n" else ""
             if not kind:
                 if line.startswith(b"\\"):
-                    raise _Bad(index + 1, "hunk-line", "'\\ No newline' without a line in front of it")
+                    raise _SectionError(index + 1, "hunk-line", "'\\ No newline' without a line in front of it")
                 if line == b"\r\n":
-                    raise _Bad(index + 1, "hunk-line", "an empty line with CR LF is no context line")
-                raise _Bad(begin + 1, "hunk-count", f"{_missing(old, new)} short of its count at line {index + 1}")
+                    raise _SectionError(index + 1, "hunk-line", "an empty line with CR LF is no context line")
+                raise _SectionError(
+                    begin + 1,
+                    "hunk-count",
+                    f"{_describe_missing_lines(old, new)} short of its count at line {index + 1}",
+                )
             if not line.endswith(b"\n"):
-                raise _Bad(index + 1, "hunk-count", "the patch ends inside a line of a hunk")
+                raise _SectionError(index + 1, "hunk-count", "the patch ends inside a line of a hunk")
             old -= kind != "+"
             new -= kind != "-"
             if old < 0 or new < 0:
-                raise _Bad(begin + 1, "hunk-count", f"more lines than its count at line {index + 1}")
+                raise _SectionError(begin + 1, "hunk-count", f"more lines than its count at line {index + 1}")
             text = b"\n" if line == b"\n" else line[1:]
             index += 1
-            if self._no_newline(index, inside=old > 0 or new > 0):
+            if self._has_no_newline_mark(index, inside=old > 0 or new > 0):
                 if line == b"\n":
-                    raise _Bad(index + 1, "hunk-line", "'\\ No newline' behind an empty line (git would drop the line)")
+                    raise _SectionError(
+                        index + 1, "hunk-line", "'\\ No newline' behind an empty line (git would drop the line)"
+                    )
                 text = text[:-1]
                 index += 1
-            found.append(HunkLine(kind, text))
+            lines.append(HunkLine(kind, text))
         raw = b"".join(self.lines[begin:index])
-        hunk = Hunk(old_start, old_count, new_start, new_count, tuple(found), raw, begin + 1)
-        if not hunk.changes:
-            raise _Bad(begin + 1, "hunk-empty", "a hunk that changes nothing")
+        hunk = Hunk(old_start, old_count, new_start, new_count, tuple(lines), raw, begin + 1)
+        if not hunk.has_changes:
+            raise _SectionError(begin + 1, "hunk-empty", "a hunk that changes nothing")
         for side in (hunk.old_lines, hunk.new_lines):
             if any(not text.endswith(b"\n") for text in side[:-1]):
-                raise _Bad(begin + 1, "hunk-line", "'\\ No newline' in the middle of a side (git would join two lines)")
+                raise _SectionError(
+                    begin + 1, "hunk-line", "'\\ No newline' in the middle of a side (git would join two lines)"
+                )
         self.at = index
         return hunk
 
-    def _no_newline(self, index: int, *, inside: bool) -> bool:
+    def _has_no_newline_mark(self, index: int, *, inside: bool) -> bool:
         """Whether line ``index`` says that the line before has no newline. git wants 12 bytes (13 behind the hunk)."""
         if index >= len(self.lines) or not self.lines[index].startswith(b"\\"):
             return False
@@ -610,10 +631,12 @@ class _Scanner:
             return False
         shown = len(line) if inside else sum(len(rest) for rest in self.lines[index : index + 13]) - 1
         if not line.startswith(b"\\ ") or shown < 12 or (inside and not line.endswith(b"\n")):
-            raise _Bad(index + 1, "hunk-line", "a line that starts with a backslash but is no '\\ No newline' line")
+            raise _SectionError(
+                index + 1, "hunk-line", "a line that starts with a backslash but is no '\\ No newline' line"
+            )
         return True
 
-    def _binary(self) -> tuple[bytes, bool]:
+    def _read_binary(self) -> tuple[bytes, bool]:
         """The text of a binary change behind a header without hunks."""
         if self.at >= len(self.lines):
             return b"", False
@@ -645,7 +668,7 @@ _SIGNS = {
 }
 
 
-def _carriers(
+def _find_carriers(
     header: Header, text: bytes, files: Sequence[FilePatch], trailer: bytes, trailer_line: int
 ) -> Iterator[Problem]:
     """What carries a patch and is none itself: ``git am`` unpacks some of it; ``git apply`` and quilt do not."""
@@ -672,8 +695,8 @@ def _carriers(
     places = [(1, text), *((file.line - file.preamble.count(b"\n"), file.preamble) for file in files[1:])]
     begun = False  # Debian's maintainers put their fields above a whole mail: that is one still
     for start, block in (*places, (trailer_line, trailer)):
-        for number, row in enumerate(lines_of(block), start=start):
-            if not (row.startswith(b"From ") and begins_mail(text_of(row))):
+        for number, row in enumerate(split_lines(block), start=start):
+            if not (row.startswith(b"From ") and is_mail_start(decode_path(row))):
                 continue
             if begun or block is not text:
                 yield Problem(number, "carrier", "a second mail begins here: a patch is one", _SPLIT)
@@ -685,24 +708,24 @@ _SPLIT = "`git mailsplit -oFOLDER FILE` writes each mail to a file of its own: i
 _DECODE = "`decouple import` decodes it: import it under another name, and delete this one"
 
 
-def _missing(old: int, new: int) -> str:
+def _describe_missing_lines(old: int, new: int) -> str:
     return f"{max(old, new)} line{'s' if max(old, new) != 1 else ''}"
 
 
-def _writes_two_modes(header: bytes) -> bool:
+def _has_two_modes(header: bytes) -> bool:
     """Whether a section's lines ``old mode`` and ``new mode`` differ: git takes 100144 and 100755, one mode to it."""
     written = dict(_MODES.findall(header))
     return len({int(digits, 8) for digits in written.values()}) == 2
 
 
-def _mode(text: bytes, number: int) -> int:
+def _parse_mode(text: bytes, number: int) -> int:
     """An octal mode; of a regular file git knows only whether it may be executed, whatever else a tool wrote."""
     match = re.match(rb"[ \t]*([0-7]{1,11})[ \t\r\n]", text)
     if not match:
-        raise _Bad(number, "mode", "not an octal file mode")
+        raise _SectionError(number, "mode", "not an octal file mode")
     mode = int(match.group(1), 8)
     if mode & ~0o777 == REGULAR & ~0o777:
         return EXECUTABLE if mode & 0o100 else REGULAR
     if mode not in (REGULAR, EXECUTABLE, SYMLINK, SUBMODULE):
-        raise _Bad(number, "mode", f"{mode:06o} is none of git's modes 100644, 100755, 120000, 160000")
+        raise _SectionError(number, "mode", f"{mode:06o} is none of git's modes 100644, 100755, 120000, 160000")
     return mode

@@ -21,15 +21,15 @@ class NewPlace(Struct, frozen=True):
         return f"{self.patch} moved it to {self.path}"
 
 
-def renamed(patches: Iterable[Patch]) -> dict[str, NewPlace]:
+def find_renames(patches: Iterable[Patch]) -> dict[str, NewPlace]:
     """Every path that ``patches``, in order, moved away and left free: where its file is."""
-    found: dict[str, NewPlace] = {}
+    places: dict[str, NewPlace] = {}
     for patch in patches:
         for file in patch.files:
             if file.rename and file.old_path and file.new_path:
-                here = NewPlace(file.new_path, patch.name)
-                found.update({path: here for path, moved in found.items() if moved.path == file.old_path})
-                found[file.old_path] = here
+                place = NewPlace(file.new_path, patch.name)
+                places.update({path: place for path, moved in places.items() if moved.path == file.old_path})
+                places[file.old_path] = place
             if file.new_path:
-                found.pop(file.new_path, None)
-    return found
+                places.pop(file.new_path, None)
+    return places

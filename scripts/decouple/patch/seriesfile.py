@@ -17,7 +17,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.names import is_relative_path
 from decouple.patch import parse as patches
-from decouple.patch.lines import BOM, lines_of
+from decouple.patch.lines import BOM, split_lines
 
 LINT = "`decouple lint` lists every fault"
 _STRIP = re.compile(r"-p(\d{1,2})\Z")
@@ -37,11 +37,11 @@ class SeriesEntry(Struct, frozen=True):
     line: int = 0
     """1-based line in the series file; 0 for an entry that was not read from one."""
 
-    def patch(self, folder: Path) -> patches.Patch:
+    def load_patch(self, folder: Path) -> patches.Patch:
         """The patch below ``folder``, not looked into yet. Raises DecoupleError if the file is not there."""
-        return patches.load(folder / self.name, name=self.name, strip=self.strip)
+        return patches.load_patch(folder / self.name, name=self.name, strip=self.strip)
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """The entry as a line of a series file, without its newline."""
         return self.name if self.strip == 1 else f"{self.name} -p{self.strip}"
 
@@ -78,16 +78,16 @@ class SeriesFile(Struct, frozen=True):
     @property
     def made_on(self) -> tuple[str | None, str | None]:
         """Id of the upstream tree that it was carried to, and how near that is to the official text; else None."""
-        found = (_MADE_ON.match(line.raw.rstrip()) for line in self.lines)
-        return next(((match[1], match[2]) for match in found if match), (None, None))
+        matches = (_MADE_ON.match(line.raw.rstrip()) for line in self.lines)
+        return next(((match[1], match[2]) for match in matches if match), (None, None))
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """The file's content; equal to what was read if nothing was changed."""
         return "".join(line.raw for line in self.lines)
 
     def write(self, path: Path) -> None:
         """Replace ``path`` atomically. Raises OSError."""
-        write_atomically(path, self.text())
+        write_atomically(path, self.to_text())
 
     def insert(self, name: str, *, after: str | None = None, strip: int = 1) -> SeriesFile:
         """With ``name`` put right behind the patch ``after``, or in front of all patches when that is None.
@@ -95,7 +95,7 @@ class SeriesFile(Struct, frozen=True):
         Comments above the first patch stay on top of the file. Raises DecoupleError if ``name`` is there already,
         is not a path inside ``patches/``, or ``after`` is not in the series.
         """
-        fault = _path_fault(name)
+        fault = _find_path_fault(name)
         if fault:
             raise DecoupleError(f"patch name {name!r} {fault}", next_step="give a path below patches/")
         if name in self.names:
@@ -103,13 +103,13 @@ class SeriesFile(Struct, frozen=True):
         if after is None:
             at = next((index for index, line in enumerate(self.lines) if line.entry), len(self.lines))
         else:
-            at = self._index(after) + 1
+            at = self._find_index(after) + 1
         lines = list(self.lines)
         if at and not lines[at - 1].raw.endswith("\n"):
             lines[at - 1] = _Line(lines[at - 1].raw + "\n", lines[at - 1].entry)
         entry = SeriesEntry(name, strip)
-        lines.insert(at, _Line(entry.text() + "\n", entry))
-        return _numbered(lines)
+        lines.insert(at, _Line(entry.to_text() + "\n", entry))
+        return _number_lines(lines)
 
     def append(self, name: str, *, strip: int = 1) -> SeriesFile:
         """With ``name`` behind the last patch. Raises as :meth:`insert`."""
@@ -117,13 +117,13 @@ class SeriesFile(Struct, frozen=True):
 
     def remove(self, name: str) -> SeriesFile:
         """Without the line of ``name``; comments stay. Raises DecoupleError if it is not in the series."""
-        at = self._index(name)
-        return _numbered([*self.lines[:at], *self.lines[at + 1 :]])
+        at = self._find_index(name)
+        return _number_lines([*self.lines[:at], *self.lines[at + 1 :]])
 
     def rename(self, old: str, new: str) -> SeriesFile:
         """With ``old`` called ``new`` in the same place, its options and comment kept. Raises as insert and remove."""
-        at = self._index(old)
-        fault = _path_fault(new)
+        at = self._find_index(old)
+        fault = _find_path_fault(new)
         if fault:
             raise DecoupleError(f"patch name {new!r} {fault}", next_step="give a path below patches/")
         if new in self.names:
@@ -131,7 +131,7 @@ class SeriesFile(Struct, frozen=True):
         line = self.lines[at]
         assert line.entry
         changed = _Line(line.raw.replace(old, new, 1), SeriesEntry(new, line.entry.strip, line.entry.line))
-        return _numbered([*self.lines[:at], changed, *self.lines[at + 1 :]])
+        return _number_lines([*self.lines[:at], changed, *self.lines[at + 1 :]])
 
     def reorder(self, names: Iterable[str]) -> SeriesFile:
         """The same patches in the order ``names``; each slot keeps the comment lines around it.
@@ -143,16 +143,16 @@ class SeriesFile(Struct, frozen=True):
             raise DecoupleError("the new order names other patches than the series does", next_step="list each once")
         by_name = {line.entry.name: line for line in self.lines if line.entry}
         following = iter(wanted)
-        return _numbered([by_name[next(following)] if line.entry else line for line in self.lines])
+        return _number_lines([by_name[next(following)] if line.entry else line for line in self.lines])
 
-    def _index(self, name: str) -> int:
+    def _find_index(self, name: str) -> int:
         for index, line in enumerate(self.lines):
             if line.entry and line.entry.name == name:
                 return index
         raise DecoupleError(f"patch {name} is not in the series", next_step="`decouple series` lists what is")
 
 
-def scan(text: str) -> tuple[SeriesFile, tuple[SeriesProblem, ...]]:
+def scan_series(text: str) -> tuple[SeriesFile, tuple[SeriesProblem, ...]]:
     """Read a series and list everything wrong with it; a line with a fault is kept but is no entry.
 
     A name listed twice is an entry once.
@@ -160,14 +160,14 @@ def scan(text: str) -> tuple[SeriesFile, tuple[SeriesProblem, ...]]:
     lines: list[_Line] = []
     problems: list[SeriesProblem] = []
     seen: dict[str, int] = {}
-    for number, raw in enumerate(lines_of(text), start=1):
+    for number, raw in enumerate(split_lines(text), start=1):
         entry, bare = None, raw.rstrip("\r\n")
         if number == 1 and bare.startswith(BOM):
             problems.append(SeriesProblem(1, "byte-order-mark", "a byte order mark: save it as UTF-8 without one"))
             bare = bare.removeprefix(BOM)
         words = _COMMENT.sub("", bare).split()
         if words:
-            entry, code, message = _entry(words, number)
+            entry, code, message = _parse_entry(words, number)
             if entry and entry.name in seen:
                 code, message = "listed-twice", f"{entry.name} is listed already in line {seen[entry.name]}"
                 entry = None
@@ -181,16 +181,16 @@ def scan(text: str) -> tuple[SeriesFile, tuple[SeriesProblem, ...]]:
     return SeriesFile(tuple(lines)), tuple(problems)
 
 
-def parse(text: str, *, name: str = "series", mend: str = LINT) -> SeriesFile:
+def parse_series(text: str, *, name: str = "series", mend: str = LINT) -> SeriesFile:
     """Read a series; errors call it ``name`` and tell ``mend``. Raises DecoupleError at the first fault."""
-    series, problems = scan(text)
+    series, problems = scan_series(text)
     if problems:
         first = problems[0]
         raise DecoupleError(f"{name}:{first.line}: {first.message}", next_step=mend)
     return series
 
 
-def read(path: Path, *, mend: str = "") -> SeriesFile:
+def read_series(path: Path, *, mend: str = "") -> SeriesFile:
     """Read the series file ``path``; ``mend`` is the next step to tell where that is not this project's usual one.
 
     Raises DecoupleError if it is missing, not UTF-8, or has a fault.
@@ -201,12 +201,12 @@ def read(path: Path, *, mend: str = "") -> SeriesFile:
         raise DecoupleError(f"no series file {path}", next_step=mend or "name a release that series/ has") from None
     except UnicodeDecodeError as error:
         raise DecoupleError(f"{path}: not UTF-8 at byte {error.start}", next_step=mend or "save it as UTF-8") from None
-    return parse(text, name=str(path), mend=mend or LINT)
+    return parse_series(text, name=str(path), mend=mend or LINT)
 
 
-def _entry(words: list[str], number: int) -> tuple[SeriesEntry | None, str, str]:
+def _parse_entry(words: list[str], number: int) -> tuple[SeriesEntry | None, str, str]:
     name, *options = words
-    fault = _path_fault(name)
+    fault = _find_path_fault(name)
     if fault:
         return None, "series-path", f"patch name {name!r} {fault}"
     strip = 1
@@ -218,7 +218,7 @@ def _entry(words: list[str], number: int) -> tuple[SeriesEntry | None, str, str]
     return SeriesEntry(name, strip, number), "", ""
 
 
-def _path_fault(name: str) -> str:
+def _find_path_fault(name: str) -> str:
     """What is wrong with a patch's path, or an empty string."""
     if not name or any(character.isspace() or character in "#\0\\" for character in name):
         return "is empty or has white space, '#', a backslash or NUL in it"
@@ -229,7 +229,7 @@ def _path_fault(name: str) -> str:
     return ""
 
 
-def _numbered(lines: list[_Line]) -> SeriesFile:
+def _number_lines(lines: list[_Line]) -> SeriesFile:
     return SeriesFile(
         tuple(
             _Line(line.raw, SeriesEntry(line.entry.name, line.entry.strip, number) if line.entry else None)

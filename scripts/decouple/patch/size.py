@@ -21,7 +21,7 @@ class PatchSize(Struct, frozen=True):
     """Whether it changes lines at all: a pure relocation does not."""
 
 
-def measure(name: str, patch: Patch) -> PatchSize:
+def measure_patch(name: str, patch: Patch) -> PatchSize:
     """Count a patch's lines."""
     kinds = [line.kind for file in patch.files for hunk in file.hunks for line in hunk.lines]
     return PatchSize(

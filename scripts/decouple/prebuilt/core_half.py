@@ -15,10 +15,10 @@ from pathlib import Path
 
 from decouple.base import programs, zips
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import work_folder, write_atomically
+from decouple.base.files import make_work_folder, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.progress import SILENT, Progress
-from decouple.base.python import run_elsewhere
+from decouple.base.python import run_python
 from decouple.prebuilt import dynamic, fetch, official
 from decouple.prebuilt.pairing import Pair
 from decouple.upstream.download import Downloader
@@ -36,7 +36,7 @@ def make_core_half(pair: Pair, folder: Path, downloader: Downloader, progress: P
     """
     if folder.exists():
         raise UsageError(f"{folder}: is there already", next_step="name a new folder")
-    with work_folder(folder.parent, folder.name) as unfinished:
+    with make_work_folder(folder.parent, folder.name) as unfinished:
         site = unfinished / "site"
 
         def place(name: str) -> Path | None:
@@ -59,14 +59,14 @@ def make_environment(python: Path, folder: Path, backend: Path | None = None) ->
     if folder.exists():
         raise UsageError(f"{folder}: is there already", next_step="name a new folder")
     question = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
-    process = run_elsewhere([str(python), "-c", question])
+    process = run_python([str(python), "-c", question])
     torch = Path(process.stdout.strip())
     if process.returncode or not (torch / "lib/libtorch_cuda.so").is_file():
         raise UsageError(
             f"{python}: has no torch with CUDA in it", next_step="name a Python that has the official wheel"
         )
     try:
-        venv = run_elsewhere([str(python), "-m", "venv", "--without-pip", str(folder.absolute())])
+        venv = run_python([str(python), "-m", "venv", "--without-pip", str(folder.absolute())])
         if venv.returncode:
             raise DecoupleError(
                 f"{folder}: no virtual environment: {venv.stderr.strip()}", next_step="mend that Python"
@@ -80,7 +80,7 @@ def make_environment(python: Path, folder: Path, backend: Path | None = None) ->
         finish_core(site)
         (site / "beside.pth").write_text(f"{torch.parent}\n", encoding="utf-8")
         if backend:
-            with zips.opened(backend) as wheel:
+            with zips.open_zip(backend) as wheel:
                 wheel.extractall(site)
     except BaseException:
         remove_tree(folder)
@@ -119,7 +119,7 @@ def finish_core(site: Path) -> None:
         raise DecoupleError("no C++ compiler (c++)", next_step="install g++")
     library = package / "libwithout_cuda.so"
     command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", str(_HALF / "without_cuda.cpp"), "-o", str(library)]
-    process = programs.ask([*command, "-ldl"])
+    process = programs.run_program([*command, "-ldl"])
     if process.returncode:
         raise DecoupleError(f"{_HALF / 'without_cuda.cpp'}: {process.stderr.strip()}", next_step="look at the compiler")
     _refuse_hidden_bindings(site / "torch/lib/libtorch_python.so", library)

@@ -14,7 +14,7 @@ from decouple.base.files import create_file
 from decouple.base.names import is_relative_path
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt.pairing import RemoteWheel
-from decouple.release.projects import digests
+from decouple.release.projects import parse_digests
 from decouple.upstream.download import Downloader
 from decouple.upstream.ranges import Member, RemoteZip
 
@@ -41,7 +41,7 @@ def fetch_members(
     wanted = [(member, target) for member in files if (target := place(member.info.filename)) is not None]
     large = {member.info.filename for member, _ in wanted if member.info.file_size > _LARGE}
     small = {member.info.filename for member, _ in wanted} - large
-    remote.load(lambda info: info.filename in small)
+    remote.load_members(lambda info: info.filename in small)
     progress.start(wheel.name, float(sum(member.info.compress_size for member, _ in wanted)), "bytes")
     for member, target in wanted:
         name = member.info.filename
@@ -65,19 +65,19 @@ def _read_record(remote: RemoteZip, wheel: RemoteWheel) -> dict[str, str]:
 
     It must be the one that ``wheel`` means.
     """
-    names = [name for name in remote.names() if name.endswith(".dist-info/RECORD")]
+    names = [name for name in remote.list_names() if name.endswith(".dist-info/RECORD")]
     if len(names) != 1:
         raise DecoupleError(f"{remote.url}: {len(names)} RECORD files, expected one", next_step=_TAMPERED)
     data = remote.read(names[0])
     if hashlib.sha256(data).hexdigest() != wheel.record:
         raise DecoupleError(f"{remote.url}: its RECORD is not the one of {wheel.name}", next_step=_TAMPERED)
-    return {names[0]: wheel.record, **digests(data)}
+    return {names[0]: wheel.record, **parse_digests(data)}
 
 
 def _write_member(remote: RemoteZip, member: Member, target: Path, *, streamed: bool) -> str:
     digest = hashlib.sha256()
     with create_file(target) as file:
-        for chunk in remote.stream(member) if streamed else (remote.read(member),):
+        for chunk in remote.stream_content(member) if streamed else (remote.read(member),):
             digest.update(chunk)
             file.write(chunk)
     return digest.hexdigest()

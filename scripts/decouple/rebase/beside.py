@@ -23,7 +23,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.git import Repository
-from decouple.patch.lines import lines_of
+from decouple.patch.lines import split_lines
 from decouple.patch.moved import TELLING
 from decouple.patch.parse import FilePatch, Hunk
 
@@ -47,42 +47,42 @@ class Addition(Struct, frozen=True):
     new: int
 
 
-class Settled(Struct, frozen=True):
+class MergedFile(Struct, frozen=True):
     """The file as the merge leaves it, and what upstream had added beside the patch's lines."""
 
     data: bytes
     additions: tuple[Addition, ...]
 
 
-def settle(repository: Repository, file: FilePatch, old: bytes, patched: bytes, new: bytes) -> Settled | None:
+def settle_file(repository: Repository, file: FilePatch, old: bytes, patched: bytes, new: bytes) -> MergedFile | None:
     """Merge what turned ``old`` into ``patched`` into ``new``; None unless the texts prove where each line goes.
 
     ``file`` is the patch's part for this file, and must turn ``old`` into ``patched`` line for line.
     """
-    olds, patcheds, news = (lines_of(data) for data in (old, patched, new))
+    olds, patcheds, news = (split_lines(data) for data in (old, patched, new))
     additions = []
     shift = 0
-    for edit in (edit for hunk in file.hunks for edit in edits(hunk)):
+    for edit in (edit for hunk in file.hunks for edit in find_changed_runs(hunk)):
         if olds[edit.at : edit.at + len(edit.removed)] != list(edit.removed):
             return None
-        found = _beside(edit, shift, olds, news)
-        if found:
-            additions.append(found)
+        candidate = _find_addition(edit, shift, olds, news)
+        if candidate:
+            additions.append(candidate)
         shift += len(edit.added) - len(edit.removed)
     if not additions:
         return None
     lines = merge_file(
         repository,
-        _with(olds, [(one.old, one.lines) for one in additions]),
-        _with(patcheds, [(one.patched, one.lines) for one in additions]),
+        _insert_lines(olds, [(addition.old, addition.lines) for addition in additions]),
+        _insert_lines(patcheds, [(addition.patched, addition.lines) for addition in additions]),
         new,
     )
-    if lines is None or _delta(olds, patcheds) != _delta(news, lines):
+    if lines is None or _count_changed_lines(olds, patcheds) != _count_changed_lines(news, lines):
         return None
-    return Settled(b"".join(lines), tuple(additions))
+    return MergedFile(b"".join(lines), tuple(additions))
 
 
-def edits(hunk: Hunk) -> Iterator[ChangedRun]:
+def find_changed_runs(hunk: Hunk) -> Iterator[ChangedRun]:
     """The runs of changed lines of ``hunk``, each with the hunk's context lines that touch it."""
     bounds = [0]
     kinds = [line.kind != " " for line in hunk.lines]
@@ -92,59 +92,59 @@ def edits(hunk: Hunk) -> Iterator[ChangedRun]:
     line = hunk.old_start - 1 if hunk.old_count else hunk.old_start
     for number, (start, end) in enumerate(runs):
         part = hunk.lines[start:end]
-        removed = tuple(one.text for one in part if one.kind == "-")
+        removed = tuple(change_line.text for change_line in part if change_line.kind == "-")
         if kinds[start]:
             before = hunk.lines[slice(*runs[number - 1])] if number else ()
             after = hunk.lines[slice(*runs[number + 1])] if number + 1 < len(runs) else ()
-            added = tuple(one.text for one in part if one.kind == "+")
+            added = tuple(change_line.text for change_line in part if change_line.kind == "+")
             yield ChangedRun(line, tuple(o.text for o in before), removed, added, tuple(o.text for o in after))
             line += len(removed)
         else:
             line += len(part)
 
 
-def _beside(edit: ChangedRun, shift: int, olds: Sequence[bytes], news: Sequence[bytes]) -> Addition | None:
+def _find_addition(edit: ChangedRun, shift: int, olds: Sequence[bytes], news: Sequence[bytes]) -> Addition | None:
     """What upstream added right before or right behind the lines that ``edit`` takes out; None if nothing is proven."""
     if not edit.removed or not edit.before or not edit.after:
         return None
-    if _places(news, (*edit.before, *edit.removed, *edit.after)):
+    if _find_places(news, (*edit.before, *edit.removed, *edit.after)):
         return None  # nothing came between: for git to judge
-    at = _only(olds, news, (*edit.removed, *edit.after))
+    at = _find_only_place(olds, news, (*edit.removed, *edit.after))
     if at is not None:
-        ends = [place + len(edit.before) for place in _places(news, edit.before)]
+        ends = [place + len(edit.before) for place in _find_places(news, edit.before)]
         start = max((end for end in ends if end <= at), default=None)
-        if start is not None and _new(news[start:at], olds, news):
+        if start is not None and _is_new_text(news[start:at], olds, news):
             return Addition(tuple(news[start:at]), edit.at, edit.at + shift, start)
-    at = _only(olds, news, (*edit.before, *edit.removed))
+    at = _find_only_place(olds, news, (*edit.before, *edit.removed))
     if at is not None:
         start = at + len(edit.before) + len(edit.removed)
-        stop = min((place for place in _places(news, edit.after) if place >= start), default=None)
-        if stop is not None and _new(news[start:stop], olds, news):
+        stop = min((place for place in _find_places(news, edit.after) if place >= start), default=None)
+        if stop is not None and _is_new_text(news[start:stop], olds, news):
             end = edit.at + len(edit.removed)
             return Addition(tuple(news[start:stop]), end, edit.at + shift + len(edit.added), start)
     return None
 
 
-def _new(between: Sequence[bytes], olds: Sequence[bytes], news: Sequence[bytes]) -> bool:
+def _is_new_text(between: Sequence[bytes], olds: Sequence[bytes], news: Sequence[bytes]) -> bool:
     """Whether upstream wrote the lines ``between``: it has more of each than it had."""
     more = Counter(news) - Counter(olds)
     return all(more[line] >= count for line, count in Counter(between).items() if TELLING.search(line))
 
 
-def _only(olds: Sequence[bytes], news: Sequence[bytes], block: Sequence[bytes]) -> int | None:
+def _find_only_place(olds: Sequence[bytes], news: Sequence[bytes], block: Sequence[bytes]) -> int | None:
     """Where ``block`` stands in ``news``, if it stands once there and once in ``olds`` and has words in it."""
     if sum(1 for line in block if TELLING.search(line)) < 2:
         return None
-    here = _places(news, block)
-    return here[0] if len(here) == 1 and len(_places(olds, block)) == 1 else None
+    here = _find_places(news, block)
+    return here[0] if len(here) == 1 and len(_find_places(olds, block)) == 1 else None
 
 
-def _places(lines: Sequence[bytes], block: Sequence[bytes]) -> list[int]:
+def _find_places(lines: Sequence[bytes], block: Sequence[bytes]) -> list[int]:
     size, wanted = len(block), list(block)
     return [at for at in range(len(lines) - size + 1) if lines[at] == wanted[0] and lines[at : at + size] == wanted]
 
 
-def _with(lines: Sequence[bytes], put: Sequence[tuple[int, tuple[bytes, ...]]]) -> bytes:
+def _insert_lines(lines: Sequence[bytes], put: Sequence[tuple[int, tuple[bytes, ...]]]) -> bytes:
     """``lines`` with each of ``put`` in front of its line."""
     out = list(lines)
     for at, more in sorted(put, reverse=True):
@@ -159,10 +159,10 @@ def merge_file(repository: Repository, old: bytes, patched: bytes, new: bytes) -
         for path, data in zip(paths, (new, old, patched), strict=True):
             path.write_bytes(data)
         answer = repository.try_run("merge-file", "-p", "-q", *map(str, paths))
-    return lines_of(answer.out) if answer.status == 0 else None
+    return split_lines(answer.out) if answer.status == 0 else None
 
 
-def _delta(before: Sequence[bytes], after: Sequence[bytes]) -> tuple[Counter[bytes], Counter[bytes]]:
+def _count_changed_lines(before: Sequence[bytes], after: Sequence[bytes]) -> tuple[Counter[bytes], Counter[bytes]]:
     """Which lines went and which came, as often as they did: what a merge must not add to nor leave out of."""
     old, new = Counter(before), Counter(after)
     return old - new, new - old

@@ -16,18 +16,18 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import SUBMODULE, TREE, Repository
-from decouple.patch.apply import PatchResult, Tree, apply
-from decouple.patch.lines import lines_of
-from decouple.patch.moved import moved as moved_text
+from decouple.patch.apply import PatchResult, Tree, apply_patch
+from decouple.patch.lines import split_lines
+from decouple.patch.moved import find_moved_runs as moved_text
 from decouple.patch.parse import Patch
 from decouple.rebase import already, beside, moved
-from decouple.rebase.lines import Across
-from decouple.rebase.moved import Texts
-from decouple.rebase.verdicts import Carried, Note, Verdict
+from decouple.rebase.lines import LineMap
+from decouple.rebase.moved import FileTexts
+from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from decouple.stack import applier
 from decouple.stack.commits import SCRATCH, NewCommit, write_chain
-from decouple.stack.export import diff
-from decouple.stack.trees import TreeEntry, blobs, changed, look_up, parents, written
+from decouple.stack.export import make_diff
+from decouple.stack.trees import TreeEntry, list_parents, read_blobs, read_changes, read_entries, write_blob
 
 _TELLING = 20
 """Characters of a line that is looked for elsewhere: shorter ones are in many files."""
@@ -47,15 +47,17 @@ class TreeSource:
 
     def __init__(self, repository: Repository, tree: str, paths: Sequence[str] = ()) -> None:
         self._repository, self._tree = repository, tree
-        reach = {*paths, *(folder for path in paths for folder in parents(path) if folder)}
-        found = look_up(repository, tree, reach)
-        self._entries: dict[str, TreeEntry | None] = {path: found.get(path) for path in reach}
-        self._blobs = blobs(repository, [entry.id for entry in found.values() if entry.mode not in (SUBMODULE, TREE)])
+        reach = {*paths, *(folder for path in paths for folder in list_parents(path) if folder)}
+        entries = read_entries(repository, tree, reach)
+        self._entries: dict[str, TreeEntry | None] = {path: entries.get(path) for path in reach}
+        self._blobs = read_blobs(
+            repository, [entry.id for entry in entries.values() if entry.mode not in (SUBMODULE, TREE)]
+        )
 
     def mode(self, path: str) -> int | None:
         """See ``Source``."""
         if path not in self._entries:
-            self._entries[path] = look_up(self._repository, self._tree, [path]).get(path)
+            self._entries[path] = read_entries(self._repository, self._tree, [path]).get(path)
         entry = self._entries[path]
         return None if entry is None else entry.mode
 
@@ -64,7 +66,7 @@ class TreeSource:
         entry = self._entries[path]
         assert entry is not None, path
         if entry.id not in self._blobs:
-            self._blobs |= blobs(self._repository, [entry.id])
+            self._blobs |= read_blobs(self._repository, [entry.id])
         return self._blobs[entry.id]
 
 
@@ -76,34 +78,34 @@ class Merge(Struct, frozen=True):
     """(path, kind), kind as git names it: "contents", "modify/delete", "rename/delete", …"""
 
 
-def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carried:
+def carry_patch(repository: Repository, step: Step, tip: str, scratch: Path) -> CarryResult:
     """What becomes of ``step.patch`` on the commit ``tip``. Only objects are written."""
-    return already.examine(repository, step.patch, step.before, tip, _carry(repository, step, tip, scratch))
+    return already.examine_patch(repository, step.patch, step.before, tip, _judge_patch(repository, step, tip, scratch))
 
 
-def _carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carried:
+def _judge_patch(repository: Repository, step: Step, tip: str, scratch: Path) -> CarryResult:
     patch = step.patch
-    source = TreeSource(repository, tip, patch.touched)
-    forward = apply(patch, Tree(source))
-    backward = apply(patch, Tree(source), reverse=True)
+    source = TreeSource(repository, tip, patch.touched_paths)
+    forward = apply_patch(patch, Tree(source))
+    backward = apply_patch(patch, Tree(source), reverse=True)
     if (
         forward.applies
         and not forward.offsets
         and not backward.applies
-        and (same := _nothing_to_merge(repository, step, tip))
+        and (same := _find_unmerged_changes(repository, step, tip))
     ):
-        return Carried(patch.name, Verdict.UNMODIFIED, same)
-    merge = merged(repository, step, tip)
-    here = repository.tree_of(tip)
+        return CarryResult(patch.name, Verdict.UNMODIFIED, same)
+    merge = merge_patch(repository, step, tip)
+    here = repository.read_tree_id(tip)
     clean = not merge.conflicts
     if forward.applies and backward.applies:
-        return Carried(patch.name, Verdict.AMBIGUOUS, notes=_ambiguous(forward, backward))
+        return CarryResult(patch.name, Verdict.AMBIGUOUS, notes=_note_ambiguity(forward, backward))
     if clean and merge.tree == here:
-        return Carried(patch.name, Verdict.ALREADY_UPSTREAM, {}, _evidence(backward.applies, patch))
+        return CarryResult(patch.name, Verdict.ALREADY_UPSTREAM, {}, _note_evidence(backward.applies, patch))
     if forward.applies:
-        outcome = applier.apply(repository, tip, [patch], scratch)[0]
-        if clean and tree_after(repository, tip, outcome.changes) == merge.tree:
-            return Carried(
+        outcome = applier.apply_patches(repository, tip, [patch], scratch)[0]
+        if clean and write_tree_after(repository, tip, outcome.changes) == merge.tree:
+            return CarryResult(
                 patch.name,
                 Verdict.OFFSET if outcome.offsets else Verdict.UNMODIFIED,
                 outcome.changes,
@@ -111,35 +113,37 @@ def _carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carri
                     Note(offset.path, offset.line, f"hunk {offset.hunk}: {offset.lines:+d} lines")
                     for offset in outcome.offsets
                 ),
-                diff(repository, tip, merge.tree) if outcome.offsets else None,
+                make_diff(repository, tip, merge.tree) if outcome.offsets else None,
             )
-        return Carried(patch.name, Verdict.CONFLICT, notes=_misled(outcome, merge))
+        return CarryResult(patch.name, Verdict.CONFLICT, notes=_note_wrong_place(outcome, merge))
     if clean:
-        changes = changed(repository, here, merge.tree)
-        return Carried(patch.name, Verdict.MERGED, changes, _why_not(forward), diff(repository, tip, merge.tree))
-    if found := _beside(repository, step, tip, merge):
-        return found
-    texts = _texts(repository, step, tip, merge)
-    if found := _ported(repository, step, tip, merge, texts):
-        return found
-    stopped = _stopped(patch, forward, merge, backward.applies, source, texts)
+        changes = read_changes(repository, here, merge.tree)
+        return CarryResult(
+            patch.name, Verdict.MERGED, changes, _explain_failures(forward), make_diff(repository, tip, merge.tree)
+        )
+    if result := _merge_additions(repository, step, tip, merge):
+        return result
+    texts = _read_texts(repository, step, tip, merge)
+    if result := _port_patch(repository, step, tip, merge, texts):
+        return result
+    stopped = _make_stop(patch, forward, merge, backward.applies, source, texts)
     if stopped.verdict is Verdict.TARGET_GONE:
         gone = [path for path, kind in merge.conflicts if "delete" in kind]
-        stopped = replace(stopped, notes=(*stopped.notes, *_whereabouts(repository, patch, gone, tip)))
+        stopped = replace(stopped, notes=(*stopped.notes, *_find_moved_lines(repository, patch, gone, tip)))
     return stopped
 
 
-def as_before(repository: Repository, step: Step, tip: str) -> Mapping[str, TreeEntry | None] | None:
+def find_former_changes(repository: Repository, step: Step, tip: str) -> Mapping[str, TreeEntry | None] | None:
     """What the patch did in its old series, where ``tip`` has the same as then at every path that it names."""
-    named = step.patch.touched
-    before = look_up(repository, step.before, named)
-    if any(entry.mode == TREE for entry in before.values()) or look_up(repository, tip, named) != before:
+    named = step.patch.touched_paths
+    before = read_entries(repository, step.before, named)
+    if any(entry.mode == TREE for entry in before.values()) or read_entries(repository, tip, named) != before:
         return None
-    after = look_up(repository, step.after, named)
-    return {path: after.get(path) for path in step.patch.changed}
+    after = read_entries(repository, step.after, named)
+    return {path: after.get(path) for path in step.patch.changed_paths}
 
 
-def _nothing_to_merge(repository: Repository, step: Step, tip: str) -> Mapping[str, TreeEntry | None] | None:
+def _find_unmerged_changes(repository: Repository, step: Step, tip: str) -> Mapping[str, TreeEntry | None] | None:
     """What the patch does where a merge can find nothing else: upstream has its files as they were, in their folders.
 
     None where the patch deletes or renames, and where a folder that it adds a file to is gone: upstream may have
@@ -147,14 +151,14 @@ def _nothing_to_merge(repository: Repository, step: Step, tip: str) -> Mapping[s
     """
     if any(file.new_path is None or file.old_path not in (None, file.new_path) for file in step.patch.files):
         return None
-    folders = {folder for path in step.patch.touched for folder in parents(path) if folder}
-    if look_up(repository, step.before, folders).keys() - look_up(repository, tip, folders).keys():
+    folders = {folder for path in step.patch.touched_paths for folder in list_parents(path) if folder}
+    if read_entries(repository, step.before, folders).keys() - read_entries(repository, tip, folders).keys():
         return None
-    changes = as_before(repository, step, tip)
+    changes = find_former_changes(repository, step, tip)
     return changes if changes and all(changes.values()) else None
 
 
-def _whereabouts(repository: Repository, patch: Patch, gone: Sequence[str], tip: str) -> list[Note]:
+def _find_moved_lines(repository: Repository, patch: Patch, gone: Sequence[str], tip: str) -> list[Note]:
     """Where lines that the patch takes out of a file that is gone stand now: upstream may have split it."""
     notes = []
     for file in (file for file in patch.files if file.path in gone):
@@ -163,7 +167,7 @@ def _whereabouts(repository: Repository, patch: Patch, gone: Sequence[str], tip:
         patterns = [word for line in telling for word in ("-e", line.decode("utf-8", "surrogateescape"))]
         if not patterns:
             continue
-        answer = repository.try_run("grep", "-c", "-z", "-I", "-F", *patterns, repository.tree_of(tip))
+        answer = repository.try_run("grep", "-c", "-z", "-I", "-F", *patterns, repository.read_tree_id(tip))
         rows = [row.rsplit("\0", 1) for row in answer.out.decode("utf-8", "replace").splitlines()]
         counts = sorted(((int(count), name.partition(":")[2]) for name, count in rows if count.isdigit()), reverse=True)
         for count, name in counts[:3]:
@@ -171,91 +175,95 @@ def _whereabouts(repository: Repository, patch: Patch, gone: Sequence[str], tip:
     return notes
 
 
-def _texts(repository: Repository, step: Step, tip: str, merge: Merge) -> dict[str, Texts]:
+def _read_texts(repository: Repository, step: Step, tip: str, merge: Merge) -> dict[str, FileTexts]:
     """The three texts of every file in conflict that all three trees have."""
-    found = {}
+    texts = {}
     for path, kind in merge.conflicts:
-        entries = [look_up(repository, tree, [path]).get(path) for tree in (step.before, step.after, tip)]
+        entries = [read_entries(repository, tree, [path]).get(path) for tree in (step.before, step.after, tip)]
         ids = [entry.id for entry in entries if entry and entry.mode != SUBMODULE]
         if kind == "contents" and len(ids) == 3:
-            data = blobs(repository, ids)
-            found[path] = Texts(*(data[one] for one in ids))
-    return found
+            data = read_blobs(repository, ids)
+            texts[path] = FileTexts(*(data[blob_id] for blob_id in ids))
+    return texts
 
 
-def _ported(repository: Repository, step: Step, tip: str, merge: Merge, texts: Mapping[str, Texts]) -> Carried | None:
+def _port_patch(
+    repository: Repository, step: Step, tip: str, merge: Merge, texts: Mapping[str, FileTexts]
+) -> CarryResult | None:
     """The verdict where upstream changed lines that the patch moves, and its changes merge into the copies."""
     if len(texts) != len(merge.conflicts):
         return None
-    targets = {one.target for one in moved_text(step.patch)} - texts.keys()
-    there = look_up(repository, merge.tree, sorted(targets))
-    data = blobs(repository, [entry.id for entry in there.values()])
-    found = moved.port(repository, step.patch, texts, {path: data[entry.id] for path, entry in there.items()})
-    if found is None:
+    targets = {run.target for run in moved_text(step.patch)} - texts.keys()
+    there = read_entries(repository, merge.tree, sorted(targets))
+    data = read_blobs(repository, [entry.id for entry in there.values()])
+    result = moved.port_changes(repository, step.patch, texts, {path: data[entry.id] for path, entry in there.items()})
+    if result is None:
         return None
-    modes = look_up(repository, merge.tree, list(found.texts))
-    settled = {path: TreeEntry(modes[path].mode, written(repository, text)) for path, text in found.texts.items()}
-    return _settled(repository, step, tip, merge, settled, found.notes)
+    modes = read_entries(repository, merge.tree, list(result.texts))
+    settled = {path: TreeEntry(modes[path].mode, write_blob(repository, text)) for path, text in result.texts.items()}
+    return _make_merged_verdict(repository, step, tip, merge, settled, result.notes)
 
 
-def _beside(repository: Repository, step: Step, tip: str, merge: Merge) -> Carried | None:
+def _merge_additions(repository: Repository, step: Step, tip: str, merge: Merge) -> CarryResult | None:
     """The verdict where every conflict is one of lines that upstream added beside those that the patch takes out."""
     files = {file.path: file for file in step.patch.files}
     notes: list[Note] = []
     settled: dict[str, TreeEntry] = {}
     for path, kind in merge.conflicts:
         file = files.get(path)
-        entries = [look_up(repository, tree, [path]).get(path) for tree in (step.before, step.after, tip)]
+        entries = [read_entries(repository, tree, [path]).get(path) for tree in (step.before, step.after, tip)]
         old, patched, new = entries
         if kind != "contents" or file is None or old is None or patched is None or new is None:
             return None
-        data = blobs(repository, [old.id, patched.id, new.id])
-        found = beside.settle(repository, file, data[old.id], data[patched.id], data[new.id])
-        if found is None:
+        data = read_blobs(repository, [old.id, patched.id, new.id])
+        merged_file = beside.settle_file(repository, file, data[old.id], data[patched.id], data[new.id])
+        if merged_file is None:
             return None
-        settled[path] = TreeEntry(new.mode, written(repository, found.data))
+        settled[path] = TreeEntry(new.mode, write_blob(repository, merged_file.data))
         notes += [
             Note(
-                path, one.new + 1, f"upstream added {len(one.lines)} lines right beside those that the patch takes out"
+                path,
+                addition.new + 1,
+                f"upstream added {len(addition.lines)} lines right beside those that the patch takes out",
             )
-            for one in found.additions
+            for addition in merged_file.additions
         ]
-    return _settled(repository, step, tip, merge, settled, tuple(notes))
+    return _make_merged_verdict(repository, step, tip, merge, settled, tuple(notes))
 
 
-def _settled(
+def _make_merged_verdict(
     repository: Repository, step: Step, tip: str, merge: Merge, settled: dict[str, TreeEntry], notes: tuple[Note, ...]
-) -> Carried:
+) -> CarryResult:
     """The verdict of a merge with what conflicted in it ``settled``."""
-    changes = {**changed(repository, repository.tree_of(tip), merge.tree), **settled}
-    body = diff(repository, tip, tree_after(repository, tip, changes))
-    return Carried(step.patch.name, Verdict.MERGED, changes, notes, body)
+    changes = {**read_changes(repository, repository.read_tree_id(tip), merge.tree), **settled}
+    body = make_diff(repository, tip, write_tree_after(repository, tip, changes))
+    return CarryResult(step.patch.name, Verdict.MERGED, changes, notes, body)
 
 
-def merged(repository: Repository, step: Step, tip: str) -> Merge:
+def merge_patch(repository: Repository, step: Step, tip: str) -> Merge:
     """Merge what the patch did into ``tip``, with the tree before the patch as base.
 
     git finds renames on both sides (``git merge-tree``, git 2.38 and later). Raises DecoupleError if git cannot.
     """
-    ours, theirs = _same_files(repository, step, tip) or _whole_trees(repository, step, tip)
-    return _merge_tree(repository, step, ours, theirs)
+    ours, theirs = _make_reduced_commits(repository, step, tip) or _make_whole_commits(repository, step, tip)
+    return _run_merge_tree(repository, step, ours, theirs)
 
 
-def _whole_trees(repository: Repository, step: Step, tip: str) -> tuple[str, str]:
+def _make_whole_commits(repository: Repository, step: Step, tip: str) -> tuple[str, str]:
     """Commits to merge that hold all of both releases: git looks for renames between them."""
-    base = _commit(repository, step.before, ())
-    return _commit(repository, tip, (base,)), _commit(repository, step.after, (base,))
+    base = _commit_tree(repository, step.before, ())
+    return _commit_tree(repository, tip, (base,)), _commit_tree(repository, step.after, (base,))
 
 
-def _same_files(repository: Repository, step: Step, tip: str) -> tuple[str, str] | None:
+def _make_reduced_commits(repository: Repository, step: Step, tip: str) -> tuple[str, str] | None:
     """Commits to merge in which nothing but the patch's files differs; None where a rename may matter.
 
     It matters only for a file that is not where the patch has it: no file that is still in its place is taken for the
     source of a rename (gitdiffcore(7)). So where the patch creates, deletes and renames nothing and the release has all
     its files, the merge is the same one, and git need not compare two releases for each patch.
     """
-    paths = step.patch.touched
-    before, after, here = (look_up(repository, commit, paths) for commit in (step.before, step.after, tip))
+    paths = step.patch.touched_paths
+    before, after, here = (read_entries(repository, commit, paths) for commit in (step.before, step.after, tip))
     if not before.keys() == after.keys() == here.keys() == set(paths):
         return None
     chain = [
@@ -267,7 +275,7 @@ def _same_files(repository: Repository, step: Step, tip: str) -> tuple[str, str]
     return ours, theirs
 
 
-def _merge_tree(repository: Repository, step: Step, ours: str, theirs: str) -> Merge:
+def _run_merge_tree(repository: Repository, step: Step, ours: str, theirs: str) -> Merge:
     answer = repository.try_run(
         "-c", "merge.conflictStyle=diff3", "merge-tree", "--write-tree", "-z", "--messages", "--name-only", ours, theirs
     )  # fmt: skip
@@ -281,12 +289,12 @@ def _merge_tree(repository: Repository, step: Step, ours: str, theirs: str) -> M
     if answer.status == 0:
         return Merge(tree, ())
     files = rest[: rest.index("")]
-    return Merge(tree, tuple(_kinds(rest[len(files) + 1 :], files)))
+    return Merge(tree, tuple(_parse_conflicts(rest[len(files) + 1 :], files)))
 
 
-def _kinds(words: list[str], files: list[str]) -> list[tuple[str, str]]:
+def _parse_conflicts(words: list[str], files: list[str]) -> list[tuple[str, str]]:
     """(path, kind) from merge-tree's messages: count, paths, type, text, repeated (git-merge-tree(1), "-z")."""
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     at = 0
     while at < len(words) and words[at].isdigit():
         count = int(words[at])
@@ -294,27 +302,27 @@ def _kinds(words: list[str], files: list[str]) -> list[tuple[str, str]]:
         at += count + 3
         match = re.fullmatch(r"CONFLICT \((.*)\)", kind)
         if match:
-            found.update(dict.fromkeys(paths[:1], match.group(1)))
-    return [(path, found.get(path, "contents")) for path in dict.fromkeys([*files, *found])]
+            kinds.update(dict.fromkeys(paths[:1], match.group(1)))
+    return [(path, kinds.get(path, "contents")) for path in dict.fromkeys([*files, *kinds])]
 
 
-def _commit(repository: Repository, tree_of: str, parents: tuple[str, ...]) -> str:
+def _commit_tree(repository: Repository, tree_of: str, parents: tuple[str, ...]) -> str:
     """A throw-away commit with the tree of another one, so that merge-tree sees the base we mean."""
     arguments = [argument for parent in parents for argument in ("-p", parent)]
     answer = repository.run(
         "-c", "user.name=decouple", "-c", "user.email=decouple@localhost",
-        "commit-tree", *arguments, "-m", "rebase", repository.tree_of(tree_of),
+        "commit-tree", *arguments, "-m", "rebase", repository.read_tree_id(tree_of),
     )  # fmt: skip
     return answer.decode().strip()
 
 
-def tree_after(repository: Repository, tip: str, changes: Mapping[str, TreeEntry | None]) -> str:
+def write_tree_after(repository: Repository, tip: str, changes: Mapping[str, TreeEntry | None]) -> str:
     """The id of the tree that ``tip`` has after ``changes``."""
     (commit,) = write_chain(repository, tip, [NewCommit(SCRATCH, changes)])
-    return repository.tree_of(commit)
+    return repository.read_tree_id(commit)
 
 
-def _ambiguous(forward: PatchResult, backward: PatchResult) -> tuple[Note, ...]:
+def _note_ambiguity(forward: PatchResult, backward: PatchResult) -> tuple[Note, ...]:
     notes = []
     for there, back in zip(forward.files, reversed(backward.files), strict=True):
         for hunk, again in zip(there.placed, back.placed, strict=False):
@@ -328,7 +336,7 @@ def _ambiguous(forward: PatchResult, backward: PatchResult) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def _evidence(reverse_applies: bool, patch: Patch) -> tuple[Note, ...]:
+def _note_evidence(reverse_applies: bool, patch: Patch) -> tuple[Note, ...]:
     how = (
         "its reverse applies and it does not"
         if reverse_applies
@@ -337,7 +345,7 @@ def _evidence(reverse_applies: bool, patch: Patch) -> tuple[Note, ...]:
     return tuple(Note(file.path, 0, f"merging the patch changes nothing; {how}") for file in patch.files)
 
 
-def _misled(outcome: applier.AppliedPatch, merge: Merge) -> tuple[Note, ...]:
+def _note_wrong_place(outcome: applier.AppliedPatch, merge: Merge) -> tuple[Note, ...]:
     if merge.conflicts:
         return tuple(
             Note(path, 0, f"git apply finds a place for it, but upstream changed the place it was cut for ({kind})")
@@ -349,7 +357,7 @@ def _misled(outcome: applier.AppliedPatch, merge: Merge) -> tuple[Note, ...]:
     )
 
 
-def _why_not(forward: PatchResult) -> tuple[Note, ...]:
+def _explain_failures(forward: PatchResult) -> tuple[Note, ...]:
     """Why the old text does not apply, hunk by hunk."""
     notes = []
     for result in forward.files:
@@ -357,56 +365,56 @@ def _why_not(forward: PatchResult) -> tuple[Note, ...]:
         if failure is None:
             continue
         path = result.file.path
-        expected = tuple(_shown(line) for line in failure.hunk.old_lines) if failure.hunk else ()
-        found = tuple(_shown(line) for line in failure.found)
-        notes.append(Note(path, failure.near, failure.message.removeprefix(f"{path}: "), expected, found))
+        expected = tuple(_format_line(line) for line in failure.hunk.old_lines) if failure.hunk else ()
+        lines = tuple(_format_line(line) for line in failure.found)
+        notes.append(Note(path, failure.near, failure.message.removeprefix(f"{path}: "), expected, lines))
     return tuple(notes)
 
 
-def _stopped(
+def _make_stop(
     patch: Patch,
     forward: PatchResult,
     merge: Merge,
     reverse_applies: bool,
     source: TreeSource,
-    texts: Mapping[str, Texts],
-) -> Carried:
-    notes = [*_what_upstream_did(patch, texts), *moved.unported(patch, texts)]
-    notes += [note for note in _why_not(forward) if note.path not in {one.path for one in notes}]
-    said = {note.path for note in notes}
+    texts: Mapping[str, FileTexts],
+) -> CarryResult:
+    notes = [*_explain_upstream_changes(patch, texts), *moved.explain_unported(patch, texts)]
+    notes += [note for note in _explain_failures(forward) if note.path not in {earlier.path for earlier in notes}]
+    noted = {note.path for note in notes}
     gone = [path for path, kind in merge.conflicts if "delete" in kind]
     for path, kind in merge.conflicts:
         if path in gone:
             notes.append(Note(path, 0, f"not in this release, under no name that git's rename search finds ({kind})"))
-        elif path not in said:
+        elif path not in noted:
             notes.append(Note(path, 0, f"merge conflict ({kind})"))
     if reverse_applies:
         notes.append(
             Note(patch.files[0].path, 0, "its reverse applies, but a merge does not confirm that upstream has it")
         )
-    notes += _flipped_line_ends(forward, source)
-    return Carried(patch.name, Verdict.TARGET_GONE if gone else Verdict.CONFLICT, notes=tuple(notes))
+    notes += _find_flipped_line_ends(forward, source)
+    return CarryResult(patch.name, Verdict.TARGET_GONE if gone else Verdict.CONFLICT, notes=tuple(notes))
 
 
-def _what_upstream_did(patch: Patch, texts: Mapping[str, Texts]) -> list[Note]:
+def _explain_upstream_changes(patch: Patch, texts: Mapping[str, FileTexts]) -> list[Note]:
     """For each hunk in a file in conflict: what became of its lines between the releases, where something did."""
     notes = []
     for file in patch.files:
         text = texts.get(file.path)
         if text is None:
             continue
-        across = Across(lines_of(text.old), lines_of(text.new))
+        across = LineMap(split_lines(text.old), split_lines(text.new))
         for number, hunk in enumerate(file.hunks, start=1):
             start = max(hunk.old_start - 1, 0)
-            did = across.shown(start, start + hunk.old_count)
+            did = across.format_diff(start, start + hunk.old_count)
             if did:
-                line = across.around(start, start + hunk.old_count)[0] + 1
+                line = across.find_surroundings(start, start + hunk.old_count)[0] + 1
                 what = f"hunk {number} of {len(file.hunks)}: upstream changed its lines"
                 notes.append(Note(file.path, line, what, upstream=did))
     return notes
 
 
-def _flipped_line_ends(forward: PatchResult, source: TreeSource) -> list[Note]:
+def _find_flipped_line_ends(forward: PatchResult, source: TreeSource) -> list[Note]:
     """Files that would take the patch if their lines ended as the patch's do."""
     notes = []
     for result in forward.files:
@@ -421,5 +429,5 @@ def _flipped_line_ends(forward: PatchResult, source: TreeSource) -> list[Note]:
     return notes
 
 
-def _shown(line: bytes) -> str:
+def _format_line(line: bytes) -> str:
     return line.decode("utf-8", "replace").removesuffix("\n")

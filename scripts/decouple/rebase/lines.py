@@ -11,47 +11,47 @@ from msgspec import Struct
 _SHOWN = 3  # lines of context around what upstream did
 
 
-class Across(Struct, frozen=True, dict=True):
+class LineMap(Struct, frozen=True, dict=True):
     """The lines of a file in two releases."""
 
     old: Sequence[bytes]
     new: Sequence[bytes]
 
     @cached_property
-    def _same(self) -> Sequence[tuple[str, int, int, int, int]]:
+    def _opcodes(self) -> Sequence[tuple[str, int, int, int, int]]:
         return SequenceMatcher(None, self.old, self.new, autojunk=False).get_opcodes()
 
-    def place(self, start: int, stop: int) -> tuple[int, int] | None:
+    def find_place(self, start: int, stop: int) -> tuple[int, int] | None:
         """Where the lines ``start`` to ``stop`` (0-based, the last not included) stand in the new text.
 
         What upstream put right before or behind them is not among them. None where an edge lies inside a change.
         """
-        first = self._edge(start, first=True)
-        last = self._edge(stop, first=False)
+        first = self._find_edge(start, first=True)
+        last = self._find_edge(stop, first=False)
         return (first, last) if first is not None and last is not None and first <= last else None
 
-    def around(self, start: int, stop: int) -> tuple[int, int]:
+    def find_surroundings(self, start: int, stop: int) -> tuple[int, int]:
         """The same, widened to the whole changes that the edges lie in."""
-        firsts = [j1 if tag != "equal" else j1 + start - i1 for tag, i1, i2, j1, _ in self._same if i1 <= start < i2]
-        lasts = [j2 if tag != "equal" else j2 - (i2 - stop) for tag, i1, i2, _, j2 in self._same if i1 < stop <= i2]
+        firsts = [j1 if tag != "equal" else j1 + start - i1 for tag, i1, i2, j1, _ in self._opcodes if i1 <= start < i2]
+        lasts = [j2 if tag != "equal" else j2 - (i2 - stop) for tag, i1, i2, _, j2 in self._opcodes if i1 < stop <= i2]
         first = max(firsts, default=len(self.new))
         last = max(lasts, default=first)
         return first, max(first, last)
 
-    def shown(self, start: int, stop: int) -> tuple[str, ...]:
+    def format_diff(self, start: int, stop: int) -> tuple[str, ...]:
         """What upstream did to these lines, as a diff without its header; empty where they are the same."""
-        first, last = self.around(start, stop)
+        first, last = self.find_surroundings(start, stop)
         old = [line.decode("utf-8", "replace").rstrip("\n") for line in self.old[start:stop]]
         new = [line.decode("utf-8", "replace").rstrip("\n") for line in self.new[first:last]]
         return tuple(unified_diff(old, new, n=_SHOWN, lineterm=""))[2:]
 
-    def _edge(self, at: int, *, first: bool) -> int | None:
+    def _find_edge(self, at: int, *, first: bool) -> int | None:
         if at == len(self.old):
-            equal = [j2 for tag, _, i2, _, j2 in self._same if i2 == at and tag == "equal"]
+            equal = [j2 for tag, _, i2, _, j2 in self._opcodes if i2 == at and tag == "equal"]
             return equal[-1] if equal and not first else len(self.new)
         if at == 0 and first:
-            return self._same[0][4] if self._same and self._same[0][0] == "insert" else 0
-        for tag, i1, i2, j1, j2 in self._same:
+            return self._opcodes[0][4] if self._opcodes and self._opcodes[0][0] == "insert" else 0
+        for tag, i1, i2, j1, j2 in self._opcodes:
             if first and i1 <= at < i2:
                 return j1 + at - i1 if tag == "equal" else j1 if at == i1 else None
             if not first and i1 < at <= i2:

@@ -8,18 +8,20 @@ from msgspec import structs
 
 from decouple.base.git import REGULAR, Repository
 from decouple.rebase import already
-from decouple.rebase.carry import Step, TreeSource, tree_after
-from decouple.rebase.verdicts import Carried, Note, Verdict
-from decouple.recipes.make import done_upstream, holding_since, make
+from decouple.rebase.carry import Step, TreeSource, write_tree_after
+from decouple.rebase.verdicts import CarryResult, Note, Verdict
+from decouple.recipes.make import holding_since, is_done_upstream, make_texts
 from decouple.recipes.model import LostTextError, Recipe, RecipeError
-from decouple.stack.export import diff
-from decouple.stack.trees import TreeEntry, blob_id, look_up, written
+from decouple.stack.export import make_diff
+from decouple.stack.trees import TreeEntry, hash_blob, read_entries, write_blob
 
 MISSED = "its recipe: "
 """How a note begins that says what a recipe misses in the tree."""
 
 
-def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried, step: Step | None = None) -> Carried:
+def carry_by_recipe(
+    repository: Repository, recipe: Recipe, tip: str, merged: CarryResult, step: Step | None = None
+) -> CarryResult:
     """What becomes of the patch on the commit ``tip``: made by ``recipe``, or ``merged`` where that is the same.
 
     Where the recipe does not find its places, ``merged`` stands, with a note for each place that it missed. Where
@@ -31,46 +33,46 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried,
     def read(path: str) -> str | None:
         return None if source.mode(path) is None else source.read(path).decode("utf-8")
 
-    if done_upstream(recipe, read):
+    if is_done_upstream(recipe, read):
         signs = tuple(Note(sign.file, 0, f"since {sign.since}") for sign in recipe.upstream)
-        return Carried(merged.name, Verdict.ALREADY_UPSTREAM, {}, signs)
-    if not recipe.makes:
+        return CarryResult(merged.name, Verdict.ALREADY_UPSTREAM, {}, signs)
+    if not recipe.has_edits:
         return merged
     try:
-        texts = make(recipe, read)
+        texts = make_texts(recipe, read)
     except RecipeError as error:
-        missed = tuple(Note(one.path, 0, f"{MISSED}{one.what}") for one in error.parts)
-        if any(isinstance(one, LostTextError) for one in error.parts) and not merged.verdict.stops:
-            return Carried(merged.name, Verdict.CONFLICT, notes=(*merged.notes, *missed))
+        missed = tuple(Note(part.path, 0, f"{MISSED}{part.what}") for part in error.parts)
+        if any(isinstance(part, LostTextError) for part in error.parts) and not merged.verdict.is_stop:
+            return CarryResult(merged.name, Verdict.CONFLICT, notes=(*merged.notes, *missed))
         if merged.verdict is Verdict.ALREADY_UPSTREAM:
             return merged
         return structs.replace(merged, notes=(*merged.notes, *missed))
-    changes = _written(repository, tip, texts, merged.changes or {})
+    changes = _write_entries(repository, tip, texts, merged.changes or {})
     if merged.changes == changes:
         return merged
-    tree = tree_after(repository, tip, changes)
-    if merged.changes is not None and tree == tree_after(repository, tip, merged.changes):
+    tree = write_tree_after(repository, tip, changes)
+    if merged.changes is not None and tree == write_tree_after(repository, tip, merged.changes):
         return merged
     notes: tuple[Note, ...] = ()
-    if not merged.verdict.stops:
+    if not merged.verdict.is_stop:
         notes = (Note("", 0, f"merging its old text gives something else: {merged.verdict.value}"),)
     if later := holding_since(recipe, read):
         notes += (Note("", 0, f"with rules that hold from {', '.join(later)} on"),)
-    made = Carried(merged.name, Verdict.MADE, changes, notes, diff(repository, tip, tree))
-    return already.examine(repository, step.patch, step.before, tip, made) if step else made
+    made = CarryResult(merged.name, Verdict.MADE, changes, notes, make_diff(repository, tip, tree))
+    return already.examine_patch(repository, step.patch, step.before, tip, made) if step else made
 
 
-def _written(
+def _write_entries(
     repository: Repository, tip: str, texts: Mapping[str, str], there: Mapping[str, TreeEntry | None]
 ) -> dict[str, TreeEntry | None]:
     """The entries for ``texts``. Those that are ``there`` by merging are in the repository already."""
-    present = look_up(repository, tip, list(texts))
+    present = read_entries(repository, tip, list(texts))
     known = {entry.id for entry in there.values() if entry}
     changes: dict[str, TreeEntry | None] = {}
     for path, text in texts.items():
         data = text.encode()
-        blob = blob_id(data)
+        blob = hash_blob(data)
         if blob not in known:
-            written(repository, data)
+            write_blob(repository, data)
         changes[path] = TreeEntry(present[path].mode if path in present else REGULAR, blob)
     return changes

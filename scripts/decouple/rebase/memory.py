@@ -6,52 +6,52 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from decouple.base.git import REGULAR, Repository
-from decouple.patch.lines import lines_of
+from decouple.patch.lines import split_lines
 from decouple.rebase import settled
-from decouple.rebase.carry import Merge, Step, merged
-from decouple.rebase.resolutions import Resolution, SettledFile, find
-from decouple.stack.trees import TreeEntry, blobs, changed, differences, look_up, written
+from decouple.rebase.carry import Merge, Step, merge_patch
+from decouple.rebase.resolutions import Resolution, SettledFile, find_resolutions
+from decouple.stack.trees import TreeEntry, compare_trees, read_blobs, read_changes, read_entries, write_blob
 
 
-def conflicts(repository: Repository, step: Step, merge: Merge) -> tuple[str, ...]:
+def list_conflicts(repository: Repository, step: Step, merge: Merge) -> tuple[str, ...]:
     """What stands in the way of a patch, as keys: each conflict in a text, else the kind of the conflict."""
-    entries = look_up(repository, merge.tree, [path for path, _ in merge.conflicts])
-    texts = blobs(repository, [entry.id for entry in entries.values()])
-    found: list[str] = []
+    entries = read_entries(repository, merge.tree, [path for path, _ in merge.conflicts])
+    texts = read_blobs(repository, [entry.id for entry in entries.values()])
+    conflict_keys: list[str] = []
     for path, kind in merge.conflicts:
-        keys = settled.conflicts(texts[entries[path].id]) if path in entries else ()
-        found += keys or [_key(kind, path)]
-    return tuple(found) or (_key("place", step.patch.sha256),)
+        keys = settled.list_conflict_keys(texts[entries[path].id]) if path in entries else ()
+        conflict_keys += keys or [_hash_conflict(kind, path)]
+    return tuple(conflict_keys) or (_hash_conflict("place", step.patch.sha256),)
 
 
-def recall(repository: Repository, known: Sequence[Resolution], step: Step, tip: str) -> Resolution | None:
+def recall_resolution(repository: Repository, known: Sequence[Resolution], step: Step, tip: str) -> Resolution | None:
     """The resolution of the conflicts that the patch has on ``tip``."""
     identity = step.patch.header.decouple_id or step.patch.name
-    if not any(one.patch == identity for one in known):
+    if not any(resolution.patch == identity for resolution in known):
         return None
-    keys = conflicts(repository, step, merged(repository, step, tip))
-    return next(iter(find(known, identity, keys)), None)
+    keys = list_conflicts(repository, step, merge_patch(repository, step, tip))
+    return next(iter(find_resolutions(known, identity, keys)), None)
 
 
-def resolution_of(
+def make_resolution(
     repository: Repository, step: Step, tip: str, tree: str | None, made_on: str, reason: str, since: str = ""
 ) -> Resolution:
     """The memory of a settled conflict: ``tree`` is what a person made of it, None where the patch was left out."""
-    merge = merged(repository, step, tip)
-    keys = conflicts(repository, step, merge)
+    merge = merge_patch(repository, step, tip)
+    keys = list_conflicts(repository, step, merge)
     identity = step.patch.header.decouple_id or step.patch.name
-    files = _files(repository, merge.tree, tree) if tree else ()
+    files = _make_settled_files(repository, merge.tree, tree) if tree else ()
     return Resolution(identity, step.patch.name, made_on, keys, tree is None, reason, since, files)
 
 
-def replayed(
+def replay_resolution(
     repository: Repository, resolution: Resolution, step: Step, tip: str
 ) -> Mapping[str, TreeEntry | None] | None:
     """What the resolution changes on ``tip``; None where its text does not find its places."""
-    merge = merged(repository, step, tip)
-    changes = changed(repository, repository.tree_of(tip), merge.tree)
-    entries = look_up(repository, merge.tree, [file.path for file in resolution.file])
-    texts = blobs(repository, [entry.id for entry in entries.values()])
+    merge = merge_patch(repository, step, tip)
+    changes = read_changes(repository, repository.read_tree_id(tip), merge.tree)
+    entries = read_entries(repository, merge.tree, [file.path for file in resolution.file])
+    texts = read_blobs(repository, [entry.id for entry in entries.values()])
     for file in resolution.file:
         entry = entries.get(file.path)
         if file.gone:
@@ -60,32 +60,32 @@ def replayed(
         data = (
             b"".join(line.encode("utf-8", "surrogateescape") for line in file.lines)
             if file.lines
-            else settled.replay(texts[entry.id], file.change)
+            else settled.replay_changes(texts[entry.id], file.change)
             if entry
             else None
         )
         if data is None:
             return None
-        changes[file.path] = TreeEntry(entry.mode if entry else REGULAR, written(repository, data))
+        changes[file.path] = TreeEntry(entry.mode if entry else REGULAR, write_blob(repository, data))
     left = {path for path, _ in merge.conflicts} - {file.path for file in resolution.file}
-    return None if left & look_up(repository, merge.tree, sorted(left)).keys() else changes
+    return None if left & read_entries(repository, merge.tree, sorted(left)).keys() else changes
 
 
-def _files(repository: Repository, merge_tree: str, tree: str) -> tuple[SettledFile, ...]:
-    found = []
-    for change in differences(repository, merge_tree, tree):
+def _make_settled_files(repository: Repository, merge_tree: str, tree: str) -> tuple[SettledFile, ...]:
+    files = []
+    for change in compare_trees(repository, merge_tree, tree):
         if change.new is None:
-            found.append(SettledFile(change.path, gone=True))
+            files.append(SettledFile(change.path, gone=True))
             continue
-        data = blobs(repository, [entry.id for entry in (change.old, change.new) if entry])
+        data = read_blobs(repository, [entry.id for entry in (change.old, change.new) if entry])
         new = data[change.new.id]
         if change.old is None:
-            lines = tuple(line.decode("utf-8", "surrogateescape") for line in lines_of(new))
-            found.append(SettledFile(change.path, lines=lines))
+            lines = tuple(line.decode("utf-8", "surrogateescape") for line in split_lines(new))
+            files.append(SettledFile(change.path, lines=lines))
         else:
-            found.append(SettledFile(change.path, settled.record(data[change.old.id], new)))
-    return tuple(found)
+            files.append(SettledFile(change.path, settled.record_changes(data[change.old.id], new)))
+    return tuple(files)
 
 
-def _key(kind: str, what: str) -> str:
+def _hash_conflict(kind: str, what: str) -> str:
     return f"conflict-{hashlib.sha256(f'{kind} {what}'.encode()).hexdigest()[:24]}"

@@ -13,15 +13,15 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from decouple.base.git import Repository
-from decouple.patch.lines import lines_of
-from decouple.patch.moved import MovedRun, moved
+from decouple.patch.lines import split_lines
+from decouple.patch.moved import MovedRun, find_moved_runs
 from decouple.patch.parse import Patch
 from decouple.rebase import beside
-from decouple.rebase.lines import Across
+from decouple.rebase.lines import LineMap
 from decouple.rebase.verdicts import Note
 
 
-class Texts(Struct, frozen=True):
+class FileTexts(Struct, frozen=True):
     """A file before the patch, after it, and in the release that it is carried to."""
 
     old: bytes
@@ -29,64 +29,64 @@ class Texts(Struct, frozen=True):
     new: bytes
 
 
-class Ported(Struct, frozen=True):
+class PortResult(Struct, frozen=True):
     """The text of each file that changes, and what was brought where."""
 
     texts: Mapping[str, bytes]
     notes: tuple[Note, ...]
 
 
-def port(
-    repository: Repository, patch: Patch, conflicts: Mapping[str, Texts], merged: Mapping[str, bytes]
-) -> Ported | None:
+def port_changes(
+    repository: Repository, patch: Patch, conflicts: Mapping[str, FileTexts], merged: Mapping[str, bytes]
+) -> PortResult | None:
     """Settle the files in conflict by bringing upstream's changes of moved text to where it went.
 
     ``merged`` has the text of each file that the patch moves text to, as the merge left it. None where a conflict is no
     such thing, or where a merge is not clean.
     """
-    runs = [one for one in moved(patch) if one.source in conflicts]
+    runs = [moved_run for moved_run in find_moved_runs(patch) if moved_run.source in conflicts]
     texts = dict(merged)
     notes: list[Note] = []
     for path, text in conflicts.items():
-        mine = [one for one in runs if one.source == path and one.target in texts]
-        settled = _settled(repository, patch, path, text, mine)
+        mine = [moved_run for moved_run in runs if moved_run.source == path and moved_run.target in texts]
+        settled = _settle_file(repository, patch, path, text, mine)
         if settled is None:
             return None
         across, data, changed = settled
         if not changed:
             return None
-        for one in changed:
-            copy = _copied(repository, one, across, texts[one.target])
+        for moved_run in changed:
+            copy = _update_copy(repository, moved_run, across, texts[moved_run.target])
             if copy is None:
                 return None
-            texts[one.target] = copy
-            notes.append(_note(one, across, "brought there"))
+            texts[moved_run.target] = copy
+            notes.append(_make_note(moved_run, across, "brought there"))
         texts[path] = data
-    return Ported(texts, tuple(notes))
+    return PortResult(texts, tuple(notes))
 
 
-def unported(patch: Patch, conflicts: Mapping[str, Texts]) -> tuple[Note, ...]:
+def explain_unported(patch: Patch, conflicts: Mapping[str, FileTexts]) -> tuple[Note, ...]:
     """What upstream did to text that the patch moves, where it could not be brought to the copy: for a person."""
     notes = []
-    for one in moved(patch):
-        if one.source in conflicts:
-            text = conflicts[one.source]
-            across = Across(lines_of(text.old), lines_of(text.new))
-            if across.shown(*_range(one)):
-                notes.append(_note(one, across, "bring this there by hand"))
+    for moved_run in find_moved_runs(patch):
+        if moved_run.source in conflicts:
+            text = conflicts[moved_run.source]
+            across = LineMap(split_lines(text.old), split_lines(text.new))
+            if across.format_diff(*_find_range(moved_run)):
+                notes.append(_make_note(moved_run, across, "bring this there by hand"))
     return tuple(notes)
 
 
-def _settled(
-    repository: Repository, patch: Patch, path: str, text: Texts, runs: list[MovedRun]
-) -> tuple[Across, bytes, list[MovedRun]] | None:
+def _settle_file(
+    repository: Repository, patch: Patch, path: str, text: FileTexts, runs: list[MovedRun]
+) -> tuple[LineMap, bytes, list[MovedRun]] | None:
     """The file merged as if upstream had not touched the moved runs, and the runs that it did touch."""
-    across = Across(lines_of(text.old), lines_of(text.new))
+    across = LineMap(split_lines(text.old), split_lines(text.new))
     changed = []
     calm = list(across.new)
     for one in sorted(runs, key=lambda run: -run.gone.start):
-        start, stop = _range(one)
-        place = across.place(start, stop)
+        start, stop = _find_range(one)
+        place = across.find_place(start, stop)
         if place is None:
             return None
         if across.new[slice(*place)] != across.old[start:stop]:
@@ -97,30 +97,30 @@ def _settled(
     if lines is not None:
         return across, b"".join(lines), changed
     file = next(one for one in patch.files if one.path == path)
-    found = beside.settle(repository, file, text.old, text.patched, still)
-    return (across, found.data, changed) if found else None
+    merged_file = beside.settle_file(repository, file, text.old, text.patched, still)
+    return (across, merged_file.data, changed) if merged_file else None
 
 
-def _copied(repository: Repository, one: MovedRun, across: Across, target: bytes) -> bytes | None:
+def _update_copy(repository: Repository, moved_run: MovedRun, across: LineMap, target: bytes) -> bytes | None:
     """The target with upstream's change of the run in its copy; None where that does not merge, or the copy is gone."""
-    copy = b"".join(one.copy.lines)
-    place = across.place(*_range(one))
+    copy = b"".join(moved_run.copy.lines)
+    place = across.find_place(*_find_range(moved_run))
     if target.count(copy) != 1 or place is None:
         return None
-    changed = beside.merge_file(repository, b"".join(one.gone.lines), copy, b"".join(across.new[slice(*place)]))
+    changed = beside.merge_file(repository, b"".join(moved_run.gone.lines), copy, b"".join(across.new[slice(*place)]))
     return None if changed is None else target.replace(copy, b"".join(changed))
 
 
-def _note(one: MovedRun, across: Across, what: str) -> Note:
-    start, stop = _range(one)
-    first, _ = across.around(start, stop)
+def _make_note(moved_run: MovedRun, across: LineMap, what: str) -> Note:
+    start, stop = _find_range(moved_run)
+    first, _ = across.find_surroundings(start, stop)
     return Note(
-        one.source,
+        moved_run.source,
         first + 1,
-        f"upstream changed text that moves to {one.target}: {what}",
-        upstream=across.shown(start, stop),
+        f"upstream changed text that moves to {moved_run.target}: {what}",
+        upstream=across.format_diff(start, stop),
     )
 
 
-def _range(one: MovedRun) -> tuple[int, int]:
-    return one.gone.start - 1, one.gone.start - 1 + len(one.gone.lines)
+def _find_range(moved_run: MovedRun) -> tuple[int, int]:
+    return moved_run.gone.start - 1, moved_run.gone.start - 1 + len(moved_run.gone.lines)

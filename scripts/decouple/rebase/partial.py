@@ -13,14 +13,14 @@ from decouple.patch.apply import Source
 from decouple.patch.parse import Patch
 from decouple.rebase.verdicts import Note
 from decouple.stack.commits import COMMITTER, CommitText, NewCommit, write_chain
-from decouple.stack.trees import look_up
+from decouple.stack.trees import read_entries
 
 #: Packages that a wheel of torch installs, and where the series moves some of their files: a Python file that is not
 #: below these in the wheel is not in the release either.
 _PACKAGES = ("torch/", "torchgen/", "functorch/", "third_device/")
 
 
-def commit_of(repository: Repository, source: Source, paths: Collection[str], title: str) -> str:
+def commit_files(repository: Repository, source: Source, paths: Collection[str], title: str) -> str:
     """A commit with those of ``paths`` that ``source`` has. The same content gives the same id."""
     empty = repository.run("hash-object", "-t", "tree", "-w", "--stdin", stdin=b"").decode().strip()
     root = f"tree {empty}\nauthor {COMMITTER} 0 +0000\ncommitter {COMMITTER} 0 +0000\n\nroot\n"
@@ -30,19 +30,21 @@ def commit_of(repository: Repository, source: Source, paths: Collection[str], ti
     return write_chain(repository, base, [NewCommit(CommitText(COMMITTER, "0 +0000", f"{title}\n"), changes)])[0]
 
 
-def hidden(repository: Repository, patch: Patch, tip: str, without: Mapping[str, str]) -> tuple[Note, ...]:
+def find_hidden_files(repository: Repository, patch: Patch, tip: str, without: Mapping[str, str]) -> tuple[Note, ...]:
     """Why a partial tree cannot say what becomes of ``patch``: files that it does not show, one note each.
 
     ``without`` maps the Decouple-Ids of patches that were not seen to their names: what builds on one is not seen
     either. Empty when the tree shows all. A Python file of an installed package that is missing is gone, not hidden.
     """
-    needed = [without[one] for one in sorted(patch.header.depends) if one in without]
+    needed = [without[identity] for identity in sorted(patch.header.depends) if identity in without]
     notes = [Note("", 0, f"builds on {name}, of which nothing is said") for name in needed]
     old = {file.old_path for file in patch.files if file.old_path}
-    present = look_up(repository, tip, old)
-    notes += [Note(path, 0, "the wheel does not show it") for path in sorted(old - present.keys()) if not _shown(path)]
+    present = read_entries(repository, tip, old)
+    notes += [
+        Note(path, 0, "the wheel does not show it") for path in sorted(old - present.keys()) if not _is_shown(path)
+    ]
     return tuple(notes)
 
 
-def _shown(path: str) -> bool:
+def _is_shown(path: str) -> bool:
     return path.endswith((".py", ".pyi")) and path.startswith(_PACKAGES)

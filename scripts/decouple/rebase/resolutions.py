@@ -57,60 +57,68 @@ class Resolution(Struct, frozen=True):
     file: tuple[SettledFile, ...] = ()
 
 
-class _File(Struct, frozen=True):
+class _ResolutionFile(Struct, frozen=True):
     resolution: tuple[Resolution, ...] = ()
 
 
-def path_for(project: Path, old: str, new: str) -> Path:
+def make_path(project: Path, old: str, new: str) -> Path:
     """Where the resolutions between two releases are kept."""
     return Checkout(project).resolutions / f"{old}-{new}.toml"
 
 
-def load(path: Path) -> list[Resolution]:
+def load_resolutions(path: Path) -> list[Resolution]:
     """All resolutions in a file; none when it does not exist. Raises DecoupleError naming what is wrong."""
-    return list(toml.read(path, _File, mend=_MEND).resolution) if path.exists() else []
+    return list(toml.read_toml(path, _ResolutionFile, mend=_MEND).resolution) if path.exists() else []
 
 
-def load_all(project: Path) -> list[Resolution]:
+def load_all_resolutions(project: Path) -> list[Resolution]:
     """The resolutions of every pair of releases. Raises DecoupleError."""
-    return [one for path in sorted(Checkout(project).resolutions.glob("*.toml")) for one in load(path)]
+    return [
+        resolution
+        for path in sorted(Checkout(project).resolutions.glob("*.toml"))
+        for resolution in load_resolutions(path)
+    ]
 
 
-def find(known: Sequence[Resolution], patch: str, conflict: Sequence[str]) -> list[Resolution]:
+def find_resolutions(known: Sequence[Resolution], patch: str, conflict: Sequence[str]) -> list[Resolution]:
     """Those made of these very conflicts of this patch."""
-    return [one for one in known if one.patch == patch and one.conflict == tuple(conflict)]
+    return [resolution for resolution in known if resolution.patch == patch and resolution.conflict == tuple(conflict)]
 
 
-def remember(path: Path, resolution: Resolution) -> None:
+def remember_resolution(path: Path, resolution: Resolution) -> None:
     """Add one, in place of an older one of the same conflicts."""
-    kept = [one for one in load(path) if (one.patch, one.conflict) != (resolution.patch, resolution.conflict)]
-    rows = sorted([*kept, resolution], key=lambda one: (one.name, one.conflict))
-    write_atomically(path, _HEAD + f"schema = {toml.SCHEMA}\n" + "".join(_rendered(one) for one in rows))
+    kept = [
+        other
+        for other in load_resolutions(path)
+        if (other.patch, other.conflict) != (resolution.patch, resolution.conflict)
+    ]
+    rows = sorted([*kept, resolution], key=lambda other: (other.name, other.conflict))
+    write_atomically(path, _HEAD + f"schema = {toml.SCHEMA}\n" + "".join(_format_resolution(other) for other in rows))
 
 
-def _rendered(one: Resolution) -> str:
+def _format_resolution(resolution: Resolution) -> str:
     lines = ["", "[[resolution]]"]
-    lines += [f"{key} = {json.dumps(getattr(one, key))}" for key in ("patch", "name", "tree")]
-    lines.append(f"conflict = {_array(one.conflict)}")
-    if one.skip:
+    lines += [f"{key} = {json.dumps(getattr(resolution, key))}" for key in ("patch", "name", "tree")]
+    lines.append(f"conflict = {_format_array(resolution.conflict)}")
+    if resolution.skip:
         lines.append("skip = true")
-    if one.reason:
-        lines.append(f"reason = {json.dumps(one.reason)}")
-    if one.since:
-        lines.append(f"since = {json.dumps(one.since)}")
-    for file in one.file:
+    if resolution.reason:
+        lines.append(f"reason = {json.dumps(resolution.reason)}")
+    if resolution.since:
+        lines.append(f"since = {json.dumps(resolution.since)}")
+    for file in resolution.file:
         lines += ["", "[[resolution.file]]", f"path = {json.dumps(file.path)}"]
         if file.gone:
             lines.append("gone = true")
         if file.lines:
-            lines.append(f"lines = {_array(file.lines)}")
+            lines.append(f"lines = {_format_array(file.lines)}")
         for change in file.change:
             lines += ["", "[[resolution.file.change]]"]
-            lines += [f"{key} = {_array(getattr(change, key))}" for key in ("before", "gone", "after", "put")]
+            lines += [f"{key} = {_format_array(getattr(change, key))}" for key in ("before", "gone", "after", "put")]
     return "\n".join(lines) + "\n"
 
 
-def _array(words: Sequence[str]) -> str:
+def _format_array(words: Sequence[str]) -> str:
     if sum(map(len, words)) < 70 and len(words) < 4:
         return "[" + ", ".join(map(json.dumps, words)) + "]"
     return "[\n" + "".join(f"    {json.dumps(word)},\n" for word in words) + "]"

@@ -14,7 +14,7 @@ from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import MADE_ON, SeriesEntry
-from decouple.rebase.series import RebaseOutcome, Sides
+from decouple.rebase.series import RebaseOutcome, ReleasePair
 from decouple.rebase.verdicts import Verdict
 from decouple.stack import applier
 from decouple.stack.commits import SCRATCH, NewCommit, write_chain
@@ -31,15 +31,15 @@ class NewSeries(Struct, frozen=True):
     """How near that tree is to the official text, in one line; empty where that was not measured."""
 
 
-def new_series(outcome: RebaseOutcome, release: str) -> NewSeries:
+def make_series(outcome: RebaseOutcome, release: str) -> NewSeries:
     """What a finished rebase writes. The header of a patch goes with it, byte for byte."""
     lines: list[str] = []
     bodies: list[tuple[str, bytes]] = []
     for old, carried in zip(outcome.steps, outcome.carried, strict=True):
-        if not carried.verdict.keeps:
+        if not carried.verdict.is_kept:
             continue
         if carried.body is None:
-            lines.append(SeriesEntry(old.patch.name, old.patch.strip).text())
+            lines.append(SeriesEntry(old.patch.name, old.patch.strip).to_text())
             continue
         name = f"{release}/{old.patch.name.rsplit('/', 1)[-1]}"
         lines.append(name)
@@ -48,32 +48,32 @@ def new_series(outcome: RebaseOutcome, release: str) -> NewSeries:
     return NewSeries(tuple(lines), tuple(bodies))
 
 
-def texts(project: Path, series: NewSeries) -> list[Patch]:
+def read_patches(project: Path, series: NewSeries) -> list[Patch]:
     """The patches of the new series as they will be read back: new bodies, and old files that it lists."""
     bodies = dict(series.bodies)
-    entries = seriesfile.parse("".join(f"{line}\n" for line in series.lines)).entries
+    entries = seriesfile.parse_series("".join(f"{line}\n" for line in series.lines)).entries
     return [
         Patch(entry.name, bodies[entry.name], entry.strip)
         if entry.name in bodies
-        else entry.patch(Checkout(project).patches).checked()
+        else entry.load_patch(Checkout(project).patches).check_readable()
         for entry in entries
     ]
 
 
-def prove(repository: Repository, sides: Sides, outcome: RebaseOutcome, patches: Sequence[Patch]) -> None:
+def check_series(repository: Repository, sides: ReleasePair, outcome: RebaseOutcome, patches: Sequence[Patch]) -> None:
     """Apply the new series to the new release from its own text; raise DecoupleError unless it gives the same tree."""
-    made = applier.apply(repository, sides.new, patches, repository.own)
-    commits = write_chain(repository, sides.new, [NewCommit(SCRATCH, one.changes) for one in made])
-    if repository.tree_of(commits[-1] if commits else sides.new) != repository.tree_of(outcome.tips[-1]):
+    made = applier.apply_patches(repository, sides.new, patches, repository.state_folder)
+    commits = write_chain(repository, sides.new, [NewCommit(SCRATCH, applied.changes) for applied in made])
+    if repository.read_tree_id(commits[-1] if commits else sides.new) != repository.read_tree_id(outcome.tips[-1]):
         raise DecoupleError("the new series does not give the tree that the rebase made", next_step="report this")
 
 
-def write(project: Path, release: str, series: NewSeries, *, old: str) -> list[Path]:
+def write_series(project: Path, release: str, series: NewSeries, *, old: str) -> list[Path]:
     """Write the new series; the series file comes last, so that a kill leaves no series that names a missing patch.
 
     Returns the paths written. Raises UsageError when ``series/<release>`` exists already.
     """
-    target = Checkout(project).series(release)
+    target = Checkout(project).locate_series(release)
     if target.exists():
         raise UsageError(f"{target} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
     written = []

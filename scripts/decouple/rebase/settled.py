@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 
 from msgspec import Struct
 
-from decouple.patch.lines import lines_of
+from decouple.patch.lines import split_lines
 
 AROUND = 3
 """Lines on both sides that hold an edit in its place."""
@@ -41,81 +41,81 @@ class SettledChange(Struct, frozen=True):
     put: tuple[str, ...]
 
 
-def tokens(data: bytes) -> list[Token]:
+def split_tokens(data: bytes) -> list[Token]:
     """A merged text with conflict markers (diff3 style) as tokens."""
-    found: list[Token] = []
+    tokens: list[Token] = []
     sides: list[list[bytes]] | None = None
-    for line in lines_of(data):
+    for line in split_lines(data):
         if sides is None:
             if _BEGIN.match(line):
                 sides = [[]]
             else:
-                found.append(Token(line_key(line), line))
+                tokens.append(Token(hash_line(line), line))
         elif _END.match(line):
-            found.append(Token(_conflict_key(sides), sides=tuple(tuple(side) for side in sides)))
+            tokens.append(Token(_hash_conflict(sides), sides=tuple(tuple(side) for side in sides)))
             sides = None
         elif _BASE.match(line) or (_MIDDLE.match(line) and line.strip() == b"=" * 7):
             sides.append([])
         else:
             sides[-1].append(line)
-    return found
+    return tokens
 
 
-def conflicts(data: bytes) -> tuple[str, ...]:
+def list_conflict_keys(data: bytes) -> tuple[str, ...]:
     """The keys of all conflicts in a merged text."""
-    return tuple(token.key for token in tokens(data) if token.sides)
+    return tuple(token.key for token in split_tokens(data) if token.sides)
 
 
-def line_key(line: bytes) -> str:
+def hash_line(line: bytes) -> str:
     """Of a line, its white space included: what a line is put back as must be the line."""
     return hashlib.sha256(line).hexdigest()[:16]
 
 
-def record(merged: bytes, settled: bytes) -> tuple[SettledChange, ...]:
+def record_changes(merged: bytes, settled: bytes) -> tuple[SettledChange, ...]:
     """What turns ``merged`` into ``settled``."""
-    old = tokens(merged)
+    old = split_tokens(merged)
     keys = [token.key for token in old]
-    lines = lines_of(settled)
-    mine = {line_key(line) for token in old for side in token.sides[2:] for line in side}
+    lines = split_lines(settled)
+    mine = {hash_line(line) for token in old for side in token.sides[2:] for line in side}
     theirs = {token.key for token in old if not token.sides}
-    theirs |= {line_key(line) for token in old for side in token.sides[:2] for line in side}
-    found = []
-    same = SequenceMatcher(None, keys, [line_key(line) for line in lines], autojunk=False)
+    theirs |= {hash_line(line) for token in old for side in token.sides[:2] for line in side}
+    changes = []
+    same = SequenceMatcher(None, keys, [hash_line(line) for line in lines], autojunk=False)
     for tag, i1, i2, j1, j2 in same.get_opcodes():
         if tag != "equal":
-            put = tuple(_told(line, mine, theirs) for line in lines[j1:j2])
-            found.append(
+            put = tuple(_make_word(line, mine, theirs) for line in lines[j1:j2])
+            changes.append(
                 SettledChange(
                     tuple(keys[max(0, i1 - AROUND) : i1]), tuple(keys[i1:i2]), tuple(keys[i2 : i2 + AROUND]), put
                 )
             )
-    return tuple(found)
+    return tuple(changes)
 
 
-def replay(merged: bytes, changes: Sequence[SettledChange]) -> bytes | None:
+def replay_changes(merged: bytes, changes: Sequence[SettledChange]) -> bytes | None:
     """``merged`` with ``changes``; None where one has not exactly one place, or a line that it names is not there."""
-    old = tokens(merged)
+    old = split_tokens(merged)
     known = {token.key: token.line for token in old if not token.sides}
     for token in old:
         for side in token.sides:
-            known.update((line_key(line), line) for line in side)
+            known.update((hash_line(line), line) for line in side)
     keys = [token.key for token in old]
     places: list[tuple[int, int, list[bytes]]] = []
     for change in changes:
-        at = _place(keys, change)
-        lines = [_line(word, known) for word in change.put]
+        at = _find_place(keys, change)
+        lines = [_find_line(word, known) for word in change.put]
         if at is None or None in lines:
             return None
         places.append((at, at + len(change.gone), [line for line in lines if line is not None]))
     out: list[Token | bytes] = list(old)
     for start, stop, put in sorted(places, key=lambda place: place[0], reverse=True):
         out[start:stop] = put
-    if any(isinstance(one, Token) and one.sides for one in out):
+    if any(isinstance(item, Token) and item.sides for item in out):
         return None
-    return b"".join(one.line if isinstance(one, Token) else one for one in out)
+    return b"".join(item.line if isinstance(item, Token) else item for item in out)
 
 
-def _place(keys: Sequence[str], change: SettledChange) -> int | None:
+def _find_place(keys: Sequence[str], change: SettledChange) -> int | None:
     """Where the tokens that go stand: by themselves where a conflict is among them, else with what is around them."""
     alone = any(key.startswith("conflict-") for key in change.gone)
     for before, after in (((), ()),) * alone + ((change.before, change.after),):
@@ -123,24 +123,24 @@ def _place(keys: Sequence[str], change: SettledChange) -> int | None:
         if not wanted:
             continue
         size = len(wanted)
-        found = [at for at in range(len(keys) - size + 1) if keys[at : at + size] == wanted]
-        if len(found) == 1:
-            return found[0] + len(before)
+        places = [at for at in range(len(keys) - size + 1) if keys[at : at + size] == wanted]
+        if len(places) == 1:
+            return places[0] + len(before)
     return None
 
 
-def _told(line: bytes, mine: set[str], theirs: set[str]) -> str:
-    key = line_key(line)
+def _make_word(line: bytes, mine: set[str], theirs: set[str]) -> str:
+    key = hash_line(line)
     if key in theirs and (line.strip() or key not in mine):
         return f"={key}"
     return "+" + line.decode("utf-8", "surrogateescape")
 
 
-def _line(word: str, known: dict[str, bytes]) -> bytes | None:
+def _find_line(word: str, known: dict[str, bytes]) -> bytes | None:
     return known.get(word[1:]) if word[0] == "=" else word[1:].encode("utf-8", "surrogateescape")
 
 
-def _conflict_key(sides: Sequence[Sequence[bytes]]) -> str:
+def _hash_conflict(sides: Sequence[Sequence[bytes]]) -> str:
     """The same for the same lines on all sides, as ``git rerere`` sees them: no labels, no white space."""
     digest = hashlib.sha256()
     for side in sides:

@@ -20,7 +20,7 @@ from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 from decouple.rebase.carry import Step
 from decouple.rebase.made import MISSED
 from decouple.rebase.series import Decision
-from decouple.rebase.verdicts import Carried
+from decouple.rebase.verdicts import CarryResult
 from decouple.stack import worktree
 from decouple.stack.journal import Id
 
@@ -34,7 +34,7 @@ class Leg(Struct, frozen=True):
     source: str = "auto"
 
 
-class Waiting(Struct, frozen=True, forbid_unknown_fields=True):
+class RebaseState(Struct, frozen=True, forbid_unknown_fields=True):
     """A rebase under way: from which release to which, with which source, and what was decided so far."""
 
     old: PathPart
@@ -55,7 +55,7 @@ class Waiting(Struct, frozen=True, forbid_unknown_fields=True):
         write_atomically(path, json.dumps({"version": _VERSION, **to_builtins(self)}, indent=1, sort_keys=True) + "\n")
 
 
-def load(path: Path) -> Waiting | None:
+def load_state(path: Path) -> RebaseState | None:
     """The rebase under way, None when there is none. Raises DecoupleError for a file of another version."""
     if not path.exists():
         return None
@@ -63,14 +63,14 @@ def load(path: Path) -> Waiting | None:
         data = parse_json(read_bounded(path, JSON_BOUND))
         if data.pop("version", None) != _VERSION:
             raise DecoupleError(f"{path}: made by another version of decouple", next_step="decouple rebase --abort")
-        return convert(data, Waiting)
+        return convert(data, RebaseState)
     except (ValueError, TypeError, AttributeError) as error:
         raise DecoupleError(
             f"{path}: damaged: {error!r}"[:300], next_step=f"rm {path} forgets the rebase under way"
         ) from error
 
 
-def what_helps(stopped: Carried | None) -> str:
+def find_next_step(stopped: CarryResult | None) -> str:
     """What a person does about ``stopped``: a rule, where a recipe or the rules miss something; else the conflict."""
     if stopped is not None and any(note.text.startswith(MISSED) for note in stopped.notes):
         rule = "change the recipe in series/recipes (the notes say what it misses), `decouple rebase --restart`"
@@ -82,8 +82,8 @@ def what_helps(stopped: Carried | None) -> str:
 
 def refuse_edits(repository: Repository) -> None:
     """Raise DecoupleError when the work tree has edits that showing a conflict there would lose."""
-    dirty = repository.text("status", "--porcelain", "--untracked-files=no")
-    if dirty and repository.resolve("HEAD") is not None:
+    dirty = repository.read_text("status", "--porcelain", "--untracked-files=no")
+    if dirty and repository.resolve_commit("HEAD") is not None:
         raise DecoupleError(
             f"{repository.root} has edits ({dirty.splitlines()[0].strip()}, …)",
             next_step="commit them and say `decouple rebase --continue`, or drop them with `git checkout -f`",
@@ -110,27 +110,27 @@ def forget_locks(repository: Repository, since: float) -> None:
     worktree.forget_new_locks(repository, ("index.lock", "HEAD.lock"), since)
 
 
-def settled_tree(repository: Repository, tip: str) -> str:
+def read_settled_tree(repository: Repository, tip: str) -> str:
     """The tree that a person made of the conflict: committed on top of ``tip``, or staged.
 
     Raises UsageError while files are unmerged or nothing was done.
     """
-    unmerged = repository.text("diff", "--name-only", "--diff-filter=U")
+    unmerged = repository.read_text("diff", "--name-only", "--diff-filter=U")
     if unmerged:
         raise UsageError(
             f"{repository.root}: {unmerged.splitlines()[0]} is still in conflict",
             next_step="edit it, `git add` it, then `decouple rebase --continue`",
         )
-    unstaged = repository.text("diff", "--name-only")
+    unstaged = repository.read_text("diff", "--name-only")
     if unstaged:
         raise UsageError(
             f"{repository.root}: {unstaged.splitlines()[0]} is edited but not staged",
             next_step="`git add` or `git checkout` it, then `decouple rebase --continue`",
         )
-    head = repository.resolve("HEAD")
+    head = repository.resolve_commit("HEAD")
     if head is not None and head != tip:
-        return repository.tree_of(head)
-    tree = repository.text("write-tree")
+        return repository.read_tree_id(head)
+    tree = repository.read_text("write-tree")
     marked = repository.try_run("diff-tree", "-r", "--check", tip, tree)
     if b"leftover conflict marker" in marked.out:
         where = marked.out.decode("utf-8", "replace").splitlines()[0]

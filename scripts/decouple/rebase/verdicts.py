@@ -41,14 +41,14 @@ class Verdict(enum.Enum):
     """A file that it changes is not in the release, under no name that a rename search finds."""
 
     @property
-    def stops(self) -> bool:
+    def is_stop(self) -> bool:
         """Whether a person has to decide before the rebase goes on."""
         return self in (Verdict.AMBIGUOUS, Verdict.CONFLICT, Verdict.TARGET_GONE)
 
     @property
-    def keeps(self) -> bool:
+    def is_kept(self) -> bool:
         """Whether the patch is in the new series."""
-        return not self.stops and self not in (Verdict.ALREADY_UPSTREAM, Verdict.NOT_SEEN, Verdict.SKIPPED)
+        return not self.is_stop and self not in (Verdict.ALREADY_UPSTREAM, Verdict.NOT_SEEN, Verdict.SKIPPED)
 
 
 class Note(Struct, frozen=True):
@@ -67,7 +67,7 @@ class Note(Struct, frozen=True):
     """Upstream commits that touched these lines between the releases, newest first, as "<id> <subject>"."""
 
 
-class Carried(Struct, frozen=True):
+class CarryResult(Struct, frozen=True):
     """A patch on the new release. ``changes`` is what it does to the new tree, None where a person must decide."""
 
     name: str

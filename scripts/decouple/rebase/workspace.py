@@ -25,6 +25,6 @@ def open_workspace(folder: Path, borrowed: Iterable[Path]) -> Repository:
     alternates = info / "alternates"
     known = os.fsdecode(alternates.read_bytes()).splitlines() if alternates.exists() else []
     wanted = [*(str((place / "objects").resolve()) for place in borrowed), *known]
-    found = [place for place in dict.fromkeys(wanted) if Path(place).is_dir()]
-    write_atomically(alternates, os.fsencode("".join(f"{place}\n" for place in found)))
+    folders = [place for place in dict.fromkeys(wanted) if Path(place).is_dir()]
+    write_atomically(alternates, os.fsencode("".join(f"{place}\n" for place in folders)))
     return repository

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from decouple.base.python_text import parse_python
-from decouple.recipes.find import definitions
+from decouple.recipes.find import parse_definitions
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -17,27 +17,33 @@ _CPP = re.compile(r"\.(?:c|cc|cpp|cu|cuh|h|hpp)$")
 _SCOPES = {"namespace_definition", "class_specifier", "struct_specifier"}
 
 
-def signatures(text: str, path: str) -> dict[str, list[int]]:
+def find_signatures(text: str, path: str) -> dict[str, list[int]]:
     """Map each function that ``text`` defines to the lines (from 1) where it does; none in other languages.
 
     An overload in C++ is another function, and so is a method of another class.
     """
-    found: dict[str, list[int]] = {}
-    pairs = _cpp(text) if _CPP.search(path) else _python(text) if path.endswith((".py", ".pyi")) else ()
+    signatures: dict[str, list[int]] = {}
+    pairs = (
+        _find_cpp_functions(text)
+        if _CPP.search(path)
+        else _find_python_functions(text)
+        if path.endswith((".py", ".pyi"))
+        else ()
+    )
     for name, line in pairs:
-        found.setdefault(name, []).append(line)
-    return found
+        signatures.setdefault(name, []).append(line)
+    return signatures
 
 
-def _cpp(text: str) -> Iterator[tuple[str, int]]:
-    for node, _ in definitions(text):
+def _find_cpp_functions(text: str) -> Iterator[tuple[str, int]]:
+    for node, _ in parse_definitions(text):
         declarator = node.child_by_field_name("declarator")
         if declarator is not None and declarator.text is not None:
             written = "".join(declarator.text.decode("utf-8", "replace").split())
-            yield "::".join([*_scopes(node), written]), node.start_point[0] + 1
+            yield "::".join([*_list_scopes(node), written]), node.start_point[0] + 1
 
 
-def _scopes(node: tree_sitter.Node) -> list[str]:
+def _list_scopes(node: tree_sitter.Node) -> list[str]:
     names: list[str] = []
     outer = node.parent
     while outer is not None:
@@ -48,7 +54,7 @@ def _scopes(node: tree_sitter.Node) -> list[str]:
     return names
 
 
-def _python(text: str) -> Iterator[tuple[str, int]]:
+def _find_python_functions(text: str) -> Iterator[tuple[str, int]]:
     try:
         pending: list[tuple[str, ast.AST]] = [("", parse_python(text))]
     except SyntaxError:

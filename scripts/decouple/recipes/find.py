@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from decouple.recipes.model import RecipeError, Selector
 from decouple.syntax.build_lists import read_cmake
-from decouple.syntax.conditions import names_in
-from decouple.syntax.preprocessor import Branch, branches, directives
+from decouple.syntax.conditions import list_macro_names
+from decouple.syntax.preprocessor import Branch, find_branches, parse_directives
 
 _CMAKE = re.compile(r"(?:\.cmake(?:\.in)?|CMakeLists\.txt)$")
 
@@ -20,76 +20,76 @@ if TYPE_CHECKING:
     import tree_sitter
 
 
-class Range(Struct, frozen=True):
+class LineRange(Struct, frozen=True):
     """Lines ``start`` to ``stop`` (excluded) of a text, from 0."""
 
     start: int
     stop: int
 
 
-def find(text: str, path: str, steps: Sequence[Selector], *, every: bool = False) -> list[Range]:
+def find_ranges(text: str, path: str, steps: Sequence[Selector], *, every: bool = False) -> list[LineRange]:
     """Where ``steps`` lead in ``text``: one range, or with ``every`` one or more.
 
     Raises RecipeError naming the file, the step and the lines where there is none or more than one.
     """
-    ranges = [Range(0, len(_lines_of(text)))]
+    ranges = [LineRange(0, len(_split_lines(text)))]
     for number, step in enumerate(steps):
-        found = [one for outer in ranges for one in _inside(text, path, step, outer)]
+        inside = [inner for outer in ranges for inner in _find_inside(text, path, step, outer)]
         last = number == len(steps) - 1
-        if not found:
+        if not inside:
             raise RecipeError(
                 f"{path}: {step} is not there",
                 next_step="see what upstream made of it, then change the recipe in series/recipes",
                 path=path,
             )
-        if len(found) > 1 and not (every and last):
-            lines = ", ".join(str(one.start + 1) for one in found[:8])
+        if len(inside) > 1 and not (every and last):
+            lines = ", ".join(str(inner.start + 1) for inner in inside[:8])
             raise RecipeError(
-                f"{path}: {step} is there {len(found)} times (lines {lines})",
+                f"{path}: {step} is there {len(inside)} times (lines {lines})",
                 next_step="add has = … to the recipe in series/recipes to choose one",
                 path=path,
             )
-        ranges = found
+        ranges = inside
     return ranges
 
 
-def found(text: str, path: str, steps: Sequence[Selector]) -> int:
+def count_places(text: str, path: str, steps: Sequence[Selector]) -> int:
     """How many places ``steps`` lead to."""
-    ranges = [Range(0, len(_lines_of(text)))]
+    ranges = [LineRange(0, len(_split_lines(text)))]
     for step in steps:
-        ranges = [one for outer in ranges for one in _inside(text, path, step, outer)]
+        ranges = [inner for outer in ranges for inner in _find_inside(text, path, step, outer)]
     return len(ranges)
 
 
-def _inside(text: str, path: str, step: Selector, outer: Range) -> Iterator[Range]:
-    lines = _lines_of(text)
-    for one in _FINDERS[step.kind](text, path, step):
-        there = "\n".join(lines[one.start : one.stop])
-        within = outer.start <= one.start and one.stop <= outer.stop
+def _find_inside(text: str, path: str, step: Selector, outer: LineRange) -> Iterator[LineRange]:
+    lines = _split_lines(text)
+    for candidate in _FINDERS[step.kind](text, path, step):
+        there = "\n".join(lines[candidate.start : candidate.stop])
+        within = outer.start <= candidate.start and candidate.stop <= outer.stop
         if within and (step.has is None or re.search(step.has, there, re.MULTILINE)):
-            yield one
+            yield candidate
 
 
 @functools.lru_cache(maxsize=8)
-def _lines_of(text: str) -> tuple[str, ...]:
+def _split_lines(text: str) -> tuple[str, ...]:
     """The lines of a text that step after step looks at."""
     return tuple(text.split("\n"))
 
 
-def _functions(text: str, path: str, step: Selector) -> Iterator[Range]:
-    for node, name in definitions(text):
+def _find_functions(text: str, path: str, step: Selector) -> Iterator[LineRange]:
+    for node, name in parse_definitions(text):
         if name.rpartition("::")[2] == (step.function or step.inside):
             if step.function is not None:
-                yield Range(node.start_point[0], node.end_point[0] + 1)
+                yield LineRange(node.start_point[0], node.end_point[0] + 1)
             elif (body := node.child_by_field_name("body")) is not None:
-                yield Range(body.start_point[0] + 1, body.end_point[0])
+                yield LineRange(body.start_point[0] + 1, body.end_point[0])
 
 
 @functools.lru_cache(maxsize=32)
-def definitions(text: str) -> tuple[tuple[tree_sitter.Node, str], ...]:
+def parse_definitions(text: str) -> tuple[tuple[tree_sitter.Node, str], ...]:
     """Every function definition with its name as written, also in text that is no whole translation unit."""
-    found: list[tuple[tree_sitter.Node, str]] = []
-    pending = [_parser().parse(text.encode()).root_node]
+    functions: list[tuple[tree_sitter.Node, str]] = []
+    pending = [_make_parser().parse(text.encode()).root_node]
     while pending:
         node = pending.pop()
         if node.type == "function_definition":
@@ -97,13 +97,13 @@ def definitions(text: str) -> tuple[tuple[tree_sitter.Node, str], ...]:
             while name is not None and (inner := name.child_by_field_name("declarator")) is not None:
                 name = inner
             if name is not None and name.text is not None:
-                found.append((node, name.text.decode().lstrip("*& ")))
+                functions.append((node, name.text.decode().lstrip("*& ")))
         pending += reversed(node.named_children)  # a definition is a named node; brackets and commas are not
-    return tuple(found)
+    return tuple(functions)
 
 
 @functools.cache
-def _parser() -> tree_sitter.Parser:
+def _make_parser() -> tree_sitter.Parser:
     # a recipe that names no function needs no grammar, and one is needed only where a patch's text does not fit
     import tree_sitter
     import tree_sitter_cpp
@@ -111,37 +111,39 @@ def _parser() -> tree_sitter.Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cpp.language()))
 
 
-def _includes(text: str, path: str, step: Selector) -> Iterator[Range]:
-    for one in directives(text):
-        if one.word == "include" and one.rest.strip('<>"') == step.include:
-            yield Range(one.line - 1, one.end_line)
+def _find_includes(text: str, path: str, step: Selector) -> Iterator[LineRange]:
+    for directive in parse_directives(text):
+        if directive.word == "include" and directive.rest.strip('<>"') == step.include:
+            yield LineRange(directive.line - 1, directive.end_line)
 
 
-def _guards(text: str, path: str, step: Selector) -> Iterator[Range]:
+def _find_guards(text: str, path: str, step: Selector) -> Iterator[LineRange]:
     if _CMAKE.search(path):
-        yield from _cmake_guards(text, str(step.guard))
+        yield from _find_cmake_guards(text, str(step.guard))
         return
-    for group in grouped(text):
-        if step.guard in names_in(group[0].own):
-            yield Range(group[0].opened - 1, group[-1].end)
+    for group in group_branches(text):
+        if step.guard in list_macro_names(group[0].own):
+            yield LineRange(group[0].opening_line - 1, group[-1].end)
 
 
-def _branches(text: str, path: str, step: Selector) -> Iterator[Range]:
-    for group in grouped(text):
-        for one in group:
-            if step.branch in names_in(one.own) and not re.search(rf"!\s*(defined\s*\(?\s*)?{step.branch}\b", one.own):
-                yield Range(one.line, one.end - 1)
+def _find_branches(text: str, path: str, step: Selector) -> Iterator[LineRange]:
+    for group in group_branches(text):
+        for branch in group:
+            if step.branch in list_macro_names(branch.own) and not re.search(
+                rf"!\s*(defined\s*\(?\s*)?{step.branch}\b", branch.own
+            ):
+                yield LineRange(branch.line, branch.end - 1)
 
 
-def grouped(text: str) -> list[list[Branch]]:
+def group_branches(text: str) -> list[list[Branch]]:
     """The conditionals of a C++ text: the branches of each from ``#if`` to ``#endif``, by their first line."""
     groups: dict[int, list[Branch]] = {}
-    for one in branches(list(directives(text)), text.count("\n") + 1):
-        groups.setdefault(one.opened, []).append(one)
+    for branch in find_branches(list(parse_directives(text)), text.count("\n") + 1):
+        groups.setdefault(branch.opening_line, []).append(branch)
     return [groups[line] for line in sorted(groups)]
 
 
-def _cmake_guards(text: str, name: str) -> Iterator[Range]:
+def _find_cmake_guards(text: str, name: str) -> Iterator[LineRange]:
     opened: list[tuple[int, bool]] = []
     for command in read_cmake(text):
         word = command.name.lower()
@@ -150,33 +152,33 @@ def _cmake_guards(text: str, name: str) -> Iterator[Range]:
         elif word == "endif" and opened:
             start, ours = opened.pop()
             if ours:
-                yield Range(start, command.line)
+                yield LineRange(start, command.line)
 
 
-def _lines(text: str, path: str, step: Selector) -> Iterator[Range]:
+def _find_lines(text: str, path: str, step: Selector) -> Iterator[LineRange]:
     wanted = re.compile(str(step.line)).search
-    for number, line in enumerate(_lines_of(text)):
+    for number, line in enumerate(_split_lines(text)):
         if wanted(line):
-            yield Range(number, number + 1)
+            yield LineRange(number, number + 1)
 
 
-def _spans(text: str, path: str, step: Selector) -> Iterator[Range]:
-    lines = _lines_of(text)
+def _find_spans(text: str, path: str, step: Selector) -> Iterator[LineRange]:
+    lines = _split_lines(text)
     begins, ends = re.compile(str(step.begin)).search, re.compile(str(step.end)).search
     for number, line in enumerate(lines):
         if begins(line):
             for last in range(number, len(lines)):
                 if ends(lines[last]):
-                    yield Range(number, last + 1)
+                    yield LineRange(number, last + 1)
                     break
 
 
 _FINDERS = {
-    "function": _functions,
-    "inside": _functions,
-    "include": _includes,
-    "guard": _guards,
-    "branch": _branches,
-    "line": _lines,
-    "begin": _spans,
+    "function": _find_functions,
+    "inside": _find_functions,
+    "include": _find_includes,
+    "guard": _find_guards,
+    "branch": _find_branches,
+    "line": _find_lines,
+    "begin": _find_spans,
 }

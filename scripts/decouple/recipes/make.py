@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from decouple.recipes.find import Range, find, found
-from decouple.recipes.model import Edit, LostTextError, New, Recipe, RecipeError, Selector, Take, Upstream
+from decouple.recipes.find import LineRange, count_places, find_ranges
+from decouple.recipes.model import Edit, LostTextError, NewFile, Recipe, RecipeError, Selector, TextMove, UpstreamSign
 from decouple.recipes.settle import settle_lines
-from decouple.recipes.text import Line, covered, numbered, telling
+from decouple.recipes.text import Line, find_covered_lines, find_telling_lines, number_lines
 
 Read = Callable[[str], str | None]
 """The text of an upstream file, None where there is none."""
@@ -18,38 +18,38 @@ _SHOWN = 6
 """Lost lines that an error shows."""
 
 
-def make(recipe: Recipe, read: Read) -> dict[str, str]:
+def make_texts(recipe: Recipe, read: Read) -> dict[str, str]:
     """Make path -> new text. Raises RecipeError with everything that the tree lacks or that would be lost.
 
     ``parts`` of the error has one entry for each place. Upstream's text that goes and comes nowhere is a LostTextError.
     """
-    return _Making(recipe, read).texts()
+    return _RecipeRun(recipe, read).make_texts()
 
 
-def done_upstream(recipe: Recipe, read: Read) -> bool:
+def is_done_upstream(recipe: Recipe, read: Read) -> bool:
     """Whether the tree shows that upstream did what the patch does: every sign that the recipe knows is there."""
     return bool(recipe.upstream) and all(_is_there(sign, read(sign.file)) for sign in recipe.upstream)
 
 
 def holding_since(recipe: Recipe, read: Read) -> tuple[str, ...]:
     """Return the releases since which those rules hold that this tree calls for and older ones do not, oldest first."""
-    making = _Making(recipe, read)
+    making = _RecipeRun(recipe, read)
     tables = [(edit, edit.file) for edit in recipe.edit] + [(new, "") for new in recipe.new]
     found = {
         table.since
         for table, path in [*((take, take.file) for take in recipe.take), *tables]
-        if table.since and making.holds(table, path, read(path) or "" if path else "")
+        if table.since and making.is_met(table, path, read(path) or "" if path else "")
     }
     return tuple(sorted(found, key=lambda release: tuple(map(int, release.split(".")))))
 
 
-def _is_there(sign: Upstream, text: str | None) -> bool:
-    if text is None or any(found(text, sign.file, [one]) for one in sign.lacks):
+def _is_there(sign: UpstreamSign, text: str | None) -> bool:
+    if text is None or any(count_places(text, sign.file, [selector]) for selector in sign.lacks):
         return False
-    return not sign.at or found(text, sign.file, sign.at) == 1
+    return not sign.at or count_places(text, sign.file, sign.at) == 1
 
 
-class _Making:
+class _RecipeRun:
     """One recipe on one tree. What is missing is collected, so that one run shows all of it."""
 
     def __init__(self, recipe: Recipe, read: Read) -> None:
@@ -73,93 +73,93 @@ class _Making:
             if text is not None:
                 self._before[path] = text
             elif path in recipe.needed:
-                self._faults.append(_not_here(recipe, path))
+                self._faults.append(_make_missing_file_error(recipe, path))
 
-    def texts(self) -> dict[str, str]:
+    def make_texts(self) -> dict[str, str]:
         """See :func:`make`."""
         for take in self.recipe.take:
-            with self._collecting():
-                self._taken[take.name] = self._take(take)
-        made = {new.path: self._new(new) for new in self.recipe.new if self.holds(new, "", "")}
+            with self._collect_errors():
+                self._taken[take.name] = self._take_text(take)
+        made = {new.path: self._make_file(new) for new in self.recipe.new if self.is_met(new, "", "")}
         for path, text in self._before.items():
-            changed = self._edited(path, text)
+            changed = self._apply_edits(path, text)
             if changed != text:
                 made[path] = changed
         for name in dict.fromkeys(edit.either for edit in self.recipe.edit if edit.either):
             if name not in self._either:
-                self._faults.append(_neither(self.recipe, name))
-        if not self._faults and self.recipe.makes and not (made and self._acted):
-            self._faults.append(_nothing(self.recipe))
-        if faults := [*self._faults, *([] if self._faults else self._lost())]:
-            raise _together(faults)
+                self._faults.append(_make_no_edit_error(self.recipe, name))
+        if not self._faults and self.recipe.has_edits and not (made and self._acted):
+            self._faults.append(_make_no_change_error(self.recipe))
+        if faults := [*self._faults, *([] if self._faults else self._find_lost_lines())]:
+            raise _join_errors(faults)
         return made
 
     @contextlib.contextmanager
-    def _collecting(self) -> Iterator[None]:
+    def _collect_errors(self) -> Iterator[None]:
         try:
             yield
         except RecipeError as error:
             self._faults.append(error)
 
-    def holds(self, table: Take | Edit | New, path: str, text: str) -> bool:
+    def is_met(self, table: TextMove | Edit | NewFile, path: str, text: str) -> bool:
         """Whether the condition of ``table`` holds: on ``text`` of ``path``, or on another file as upstream has it."""
         if table.where_file:
             path, text = table.where_file, self._before.get(table.where_file, "")
-        return not table.where or found(text, path, table.where) > 0
+        return not table.where or count_places(text, path, table.where) > 0
 
-    def _take(self, take: Take) -> str:
+    def _take_text(self, take: TextMove) -> str:
         text = self._before.get(take.file)
-        if text is None or not self.holds(take, take.file, text):
+        if text is None or not self.is_met(take, take.file, text):
             return ""
         self._acted = True
-        (where,) = find(text, take.file, take.at)
-        there = numbered(text)[where.start : where.stop]
+        (where,) = find_ranges(text, take.file, take.at)
+        there = number_lines(text)[where.start : where.stop]
         settled = settle_lines(there, define=take.define, undefine=take.undefine)
-        self._let_go(take.file, there, settled, take.gone)
-        self._came[take.name] = _numbers(settled)
+        self._note_removed_lines(take.file, there, settled, take.gone)
+        self._came[take.name] = _list_numbers(settled)
         moved = "\n".join(line.text for line in settled)
         what = f"the text that moves as {take.name!r}"
-        moved = _replaced(moved, take.file, what, [(rf"^.*(?:{pattern}).*\n?", "") for pattern in take.drop])
-        return _replaced(moved, take.file, what, take.replace).strip("\n")
+        moved = _replace_text(moved, take.file, what, [(rf"^.*(?:{pattern}).*\n?", "") for pattern in take.drop])
+        return _replace_text(moved, take.file, what, take.replace).strip("\n")
 
-    def _new(self, new: New) -> str:
+    def _make_file(self, new: NewFile) -> str:
         self._acted |= not self.recipe.take
-        return self._filled(new.text)
+        return self._fill_places(new.text)
 
-    def _edited(self, path: str, text: str) -> str:
+    def _apply_edits(self, path: str, text: str) -> str:
         """The edits one after the other, each on what the ones before it made."""
-        lines = numbered(text)
+        lines = number_lines(text)
         for edit in (edit for edit in self.recipe.edit if edit.file == path):
-            with self._collecting():
-                lines = self._edit(path, edit, lines)
+            with self._collect_errors():
+                lines = self._apply_edit(path, edit, lines)
         return "\n".join(line.text for line in lines)
 
-    def _edit(self, path: str, edit: Edit, lines: list[Line]) -> list[Line]:
+    def _apply_edit(self, path: str, edit: Edit, lines: list[Line]) -> list[Line]:
         text = "\n".join(line.text for line in lines)
-        if not self.holds(edit, path, text):
+        if not self.is_met(edit, path, text):
             return lines
         self._acted = True
         self._either.add(edit.either)
         after = list(lines)
-        for where in reversed(find(text, path, edit.at, every=edit.every)):
+        for where in reversed(find_ranges(text, path, edit.at, every=edit.every)):
             there = after[where.start : where.stop]
-            put = self._instead(edit, there)
-            after[slice(*_changed(edit, after, where))] = put
+            put = self._make_replacement(edit, there)
+            after[slice(*_find_changed_range(edit, after, where))] = put
             if not edit.replace and edit.before is None and edit.after is None:
-                named = [*_named(edit.at[-1])] if edit.at else []
-                self._let_go(path, there, put, [*edit.gone, *named])
+                named = [*_list_patterns(edit.at[-1])] if edit.at else []
+                self._note_removed_lines(path, there, put, [*edit.gone, *named])
         return after
 
-    def _instead(self, edit: Edit, there: Sequence[Line]) -> list[Line]:
+    def _make_replacement(self, edit: Edit, there: Sequence[Line]) -> list[Line]:
         if edit.replace:
             old = [line.text for line in there]
-            new = _replaced("\n".join(old), edit.file, "what the edit finds", edit.replace).split("\n")
-            return _kept_numbers(there, new)
+            new = _replace_text("\n".join(old), edit.file, "what the edit finds", edit.replace).split("\n")
+            return _keep_numbers(there, new)
         if edit.define or edit.undefine:
             return settle_lines(there, define=edit.define, undefine=edit.undefine)
-        return [Line(line) for line in _lines(self._filled(edit.put or edit.before or edit.after or ""))]
+        return [Line(line) for line in _split_lines(self._fill_places(edit.put or edit.before or edit.after or ""))]
 
-    def _filled(self, text: str) -> str:
+    def _fill_places(self, text: str) -> str:
         """``text`` with what was taken in its places; a place of nothing goes, with the empty line below it."""
 
         def put(place: re.Match[str]) -> str:
@@ -169,12 +169,14 @@ class _Making:
         self._ours |= {"".join(line.split()) for line in text.split("\n")}
         return re.sub(r"^\{\{([\w-]+)\}\}(\n*)", put, text, flags=re.MULTILINE)
 
-    def _let_go(self, path: str, before: Sequence[Line], after: Sequence[Line], explained: Iterable[str]) -> None:
-        gone = _numbers(before) - _numbers(after)
+    def _note_removed_lines(
+        self, path: str, before: Sequence[Line], after: Sequence[Line], explained: Iterable[str]
+    ) -> None:
+        gone = _list_numbers(before) - _list_numbers(after)
         if gone:
-            self._gone.setdefault(path, set()).update(gone - set(covered(before, explained)))
+            self._gone.setdefault(path, set()).update(gone - set(find_covered_lines(before, explained)))
 
-    def _lost(self) -> list[RecipeError]:
+    def _find_lost_lines(self) -> list[RecipeError]:
         """One error for each file with lines that went, that say something, and that came nowhere."""
         came: dict[str, set[int]] = {}
         for take in self.recipe.take:
@@ -184,14 +186,14 @@ class _Making:
         for path, numbers in self._gone.items():
             text = self._before[path]
             lines = text.split("\n")
-            lost = sorted(numbers & telling(text, path) - came.get(path, set()))
+            lost = sorted(numbers & find_telling_lines(text, path) - came.get(path, set()))
             lost = [number for number in lost if "".join(lines[number].split()) not in self._ours]
             if lost:
-                errors.append(_lost_text(self.recipe, path, lines, lost))
+                errors.append(_make_lost_text_error(self.recipe, path, lines, lost))
         return errors
 
 
-def _kept_numbers(there: Sequence[Line], new: Sequence[str]) -> list[Line]:
+def _keep_numbers(there: Sequence[Line], new: Sequence[str]) -> list[Line]:
     """``new`` as lines; those that stood ``there`` already keep their numbers."""
     lines = [Line(text) for text in new]
     matcher = SequenceMatcher(None, [line.text for line in there], list(new), autojunk=False)
@@ -201,18 +203,18 @@ def _kept_numbers(there: Sequence[Line], new: Sequence[str]) -> list[Line]:
     return lines
 
 
-def _numbers(lines: Iterable[Line]) -> set[int]:
+def _list_numbers(lines: Iterable[Line]) -> set[int]:
     return {line.number for line in lines if line.number is not None}
 
 
-def _named(step: Selector) -> Iterable[str]:
+def _list_patterns(step: Selector) -> Iterable[str]:
     """The patterns of a step: what they find is named in the recipe, so that it goes is no surprise."""
     if step.include is not None:
         yield rf"^.*{re.escape(step.include)}.*$"
     yield from (pattern for pattern in (step.line, step.begin, step.end) if pattern)
 
 
-def _not_here(recipe: Recipe, path: str) -> RecipeError:
+def _make_missing_file_error(recipe: Recipe, path: str) -> RecipeError:
     return RecipeError(
         f"{path}: not in this tree, and the recipe {recipe.id} changes it",
         next_step=f"name its new place in series/recipes/{recipe.id}.toml",
@@ -220,7 +222,7 @@ def _not_here(recipe: Recipe, path: str) -> RecipeError:
     )
 
 
-def _nothing(recipe: Recipe) -> RecipeError:
+def _make_no_change_error(recipe: Recipe) -> RecipeError:
     return RecipeError(
         f"the recipe {recipe.id} changes nothing in this tree: no condition (where) of its tables holds",
         next_step=f"see what upstream made of {', '.join(recipe.files)}, then add a table for it, or an [[upstream]] "
@@ -228,7 +230,7 @@ def _nothing(recipe: Recipe) -> RecipeError:
     )
 
 
-def _neither(recipe: Recipe, name: str) -> RecipeError:
+def _make_no_edit_error(recipe: Recipe, name: str) -> RecipeError:
     edits = [edit for edit in recipe.edit if edit.either == name]
     return RecipeError(
         f"{edits[0].file}: none of {len(edits)} edits for {name!r} applies: no condition (where) of theirs holds",
@@ -238,7 +240,7 @@ def _neither(recipe: Recipe, name: str) -> RecipeError:
     )
 
 
-def _lost_text(recipe: Recipe, path: str, lines: Sequence[str], lost: Sequence[int]) -> LostTextError:
+def _make_lost_text_error(recipe: Recipe, path: str, lines: Sequence[str], lost: Sequence[int]) -> LostTextError:
     shown = "; ".join(f"line {number + 1}: {lines[number].strip()[:100]}" for number in lost[:_SHOWN])
     more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
     return LostTextError(
@@ -249,19 +251,19 @@ def _lost_text(recipe: Recipe, path: str, lines: Sequence[str], lost: Sequence[i
     )
 
 
-def _together(faults: Sequence[RecipeError]) -> RecipeError:
+def _join_errors(faults: Sequence[RecipeError]) -> RecipeError:
     if len(faults) == 1:
         return faults[0]
-    kind = LostTextError if all(isinstance(one, LostTextError) for one in faults) else RecipeError
+    kind = LostTextError if all(isinstance(error, LostTextError) for error in faults) else RecipeError
     return kind(
-        f"{len(faults)} places: " + "; ".join(one.what for one in faults),
+        f"{len(faults)} places: " + "; ".join(error.what for error in faults),
         next_step=faults[0].next_step or "",
         path=faults[0].path,
         parts=faults,
     )
 
 
-def _replaced(text: str, path: str, what: str, pairs: Sequence[tuple[str, str]]) -> str:
+def _replace_text(text: str, path: str, what: str, pairs: Sequence[tuple[str, str]]) -> str:
     for pattern, put in pairs:
         text, count = re.subn(pattern, put, text, flags=re.MULTILINE)
         if not count:
@@ -273,7 +275,7 @@ def _replaced(text: str, path: str, what: str, pairs: Sequence[tuple[str, str]])
     return text
 
 
-def _changed(edit: Edit, lines: Sequence[Line], where: Range) -> tuple[int, int]:
+def _find_changed_range(edit: Edit, lines: Sequence[Line], where: LineRange) -> tuple[int, int]:
     if edit.before is not None:
         return where.start, where.start
     if edit.after is not None:
@@ -282,5 +284,5 @@ def _changed(edit: Edit, lines: Sequence[Line], where: Range) -> tuple[int, int]
     return where.start, where.stop + below
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []

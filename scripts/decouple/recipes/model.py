@@ -52,7 +52,7 @@ class Selector(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 KINDS = ("function", "inside", "include", "guard", "branch", "line", "begin")
 
 
-class Take(Struct, frozen=True, forbid_unknown_fields=True):
+class TextMove(Struct, frozen=True, forbid_unknown_fields=True):
     """Upstream's text that moves: found, kept under ``name``, and put where ``{{name}}`` stands in a text of ours."""
 
     name: str
@@ -107,7 +107,7 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     finds is named already; anything else that goes is an error."""
 
 
-class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
+class UpstreamSign(Struct, frozen=True, forbid_unknown_fields=True):
     """One sign in the text that upstream did the same. Where all signs are there the patch is not needed."""
 
     since: str
@@ -119,7 +119,7 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
     """None of these is anywhere in the file."""
 
 
-class New(Struct, frozen=True, forbid_unknown_fields=True):
+class NewFile(Struct, frozen=True, forbid_unknown_fields=True):
     """A file of ours, with ``{{name}}`` where taken text goes."""
 
     path: RelativePath
@@ -136,26 +136,26 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
 
     id: str
     """The ``Decouple-Id`` of the patch, whose header stays as the series has it."""
-    take: list[Take] = []
+    take: list[TextMove] = []
     edit: list[Edit] = []
-    new: list[New] = []
-    upstream: list[Upstream] = []
+    new: list[NewFile] = []
+    upstream: list[UpstreamSign] = []
 
     @property
     def files(self) -> list[str]:
         """Every upstream file that it takes from or changes."""
-        tables: list[Take | Edit | New] = [*self.take, *self.edit, *self.new]
-        asked = {one.where_file for one in tables if one.where_file}
-        return sorted({*(one.file for one in self.take), *(one.file for one in self.edit), *asked})
+        tables: list[TextMove | Edit | NewFile] = [*self.take, *self.edit, *self.new]
+        asked = {table.where_file for table in tables if table.where_file}
+        return sorted({*(table.file for table in self.take), *(table.file for table in self.edit), *asked})
 
     @property
     def needed(self) -> set[str]:
         """Those of them that the tree must have: a file that only tables with ``where`` name may come later."""
-        takes = {one.file for one in self.take if not one.where}
-        return takes | {one.file for one in self.edit if not one.where}
+        takes = {table.file for table in self.take if not table.where}
+        return takes | {table.file for table in self.edit if not table.where}
 
     @property
-    def makes(self) -> bool:
+    def has_edits(self) -> bool:
         """Whether it makes the patch; else it only knows when the patch is not needed."""
         return bool(self.files)
 
@@ -174,74 +174,74 @@ class LostTextError(RecipeError):
     """Upstream's text that would go and come nowhere. Merging the patch's old text does not make up for it."""
 
 
-def load_all(project: Path) -> dict[str, Recipe]:
+def load_recipes(project: Path) -> dict[str, Recipe]:
     """Every recipe of a checkout, by the ``Decouple-Id`` of the patch it makes. Raises RecipeError."""
-    return {path.stem: load(path) for path in sorted(Checkout(project).recipes.glob("*.toml"))}
+    return {path.stem: load_recipe(path) for path in sorted(Checkout(project).recipes.glob("*.toml"))}
 
 
-def load(path: Path) -> Recipe:
+def load_recipe(path: Path) -> Recipe:
     """One recipe. Raises RecipeError that names file and key."""
     mend = "docs/rebase.md lists the keys of a recipe"
     try:
-        recipe = toml.read(path, Recipe, mend=mend)
+        recipe = toml.read_toml(path, Recipe, mend=mend)
     except DecoupleError as error:
         raise RecipeError(error.what, next_step=mend) from None
-    for fault in _faults(recipe, path.stem):
+    for fault in _find_faults(recipe, path.stem):
         raise RecipeError(f"{path}: {fault}", next_step=mend)
     return recipe
 
 
-def _faults(recipe: Recipe, stem: str) -> list[str]:
-    found = []
+def _find_faults(recipe: Recipe, stem: str) -> list[str]:
+    faults = []
     if recipe.id != stem:
-        found.append(f"id {recipe.id!r} is not the file's name")
-    for what, steps in _steps(recipe):
+        faults.append(f"id {recipe.id!r} is not the file's name")
+    for what, steps in _list_steps(recipe):
         for step in steps:
             if sum(getattr(step, kind) is not None for kind in KINDS) != 1:
-                found.append(f"{what}: {step} must have exactly one of {', '.join(KINDS)}")
+                faults.append(f"{what}: {step} must have exactly one of {', '.join(KINDS)}")
             if (step.begin is None) != (step.end is None):
-                found.append(f"{what}: {step}: begin and end go together")
+                faults.append(f"{what}: {step}: begin and end go together")
             for name in ("line", "begin", "end", "has"):
-                found += _bad_pattern(what, getattr(step, name))
+                faults += _check_pattern(what, getattr(step, name))
     for take in recipe.take:
         for pattern in [*take.drop, *take.gone, *(pattern for pattern, _ in take.replace)]:
-            found += _bad_pattern("take", pattern)
+            faults += _check_pattern("take", pattern)
     for edit in recipe.edit:
         settles = bool(edit.undefine or edit.define)
         acts = [edit.put is not None, edit.before is not None, edit.after is not None, bool(edit.replace), settles]
         if sum(acts) != 1:
-            found.append(f"edit of {edit.file}: exactly one of put, before, after, replace, undefine/define")
+            faults.append(f"edit of {edit.file}: exactly one of put, before, after, replace, undefine/define")
         for pattern in [*edit.gone, *(pattern for pattern, _ in edit.replace)]:
-            found += _bad_pattern("edit", pattern)
-    found += [
+            faults += _check_pattern("edit", pattern)
+    faults += [
         f"new {new.path}: where and where_file go together" for new in recipe.new if new.where and not new.where_file
     ]
-    tables: list[Take | Edit | New] = [*recipe.take, *recipe.edit, *recipe.new]
+    tables: list[TextMove | Edit | NewFile] = [*recipe.take, *recipe.edit, *recipe.new]
     for table in tables:
         if table.since and not (re.fullmatch(r"\d+\.\d+", table.since) and table.where):
-            found.append(f"since {table.since!r}: a release like 2.14, beside a where that asks the text for it")
+            faults.append(f"since {table.since!r}: a release like 2.14, beside a where that asks the text for it")
     names = [take.name for take in recipe.take]
     texts = [new.text for new in recipe.new]
     texts += [text for edit in recipe.edit for text in (edit.put, edit.before, edit.after) if text]
-    used = {name for text in texts for name in placeholders(text)}
-    found += [f"{{{{{name}}}}} is taken nowhere" for name in sorted(used - set(names))]
-    found += [f"take {name!r} is used nowhere, so its text would be lost" for name in names if name not in used]
-    return found
+    used = {name for text in texts for name in find_placeholders(text)}
+    faults += [f"{{{{{name}}}}} is taken nowhere" for name in sorted(used - set(names))]
+    faults += [f"take {name!r} is used nowhere, so its text would be lost" for name in names if name not in used]
+    return faults
 
 
-def _steps(recipe: Recipe) -> list[tuple[str, list[Selector]]]:
-    found = [("take", [*one.at, *one.where]) for one in recipe.take]
-    found += [("edit", [*one.at, *one.where]) for one in recipe.edit]
-    found += [("new", one.where) for one in recipe.new]
-    return found + [("upstream", [*one.at, *one.lacks]) for one in recipe.upstream]
+def _list_steps(recipe: Recipe) -> list[tuple[str, list[Selector]]]:
+    steps = [("take", [*table.at, *table.where]) for table in recipe.take]
+    steps += [("edit", [*table.at, *table.where]) for table in recipe.edit]
+    steps += [("new", table.where) for table in recipe.new]
+    return steps + [("upstream", [*table.at, *table.lacks]) for table in recipe.upstream]
 
 
-def placeholders(text: str) -> list[str]:
+def find_placeholders(text: str) -> list[str]:
     """The names in ``{{name}}``."""
     return re.findall(r"^\{\{([\w-]+)\}\}$", text, re.MULTILINE)
 
 
-def _bad_pattern(what: str, pattern: str | None) -> list[str]:
+def _check_pattern(what: str, pattern: str | None) -> list[str]:
     if pattern is None:
         return []
     try:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from decouple.recipes.model import Recipe
 
 
-def explained(recipes: Mapping[str, Recipe], identity: str, line: str) -> bool:
+def is_explained(recipes: Mapping[str, Recipe], identity: str, line: str) -> bool:
     """Whether the recipe of the patch ``identity`` drops, rewrites or lets go a line like ``line``."""
     recipe = recipes.get(identity)
     if recipe is None:

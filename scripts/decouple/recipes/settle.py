@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from decouple.recipes.find import grouped
-from decouple.recipes.text import Line, numbered
-from decouple.syntax.conditions import Macros, evaluate, names_in
+from decouple.recipes.find import group_branches
+from decouple.recipes.text import Line, number_lines
+from decouple.syntax.conditions import Macros, evaluate_condition, list_macro_names
 from decouple.syntax.preprocessor import Branch
 
 
-def settle(text: str, *, define: Sequence[str] = (), undefine: Sequence[str] = ()) -> str:
+def settle_text(text: str, *, define: Sequence[str] = (), undefine: Sequence[str] = ()) -> str:
     """Return ``text`` as it reads when ``define`` are defined as 1 and ``undefine`` are not.
 
     A conditional that the macros do not decide stays as it is. Where one goes whole between two empty lines, so
     does the one below.
     """
-    lines = settle_lines(numbered(text), define=define, undefine=undefine)
+    lines = settle_lines(number_lines(text), define=define, undefine=undefine)
     return "\n".join(line.text for line in lines)
 
 
@@ -26,11 +26,11 @@ def settle_lines(lines: Sequence[Line], *, define: Sequence[str] = (), undefine:
     known = {*define, *undefine}
     left, at = list(lines), 0
     while True:
-        for group in grouped("\n".join(line.text for line in left)):
-            if group[0].opened > at and (kept := _kept(left, group, macros, known)) is not None:
-                start, stop = group[0].opened - 1, group[-1].end
+        for group in group_branches("\n".join(line.text for line in left)):
+            if group[0].opening_line > at and (kept := _find_kept_lines(left, group, macros, known)) is not None:
+                start, stop = group[0].opening_line - 1, group[-1].end
                 left[start:stop] = kept
-                if not kept and start and stop and not _text(left, start - 1) and not _text(left, start):
+                if not kept and start and stop and not _read_line(left, start - 1) and not _read_line(left, start):
                     del left[start]
                 at = start
                 break
@@ -38,10 +38,12 @@ def settle_lines(lines: Sequence[Line], *, define: Sequence[str] = (), undefine:
             return left
 
 
-def _kept(lines: Sequence[Line], group: Sequence[Branch], macros: Macros, known: set[str]) -> list[Line] | None:
+def _find_kept_lines(
+    lines: Sequence[Line], group: Sequence[Branch], macros: Macros, known: set[str]
+) -> list[Line] | None:
     """What stays of a conditional; None where its first branch is not decided by ``known``."""
     first = group[0]
-    if not known & set(names_in(first.own)) or (value := evaluate(first.own, macros)) is None:
+    if not known & set(list_macro_names(first.own)) or (value := evaluate_condition(first.own, macros)) is None:
         return None
     if value:
         return list(lines[first.line : first.end - 1])
@@ -51,14 +53,16 @@ def _kept(lines: Sequence[Line], group: Sequence[Branch], macros: Macros, known:
     if rest[0].word == "else":
         return list(lines[rest[0].line : rest[0].end - 1])
     return [
-        Line(f"#if{rest[0].word.removeprefix('elif')} {_condition(lines, rest[0])}", lines[rest[0].line - 1].number),
+        Line(
+            f"#if{rest[0].word.removeprefix('elif')} {_read_condition(lines, rest[0])}", lines[rest[0].line - 1].number
+        ),
         *lines[rest[0].line : group[-1].end],
     ]
 
 
-def _condition(lines: Sequence[Line], branch: Branch) -> str:
+def _read_condition(lines: Sequence[Line], branch: Branch) -> str:
     return lines[branch.line - 1].text.split(None, 1)[1].lstrip()
 
 
-def _text(lines: Sequence[Line], number: int) -> str:
+def _read_line(lines: Sequence[Line], number: int) -> str:
     return lines[number].text.strip() if number < len(lines) else "end"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from decouple.syntax.preprocessor import without_comments
+from decouple.syntax.preprocessor import blank_comments
 
 _CONDITIONAL = re.compile(r"\s*#\s*(?:if|ifdef|ifndef|elif|else|endif)\b")
 _WORD = re.compile(r"\w\w")
@@ -22,14 +22,14 @@ class Line(Struct, frozen=True):
     number: int | None = None
 
 
-def numbered(text: str) -> list[Line]:
+def number_lines(text: str) -> list[Line]:
     """Return the lines of upstream's ``text``."""
     return [Line(line, number) for number, line in enumerate(text.split("\n"))]
 
 
-def telling(text: str, path: str) -> set[int]:
+def find_telling_lines(text: str, path: str) -> set[int]:
     """Return the numbers of the lines that say something: no blank line or bracket, conditional or comment."""
-    plain = without_comments(text) if _CPP.search(path) else re.sub(r"(?m)^\s*#.*$", "", text)
+    plain = blank_comments(text) if _CPP.search(path) else re.sub(r"(?m)^\s*#.*$", "", text)
     return {
         number
         for number, line in enumerate(plain.split("\n"))
@@ -37,11 +37,11 @@ def telling(text: str, path: str) -> set[int]:
     }
 
 
-def covered(lines: Sequence[Line], patterns: Iterable[str]) -> Iterator[int]:
+def find_covered_lines(lines: Sequence[Line], patterns: Iterable[str]) -> Iterator[int]:
     """Yield the numbers of upstream's lines that one of ``patterns`` finds, whole or in part."""
     text = "\n".join(line.text for line in lines)
     for pattern in patterns:
-        for found in re.finditer(pattern, text, re.MULTILINE):
-            first = text.count("\n", 0, found.start())
-            last = first + found.group().rstrip("\n").count("\n")
+        for match in re.finditer(pattern, text, re.MULTILINE):
+            first = text.count("\n", 0, match.start())
+            last = first + match.group().rstrip("\n").count("\n")
             yield from (line.number for line in lines[first : last + 1] if line.number is not None)

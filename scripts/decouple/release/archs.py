@@ -8,11 +8,11 @@ CONFIG = "ATen/cuda/CUDAConfig.h"
 """The header of a CUDA build, below its include folder, that records nvcc's flags."""
 
 
-def arch_list(config: str) -> list[str]:
+def parse_arch_list(config: str) -> list[str]:
     """In the words of TORCH_CUDA_ARCH_LIST, from the flags that upstream's CUDAConfig.h records.
 
     >>> arch_list('"-gencode;arch=compute_86,code=sm_86;-gencode;arch=compute_100,code=compute_100"')
     ['8.6', '10.0+PTX']
     """
-    found = re.findall(r"code=(sm|compute)_(\d+)(\d)", config)
-    return [f"{major}.{minor}{'+PTX' if kind == 'compute' else ''}" for kind, major, minor in found]
+    codes = re.findall(r"code=(sm|compute)_(\d+)(\d)", config)
+    return [f"{major}.{minor}{'+PTX' if kind == 'compute' else ''}" for kind, major, minor in codes]

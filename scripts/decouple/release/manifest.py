@@ -60,7 +60,7 @@ class Toolchain(Struct, frozen=True):
     #: none of a CPU-only wheel.
     archs: tuple[Annotated[str, Meta(pattern=r"\A\d+\.\d[af]?(\+PTX)?\Z")], ...] = ()
 
-    def library(self, name: str) -> str | None:
+    def find_library(self, name: str) -> str | None:
         """The pinned version of NVIDIA's library ``name`` ("cudnn", "nccl", ...), None when the wheel pins none."""
         for pin in self.libraries:
             package, _, version = pin.partition("==")
@@ -71,12 +71,12 @@ class Toolchain(Struct, frozen=True):
     @property
     def cudnn(self) -> str | None:
         """Version of cuDNN, e.g. "9.1.0.70"."""
-        return self.library("cudnn")
+        return self.find_library("cudnn")
 
     @property
     def nccl(self) -> str | None:
         """Version of NCCL, e.g. "2.21.5"."""
-        return self.library("nccl")
+        return self.find_library("nccl")
 
 
 class Manifest(Struct, frozen=True):
@@ -92,12 +92,12 @@ class Manifest(Struct, frozen=True):
     sources: tuple[ManifestSource, ...]
     toolchain: Toolchain
 
-    def source(self, provider: str) -> ManifestSource | None:
+    def find_source(self, provider: str) -> ManifestSource | None:
         """The source of this provider, or None when the release has none."""
         return next((source for source in self.sources if source.provider == provider), None)
 
 
-def release_of(version: str) -> str:
+def derive_release(version: str) -> str:
     """The release ("2.6") that a version ("2.6.0", "v2.6.1") belongs to; any other name is a release of its own.
 
     So "2.7.0rc3", "main-2026-11-20" and "acme-2.7" stay what they are. Raises UsageError for

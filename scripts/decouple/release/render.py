@@ -20,34 +20,36 @@ _HEAD = """\
 """
 
 
-def render(manifest: Manifest) -> str:
+def render_manifest(manifest: Manifest) -> str:
     """The text of ``series/<release>.toml``."""
     lines = [f"schema = {SCHEMA}"]
     for name in ("release", "version", "tag", "commit"):
-        lines.append(f"{name} = {_value(getattr(manifest, name))}")
+        lines.append(f"{name} = {_render_value(getattr(manifest, name))}")
     for source in manifest.sources:
-        lines += ["", "[[source]]", f"provider = {_value(source.provider)}"]
+        lines += ["", "[[source]]", f"provider = {_render_value(source.provider)}"]
         values = {name: value for name, value in asdict(source).items() if value is not None or name not in PINS}
-        lines += [f"{name} = {_value(value)}" for name, value in values.items() if not isinstance(value, RemoteFile)]
+        lines += [
+            f"{name} = {_render_value(value)}" for name, value in values.items() if not isinstance(value, RemoteFile)
+        ]
         for name, value in values.items():
             if isinstance(value, RemoteFile):
-                lines += ["", f"[source.{name}]", *_table(value)]
-    lines += ["", "[toolchain]", *_table(manifest.toolchain)]
+                lines += ["", f"[source.{name}]", *_render_table(value)]
+    lines += ["", "[toolchain]", *_render_table(manifest.toolchain)]
     head = _HEAD.format(version=manifest.version, release=manifest.release, not_known=NOT_KNOWN)
     return head + "\n".join(lines) + "\n"
 
 
-def _table(item: Struct) -> list[str]:
-    return [f"{name} = {_value(value)}" for name, value in asdict(item).items()]
+def _render_table(item: Struct) -> list[str]:
+    return [f"{name} = {_render_value(value)}" for name, value in asdict(item).items()]
 
 
-def _value(value: object) -> str:
+def _render_value(value: object) -> str:
     if value is None:
-        return _value(NOT_KNOWN)
+        return _render_value(NOT_KNOWN)
     if isinstance(value, tuple):
         if sum(len(str(item)) + 4 for item in value) < 90:
-            return f"[{', '.join(_value(item) for item in value)}]"
-        return "[\n" + "".join(f"    {_value(item)},\n" for item in value) + "]"
+            return f"[{', '.join(_render_value(item) for item in value)}]"
+        return "[\n" + "".join(f"    {_render_value(item)},\n" for item in value) + "]"
     if isinstance(value, int):
         return str(value)
     return json.dumps(value)  # a basic string of TOML is written as one of JSON, for the characters we have

@@ -15,7 +15,7 @@ from msgspec import Struct, ValidationError, convert, field
 from msgspec.structs import asdict, replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked, write_atomically
+from decouple.base.files import hold_lock, write_atomically
 from decouple.base.outside import read_json
 
 SCHEMA = 1
@@ -154,7 +154,7 @@ class WheelSection(Struct, frozen=True):
     kernels: KernelsSection | None = None
 
 
-class Against(Struct, frozen=True):
+class SuitesComparison(Struct, frozen=True):
     """Another build on which the same tests ran: how many of them ended with the same outcome."""
 
     label: str
@@ -175,7 +175,7 @@ class SuitesSection(Struct, frozen=True):
     outcomes: tuple[str, ...]
     tally: Mapping[str, Mapping[str, int]]
     label: str = ""
-    against: Against | None = None
+    against: SuitesComparison | None = None
 
 
 class PatchCheck(Struct, frozen=True):
@@ -280,17 +280,17 @@ class ReleaseStatus(Struct, frozen=True):
     headers: HeaderCompileSection | None = None
 
 
-def path_of(project: Path, release: str) -> Path:
+def locate_status(project: Path, release: str) -> Path:
     """The status file of one release."""
     return project / "ci" / "status" / f"{release}.json"
 
 
-def read(path: Path) -> ReleaseStatus:
+def read_status(path: Path) -> ReleaseStatus:
     """The document, an empty one when there is no file. Raises DecoupleError when it is not ours."""
-    return of(_raw(path), path)
+    return parse_status(_read_document(path), path)
 
 
-def of(document: Mapping[str, Any], path: Path = Path("status")) -> ReleaseStatus:
+def parse_status(document: Mapping[str, Any], path: Path = Path("status")) -> ReleaseStatus:
     """The document as values; ``path`` names it in errors. Raises DecoupleError naming the key that is wrong."""
     try:
         return convert(document, ReleaseStatus)
@@ -298,39 +298,39 @@ def of(document: Mapping[str, Any], path: Path = Path("status")) -> ReleaseStatu
         raise DecoupleError(f"{path}: {error}", next_step="update decouple, or git checkout it") from None
 
 
-def update(path: Path, **sections: Any) -> None:
+def update_status(path: Path, **sections: Any) -> None:
     """Replace the named sections (fields of :class:`ReleaseStatus`); the others stay. Raises DecoupleError."""
     if strange := sections.keys() - set(ReleaseStatus.__struct_fields__):
         raise TypeError(f"a status has no section {min(strange)!r}")
-    with locked(path.with_name(f".{path.name}.lock")):
-        document = {**_raw(path), **_plain(sections)}
-        of(document, path)
+    with hold_lock(path.with_name(f".{path.name}.lock")):
+        document = {**_read_document(path), **_make_plain(sections)}
+        parse_status(document, path)
         text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
         write_atomically(path, text + "\n")
 
 
-def _plain(value: Any) -> Any:
+def _make_plain(value: Any) -> Any:
     """For JSON; a field that says None is left out."""
     if isinstance(value, Struct):
-        return {name: _plain(item) for name, item in asdict(value).items() if item is not None}
+        return {name: _make_plain(item) for name, item in asdict(value).items() if item is not None}
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {name: _make_plain(item) for name, item in value.items()}
+    return [_make_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _raw(path: Path) -> dict[str, Any]:
+def _read_document(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {"schema": SCHEMA}
-    found = read_json(path, dict[str, Any], mend="git checkout it, or delete it")
-    if found.get("schema") != SCHEMA:
+    document = read_json(path, dict[str, Any], mend="git checkout it, or delete it")
+    if document.get("schema") != SCHEMA:
         raise DecoupleError(
-            f"{path}: schema: expected {SCHEMA}, found {found.get('schema')!r}",
+            f"{path}: schema: expected {SCHEMA}, found {document.get('schema')!r}",
             next_step="update decouple, or git checkout it",
         )
-    return found
+    return document
 
 
-def costliest(stage: StageSection, before: StageSection | None) -> StageSection:
+def keep_costliest(stage: StageSection, before: StageSection | None) -> StageSection:
     """``stage`` with the larger ``object_seconds`` of both: the nearest to a cold build's.
 
     Building again on a warm compiler cache says little about what the stage costs.

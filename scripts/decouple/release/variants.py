@@ -47,29 +47,29 @@ def split_label(filename: str) -> tuple[str, str | None]:
     return (f"{'-'.join(parts)}.whl", last) if labelled else (filename, None)
 
 
-def listed_name(distribution: str, version: str) -> str:
+def make_list_name(distribution: str, version: str) -> str:
     """The file of an index that says what the labels of a version stand for."""
     return f"{distribution}-{version}-variants.json"
 
 
-def listed_distribution(filename: str) -> str | None:
+def parse_list_name(filename: str) -> str | None:
     """Whose labels a file lists by its name (`listed_name`); None where it is no such file."""
-    found = _LISTED.fullmatch(filename)
-    return found[1] if found else None
+    match = _LISTED.fullmatch(filename)
+    return match[1] if match else None
 
 
-def version_of(version: str) -> str:
+def make_variant_version(version: str) -> str:
     """The version of a variant of ``version``, the same for every CUDA and every GPU.
 
     >>> version_of("2.6.0+cu124.official.sm90"), version_of("2.6.0+cu118.2")
     ('2.6.0+variants.official', '2.6.0+variants.2')
     """
     public, _, local = version.partition("+")
-    named = (projects.cuda_label(local) or "").split(".")
+    named = (projects.parse_cuda_label(local) or "").split(".")
     return f"{public}+{'.'.join([LOCAL, *(part for part in local.split('.') if part not in named)])}"
 
 
-def properties(label: str, cuda: str | None, archs: Iterable[str]) -> Properties:
+def make_properties(label: str, cuda: str | None, archs: Iterable[str]) -> Properties:
     """What a machine must have for the wheel of this label, CUDA ("12.4") and architectures ("9.0").
 
     A driver runs any CUDA of its own major version, its own and older ones better (CUDA Compatibility, "Minor Version
@@ -87,7 +87,7 @@ def properties(label: str, cuda: str | None, archs: Iterable[str]) -> Properties
     return {_NAMESPACE: features}
 
 
-def document(labels: Mapping[str, Properties]) -> bytes:
+def encode_document(labels: Mapping[str, Properties]) -> bytes:
     """``variant.json`` of a wheel, or a page's file for all labels of a version."""
     body = {
         "$schema": _SCHEMA,

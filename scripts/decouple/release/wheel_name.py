@@ -57,9 +57,11 @@ class WheelName(Struct, frozen=True):
         (2, 17)
         """
         platforms = self.platform.split(".")
-        found = [(int(match[1]), int(match[2])) for one in platforms if (match := _MANYLINUX.match(one))]
-        found += [glibc for old, glibc in _OLD_NAMES.items() if any(one.startswith(old) for one in platforms)]
-        return min(found, default=None)
+        versions = [(int(match[1]), int(match[2])) for platform in platforms if (match := _MANYLINUX.match(platform))]
+        versions += [
+            glibc for old, glibc in _OLD_NAMES.items() if any(platform.startswith(old) for platform in platforms)
+        ]
+        return min(versions, default=None)
 
     @classmethod
     def parse(cls, filename: str) -> WheelName:

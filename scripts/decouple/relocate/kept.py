@@ -23,21 +23,21 @@ _ROOMS = ("inventory", "relocate", "syntax")
 """What decides on moves: other code may decide otherwise."""
 
 
-def find(cache: Path, commit: str, rules: RuleFile) -> tuple[Move, ...] | None:
+def find_moves(cache: Path, commit: str, rules: RuleFile) -> tuple[Move, ...] | None:
     """The moves of ``commit``'s tree by ``rules``, where ``cache`` has them."""
-    path = _place(cache, commit, rules)
+    path = _locate_file(cache, commit, rules)
     with contextlib.suppress(OSError, DecoupleError, msgspec.MsgspecError):
-        kept = seal.opened(_name(path), read_bounded(path, JSON_BOUND))
+        kept = seal.remove_seal(_make_seal_name(path), read_bounded(path, JSON_BOUND))
         if kept is not None:
             return msgspec.json.decode(kept, type=tuple[Move, ...])
     return None
 
 
-def keep(cache: Path, commit: str, rules: RuleFile, moves: tuple[Move, ...]) -> None:
+def keep_moves(cache: Path, commit: str, rules: RuleFile, moves: tuple[Move, ...]) -> None:
     """Keep them for the next time; those of other rules or other code go."""
-    path = _place(cache, commit, rules)
+    path = _locate_file(cache, commit, rules)
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time alone
-        data = seal.sealed(_name(path), msgspec.json.encode(moves))
+        data = seal.add_seal(_make_seal_name(path), msgspec.json.encode(moves))
         if data is None:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,16 +47,16 @@ def keep(cache: Path, commit: str, rules: RuleFile, moves: tuple[Move, ...]) -> 
                 older.unlink(missing_ok=True)
 
 
-def _place(cache: Path, commit: str, rules: RuleFile) -> Path:
-    return cache / "moves" / commit / f"{_decided_by(rules)}.json"
+def _locate_file(cache: Path, commit: str, rules: RuleFile) -> Path:
+    return cache / "moves" / commit / f"{_compute_rules_digest(rules)}.json"
 
 
-def _name(path: Path) -> str:
+def _make_seal_name(path: Path) -> str:
     """What the seal is for: the commit and what decided."""
     return f"{path.parent.name}/{path.name}"
 
 
-def _decided_by(rules: RuleFile) -> str:
+def _compute_rules_digest(rules: RuleFile) -> str:
     digest = hashlib.sha256(msgspec.json.encode(rules, order="deterministic"))  # a set has no order of its own
     for room in _ROOMS:
         for module in sorted((Path(__file__).parents[1] / room).rglob("*.py")):

@@ -18,7 +18,7 @@ from decouple.inventory.rules import PatchHeader, RuleFile
 from decouple.relocate.plan import Move
 
 
-def render(moves: Sequence[Move], rules: RuleFile, release: str) -> str:
+def render_patch(moves: Sequence[Move], rules: RuleFile, release: str) -> str:
     """The whole patch of a plan's moves. The same and the same rules give the same bytes.
 
     Raises DecoupleError when nothing moves.
@@ -28,7 +28,7 @@ def render(moves: Sequence[Move], rules: RuleFile, release: str) -> str:
             "the plan moves nothing: this tree is relocated already, or is not PyTorch's",
             next_step="give the pristine tree with --tree",
         )
-    return _text(rules.patch, release, f"the PyTorch {release} tree", moves)
+    return _render_text(rules.patch, release, f"the PyTorch {release} tree", moves)
 
 
 def render_python(moves: Sequence[Move], rules: RuleFile, release: str, wheel: str) -> str:
@@ -44,10 +44,10 @@ def render_python(moves: Sequence[Move], rules: RuleFile, release: str, wheel: s
         description=rules.patch.python_description.replace("{wheel}", wheel),
         verify=rules.patch.python_verify,
     )
-    return _text(fixed, release, wheel, moves)
+    return _render_text(fixed, release, wheel, moves)
 
 
-def _text(fixed: PatchHeader, release: str, of: str, moves: Sequence[Move]) -> str:
+def _render_text(fixed: PatchHeader, release: str, of: str, moves: Sequence[Move]) -> str:
     date = datetime.datetime.fromisoformat(fixed.date).replace(tzinfo=datetime.UTC)
     lines = [
         f"From: {fixed.author}",
@@ -63,12 +63,12 @@ def _text(fixed: PatchHeader, release: str, of: str, moves: Sequence[Move]) -> s
         f"Verify: {fixed.verify.format(release=release)}",
         f"Drop-When: {fixed.drop_when}",
         "---\n",
-        *map(_rename, moves),
+        *map(_render_rename, moves),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _rename(move: Move) -> str:
+def _render_rename(move: Move) -> str:
     return (
         f"diff --git a/{move.origin} b/{move.target}\n"
         "similarity index 100%\n"

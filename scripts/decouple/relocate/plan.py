@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.inventory.rules import Rule, RuleFile
-from decouple.inventory.stage1 import is_hollow, stage1_closure, stage1_units
+from decouple.inventory.stage1 import compute_stage1_closure, is_hollow, list_stage1_units
 from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, is_suspect, list_files
-from decouple.syntax.globs import matches
-from decouple.syntax.include_graph import Edge, chain
+from decouple.syntax.globs import find_match
+from decouple.syntax.include_graph import Edge, trace_chain
 
 
 class Move(Struct, frozen=True):
@@ -64,10 +64,10 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
     """
     files = list_files(tree, rules.scope.folders)
     lists = BuildLists(tree, files, rules)
-    placed = _place_all(files, lists, rules)
-    units = stage1_units(files, lists, rules)
-    reached = stage1_closure(tree, files, units, rules)
-    listed = lists.members((*rules.scope.bzl_lists, *rules.scope.cmake_lists))
+    placed = _match_rules(files, lists, rules)
+    units = list_stage1_units(files, lists, rules)
+    reached = compute_stage1_closure(tree, files, units, rules)
+    listed = lists.list_members((*rules.scope.bzl_lists, *rules.scope.cmake_lists))
 
     moves: list[Move] = []
     stays: list[Stay] = []
@@ -79,9 +79,9 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
         suspect = path in listed or is_suspect(path, rules)
         if not hits and not suspect:
             continue
-        keep = next((keep for keep in rules.keeps if matches(path, keep.match)), None)
+        keep = next((keep for keep in rules.keeps if find_match(path, keep.match)), None)
         if path in reached:
-            edges = tuple(chain(reached, path))
+            edges = tuple(trace_chain(reached, path))
             reason = "stage 1 compiles it" if len(edges) == 1 else f"stage 1 includes it through {edges[-2]}"
             used.update([keep.name] if keep else [])
             if len(edges) == 1 and hits and not keep and _is_hollow(tree, path, rules):
@@ -91,7 +91,7 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
             used.add(keep.name)
             stays.append(Stay(path, keep.name, keep.reason))
         elif hits:
-            moves.append(_agreed(path, hits, rules))
+            moves.append(_make_move(path, hits, rules))
             used.update(rule.name for rule in hits)
         else:
             unplaced.append(path)
@@ -101,7 +101,7 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
             f"{unplaced[0]}{more}: unclassified CUDA file, no rule of inventory/rules.toml places or keeps it",
             next_step="add a [[rule]] or a [[keep]] with its reason; `decouple relocate --unclassified` lists all",
         )
-    _no_collision(moves, files)
+    _check_collisions(moves, files)
     idle = [rule.name for rule in rules.rules if rule.name not in used]
     idle += [keep.name for keep in rules.keeps if keep.name not in used]
     return Plan(tuple(moves), tuple(stays), tuple(idle), units, reached, tuple(unplaced), tuple(hollow))
@@ -111,24 +111,24 @@ def _is_hollow(tree: Path, path: str, rules: RuleFile) -> bool:
     return is_hollow((tree / path).read_text(encoding="utf-8", errors="replace"), rules)
 
 
-def unclassified(tree: Path, rules: RuleFile) -> list[str]:
+def list_unclassified(tree: Path, rules: RuleFile) -> list[str]:
     """The suspects of ``tree`` that no rule places, no keep covers and stage 1 does not need."""
     files = list_files(tree, rules.scope.folders)
     lists = BuildLists(tree, files, rules)
-    placed = _place_all(files, lists, rules)
-    listed = lists.members((*rules.scope.bzl_lists, *rules.scope.cmake_lists))
-    reached = stage1_closure(tree, files, stage1_units(files, lists, rules), rules)
+    placed = _match_rules(files, lists, rules)
+    listed = lists.list_members((*rules.scope.bzl_lists, *rules.scope.cmake_lists))
+    reached = compute_stage1_closure(tree, files, list_stage1_units(files, lists, rules), rules)
     return [
         path
         for path in files
         if (path in listed or is_suspect(path, rules))
         and path not in placed
         and path not in reached
-        and not any(matches(path, keep.match) for keep in rules.keeps)
+        and not any(find_match(path, keep.match) for keep in rules.keeps)
     ]
 
 
-def python_moves(names: Iterable[str], rules: RuleFile) -> tuple[list[Move], list[str]]:
+def plan_python_moves(names: Iterable[str], rules: RuleFile) -> tuple[list[Move], list[str]]:
     """The moves of the Python files among ``names``, and the CUDA-looking ones that no rule places or keeps.
 
     That much can be told from names alone, as an official wheel has them: no build list names a Python file, and no
@@ -141,54 +141,54 @@ def python_moves(names: Iterable[str], rules: RuleFile) -> tuple[list[Move], lis
         hits = [
             rule
             for rule in rules.rules
-            if matches(path, rule.match) is not None
-            and rule.place(path) is not None
-            and not matches(path, rule.excluded)
+            if find_match(path, rule.match) is not None
+            and rule.find_target(path) is not None
+            and not find_match(path, rule.excluded)
         ]
-        if any(matches(path, keep.match) for keep in rules.keeps):
+        if any(find_match(path, keep.match) for keep in rules.keeps):
             continue
         if hits:
-            moves.append(_agreed(path, hits, rules))
+            moves.append(_make_move(path, hits, rules))
         elif is_suspect(path, rules):
             unplaced.append(path)
     return moves, unplaced
 
 
-def _place_all(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> dict[str, list[Rule]]:
-    members = {rule.name: lists.members(rule.lists) for rule in rules.rules if rule.lists}
+def _match_rules(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> dict[str, list[Rule]]:
+    members = {rule.name: lists.list_members(rule.lists) for rule in rules.rules if rule.lists}
     out: dict[str, list[Rule]] = {}
     present = frozenset(files)
     for rule in rules.rules:
         if rule.headers:
-            members[rule.name] |= _headers_beside(members[rule.name], present)
+            members[rule.name] |= _find_headers(members[rule.name], present)
     for path in files:
         for rule in rules.rules:
             if not path.startswith(rule.origin):
                 continue  # by far the most common, and far cheaper than a glob
-            hit = path in members[rule.name] if rule.lists else matches(path, rule.match) is not None
-            if hit and rule.place(path) is not None and not matches(path, rule.excluded):
+            hit = path in members[rule.name] if rule.lists else find_match(path, rule.match) is not None
+            if hit and rule.find_target(path) is not None and not find_match(path, rule.excluded):
                 out.setdefault(path, []).append(rule)
     return out
 
 
-def _headers_beside(sources: Iterable[str], present: frozenset[str]) -> frozenset[str]:
+def _find_headers(sources: Iterable[str], present: frozenset[str]) -> frozenset[str]:
     stems = {posixpath.splitext(path)[0] for path in sources}
     return frozenset(stem + suffix for stem in stems for suffix in HEADER_SUFFIXES if stem + suffix in present)
 
 
-def _agreed(path: str, hits: list[Rule], rules: RuleFile) -> Move:
-    targets = {rule.place(path): rule.name for rule in hits}
+def _make_move(path: str, hits: list[Rule], rules: RuleFile) -> Move:
+    targets = {rule.find_target(path): rule.name for rule in hits}
     if len(targets) > 1:
-        told = ", ".join(f"{name} says {target}" for target, name in sorted(targets.items(), key=str))
+        choices = ", ".join(f"{name} says {target}" for target, name in sorted(targets.items(), key=str))
         raise DecoupleError(
-            f"{path}: rules disagree where it goes ({told})",
+            f"{path}: rules disagree where it goes ({choices})",
             next_step="narrow one of them in inventory/rules.toml with `except`",
         )
     (target,) = targets
     return Move(path, f"{rules.root}/{target}", tuple(rule.name for rule in hits))
 
 
-def _no_collision(moves: list[Move], files: list[str]) -> None:
+def _check_collisions(moves: list[Move], files: list[str]) -> None:
     taken: dict[str, str] = {path: path for path in files}
     for move in moves:
         other = taken.get(move.target)

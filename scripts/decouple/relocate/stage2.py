@@ -13,14 +13,14 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.syntax.build_lists import read_bzl, read_cmake
-from decouple.syntax.globs import matches
+from decouple.syntax.globs import find_match
 
 UNITS = (".cpp", ".cu", ".cc", ".c")
 _SUBMODULES = "third_party"
 _DATA = Path(__file__).with_name("stage2.toml")
 
 
-class Left(Struct, frozen=True):
+class LeftUnits(Struct, frozen=True):
     """Units that stage 2 does not compile, and why."""
 
     paths: list[str]
@@ -33,7 +33,7 @@ class Stage2Sources(Struct, frozen=True):
     sources: list[str]
     """The first sets variables that the others use."""
     either: list[list[str]]
-    left: list[Left]
+    left: list[LeftUnits]
     later: list[str] = []
     """Patterns for what only a later release has; in another they find nothing."""
 
@@ -51,24 +51,24 @@ class ListsReport(Struct, frozen=True):
     """Submodules that this tree has not: of the patterns that lead into them nothing is known."""
 
 
-def load(path: Path = _DATA) -> Stage2Sources:
+def load_sources(path: Path = _DATA) -> Stage2Sources:
     """The data. Raises DecoupleError naming file and key."""
-    return toml.read(path, Stage2Sources, mend="compare it with the comments at its top")
+    return toml.read_toml(path, Stage2Sources, mend="compare it with the comments at its top")
 
 
-def check(tree: Path, moved: Iterable[str], project: Path, data: Stage2Sources | None = None) -> ListsReport:
+def check_lists(tree: Path, moved: Iterable[str], project: Path, data: Stage2Sources | None = None) -> ListsReport:
     """Hold stage 2's lists against the pristine ``tree`` and what of it moves. Raises DecoupleError, OSError."""
-    data = data or load()
-    lists = _Lists(tree, project, data)
+    data = data or load_sources()
+    lists = _ListReader(tree, project, data)
     units = sorted(path for path in moved if path.endswith(UNITS))
-    reasons = {path: left.reason for left in data.left for path in units if matches(path, left.paths)}
+    reasons = {path: left.reason for left in data.left for path in units if find_match(path, left.paths)}
     out = [path for path in units if path not in lists.found]
-    faults = [*lists.faults, *_lost(out, reasons, data)]
+    faults = [*lists.faults, *_list_lost_units(out, reasons, data)]
     left = tuple((path, reasons[path]) for path in out if path in reasons)
     return ListsReport(len(units), len(units) - len(out), left, tuple(faults), tuple(sorted(lists.absent)))
 
 
-def _lost(out: Sequence[str], reasons: dict[str, str], data: Stage2Sources) -> Iterator[str]:
+def _list_lost_units(out: Sequence[str], reasons: dict[str, str], data: Stage2Sources) -> Iterator[str]:
     """One line for each folder and suffix whose units nothing compiles."""
     groups: dict[str, list[str]] = {}
     for path in out:
@@ -82,7 +82,7 @@ def _lost(out: Sequence[str], reasons: dict[str, str], data: Stage2Sources) -> I
         )
 
 
-class _Lists:
+class _ListReader:
     """What the files with lists find in a tree, and what they name in vain."""
 
     def __init__(self, tree: Path, project: Path, data: Stage2Sources) -> None:
@@ -96,17 +96,17 @@ class _Lists:
         """Folders of submodules that nobody filled."""
         self._bzl = read_bzl(tree / "build_variables.bzl")
         self._readers = {
-            "torch_cuda_glob": self._glob,
-            "torch_cuda_filelist": self._list,
-            "torch_cuda_resolve": self._name,
+            "torch_cuda_glob": self._add_glob,
+            "torch_cuda_filelist": self._add_list,
+            "torch_cuda_resolve": self._add_file,
         }
         variables: dict[str, str] = {}
         for self.where in data.sources:
-            self._read((project / self.where).read_text(encoding="utf-8"), variables)
+            self._read_lists((project / self.where).read_text(encoding="utf-8"), variables)
 
-    def _read(self, text: str, variables: dict[str, str]) -> None:
+    def _read_lists(self, text: str, variables: dict[str, str]) -> None:
         for command in read_cmake(text):
-            words = [_resolved(word, variables) for word in command.arguments]
+            words = [_resolve_variables(word, variables) for word in command.arguments]
             if command.name == "set" and len(words) == 2:
                 variables[words[0]] = words[1]
             elif command.name in self._readers:
@@ -114,13 +114,13 @@ class _Lists:
                     if "${" not in word:  # a loop's variable: its words stand elsewhere
                         self._readers[command.name](word, command.line)
 
-    def _glob(self, pattern: str, line: int) -> None:
-        here = self._matching(pattern)
-        self.found |= here
+    def _add_glob(self, pattern: str, line: int) -> None:
+        matches = self._match_files(pattern)
+        self.found |= matches
         others = self.either.get(pattern, [pattern])
-        if here or pattern in self.later or any(self._matching(other) for other in others):
+        if matches or pattern in self.later or any(self._match_files(other) for other in others):
             return
-        absent = {folder for other in others if (folder := self._not_filled(other))}
+        absent = {folder for other in others if (folder := self._find_absent_submodule(other))}
         self.absent |= absent
         if not absent:
             self.faults.append(
@@ -128,34 +128,34 @@ class _Lists:
                 "that pattern beside this one, and the row to `either` of scripts/decouple/relocate/stage2.toml"
             )
 
-    def _not_filled(self, pattern: str) -> str:
+    def _find_absent_submodule(self, pattern: str) -> str:
         """The submodule that ``pattern`` leads into, where the tree has nothing of it; else ""."""
         parts = pattern.split("/")
         folder = "/".join(parts[:2])
         if parts[0] != _SUBMODULES or len(parts) < 3:
             return ""
-        there = self.tree / folder
-        return "" if there.is_dir() and any(there.iterdir()) else folder
+        submodule = self.tree / folder
+        return "" if submodule.is_dir() and any(submodule.iterdir()) else folder
 
-    def _matching(self, pattern: str) -> set[str]:
+    def _match_files(self, pattern: str) -> set[str]:
         return {path.relative_to(self.tree).as_posix() for path in self.tree.glob(pattern)}
 
-    def _list(self, name: str, line: int) -> None:
+    def _add_list(self, name: str, line: int) -> None:
         if name not in self._bzl:
             self.faults.append(
                 f"{self.where}:{line}: build_variables.bzl has no list {name}; see what upstream calls it now"
             )
             return
         for path in self._bzl[name]:
-            self._name(path, line)
+            self._add_file(path, line)
 
-    def _name(self, path: str, line: int) -> None:
+    def _add_file(self, path: str, line: int) -> None:
         self.found.add(path)
         if not (self.tree / path).exists():
             self.faults.append(f"{self.where}:{line}: {path} is not in this tree; see where upstream put it")
 
 
-def _resolved(word: str, variables: dict[str, str]) -> str:
+def _resolve_variables(word: str, variables: dict[str, str]) -> str:
     for name, value in variables.items():
         word = word.replace(f"${{{name}}}", value)
     return word

@@ -14,7 +14,7 @@ from msgspec import Struct, to_builtins
 
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import read_json
-from decouple.patch.size import measure
+from decouple.patch.size import measure_patch
 from decouple.series import check
 
 
@@ -52,7 +52,7 @@ class _CensusFile(Struct, frozen=True):
     summary: _Summary
 
 
-def couplings_of(census: Path, release: str) -> dict[str, tuple[int, int]]:
+def read_couplings(census: Path, release: str) -> dict[str, tuple[int, int]]:
     """Return each vendor's couplings before and after the series, of what ``decouple census --json`` wrote.
 
     CUDA's are among them. Raises DecoupleError.
@@ -64,13 +64,13 @@ def couplings_of(census: Path, release: str) -> dict[str, tuple[int, int]]:
     return {word: (one.key_number.before, one.key_number.after) for word, one in vendors.items()}
 
 
-def row(project: Path, release: str, census: Path | None = None) -> BurnDownRow:
+def measure_series(project: Path, release: str, census: Path | None = None) -> BurnDownRow:
     """Measure one series. Raises DecoupleError when a patch or the census file cannot be read."""
-    patches = check.load(project, release)
-    sizes = [measure(patch.name, patch) for patch in patches]
+    patches = check.load_series(project, release)
+    sizes = [measure_patch(patch.name, patch) for patch in patches]
     before = after = None
     if census is not None:
-        before, after = couplings_of(census, release)["cuda"]
+        before, after = read_couplings(census, release)["cuda"]
     return BurnDownRow(
         release=release,
         patches=len(patches),
@@ -83,12 +83,12 @@ def row(project: Path, release: str, census: Path | None = None) -> BurnDownRow:
     )
 
 
-def as_json(rows: Sequence[BurnDownRow]) -> str:
+def render_json(rows: Sequence[BurnDownRow]) -> str:
     """One object per series."""
     return json.dumps(to_builtins(rows), indent=1) + "\n"
 
 
-def as_svg(rows: Sequence[BurnDownRow]) -> str:
+def render_svg(rows: Sequence[BurnDownRow]) -> str:
     """Bars of patches and of changed lines, side by side, one group per release; labelled, no script."""
     measures: Mapping[str, list[int]] = {
         "patches": [one.patches for one in rows],

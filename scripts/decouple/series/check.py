@@ -14,9 +14,9 @@ from msgspec import Struct, structs
 
 from decouple.base.checkout import Checkout
 from decouple.patch import seriesfile
-from decouple.patch.apply import Failure, File, FileResult, PatchResult, Placed, Source, Tree, apply
+from decouple.patch.apply import Failure, File, FileResult, PatchResult, PlacedHunk, Source, Tree, apply_patch
 from decouple.patch.parse import FilePatch, Patch
-from decouple.patch.renames import renamed
+from decouple.patch.renames import find_renames
 
 
 class Fit(enum.Enum):
@@ -58,7 +58,7 @@ class PatchFit(Struct, frozen=True):
 
     patch: Patch
     status: Fit
-    offsets: tuple[tuple[str, Placed], ...] = ()
+    offsets: tuple[tuple[str, PlacedHunk], ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     unseen: tuple[str, ...] = ()
     """Paths that a partial source does not have; nothing is known about them."""
@@ -71,19 +71,19 @@ class PatchFit(Struct, frozen=True):
         return max((abs(placed.offset) for _, placed in self.offsets), default=0)
 
 
-def load(project: Path, release: str) -> list[Patch]:
+def load_series(project: Path, release: str) -> list[Patch]:
     """The patches of a release in order. Raises DecoupleError for the first that cannot be read."""
     checkout = Checkout(project)
-    series = seriesfile.read(checkout.series(release))
-    return [entry.patch(checkout.patches).checked(empty=False) for entry in series.entries]
+    series = seriesfile.read_series(checkout.locate_series(release))
+    return [entry.load_patch(checkout.patches).check_readable(empty=False) for entry in series.entries]
 
 
-def wanted(series: Iterable[Patch]) -> set[str]:
+def list_wanted_paths(series: Iterable[Patch]) -> set[str]:
     """Every path whose content a check may read: a source fetches no other."""
-    return {path for patch in series for path in patch.touched}
+    return {path for patch in series for path in patch.touched_paths}
 
 
-def check(
+def check_series(
     series: Sequence[Patch],
     source: Source,
     *,
@@ -101,17 +101,17 @@ def check(
     """
     tree = Tree(source)
     for patch in under:
-        tree.update(apply(patch, tree).changes)
+        tree.update(apply_patch(patch, tree).changes)
     verdicts: list[PatchFit] = []
     failed: dict[str, list[str]] = {}  # path -> patches that touch it and did not apply
     taken: list[Patch] = []
     renamed: set[str] = set()  # paths that a rename of an unseen file would have made
     for patch in series:
-        seen, unseen = _split(patch, tree, renamed) if partial else (patch.files, ())
+        seen, unseen = _split_sections(patch, tree, renamed) if partial else (patch.files, ())
         if patch.files and not seen:
             verdicts.append(PatchFit(patch, Fit.UNSEEN, unseen=unseen))
             continue
-        verdict, changes = _verdict(patch, seen, tree)
+        verdict, changes = _judge_patch(patch, seen, tree)
         if verdict.status in (Fit.CONFLICT, Fit.GONE) and not unseen and (made := remade(patch, tree)):
             verdict, changes = PatchFit(patch, made[0]), dict(made[1])
         if partial and verdict.status in (Fit.CONFLICT, Fit.GONE) and (more := hidden(patch, tree)):
@@ -120,32 +120,32 @@ def check(
         if verdict.status in APPLIES and not unseen and (texts := lost(patch, tree)):
             conflicts = tuple(Conflict(text.partition(":")[0], Failure("lost", text)) for text in texts)
             verdict, changes = PatchFit(patch, Fit.CONFLICT, conflicts=conflicts), {}
-        before = tuple(dict.fromkeys(name for path in patch.touched for name in failed.get(path, ())))
+        before = tuple(dict.fromkeys(name for path in patch.touched_paths for name in failed.get(path, ())))
         bad = verdict.status in (Fit.CONFLICT, Fit.GONE)
         if bad:
-            verdict = structs.replace(verdict, conflicts=tuple(_told_of_moves(verdict.conflicts, taken)))
+            verdict = structs.replace(verdict, conflicts=tuple(_explain_moves(verdict.conflicts, taken)))
         else:
             taken.append(patch)
         verdicts.append(structs.replace(verdict, unseen=unseen, after=before if bad else ()))
         tree.update(changes)
         if bad:
-            for path in patch.touched:
+            for path in patch.touched_paths:
                 failed.setdefault(path, []).append(patch.name)
     return verdicts
 
 
-def _told_of_moves(conflicts: Iterable[Conflict], before: Sequence[Patch]) -> Iterable[Conflict]:
+def _explain_moves(conflicts: Iterable[Conflict], before: Sequence[Patch]) -> Iterable[Conflict]:
     """The conflicts; of a file that is gone because a patch ``before`` moved it, they say where it is."""
-    moved = renamed(before)
+    moved = find_renames(before)
     for conflict in conflicts:
-        if conflict.failure.kind == "gone" and (here := moved.get(conflict.path)):
-            failure = structs.replace(conflict.failure, message=f"{conflict.failure.message}: {here}")
+        if conflict.failure.kind == "gone" and (place := moved.get(conflict.path)):
+            failure = structs.replace(conflict.failure, message=f"{conflict.failure.message}: {place}")
             yield structs.replace(conflict, failure=failure)
         else:
             yield conflict
 
 
-def _split(patch: Patch, tree: Tree, hidden: set[str]) -> tuple[Sequence[FilePatch], tuple[str, ...]]:
+def _split_sections(patch: Patch, tree: Tree, hidden: set[str]) -> tuple[Sequence[FilePatch], tuple[str, ...]]:
     """The sections whose old file a partial source has (or that need none), and the paths of the others."""
     seen, unseen = [], []
     for section in patch.files:
@@ -159,45 +159,47 @@ def _split(patch: Patch, tree: Tree, hidden: set[str]) -> tuple[Sequence[FilePat
     return seen, tuple(unseen)
 
 
-def _verdict(patch: Patch, seen: Sequence[FilePatch], tree: Tree) -> tuple[PatchFit, dict[str, File | None]]:
-    forward = apply(patch, tree, files=seen)
-    if forward.applies and _cannot_be_undone(seen, tree):
+def _judge_patch(patch: Patch, seen: Sequence[FilePatch], tree: Tree) -> tuple[PatchFit, dict[str, File | None]]:
+    forward = apply_patch(patch, tree, files=seen)
+    if forward.applies and _is_undo_impossible(seen, tree):
         offsets = tuple((section.path, placed) for section, placed in forward.offsets)
         return PatchFit(patch, Fit.OFFSET if offsets else Fit.CLEAN, offsets=offsets), dict(forward.changes)
-    backward = apply(patch, tree, reverse=True, files=seen)
-    undoable = backward.applies and _modes_reached(seen, tree)
+    backward = apply_patch(patch, tree, reverse=True, files=seen)
+    undoable = backward.applies and _has_new_modes(seen, tree)
     if forward.applies:
         offsets = tuple((section.path, placed) for section, placed in forward.offsets)
         status = Fit.AMBIGUOUS if undoable else Fit.OFFSET if offsets else Fit.CLEAN
         return PatchFit(patch, status, offsets=offsets), dict(forward.changes)
     if undoable:
         return PatchFit(patch, Fit.UPSTREAM), {}
-    conflicts = tuple(_conflicts(forward, backward))
+    conflicts = tuple(_list_conflicts(forward, backward))
     gone = any(conflict.failure.kind == "gone" for conflict in conflicts)
     return PatchFit(patch, Fit.GONE if gone else Fit.CONFLICT, conflicts=conflicts), {}
 
 
-def _cannot_be_undone(files: Sequence[FilePatch], tree: Tree) -> bool:
+def _is_undo_impossible(files: Sequence[FilePatch], tree: Tree) -> bool:
     """Whether a file is not there that a rename made, which tells without applying hundreds of them backwards."""
-    return any(one.rename and one.new_path is not None and tree.get(one.new_path) is None for one in files)
+    return any(
+        section.rename and section.new_path is not None and tree.get(section.new_path) is None for section in files
+    )
 
 
-def _modes_reached(files: Sequence[FilePatch], tree: Tree) -> bool:
+def _has_new_modes(files: Sequence[FilePatch], tree: Tree) -> bool:
     """Whether every file that changes its mode has the new one. git takes a change of mode both ways at any time."""
     for section in files:
-        if section.mode_changes and section.new_path:
-            found = tree.get(section.new_path)
-            if found is None or found.mode != section.new_mode:
+        if section.has_mode_change and section.new_path:
+            file = tree.get(section.new_path)
+            if file is None or file.mode != section.new_mode:
                 return False
     return True
 
 
-def _conflicts(forward: PatchResult, backward: PatchResult) -> Iterable[Conflict]:
+def _list_conflicts(forward: PatchResult, backward: PatchResult) -> Iterable[Conflict]:
     back = {id(result.file): result for result in backward.files}
     for result in forward.files:
         if result.failure:
-            yield Conflict(result.file.path, result.failure, _undoes(back.get(id(result.file))))
+            yield Conflict(result.file.path, result.failure, _is_undone(back.get(id(result.file))))
 
 
-def _undoes(result: FileResult | None) -> bool:
+def _is_undone(result: FileResult | None) -> bool:
     return result is not None and result.failure is None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from decouple.base.errors import DecoupleError
-from decouple.patch.apply import Source, Tree, apply
+from decouple.patch.apply import Source, Tree, apply_patch
 from decouple.patch.parse import Patch
 
 
-def dependencies(series: Sequence[Patch], source: Source) -> dict[str, tuple[str, ...]]:
+def find_dependencies(series: Sequence[Patch], source: Source) -> dict[str, tuple[str, ...]]:
     """Patch name -> the earlier patches that it cannot do without, directly, in series order.
 
     A patch needs an earlier one when, with that one (and what itself needs it) left out, it no longer applies with
@@ -17,34 +17,34 @@ def dependencies(series: Sequence[Patch], source: Source) -> dict[str, tuple[str
     """
     needs: dict[str, tuple[str, ...]] = {}
     for at, patch in enumerate(series):
-        touched = set(patch.touched)
-        suspects = [n for n in range(at) if touched & set(series[n].touched)]
-        found = []
+        touched = set(patch.touched_paths)
+        suspects = [n for n in range(at) if touched & set(series[n].touched_paths)]
+        needed = []
         for suspect in reversed(suspects):
             left_out = {series[suspect].name} | {p.name for p in series[:at] if series[suspect].name in needs[p.name]}
-            if not _applies(series, at, source, left_out):
-                found.append(series[suspect].name)
-        if not _applies(series, at, source, set()):
+            if not _can_apply(series, at, source, left_out):
+                needed.append(series[suspect].name)
+        if not _can_apply(series, at, source, set()):
             raise DecoupleError(f"{patch.name} does not apply in its own place", next_step="decouple check says why")
-        needs[patch.name] = tuple(reversed(_direct(found, needs)))
+        needs[patch.name] = tuple(reversed(_select_direct(needed, needs)))
     return needs
 
 
-def _direct(found: list[str], needs: dict[str, tuple[str, ...]]) -> list[str]:
+def _select_direct(found: list[str], needs: dict[str, tuple[str, ...]]) -> list[str]:
     """Without those that another one of them needs already."""
     return [name for name in found if not any(name in needs[other] for other in found if other != name)]
 
 
-def _applies(series: Sequence[Patch], at: int, source: Source, left_out: set[str]) -> bool:
+def _can_apply(series: Sequence[Patch], at: int, source: Source, left_out: set[str]) -> bool:
     """Whether patch ``at`` applies after the ones before it that share files with it, without ``left_out``."""
     tree = Tree(source)
-    relevant = set(series[at].touched)
+    relevant = set(series[at].touched_paths)
     chain = []
     for patch in reversed(series[:at]):
-        if relevant & set(patch.touched):
+        if relevant & set(patch.touched_paths):
             chain.append(patch)
-            relevant |= set(patch.touched)
+            relevant |= set(patch.touched_paths)
     for patch in reversed(chain):
         if patch.name not in left_out:
-            tree.update(apply(patch, tree).changes)
-    return apply(series[at], tree).applies
+            tree.update(apply_patch(patch, tree).changes)
+    return apply_patch(series[at], tree).applies

@@ -10,27 +10,27 @@ from decouple.base.errors import DecoupleError
 from decouple.patch import seriesfile
 
 
-def patch_digests(project: Path, release: str) -> tuple[tuple[str, str], ...]:
+def compute_patch_digests(project: Path, release: str) -> tuple[tuple[str, str], ...]:
     """(path relative to ``patches/``, SHA-256 of the file) for each patch, in the order they apply.
 
     Raises DecoupleError when the series or one of its patches is missing.
     """
-    found = []
+    digests = []
     checkout = Checkout(project)
-    for entry in seriesfile.read(checkout.series(release)).entries:
+    for entry in seriesfile.read_series(checkout.locate_series(release)).entries:
         path = checkout.patches / entry.name
         if not path.is_file():
             raise DecoupleError(
                 f"series/{release}: line {entry.line}: {path} is missing", next_step=f"decouple lint {release}"
             )
-        found.append((entry.name, hashlib.sha256(path.read_bytes()).hexdigest()))
-    return tuple(found)
+        digests.append((entry.name, hashlib.sha256(path.read_bytes()).hexdigest()))
+    return tuple(digests)
 
 
-def series_digest(project: Path, release: str) -> str:
+def compute_series_digest(project: Path, release: str) -> str:
     """SHA-256 over the patches' digests in order; comments and names in the series file do not count.
 
     The same patches in the same order are the same series, also when a later release lists them from another home.
     """
-    text = "".join(f"{digest}\n" for _, digest in patch_digests(project, release))
+    text = "".join(f"{digest}\n" for _, digest in compute_patch_digests(project, release))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 
 from decouple.base.python_text import compile_python
-from decouple.patch.apply import File, Source, Tree, apply
+from decouple.patch.apply import File, Source, Tree, apply_patch
 from decouple.patch.parse import Patch
 from decouple.series import check
 
@@ -28,29 +28,29 @@ class Level(enum.Enum):
     NOTHING = "not proven"
 
 
-def levels(series: Sequence[Patch], source: Source, *, partial: bool) -> dict[str, tuple[Level, str]]:
+def prove_levels(series: Sequence[Patch], source: Source, *, partial: bool) -> dict[str, tuple[Level, str]]:
     """Patch name -> what is proven on ``source``, and why not more where nothing is.
 
     A patch that applies and leaves a Python file that does not compile is not proven.
     """
-    found: dict[str, tuple[Level, str]] = {}
+    levels: dict[str, tuple[Level, str]] = {}
     tree = Tree(source)
-    for verdict in check.check(series, source, partial=partial):
+    for verdict in check.check_series(series, source, partial=partial):
         patch = verdict.patch
         if verdict.status not in (check.Fit.CLEAN, check.Fit.OFFSET) or verdict.unseen:
             hidden = f"; {len(verdict.unseen)} of {len(patch.files)} files not seen" if verdict.unseen else ""
-            found[patch.name] = Level.NOTHING, f"{verdict.status.value}{hidden}"
+            levels[patch.name] = Level.NOTHING, f"{verdict.status.value}{hidden}"
             continue
-        changes = apply(patch, tree).changes
+        changes = apply_patch(patch, tree).changes
         tree.update(changes)
-        broken = _broken(changes)
+        broken = _find_broken_python(changes)
         python = all(path.endswith(_PYTHON) for path in changes)
         level = Level.NOTHING if broken else Level.FULL if not partial else Level.PYTHON if python else Level.TOUCHED
-        found[patch.name] = level, broken
-    return found
+        levels[patch.name] = level, broken
+    return levels
 
 
-def _broken(changes: Mapping[str, File | None]) -> str:
+def _find_broken_python(changes: Mapping[str, File | None]) -> str:
     """The first changed Python file that does not compile, with the reason; empty when all do."""
     for path, file in changes.items():
         if file is not None and path.endswith(".py"):

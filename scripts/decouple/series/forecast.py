@@ -42,23 +42,23 @@ class Forecast(Struct, frozen=True):
     @property
     def worst(self) -> Fit | None:
         """The worst verdict of all, None when nothing could be seen."""
-        seen = {verdict.status for column in self.columns for verdict in column.verdicts}
-        return next((status for status in _ORDER if status in seen), None)
+        statuses = {verdict.status for column in self.columns for verdict in column.verdicts}
+        return next((status for status in _ORDER if status in statuses), None)
 
 
-def word(verdict: PatchFit) -> str:
+def describe_verdict(verdict: PatchFit) -> str:
     """What a cell says: the status, and "part" when the source shows only some of the patch's files."""
     if verdict.status is Fit.UNSEEN:
         return NOT_SEEN
-    seen = len(verdict.patch.files) - len(verdict.unseen)
+    shown = len(verdict.patch.files) - len(verdict.unseen)
     return (
-        f"{verdict.status.value} ({seen} of {len(verdict.patch.files)} files)"
+        f"{verdict.status.value} ({shown} of {len(verdict.patch.files)} files)"
         if verdict.unseen
         else verdict.status.value
     )
 
 
-def tally(column: Column) -> str:
+def describe_column(column: Column) -> str:
     """One line on a release."""
     if column.missing:
         return column.missing
@@ -76,7 +76,7 @@ def other_way(forecast: Forecast) -> str:
     return f"{', '.join(found)}: `{command}` looks for a way over the releases between that stops less"
 
 
-def as_json(forecast: Forecast) -> str:
+def render_json(forecast: Forecast) -> str:
     """Everything, one object per release."""
     releases = [
         {
@@ -90,7 +90,7 @@ def as_json(forecast: Forecast) -> str:
                     "status": NOT_SEEN if verdict.status is Fit.UNSEEN else verdict.status.value,
                     "files": len(verdict.patch.files),
                     "files_not_seen": len(verdict.unseen),
-                    "why": _why(verdict),
+                    "why": _explain_verdict(verdict),
                 }
                 for verdict in column.verdicts
             ],
@@ -100,20 +100,22 @@ def as_json(forecast: Forecast) -> str:
     return json.dumps({"series": forecast.series, "releases": releases}, indent=1, ensure_ascii=False) + "\n"
 
 
-def as_html(forecast: Forecast) -> str:
+def render_html(forecast: Forecast) -> str:
     """A self-contained page: the matrix, and under each cell that wants a look why."""
     template = resources.files("decouple.series").joinpath("forecast.html").read_text(encoding="utf-8")
     head = "".join(f"<th>{html.escape(column.release)}</th>" for column in forecast.columns)
     rows = "".join(
         f"<tr><th>{html.escape(patch.name)}</th>"
-        + "".join(_cell(column.verdicts[number]) if column.verdicts else "<td></td>" for column in forecast.columns)
+        + "".join(
+            _render_cell(column.verdicts[number]) if column.verdicts else "<td></td>" for column in forecast.columns
+        )
         + "</tr>\n"
         for number, patch in enumerate(forecast.patches)
     )
     sources = "".join(
         f"<td><small>{html.escape(column.described or column.missing)}</small></td>" for column in forecast.columns
     )
-    totals = "".join(f"<td>{html.escape(tally(column))}</td>" for column in forecast.columns)
+    totals = "".join(f"<td>{html.escape(describe_column(column))}</td>" for column in forecast.columns)
     return (
         template.replace("<!-- series -->", html.escape(forecast.series))
         .replace("<!-- head -->", head)
@@ -123,10 +125,10 @@ def as_html(forecast: Forecast) -> str:
     )
 
 
-def _cell(verdict: PatchFit) -> str:
+def _render_cell(verdict: PatchFit) -> str:
     kind = verdict.status.name.lower() + (" part" if verdict.unseen and verdict.status is not Fit.UNSEEN else "")
-    reasons = _why(verdict)
-    status, part, rest = html.escape(word(verdict)).partition(" (")
+    reasons = _explain_verdict(verdict)
+    status, part, rest = html.escape(describe_verdict(verdict)).partition(" (")
     text = f"{status}<small>{part.lstrip()}{rest}</small>" if part else status
     if not reasons:
         return f'<td class="{kind}">{text}</td>'
@@ -134,14 +136,14 @@ def _cell(verdict: PatchFit) -> str:
     return f'<td class="{kind}"><details><summary>{text}</summary><ul>{items}</ul></details></td>'
 
 
-def _why(verdict: PatchFit) -> list[str]:
+def _explain_verdict(verdict: PatchFit) -> list[str]:
     offsets = [f"{path}: hunk {placed.number} offset {placed.offset:+d}" for path, placed in verdict.offsets]
     conflicts = [conflict.failure.message for conflict in verdict.conflicts]
     after = [f"perhaps only because of {', '.join(verdict.after)}, which failed before"] if verdict.after else []
     return [*offsets, *conflicts, *after]
 
 
-def text_table(forecast: Forecast) -> list[str]:
+def render_text(forecast: Forecast) -> list[str]:
     """The matrix in plain text, one letter a cell: ``.`` clean, ``~`` offset, ``+`` made anew, ``=`` upstream has it,
     ``?`` ambiguous, ``X`` conflict, ``G`` target gone, blank not seen; in brackets where only some files are seen."""
     letters = {

@@ -15,9 +15,9 @@ from msgspec import Struct, field
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.patch import mail
-from decouple.patch.apply import File, Source, Tree, apply
+from decouple.patch.apply import File, Source, Tree, apply_patch
 from decouple.patch.parse import FilePatch, Patch
-from decouple.series.depends import dependencies
+from decouple.series.depends import find_dependencies
 
 OURS = "third_device/"
 ONLY_HERE = "only-here"
@@ -57,7 +57,7 @@ class UpstreamText(Struct, frozen=True):
             raise ValueError("neither `refused` nor both `change` and [test]")
 
 
-class OnlyHere(Struct, frozen=True):
+class LocalName(Struct, frozen=True):
     """A name that means nothing to upstream."""
 
     pattern: re.Pattern[str]
@@ -65,14 +65,14 @@ class OnlyHere(Struct, frozen=True):
 
 
 class _Names(Struct, frozen=True):
-    name: list[OnlyHere]
+    name: list[LocalName]
 
 
 class UpstreamTexts(Struct, frozen=True):
     """What ``series/upstream`` says."""
 
     texts: Mapping[str, UpstreamText]
-    only_here: tuple[OnlyHere, ...]
+    only_here: tuple[LocalName, ...]
 
 
 class UpstreamCommit(Struct, frozen=True):
@@ -89,12 +89,12 @@ class UpstreamCommit(Struct, frozen=True):
     @property
     def title(self) -> str:
         """Its first line."""
-        return self.text.title or mail.read(self.patch.header_text).title
+        return self.text.title or mail.read_mail(self.patch.header_text).title
 
     @property
     def motivation(self) -> str:
         """Why."""
-        return (self.text.motivation or mail.free_text(self.patch.header)).strip()
+        return (self.text.motivation or mail.read_free_text(self.patch.header)).strip()
 
     @property
     def test(self) -> UpstreamTest:
@@ -103,32 +103,32 @@ class UpstreamCommit(Struct, frozen=True):
         return self.text.test
 
 
-class NotForUpstream(DecoupleError):
+class NotForUpstreamError(DecoupleError):
     """A patch that is nothing for upstream, or not yet."""
 
 
-def load(folder: Path) -> UpstreamTexts:
+def load_texts(folder: Path) -> UpstreamTexts:
     """Every text of ``series/upstream``. Raises DecoupleError with file and key."""
     mend = "docs/patches.md, Upstream, says what a text has"
     texts = {}
     for path in sorted(folder.glob("*.toml")):
         if path.stem != ONLY_HERE:
-            text = toml.read(path, UpstreamText, mend=mend)
+            text = toml.read_toml(path, UpstreamText, mend=mend)
             if text.id != path.stem:
                 raise DecoupleError(f"{path}: $.id: {text.id} is not the file's name", next_step=mend)
             texts[text.id] = text
     names = folder / f"{ONLY_HERE}.toml"
-    return UpstreamTexts(texts, tuple(toml.read(names, _Names, mend=mend).name) if names.is_file() else ())
+    return UpstreamTexts(texts, tuple(toml.read_toml(names, _Names, mend=mend).name) if names.is_file() else ())
 
 
-def refuse(
+def refuse_patch(
     series: Sequence[Patch], identity: str, known: UpstreamTexts, taken: Callable[[str], str] = lambda identity: ""
 ) -> None:
     """Raise NotForUpstream where that is known of the patch ``identity`` without upstream's tree."""
-    _judge(_named(_forms(series), identity), series, known, taken)
+    _judge_patch(_find_patch(_convert_series(series), identity), series, known, taken)
 
 
-def commits(
+def make_commits(
     series: Sequence[Patch],
     source: Source,
     identity: str,
@@ -140,56 +140,56 @@ def commits(
     ``taken``: what upstream did itself about an id, "" where nothing is known. Raises NotForUpstream, in one line with
     the reason, for this patch and for any that it needs.
     """
-    forms = _forms(series)
-    patch, chain = _named(forms, identity), list[Patch]()
-    _judge(patch, series, known, taken)
-    _need(patch, forms, source, known, chain)
+    forms = _convert_series(series)
+    patch, chain = _find_patch(forms, identity), list[Patch]()
+    _judge_patch(patch, series, known, taken)
+    _add_needed(patch, forms, source, known, chain)
     made, tree = [], Tree(source)
-    for one in chain:
-        name = one.header.decouple_id or ""
+    for step in chain:
+        name = step.header.decouple_id or ""
         try:
-            _judge(one, series, known, taken)
-        except NotForUpstream as error:
+            _judge_patch(step, series, known, taken)
+        except NotForUpstreamError as error:
             if name == identity:
                 raise
-            raise NotForUpstream(f"{identity} needs {error.what}", next_step=error.next_step) from None
-        done = apply(one, tree)
+            raise NotForUpstreamError(f"{identity} needs {error.what}", next_step=error.next_step) from None
+        done = apply_patch(step, tree)
         for result in done.files:
             if result.failure:
-                raise NotForUpstream(
+                raise NotForUpstreamError(
                     f"{name} does not apply to this source: {result.failure.message}",
                     next_step="carry the series there first: decouple rebase",
                 )
         text = known.texts[name]
         assert text.test
         if tree.get(text.test.file):
-            raise NotForUpstream(
+            raise NotForUpstreamError(
                 f"{name}: its test {text.test.file} is in this source already",
                 next_step=f"another name in series/upstream/{name}.toml",
             )
         changes = {**done.changes, text.test.file: File(0o100644, text.test.text.encode())}
         tree.update(changes)
-        mine = {path for file in _named(series, name).files for path in file.paths}
-        made.append(UpstreamCommit(one, text, changes, tuple(path for path in one.touched if path not in mine)))
+        mine = {path for file in _find_patch(series, name).files for path in file.paths}
+        made.append(UpstreamCommit(step, text, changes, tuple(path for path in step.touched_paths if path not in mine)))
     return made
 
 
-def _forms(series: Sequence[Patch]) -> list[Patch]:
+def _convert_series(series: Sequence[Patch]) -> list[Patch]:
     """The series with upstream's paths, without files of ours; patches that only rename, or have nothing left, too."""
     moved: dict[str, str] = {}
     forms = []
     for patch in series:
         sections = []
-        for file in patch.checked().files:
+        for file in patch.check_readable().files:
             if file.rename and file.path.startswith(OURS):
                 moved[file.path] = moved.get(file.old_path or "", file.old_path or "")
             elif not any(path.startswith(OURS) and path not in moved for path in file.paths):
-                sections.append(_upstreams(file, moved))
+                sections.append(_convert_section(file, moved))
         forms.append(Patch(patch.name, patch.header_bytes + b"".join(sections)))
     return forms
 
 
-def _upstreams(file: FilePatch, moved: Mapping[str, str]) -> bytes:
+def _convert_section(file: FilePatch, moved: Mapping[str, str]) -> bytes:
     """The section with upstream's path, where the series had moved the file."""
     header = file.raw_header
     for path in file.paths:
@@ -198,22 +198,22 @@ def _upstreams(file: FilePatch, moved: Mapping[str, str]) -> bytes:
     return header + b"".join(hunk.raw for hunk in file.hunks) + file.raw_tail
 
 
-def _named(patches: Sequence[Patch], identity: str) -> Patch:
-    found = next((one for one in patches if one.header.decouple_id == identity), None)
-    if found is None:
+def _find_patch(patches: Sequence[Patch], identity: str) -> Patch:
+    patch = next((candidate for candidate in patches if candidate.header.decouple_id == identity), None)
+    if patch is None:
         raise DecoupleError(f"{identity}: no patch of this series has that Decouple-Id", next_step="decouple upstream")
-    return found
+    return patch
 
 
-def _judge(patch: Patch, series: Sequence[Patch], known: UpstreamTexts, taken: Callable[[str], str]) -> None:
+def _judge_patch(patch: Patch, series: Sequence[Patch], known: UpstreamTexts, taken: Callable[[str], str]) -> None:
     """Raise NotForUpstream where the patch, in upstream's form, is nothing for upstream."""
     name = patch.header.decouple_id or patch.name
-    why, mend = _reason(patch, _named(series, name), name, known, taken)
+    why, mend = _find_reason(patch, _find_patch(series, name), name, known, taken)
     if why:
-        raise NotForUpstream(f"{name}: {why}", next_step=mend)
+        raise NotForUpstreamError(f"{name}: {why}", next_step=mend)
 
 
-def _reason(
+def _find_reason(
     patch: Patch, original: Patch, name: str, known: UpstreamTexts, taken: Callable[[str], str]
 ) -> tuple[str, str | None]:
     if since := taken(name):
@@ -232,37 +232,37 @@ def _reason(
         for hunk in file.hunks:
             for line in hunk.lines:
                 for ours in known.only_here if line.kind == "+" else ():
-                    if found := ours.pattern.search(line.text.decode("utf-8", "replace")):
-                        return f"{file.path} would name {found.group()}: {ours.is_}", None
+                    if match := ours.pattern.search(line.text.decode("utf-8", "replace")):
+                        return f"{file.path} would name {match.group()}: {ours.is_}", None
     if text is None:
         return "it has no text and no test for upstream", f"write series/upstream/{name}.toml"
     return "", None
 
 
-def _need(patch: Patch, forms: Sequence[Patch], source: Source, known: UpstreamTexts, chain: list[Patch]) -> None:
+def _add_needed(patch: Patch, forms: Sequence[Patch], source: Source, known: UpstreamTexts, chain: list[Patch]) -> None:
     """Put what ``patch`` needs into ``chain``, in order, and then itself."""
     if patch in chain:
         return
     text = known.texts.get(patch.header.decouple_id or "")
     ids = {*(text.needs if text else ()), *patch.header.depends}
-    before = [one for one in forms[: forms.index(patch)] if one.files]
-    if not apply(patch, Tree(source)).applies:
-        ids |= _builds_on(patch, before, source)
+    before = [form for form in forms[: forms.index(patch)] if form.files]
+    if not apply_patch(patch, Tree(source)).applies:
+        ids |= _find_needs(patch, before, source)
     for identity in ids:
-        _need(_named(before, identity), forms, source, known, chain)
+        _add_needed(_find_patch(before, identity), forms, source, known, chain)
     chain.append(patch)
     chain.sort(key=forms.index)
 
 
-def _builds_on(patch: Patch, before: Sequence[Patch], source: Source) -> set[str]:
+def _find_needs(patch: Patch, before: Sequence[Patch], source: Source) -> set[str]:
     """Ids of the earlier patches without which it does not apply; none where it does not apply with them either."""
-    wanted, near = set(patch.touched), list[Patch]()
+    wanted, near = set(patch.touched_paths), list[Patch]()
     for one in reversed(before):
-        if wanted & set(one.touched):
+        if wanted & set(one.touched_paths):
             near.insert(0, one)
-            wanted |= set(one.touched)
+            wanted |= set(one.touched_paths)
     try:
-        names = dependencies([*near, patch], source)[patch.name]
+        names = find_dependencies([*near, patch], source)[patch.name]
     except DecoupleError:
         return set()
     return {one.header.decouple_id or "" for one in near if one.name in names}

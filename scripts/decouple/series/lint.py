@@ -16,10 +16,10 @@ from decouple.base.errors import UsageError
 from decouple.patch import seriesfile
 from decouple.patch.faults import CODES, Fault
 from decouple.patch.lint import lint_patch
-from decouple.patch.moved import moved
+from decouple.patch.moved import find_moved_runs
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import SeriesFile
-from decouple.series.overlap import overlaps
+from decouple.series.overlap import find_overlaps
 
 CODES.update(
     {
@@ -49,32 +49,34 @@ Explained = Callable[[str, str], bool]
 """Whether something says of the patch with this Decouple-Id that a moved line like this one may change on the way."""
 
 
-def lint(project: Path, chosen: Sequence[str] = (), explained: Explained = lambda identity, line: False) -> LintReport:
+def lint_series(
+    project: Path, chosen: Sequence[str] = (), explained: Explained = lambda identity, line: False
+) -> LintReport:
     """Every fault of the chosen releases, of all if none is named.
 
     Unused files are looked for in the patch folders of the chosen releases, but count as used if any release's series
     names them: a later series lists a patch of an earlier release as long as it applies unchanged. Raises UsageError
     for a release without a series file.
     """
-    known = Checkout(project).releases()
+    releases = Checkout(project).list_releases()
     for release in chosen:
-        if release not in known:
-            raise UsageError(f"no series file series/{release}", next_step=f"known: {', '.join(known) or 'none'}")
+        if release not in releases:
+            raise UsageError(f"no series file series/{release}", next_step=f"known: {', '.join(releases) or 'none'}")
     faults: set[Fault] = set()
     used: set[str] = set()
     read: dict[tuple[str, int], tuple[Patch, list[Fault]]] = {}
-    for release in known:
-        series, found = _series(project, release)
+    for release in releases:
+        series, faults_of_file = _read_series(project, release)
         used.update(series.names)
         if not chosen or release in chosen:
-            faults.update(found)
-            faults.update(_whole(project, release, series, read, explained))
+            faults.update(faults_of_file)
+            faults.update(_lint_whole_series(project, release, series, read, explained))
     for release in chosen or [path.name for path in sorted(Checkout(project).patches.glob("*")) if path.is_dir()]:
-        faults.update(_unused(project, release, used))
-    return LintReport(tuple(chosen or known), len(read), tuple(sorted(faults)))
+        faults.update(_lint_unused_files(project, release, used))
+    return LintReport(tuple(chosen or releases), len(read), tuple(sorted(faults)))
 
 
-def _series(project: Path, release: str) -> tuple[SeriesFile, list[Fault]]:
+def _read_series(project: Path, release: str) -> tuple[SeriesFile, list[Fault]]:
     file = f"series/{release}"
     data = (project / file).read_bytes()
     try:
@@ -82,20 +84,20 @@ def _series(project: Path, release: str) -> tuple[SeriesFile, list[Fault]]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         text = data.decode("utf-8", "replace")
-        series, problems = seriesfile.scan(text)
-        return series, [Fault(file, line, "not-utf8", "not UTF-8"), *_problems(file, problems)]
-    series, problems = seriesfile.scan(text)
-    faults = _problems(file, problems)
+        series, problems = seriesfile.scan_series(text)
+        return series, [Fault(file, line, "not-utf8", "not UTF-8"), *_make_faults(file, problems)]
+    series, problems = seriesfile.scan_series(text)
+    faults = _make_faults(file, problems)
     if text and not text.endswith("\n"):
         faults.append(Fault(file, text.count("\n") + 1, "no-newline", "the last line has no newline"))
     return series, faults
 
 
-def _problems(file: str, problems: Sequence[seriesfile.SeriesProblem]) -> list[Fault]:
+def _make_faults(file: str, problems: Sequence[seriesfile.SeriesProblem]) -> list[Fault]:
     return [Fault(file, problem.line, problem.code, problem.message) for problem in problems]
 
 
-def _whole(
+def _lint_whole_series(
     project: Path,
     release: str,
     series: SeriesFile,
@@ -130,34 +132,34 @@ def _whole(
         key = (entry.name, entry.strip)
         if key not in read:
             found, wrong = lint_patch(on_disk.read_bytes(), f"patches/{entry.name}", strip=entry.strip)
-            read[key] = found, [*wrong, *moved_faults(found, explained)]
+            read[key] = found, [*wrong, *find_moved_faults(found, explained)]
         patch, own = read[key]
         faults += own
         patches.append(patch)
-    faults += _identities(patches)
-    faults += _overlaps(patches)
+    faults += _lint_identities(patches)
+    faults += _lint_overlaps(patches)
     return faults
 
 
-def moved_faults(patch: Patch, explained: Explained) -> list[Fault]:
+def find_moved_faults(patch: Patch, explained: Explained) -> list[Fault]:
     """Lines that ``patch`` takes out among text that it moves, and that do not stand where that text went."""
     if patch.header.find("Moved-Differs"):
         return []
     identity = patch.header.decouple_id or ""
     faults = []
-    for one in moved(patch):
-        for line, text in one.lost:
+    for run in find_moved_runs(patch):
+        for line, text in run.lost:
             shown = text.decode("utf-8", "replace").strip()
             if not explained(identity, text.decode("utf-8", "replace").rstrip("\n")):
                 message = (
-                    f"{one.source}:{line} goes with text that moves to {one.target}:{one.copy.start} and is not there: "
+                    f"{run.source}:{line} goes with text that moves to {run.target}:{run.copy.start} and is not there: "
                     f"{shown[:120]!r}; take it over, or let the recipe (drop, replace) or Moved-Differs: say why not"
                 )
                 faults.append(Fault(patch.name, 1, "moved-text", message))
     return faults
 
 
-def _identities(patches: Sequence[Patch]) -> list[Fault]:
+def _lint_identities(patches: Sequence[Patch]) -> list[Fault]:
     """Ids are unique in a series, and Depends names earlier ones."""
     faults = []
     seen: dict[str, Patch] = {}
@@ -176,9 +178,9 @@ def _identities(patches: Sequence[Patch]) -> list[Fault]:
     return faults
 
 
-def _overlaps(patches: Sequence[Patch]) -> list[Fault]:
+def _lint_overlaps(patches: Sequence[Patch]) -> list[Fault]:
     faults = []
-    for overlap in overlaps(patches):
+    for overlap in find_overlaps(patches):
         identity = overlap.earlier.header.decouple_id
         if identity in overlap.later.header.depends:
             continue
@@ -190,7 +192,7 @@ def _overlaps(patches: Sequence[Patch]) -> list[Fault]:
     return faults
 
 
-def _unused(project: Path, release: str, used: set[str]) -> list[Fault]:
+def _lint_unused_files(project: Path, release: str, used: set[str]) -> list[Fault]:
     folder = Checkout(project).patches / release
     faults = []
     for path in sorted(folder.rglob("*")):

@@ -39,7 +39,7 @@ class _Range(Struct, frozen=True):
     """The place of the patch in the series."""
 
 
-def overlaps(series: Sequence[Patch]) -> Iterator[Overlap]:
+def find_overlaps(series: Sequence[Patch]) -> Iterator[Overlap]:
     """Every overlap of a series, each pair of hunk and earlier patch once, in order of the later patch."""
     owned: dict[str, list[_Range]] = {}
     for rank, patch in enumerate(series):
@@ -47,12 +47,12 @@ def overlaps(series: Sequence[Patch]) -> Iterator[Overlap]:
         for section in patch.files:
             known = owned.get(section.old_path, []) if section.old_path else []
             for hunk in section.hunks:
-                for owner in sorted({known_range.owner for known_range in known if _contains(hunk, known_range)}):
+                for owner in sorted({known_range.owner for known_range in known if _is_touching(hunk, known_range)}):
                     yield Overlap(patch, series[owner], section.path, hunk)
             if section.old_path and (section.rename or section.new_path is None):
                 after.setdefault(section.old_path, None)
             if section.new_path:
-                after[section.new_path] = [*_carried(section, known), *_written(rank, section)]
+                after[section.new_path] = [*_carry_ranges(section, known), *_list_written_ranges(rank, section)]
         for path, ranges in after.items():
             if ranges is None:
                 owned.pop(path, None)
@@ -60,8 +60,8 @@ def overlaps(series: Sequence[Patch]) -> Iterator[Overlap]:
                 owned[path] = ranges
 
 
-def _contains(hunk: Hunk, known: _Range) -> bool:
-    begin, end = _old_range(hunk)
+def _is_touching(hunk: Hunk, known: _Range) -> bool:
+    begin, end = _find_old_range(hunk)
     if known.begin == known.end:
         # lines were taken away in front of line `begin`: does the hunk have both neighbours, or the edge of the file?
         behind_start = begin < known.begin or (hunk.old_start <= 1 and begin == known.begin)
@@ -70,14 +70,14 @@ def _contains(hunk: Hunk, known: _Range) -> bool:
     return known.begin < end and begin < known.end
 
 
-def _old_range(hunk: Hunk) -> tuple[int, int]:
+def _find_old_range(hunk: Hunk) -> tuple[int, int]:
     begin = hunk.old_start if hunk.old_count else hunk.old_start + 1
     return begin, begin + hunk.old_count
 
 
-def _runs(hunk: Hunk) -> Iterator[tuple[int, int, int, int]]:
+def _list_changes(hunk: Hunk) -> Iterator[tuple[int, int, int, int]]:
     """The changes of a hunk: lines old_begin to old_end became new_begin to new_end (ends not included)."""
-    old = _old_range(hunk)[0]
+    old = _find_old_range(hunk)[0]
     new = hunk.new_start if hunk.new_count else hunk.new_start + 1
     old_begin, new_begin = old, new
     for line in hunk.lines:
@@ -94,20 +94,20 @@ def _runs(hunk: Hunk) -> Iterator[tuple[int, int, int, int]]:
         yield old_begin, old, new_begin, new
 
 
-def _written(rank: int, section: FilePatch) -> Iterator[_Range]:
+def _list_written_ranges(rank: int, section: FilePatch) -> Iterator[_Range]:
     if section.creates:
         yield _Range(1, _WHOLE_FILE, rank)
         return
     for hunk in section.hunks:
-        for _, _, begin, end in _runs(hunk):
+        for _, _, begin, end in _list_changes(hunk):
             yield _Range(begin, end, rank)
 
 
-def _carried(section: FilePatch, known: list[_Range]) -> Iterator[_Range]:
+def _carry_ranges(section: FilePatch, known: list[_Range]) -> Iterator[_Range]:
     """Where ranges of earlier patches are once this section is applied; what it replaces is no longer theirs."""
-    runs = [run for hunk in section.hunks for run in _runs(hunk)]
+    runs = [run for hunk in section.hunks for run in _list_changes(hunk)]
     for old in known:
-        begin, end = _moved(runs, old.begin, is_end=False), _moved(runs, old.end, is_end=True)
+        begin, end = _move_line(runs, old.begin, is_end=False), _move_line(runs, old.end, is_end=True)
         if old.begin == old.end:
             if not any(old_begin < old.begin < old_end for old_begin, old_end, _, _ in runs):
                 yield _Range(end, end, old.owner)
@@ -115,7 +115,7 @@ def _carried(section: FilePatch, known: list[_Range]) -> Iterator[_Range]:
             yield _Range(begin, end, old.owner)
 
 
-def _moved(runs: list[tuple[int, int, int, int]], line: int, *, is_end: bool) -> int:
+def _move_line(runs: list[tuple[int, int, int, int]], line: int, *, is_end: bool) -> int:
     """The line number behind ``runs`` of the first line of a range, or of the line behind its last one."""
     shift = 0
     for old_begin, old_end, new_begin, new_end in runs:

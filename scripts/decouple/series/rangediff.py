@@ -37,13 +37,13 @@ class RangeRow(Struct, frozen=True):
     difference: tuple[str, ...] = ()
 
 
-def compare(old: Sequence[Patch], new: Sequence[Patch]) -> list[RangeRow]:
+def compare_series(old: Sequence[Patch], new: Sequence[Patch]) -> list[RangeRow]:
     """One row per id, in the order of the new series, what was dropped at its old place in front of what follows it.
 
     Raises DecoupleError when a patch has no ``Decouple-Id`` or two share one.
     """
-    before, after = _by_id(old), _by_id(new)
-    rows = [_row(identity, before.get(identity), patch) for identity, patch in after.items()]
+    before, after = _index_by_id(old), _index_by_id(new)
+    rows = [_compare_patch(identity, before.get(identity), patch) for identity, patch in after.items()]
     for identity, patch in before.items():
         if identity in after:
             continue
@@ -54,35 +54,35 @@ def compare(old: Sequence[Patch], new: Sequence[Patch]) -> list[RangeRow]:
     return rows
 
 
-def _row(identity: str, old: Patch | None, new: Patch) -> RangeRow:
+def _compare_patch(identity: str, old: Patch | None, new: Patch) -> RangeRow:
     if old is None:
         return RangeRow(identity, PatchChange.NEW, None, new)
     if old.name == new.name:
         return RangeRow(identity, PatchChange.SAME_FILE, old, new)
-    left, right = _comparable(old), _comparable(new)
+    left, right = _make_comparable(old), _make_comparable(new)
     if left == right:
         return RangeRow(identity, PatchChange.MOVED, old, new)
     difference = difflib.unified_diff(left, right, old.name, new.name, lineterm="")
     return RangeRow(identity, PatchChange.CHANGED, old, new, tuple(difference))
 
 
-def _comparable(patch: Patch) -> list[str]:
+def _make_comparable(patch: Patch) -> list[str]:
     """The diff without what changes by itself: blob ids and line numbers."""
-    lines = patch.diff().decode("utf-8", "replace").splitlines()
+    lines = patch.to_diff().decode("utf-8", "replace").splitlines()
     return [_NUMBERS.sub("@@", line) for line in lines if not line.startswith(("index ", "similarity index "))]
 
 
-def _by_id(series: Sequence[Patch]) -> dict[str, Patch]:
-    found: dict[str, Patch] = {}
+def _index_by_id(series: Sequence[Patch]) -> dict[str, Patch]:
+    by_id: dict[str, Patch] = {}
     for patch in series:
         identity = patch.header.decouple_id
         if not identity:
             raise DecoupleError(
                 f"{patch.name}: no Decouple-Id to compare by", next_step="decouple lint names all of them"
             )
-        if identity in found:
+        if identity in by_id:
             raise DecoupleError(
-                f"{patch.name}: has the Decouple-Id of {found[identity].name}", next_step="decouple lint"
+                f"{patch.name}: has the Decouple-Id of {by_id[identity].name}", next_step="decouple lint"
             )
-        found[identity] = patch
-    return found
+        by_id[identity] = patch
+    return by_id

@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import SUBMODULE, TREE, Repository
-from decouple.patch.apply import path_fault
+from decouple.patch.apply import find_path_fault
 from decouple.patch.parse import Patch
-from decouple.patch.renames import renamed
-from decouple.stack.trees import TreeEntry, conflicts, look_up, parents, read_index
+from decouple.patch.renames import find_renames
+from decouple.stack.trees import TreeEntry, find_blocker, list_parents, read_entries, read_index
 
 _CHECKING = re.compile(r"Checking patch (.*)\.\.\.\Z")
 _OFFSET = re.compile(r"Hunk #(\d+) succeeded at (\d+) \(offset (-?\d+) lines?\)")
@@ -62,22 +62,22 @@ class ApplyError(DecoupleError):
         self.applied: tuple[AppliedPatch, ...] = ()
 
 
-def told_of_moves(error: ApplyError, before: Sequence[Patch]) -> ApplyError:
+def explain_moved_files(error: ApplyError, before: Sequence[Patch]) -> ApplyError:
     """``error`` with the new places of files as its next step, where ``before``, applied, moved what it looks for."""
-    moved = renamed(before)
+    moved = find_renames(before)
     wanted = [file.old_path for file in error.patch.files if file.old_path in moved]
     if not wanted:
         return error
     first = moved[wanted[0] or ""]
     more = f", and {len(wanted) - 1} more of its files are elsewhere" if len(wanted) > 1 else ""
-    told = ApplyError(
+    explained = ApplyError(
         error.patch, error.why, next_step=f"write the patch for {first.path}: {first.patch} moved it{more}"
     )
-    told.applied = error.applied
-    return told
+    explained.applied = error.applied
+    return explained
 
 
-def check_kind(patch: Patch) -> None:
+def check_file_kinds(patch: Patch) -> None:
     """Raise ApplyError for a change that could be pushed and never be refreshed: export takes text files only."""
     for file in patch.files:
         if file.binary:
@@ -86,7 +86,7 @@ def check_kind(patch: Patch) -> None:
                 f"line {file.line}: {file.path} is a binary file, and a patch holds text only",
                 next_step="put the file below third_device/ of the project, and take it out of the patch",
             )
-        if file.submodule:
+        if file.is_submodule:
             raise ApplyError(
                 patch,
                 f"line {file.line}: {file.path} is a submodule, and a series does not move submodules",
@@ -98,11 +98,11 @@ class _Batch(Struct):
     patches: list[Patch] = []
     paths: set[str] = set()
 
-    def takes(self, patch: Patch) -> bool:
-        return not self.patches or (self.patches[0].strip == patch.strip and self.paths.isdisjoint(patch.changed))
+    def can_take(self, patch: Patch) -> bool:
+        return not self.patches or (self.patches[0].strip == patch.strip and self.paths.isdisjoint(patch.changed_paths))
 
 
-def apply(repository: Repository, tree: str, patches: Sequence[Patch], scratch: Path) -> list[AppliedPatch]:
+def apply_patches(repository: Repository, tree: str, patches: Sequence[Patch], scratch: Path) -> list[AppliedPatch]:
     """Apply ``patches`` in order on top of ``tree`` (a tree or commit id); nothing but new objects is written.
 
     Neighbours that share no file go to git in one call. ``scratch`` is where the small index is put.
@@ -110,8 +110,8 @@ def apply(repository: Repository, tree: str, patches: Sequence[Patch], scratch: 
     """
     state: dict[str, TreeEntry | None] = {}  # what the patches so far made of each path
     readable = [patch for patch in patches if not patch.problems]
-    found = look_up(repository, tree, {path for patch in readable for path in patch.touched})
-    base = _Base(repository, tree, found)
+    entries = read_entries(repository, tree, {path for patch in readable for path in patch.touched_paths})
+    base = _BaseTree(repository, tree, entries)
     outcomes: list[AppliedPatch] = []
     batch = _Batch()
     try:
@@ -122,12 +122,12 @@ def apply(repository: Repository, tree: str, patches: Sequence[Patch], scratch: 
                     batch = _Batch()
                 first = patch.problems[0]
                 raise ApplyError(patch, f"line {first.line}: {first.message}", next_step=first.next_step)
-            check_kind(patch)
-            if not batch.takes(patch):
+            check_file_kinds(patch)
+            if not batch.can_take(patch):
                 outcomes += _apply_batch(base, state, batch.patches, scratch)
                 batch = _Batch()
             batch.patches.append(patch)
-            batch.paths |= patch.changed
+            batch.paths |= patch.changed_paths
         if batch.patches:
             outcomes += _apply_batch(base, state, batch.patches, scratch)
     except ApplyError as error:
@@ -136,45 +136,45 @@ def apply(repository: Repository, tree: str, patches: Sequence[Patch], scratch: 
     return outcomes
 
 
-class _Base(Struct, frozen=True):
+class _BaseTree(Struct, frozen=True):
     """The tree that patches go onto, and what it holds at every path they name."""
 
     repository: Repository
     tree: str
-    found: Mapping[str, TreeEntry]
+    entries: Mapping[str, TreeEntry]
 
 
 def _apply_batch(
-    base: _Base, state: dict[str, TreeEntry | None], patches: Sequence[Patch], scratch: Path
+    base: _BaseTree, state: dict[str, TreeEntry | None], patches: Sequence[Patch], scratch: Path
 ) -> list[AppliedPatch]:
     """Apply patches that share no file, together if that works; else one by one, to know which it is that fails."""
     if len(patches) > 1:
         try:
-            return _apply_together(base, state, patches, scratch)
+            return _apply_at_once(base, state, patches, scratch)
         except ApplyError:
             pass
     done: list[AppliedPatch] = []
     for patch in patches:
         try:
-            done += _apply_together(base, state, [patch], scratch)
+            done += _apply_at_once(base, state, [patch], scratch)
         except ApplyError as error:
             error.applied = tuple(done)
             raise
     return done
 
 
-def _apply_together(
-    base: _Base, state: dict[str, TreeEntry | None], patches: Sequence[Patch], scratch: Path
+def _apply_at_once(
+    base: _BaseTree, state: dict[str, TreeEntry | None], patches: Sequence[Patch], scratch: Path
 ) -> list[AppliedPatch]:
-    involved = {path for patch in patches for path in patch.touched}
-    before = _present(base, state, involved)
+    involved = {path for patch in patches for path in patch.touched_paths}
+    before = _find_present_entries(base, state, involved)
     for patch in patches:
         for file in patch.files:
-            if file.new_path and (blocker := conflicts(before, file.new_path)):
+            if file.new_path and (blocker := find_blocker(before, file.new_path)):
                 raise ApplyError(patch, f"{file.new_path} cannot be written: {blocker} is in the way")
-    after, offsets = _git_apply(base.repository, before, [patch for patch in patches if patch.files], scratch)
-    outcomes = [_verified(patch, before, after, offsets) for patch in patches]
-    named = {path for patch in patches for path in patch.changed}
+    after, offsets = _run_git_apply(base.repository, before, [patch for patch in patches if patch.files], scratch)
+    outcomes = [_check_changes(patch, before, after, offsets) for patch in patches]
+    named = {path for patch in patches for path in patch.changed_paths}
     files = {path: entry for path, entry in before.items() if entry.mode != TREE}
     for path in (files.keys() | after.keys()) - named:
         if files.get(path) != after.get(path):
@@ -184,41 +184,43 @@ def _apply_together(
     return outcomes
 
 
-def _present(base: _Base, state: Mapping[str, TreeEntry | None], paths: set[str]) -> dict[str, TreeEntry]:
+def _find_present_entries(
+    base: _BaseTree, state: Mapping[str, TreeEntry | None], paths: set[str]
+) -> dict[str, TreeEntry]:
     """What stands at ``paths`` and in their way, in the base as changed by ``state``."""
-    reach = paths | {parent for path in paths for parent in parents(path)}
-    found = {path: entry for path, entry in base.found.items() if path in reach}
+    reach = paths | {parent for path in paths for parent in list_parents(path)}
+    present = {path: entry for path, entry in base.entries.items() if path in reach}
     for path in state.keys() & reach:
         entry = state[path]
         if entry is None:
-            found.pop(path, None)
+            present.pop(path, None)
         else:
-            found[path] = entry
+            present[path] = entry
     # a path that the series so far made a directory of
-    made = {parent for path, entry in state.items() if entry for parent in parents(path)}
-    found |= {path: TreeEntry(TREE, "") for path in paths & made}
-    if any(entry.mode == TREE for entry in found.values()):
+    folders = {parent for path, entry in state.items() if entry for parent in list_parents(path)}
+    present |= {path: TreeEntry(TREE, "") for path in paths & folders}
+    if any(entry.mode == TREE for entry in present.values()):
         # a directory that the series so far emptied no longer stands in the way
-        for path in [path for path, entry in found.items() if entry.mode == TREE]:
+        for path in [path for path, entry in present.items() if entry.mode == TREE]:
             listed = base.repository.run("ls-tree", "-r", "-z", "--name-only", base.tree, "--", path + "/")
             names = listed.split(b"\0")
             inside = {name.decode("utf-8", "surrogateescape") for name in names if name}
             inside |= {name for name, entry in state.items() if entry and name.startswith(path + "/")}
             if all(name in state and state[name] is None for name in inside):
-                del found[path]
-    return found
+                del present[path]
+    return present
 
 
-def _git_apply(
+def _run_git_apply(
     repository: Repository, before: Mapping[str, TreeEntry], patches: Sequence[Patch], scratch: Path
 ) -> tuple[dict[str, TreeEntry], dict[str, list[Offset]]]:
     """Run ``git apply`` on an index made of ``before``; returns the index afterwards and the offsets per path."""
     if not patches:
         return dict(before), {}
-    if renamed := _renamed(before, patches):
-        return renamed, {}
+    if entries := _apply_renames(before, patches):
+        return entries, {}
     scratch.mkdir(parents=True, exist_ok=True)
-    index = _own_index(scratch)
+    index = _prepare_index_path(scratch)
     lines = "".join(f"{entry.mode:06o} {entry.id} 0\t{path}\0" for path, entry in before.items() if entry.mode != TREE)
     repository.run("update-index", "-z", "--index-info", stdin=lines.encode("utf-8", "surrogateescape"), index=index)
     answer = repository.try_run(
@@ -228,20 +230,20 @@ def _git_apply(
         "-v",  # offsets are told only with it
         f"-p{patches[0].strip}",
         "-",
-        stdin=_joined(patches),
+        stdin=_join_bodies(patches),
         index=index,
     )
     if answer.status:
         first = patches[0]
         carried = any(b"\r\n" in file.raw_header for file in first.files)  # not the file's ends: the patch's own
         step = f"its lines end in CR LF: take that off (sed -i 's/\\r$//' patches/{first.name})" if carried else None
-        raise ApplyError(first, _reason(answer.err, first), next_step=step)
+        raise ApplyError(first, _parse_reject_reason(answer.err, first), next_step=step)
     after = read_index(repository, (), index)
     index.unlink(missing_ok=True)
-    return after, _offsets(answer.err)
+    return after, _parse_offsets(answer.err)
 
 
-def _renamed(before: Mapping[str, TreeEntry], patches: Sequence[Patch]) -> dict[str, TreeEntry] | None:
+def _apply_renames(before: Mapping[str, TreeEntry], patches: Sequence[Patch]) -> dict[str, TreeEntry] | None:
     """What patches make of ``before`` that do nothing but rename, each file to a free place; None: ask git.
 
     A relocation is hundreds of these, and git takes longer for them than for the rest of a series.
@@ -252,9 +254,9 @@ def _renamed(before: Mapping[str, TreeEntry], patches: Sequence[Patch]) -> dict[
     plain = all(
         file.git and file.rename and not (file.hunks or file.binary or file.old_mode or file.new_mode) for file in files
     )
-    if not plain or len(targets) != len(files) or any(path_fault(path) for path in (*moves, *targets)):
+    if not plain or len(targets) != len(files) or any(find_path_fault(path) for path in (*moves, *targets)):
         return None
-    above = {folder for path in targets for folder in parents(path)}
+    above = {folder for path in targets for folder in list_parents(path)}
     if targets & (before.keys() | above) or any(
         path not in before or before[path].mode in (TREE, SUBMODULE) for path in moves
     ):
@@ -263,7 +265,7 @@ def _renamed(before: Mapping[str, TreeEntry], patches: Sequence[Patch]) -> dict[
     return kept | {new: before[old] for old, new in moves.items()}
 
 
-def _own_index(scratch: Path) -> Path:
+def _prepare_index_path(scratch: Path) -> Path:
     """An index of this process alone. What a killed one left goes; its git may outlive it, and hold that one's lock."""
     mine = str(os.getpid())
     for left in scratch.glob("apply*.index*"):
@@ -273,12 +275,12 @@ def _own_index(scratch: Path) -> Path:
     return scratch / f"apply-{mine}.index"
 
 
-def _joined(patches: Sequence[Patch]) -> bytes:
+def _join_bodies(patches: Sequence[Patch]) -> bytes:
     """The diffs of several patches as one input; a signature below a diff is ignored by git as any text is."""
     return b"".join(body if body.endswith(b"\n") else body + b"\n" for body in (patch.body for patch in patches))
 
 
-def _offsets(words: str) -> dict[str, list[Offset]]:
+def _parse_offsets(words: str) -> dict[str, list[Offset]]:
     offsets: dict[str, list[Offset]] = {}
     path = ""
     for line in words.splitlines():
@@ -290,7 +292,7 @@ def _offsets(words: str) -> dict[str, list[Offset]]:
     return offsets
 
 
-def _reason(words: str, patch: Patch) -> str:
+def _parse_reject_reason(words: str, patch: Patch) -> str:
     """git's reject reason in one line, with the number of the hunk."""
     lines = [line for line in words.splitlines() if line.startswith("error: ")]
     for line in lines:
@@ -303,16 +305,16 @@ def _reason(words: str, patch: Patch) -> str:
                         f"{path}: hunk {starts.index(at) + 1} does not apply (its lines are not found around line {at})"
                     )
             return f"{path}: the hunk at line {at} does not apply"
-    told = [line.removeprefix("error: ") for line in lines if not line.startswith("error: while searching")]
-    return "; ".join(told[:2]) or words.strip().rpartition("\n")[2] or "git apply gave no reason"
+    reasons = [line.removeprefix("error: ") for line in lines if not line.startswith("error: while searching")]
+    return "; ".join(reasons[:2]) or words.strip().rpartition("\n")[2] or "git apply gave no reason"
 
 
-def _verified(
+def _check_changes(
     patch: Patch, before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry], offsets: Mapping[str, list[Offset]]
 ) -> AppliedPatch:
     """What ``patch`` did, or ApplyError if that is not what it says."""
     changes: dict[str, TreeEntry | None] = {}
-    told: list[Offset] = []
+    own_offsets: list[Offset] = []
     gone = {t.old_path for t in patch.files if t.old_path and t.old_path != t.new_path and not t.copy}
     for file in patch.files:
         if file.new_path:
@@ -324,10 +326,10 @@ def _verified(
             if after[file.new_path] == before.get(file.new_path):
                 raise ApplyError(patch, f"{file.new_path}: git said that it applied, but the file did not change")
             changes[file.new_path] = after[file.new_path]
-        told += offsets.get(file.path, [])
+        own_offsets += offsets.get(file.path, [])
     for path in gone:
         if path not in changes:
             if path in after:
                 raise ApplyError(patch, f"{path}: git said that it applied, but the file is still in the tree")
             changes[path] = None
-    return AppliedPatch(patch, changes, tuple(told))
+    return AppliedPatch(patch, changes, tuple(own_offsets))

@@ -22,11 +22,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import Repository, fast_import_path
+from decouple.base.git import Repository, quote_import_path
 from decouple.patch import header as headers
 from decouple.patch import mail as mails
 from decouple.patch.lines import BOM
-from decouple.patch.mail import TITLES, TRANSPORT, WHO_AND_WHEN, stripped
+from decouple.patch.mail import TITLES, TRANSPORT, WHO_AND_WHEN, strip_message
 from decouple.stack.trees import TreeEntry
 
 PATCH_TRAILER = "Decouple-Patch"
@@ -55,44 +55,44 @@ class CommitText(Struct, frozen=True):
         """First line of the message."""
         return self.message.split("\n", 1)[0]
 
-    def trailer(self, name: str) -> str | None:
+    def find_trailer(self, name: str) -> str | None:
         """The value of the last trailer ``name``, or None."""
-        found = re.findall(rf"^{re.escape(name)}:[ \t]*(.*)$", self.message, re.MULTILINE)
-        return found[-1].strip() if found else None
+        values = re.findall(rf"^{re.escape(name)}:[ \t]*(.*)$", self.message, re.MULTILINE)
+        return values[-1].strip() if values else None
 
-    def same_text(self, other: CommitText) -> bool:
+    def has_same_text(self, other: CommitText) -> bool:
         """Whether both say the same once git has tidied the message, as it does when a person amends a commit."""
         return (self.author, self.date) == (other.author, other.date) and any(
-            stripped(self.message, comments=comments) == stripped(other.message, comments=comments)
+            strip_message(self.message, comments=comments) == strip_message(other.message, comments=comments)
             for comments in (True, False)
         )
 
 
-def from_header(text: str, name: str) -> CommitText:
+def parse_commit_text(text: str, name: str) -> CommitText:
     """The commit text for a patch called ``name`` with header ``text``, as ``git am`` has it, and the patch's trailer.
 
     Fields of ours that stand in the mail's own header, and all those of DEP-3, become trailers. Raises DecoupleError
     for a header in an unknown character set.
     """
     try:
-        mail = mails.read(text)
+        mail = mails.read_mail(text)
     except DecoupleError as error:
         raise DecoupleError(f"{name}: {error.what}", next_step=error.next_step) from None
     message = mail.message or name.rsplit("/", 1)[-1]
-    fields = "".join(field.raw for field in _beside(text, mail.form))
-    trailers = _trailing(fields) + f"{PATCH_TRAILER}: {name}"
+    fields = "".join(field.raw for field in _find_extra_fields(text, mail.form))
+    trailers = _end_trailers(fields) + f"{PATCH_TRAILER}: {name}"
     _, gap, last = message.rpartition("\n\n")
     return CommitText(
         mail.author, mail.date, message + ("\n" if gap and _is_trailers(last) else "\n\n") + trailers + "\n"
     )
 
 
-def _beside(text: str, form: str) -> list[headers.Field]:
+def _find_extra_fields(text: str, form: str) -> list[headers.Field]:
     """The fields of a header that ``git am`` has no use for, and that a commit keeps as trailers."""
-    header = headers.parse(text)
+    header = headers.parse_header(text)
     if form == "mail":
         known = {name.lower() for name in headers.KNOWN} - {*WHO_AND_WHEN, "subject"}
-        return [field for field in _head(header) if field.name.lower() in known]
+        return [field for field in _parse_mail_fields(header) if field.name.lower() in known]
     if form != "fields":
         return []
     title = next((field for field in header.fields if field.name.lower() in TITLES and field.value), None)
@@ -100,18 +100,18 @@ def _beside(text: str, form: str) -> list[headers.Field]:
     return [field for field in named if not TRANSPORT.match(field.name.lower()) and field.value]
 
 
-def _head(header: headers.Header) -> list[headers.Field]:
+def _parse_mail_fields(header: headers.Header) -> list[headers.Field]:
     """The fields of a mail's own header: those in front of its first empty line."""
-    found = []
+    fields = []
     for item in header.items:
         if isinstance(item, headers.Field):
-            found.append(item)
+            fields.append(item)
         elif "\n" in item.raw.removeprefix(BOM) and not item.raw.startswith("From "):
             break
-    return found
+    return fields
 
 
-def to_header(commit: CommitText, old: str | None = None) -> str:
+def format_header(commit: CommitText, old: str | None = None) -> str:
     """The patch header for a commit: ``old`` with what the commit says differently, or a fresh one.
 
     A header stays as it was laid out; only what changed is written anew, and read again: where it would not say what
@@ -120,24 +120,24 @@ def to_header(commit: CommitText, old: str | None = None) -> str:
     """
     title, body, _ = split_message(commit.message)
     for line in body.split("\n"):
-        if mails.breaks(line) or headers.begins_mail(f"{line}\n"):
+        if mails.is_message_end(line) or headers.is_mail_start(f"{line}\n"):
             raise DecoupleError(
                 f"the message of commit {title!r} has the line {line!r}, where a reader would see the patch begin",
                 next_step="indent that line (`git commit --amend`, or `git rebase -i` for an older commit)",
             )
     if old is None:
-        return _fresh(commit)
-    name = commit.trailer(PATCH_TRAILER) or "x"
-    before = from_header(old, name)
-    if _said(before) == _said(commit):
+        return _format_mail(commit)
+    name = commit.find_trailer(PATCH_TRAILER) or "x"
+    before = parse_commit_text(old, name)
+    if _split_text(before) == _split_text(commit):
         return old
-    form = mails.form_of(old)
+    form = mails.detect_form(old)
     if "\r" not in old and form in ("mail", "fields"):
-        text = _edited_mail(old, commit, before) if form == "mail" else _edited_fields(old, commit, before)
-        if _said(from_header(text, name)) == _said(commit):
+        text = _edit_mail(old, commit, before) if form == "mail" else _edit_fields(old, commit, before)
+        if _split_text(parse_commit_text(text, name)) == _split_text(commit):
             return text
-    known, other = headers.parse(old), form in ("hg", "stgit")
-    return _fresh(
+    known, other = headers.parse_header(old), form in ("hg", "stgit")
+    return _format_mail(
         commit,
         author=other or bool(known.author) or commit.author != before.author,
         date=other or bool(known.date) or commit.date != before.date,
@@ -145,23 +145,23 @@ def to_header(commit: CommitText, old: str | None = None) -> str:
     )
 
 
-def _said(commit: CommitText) -> tuple[str, str, object]:
+def _split_text(commit: CommitText) -> tuple[str, str, object]:
     return commit.author, commit.date, split_message(commit.message)
 
 
-def _fresh(commit: CommitText, *, author: bool = True, date: bool = True, tail: str = "") -> str:
+def _format_mail(commit: CommitText, *, author: bool = True, date: bool = True, tail: str = "") -> str:
     """A mail header as this project writes them; ``tail`` goes below its ``---``."""
     title, body, trailers = split_message(commit.message)
-    parts = [body, "".join(headers.fold(name, value) for name, value in trailers).rstrip("\n")]
+    parts = [body, "".join(headers.fold_field(name, value) for name, value in trailers).rstrip("\n")]
     text = "".join(f"\n{part}\n" for part in parts if part)
-    who = f"From: {mails.as_from(commit.author)}\n" if author else ""
-    when = f"Date: {rfc2822(commit.date)}\n" if date else ""
+    who = f"From: {mails.format_from(commit.author)}\n" if author else ""
+    when = f"Date: {format_mail_date(commit.date)}\n" if date else ""
     return f"{who}{when}Subject: {title}\n{text}---\n{tail}"
 
 
-def _edited_mail(old: str, commit: CommitText, before: CommitText) -> str:
+def _edit_mail(old: str, commit: CommitText, before: CommitText) -> str:
     """A mail with the fields of its own header that the commit says differently, and its text if that is another."""
-    parts = mails.split(old)
+    parts = mails.split_mail(old)
     title, body, trailers = split_message(commit.message)
     old_title, old_body, old_trailers = split_message(before.message)
     wanted = {"From": (commit.author, before.author), "Date": (commit.date, before.date), "Subject": (title, old_title)}
@@ -169,9 +169,9 @@ def _edited_mail(old: str, commit: CommitText, before: CommitText) -> str:
         parts = parts.without_inner_fields(wanted)
     for name, (new, was) in wanted.items():
         if new != was or name in parts.taken_out:
-            value = mails.as_from(new) if name == "From" else rfc2822(new) if name == "Date" else new
+            value = mails.format_from(new) if name == "From" else format_mail_date(new) if name == "Date" else new
             parts = parts.with_field(name, value)
-    beside = {field.name.lower() for field in _beside(old, "mail")}
+    beside = {field.name.lower() for field in _find_extra_fields(old, "mail")}
     for name in dict.fromkeys(name for name, _ in (*old_trailers, *trailers) if name.lower() in beside):
         values, old_values = ([value for other, value in some if other == name] for some in (trailers, old_trailers))
         if values != old_values:
@@ -179,24 +179,24 @@ def _edited_mail(old: str, commit: CommitText, before: CommitText) -> str:
     inner = [(name, value) for name, value in trailers if name.lower() not in beside]
     old_inner = [(name, value) for name, value in old_trailers if name.lower() not in beside]
     if (body, inner) != (old_body, old_inner):
-        text = "".join(headers.fold(name, value) for name, value in inner).rstrip("\n")
+        text = "".join(headers.fold_field(name, value) for name, value in inner).rstrip("\n")
         parts = parts.with_body("\n\n".join(part for part in (body, text) if part))
-    return parts.text()
+    return parts.to_text()
 
 
-def _edited_fields(old: str, commit: CommitText, before: CommitText) -> str:
+def _edit_fields(old: str, commit: CommitText, before: CommitText) -> str:
     """DEP-3 fields with those set that the commit says differently; its free text goes if the text is another."""
-    header = headers.parse(old)
+    header = headers.parse_header(old)
     title, body, trailers = split_message(commit.message)
     if before.author != commit.author:
         name = "Author" if header.find("Author") and not header.find("From") else "From"
-        header = header.with_field(name, mails.as_from(commit.author))
+        header = header.with_field(name, mails.format_from(commit.author))
     if before.date != commit.date:
-        header = header.with_field("Date", rfc2822(commit.date))
+        header = header.with_field("Date", format_mail_date(commit.date))
     old_title, old_body, old_trailers = split_message(before.message)
     if (title, body) != (old_title, old_body):
         field = next((f.name for f in header.fields if f.name.lower() in TITLES), "Subject")
-        header = _retitled(header, field, title, body)
+        header = _set_title(header, field, title, body)
     if trailers != old_trailers:
         gone = {name for name, _ in old_trailers} - {name for name, _ in trailers}
         for name in sorted(gone):
@@ -207,14 +207,14 @@ def _edited_fields(old: str, commit: CommitText, before: CommitText) -> str:
                 header = header.without_field(name) if len(values) > 1 else header
                 header = header.with_field(name, values[0])
                 for value in values[1:]:
-                    header = _appended(header, name, value)
-    text = header.text()
+                    header = _append_field(header, name, value)
+    text = header.to_text()
     if text and not text.endswith("\n"):
         text += "\n"
     return text if re.search(r"^---$", text, re.MULTILINE) else text + "---\n"
 
 
-def without_diffstat(text: str) -> str:
+def remove_diffstat(text: str) -> str:
     """A header without the diffstat that ``git format-patch`` puts below ``---``: it is wrong once the diff changed."""
     head, separator, tail = _split_separator(text)
     if not separator:
@@ -225,7 +225,7 @@ def without_diffstat(text: str) -> str:
 
 def split_message(message: str) -> tuple[str, str, list[tuple[str, str]]]:
     """A git message as title, body and trailers (without those of the stack)."""
-    text = stripped(message)
+    text = strip_message(message)
     title, _, rest = text.partition("\n")
     paragraphs = rest.strip("\n").split("\n\n") if rest.strip() else []
     trailers: list[tuple[str, str]] = []
@@ -242,7 +242,7 @@ def split_message(message: str) -> tuple[str, str, list[tuple[str, str]]]:
     return title, "\n\n".join(paragraphs), [(name, value) for name, value in trailers if name not in own]
 
 
-def rfc2822(date: str) -> str:
+def format_mail_date(date: str) -> str:
     """git's raw date as RFC 2822, which git am and DEP-3 readers take; ``@SECONDS ZONE`` where a calendar ends."""
     seconds, zone = date.split(" ")
     minutes = int(zone[:1] + "1") * (int(zone[1:3]) * 60 + int(zone[3:5]))
@@ -290,13 +290,13 @@ def write_chain(repository: Repository, base: str, commits: Sequence[NewCommit])
             b"data %d\n%s\nfrom %s\n" % (len(message), message, parent.encode()),
         ]
         removed = sorted(path for path, entry in commit.changes.items() if entry is None)
-        stream += [b"D %s\n" % _path(path) for path in removed]
+        stream += [b"D %s\n" % _quote_path(path) for path in removed]
         for path, entry in sorted((p, e) for p, e in commit.changes.items() if e is not None):
             if isinstance(entry, TreeEntry):
-                stream.append(b"M %o %s %s\n" % (entry.mode, entry.id.encode(), _path(path)))
+                stream.append(b"M %o %s %s\n" % (entry.mode, entry.id.encode(), _quote_path(path)))
             elif entry is not None:
                 mode, data = entry
-                stream.append(b"M %o inline %s\ndata %d\n%s\n" % (mode, _path(path), len(data), data))
+                stream.append(b"M %o inline %s\ndata %d\n%s\n" % (mode, _quote_path(path), len(data), data))
         stream.append(b"\n")
     stream += [b"get-mark :%d\n" % number for number in range(1, len(commits) + 1)]
     stream.append(b"done\n")
@@ -339,7 +339,7 @@ def _is_trailers(paragraph: str) -> bool:
     return bool(_TRAILER.match(first)) and all(_TRAILER.match(line) or line[:1] in (" ", "\t") for line in rest)
 
 
-def _trailing(trailers: str) -> str:
+def _end_trailers(trailers: str) -> str:
     text = trailers.replace("\r\n", "\n")
     return text if not text or text.endswith("\n") else text + "\n"
 
@@ -349,34 +349,36 @@ def _split_separator(text: str) -> tuple[str, str, str]:
     return (text[: match.start()], match.group(), text[match.end() :]) if match else (text, "", "")
 
 
-def _retitled(header: headers.Header, field: str, title: str, body: str) -> headers.Header:
+def _set_title(header: headers.Header, field: str, title: str, body: str) -> headers.Header:
     """``header`` with a new title and long description; free text that the body came from is dropped."""
-    kept: list[headers.Field | headers.Text] = []
+    kept: list[headers.Field | headers.FreeText] = []
     for item in header.items:
-        if isinstance(item, headers.Text):
+        if isinstance(item, headers.FreeText):
             head, separator, tail = _split_separator(item.raw)
             envelope = re.match(r"From [0-9a-f]{40} .*\n", head)
             raw = (envelope.group() if envelope else "") + ("\n" if separator else "") + separator + tail
             if raw:
-                kept.append(headers.Text(raw))
+                kept.append(headers.FreeText(raw))
         else:
             kept.append(item)
     if field.lower() == "subject":
         header = headers.Header(tuple(kept)).with_field("Subject", title)
         if body:
             items = list(header.items)
-            at = next((i for i, it in enumerate(items) if isinstance(it, headers.Text) and "---" in it.raw), len(items))
-            items.insert(at, headers.Text(f"\n{body}\n"))
+            at = next(
+                (i for i, it in enumerate(items) if isinstance(it, headers.FreeText) and "---" in it.raw), len(items)
+            )
+            items.insert(at, headers.FreeText(f"\n{body}\n"))
             header = headers.Header(tuple(items))
         return header
     return headers.Header(tuple(kept)).with_field(field, f"{title}\n{body}" if body else title)
 
 
-def _appended(header: headers.Header, name: str, value: str) -> headers.Header:
+def _append_field(header: headers.Header, name: str, value: str) -> headers.Header:
     at = max(i for i, item in enumerate(header.items) if isinstance(item, headers.Field) and item.name == name)
-    new = headers.Field(name, headers.fold(name, value), 0)
+    new = headers.Field(name, headers.fold_field(name, value), 0)
     return headers.Header((*header.items[: at + 1], new, *header.items[at + 1 :]))
 
 
-def _path(path: str) -> bytes:
-    return fast_import_path(path.encode("utf-8", "surrogateescape"))
+def _quote_path(path: str) -> bytes:
+    return quote_import_path(path.encode("utf-8", "surrogateescape"))

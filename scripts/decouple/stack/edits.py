@@ -12,54 +12,54 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import step
+from decouple.base.fault import mark_step
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
-from decouple.patch.mail import as_from, decoded, identity
+from decouple.patch.mail import decode_mail, format_from, format_identity
 from decouple.patch.parse import ENCODED, Patch
 from decouple.stack import export
-from decouple.stack.applier import ApplyError, apply, check_kind, told_of_moves
-from decouple.stack.commits import SCRATCH, NewCommit, rfc2822, write_chain
-from decouple.stack.engine import Moved, Stack
+from decouple.stack.applier import ApplyError, apply_patches, check_file_kinds, explain_moved_files
+from decouple.stack.commits import SCRATCH, NewCommit, format_mail_date, write_chain
+from decouple.stack.engine import MoveResult, Stack
 from decouple.stack.journal import Transaction
-from decouple.stack.trees import Change, differences, look_up
+from decouple.stack.trees import Change, compare_trees, read_entries
 from decouple.stack.writeback import (
     ID,
     DraftPatch,
-    Written,
-    listed_elsewhere,
-    numbered,
-    read_items,
+    SeriesUpdate,
+    find_other_releases,
+    make_numbered_name,
+    make_series_update,
+    make_slug,
+    read_draft_patches,
     refuse_overlay,
-    slug_of,
-    write,
 )
 
 _NO_DIFF = "give a unified diff, as `git diff` and `diff -u` write it; `decouple new` starts an empty patch"
 
 
-class Refreshed(Struct, frozen=True):
+class RefreshResult(Struct, frozen=True):
     """What a refresh did."""
 
-    written: Written
+    written: SeriesUpdate
     taken: tuple[str, ...] = ()
     """Files whose uncommitted edits went into a patch."""
     into: str | None = None
     """The patch they went into."""
 
 
-def refresh(
+def refresh_patches(
     stack: Stack, *, into: str | None = None, drop: bool = False, rewrite: Collection[str] = (), verb: str = "refresh"
-) -> Refreshed:
+) -> RefreshResult:
     """Write the commits of the tree, and its uncommitted edits, back to ``patches/`` and the series file.
 
     Edits go into the top patch, or into ``into`` if no later patch touches the same files. ``rewrite`` names patches
     that get a canonical diff even if they did not change (to take offsets out). All or nothing. Raises DecoupleError:
     a patch lost its commit and ``drop`` is not set, an edit is in the overlay, a patch changed on disk as well, ...
     """
-    items = read_items(stack)
-    index, tree, edits = _uncommitted(stack)
+    items = read_draft_patches(stack)
+    index, tree, edits = _read_uncommitted_edits(stack)
     refuse_overlay(stack, (change.path for change in edits))
     target = None
     if edits:
@@ -67,50 +67,50 @@ def refresh(
             raise DecoupleError(
                 f"{edits[0].path} is edited and no patch is applied", next_step="`decouple new NAME` makes one for it"
             )
-        names = [_name_of(item) for item in items]
-        at = names.index(stack.find(into)) if into else len(items) - 1
-        items = _take(items, at, edits)
-        target = _name_of(items[at]) or items[at].text.title
-    items = [replace(item, same_diff=False) if _name_of(item) in rewrite else item for item in items]
-    written = write(stack, items, drop=drop)
-    _commit(stack, verb, written, index=index if edits else None, worktree=tree if edits else None)
-    return Refreshed(written, tuple(change.path for change in edits), target)
+        names = [_get_stored_name(item) for item in items]
+        at = names.index(stack.find_name(into)) if into else len(items) - 1
+        items = _merge_edits(items, at, edits)
+        target = _get_stored_name(items[at]) or items[at].text.title
+    items = [replace(item, same_diff=False) if _get_stored_name(item) in rewrite else item for item in items]
+    written = make_series_update(stack, items, drop=drop)
+    _commit_patches(stack, verb, written, index=index if edits else None, worktree=tree if edits else None)
+    return RefreshResult(written, tuple(change.path for change in edits), target)
 
 
-def fold(stack: Stack, data: bytes, *, strip: int = 1) -> Refreshed:
+def fold_diff(stack: Stack, data: bytes, *, strip: int = 1) -> RefreshResult:
     """Merge the diff ``data`` into the top patch: tree, commit and patch file. Raises ApplyError if it does not fit."""
     if not stack.applied:
         raise UsageError("no patch is applied that could take the diff", next_step="push one, or `decouple new NAME`")
     stack.check_unedited()
     try:
-        patch = Patch("the diff", _plain(data, strip), strip)
-        (outcome,) = apply(stack.repository, stack.state.tip, [patch], stack.journal.scratch)
+        patch = Patch("the diff", _decode_patch(data, strip), strip)
+        (outcome,) = apply_patches(stack.repository, stack.state.tip, [patch], stack.journal.scratch)
     except ApplyError as error:
-        raise told_of_moves(error, [stack.patch(name) for name in stack.applied]) from None
+        raise explain_moved_files(error, [stack.read_patch(name) for name in stack.applied]) from None
     if not outcome.changes:
         raise UsageError("the input holds no diff", next_step="give a patch on standard input or as a file")
     refuse_overlay(stack, outcome.changes)
-    before = look_up(stack.repository, stack.state.tip, outcome.changes)
+    before = read_entries(stack.repository, stack.state.tip, outcome.changes)
     edits = [Change(path, before.get(path), new) for path, new in outcome.changes.items()]
-    items = read_items(stack)
-    items = _take(items, len(items) - 1, edits)
-    written = write(stack, items)
-    _commit(stack, "fold", written)
-    return Refreshed(written, tuple(outcome.changes), stack.top)
+    items = read_draft_patches(stack)
+    items = _merge_edits(items, len(items) - 1, edits)
+    written = make_series_update(stack, items)
+    _commit_patches(stack, "fold", written)
+    return RefreshResult(written, tuple(outcome.changes), stack.top)
 
 
-def new(stack: Stack, name: str, *, title: str | None = None, now: float | None = None) -> str:
+def create_patch(stack: Stack, name: str, *, title: str | None = None, now: float | None = None) -> str:
     """Put a new, empty patch on top of the applied ones; returns its name in the series.
 
     ``name`` is a slug (it gets the next number), a file name or a path below ``patches/``.
     """
     stack.check_unedited()
     series = stack.series
-    full = _full_name(stack, name)
+    full = _complete_name(stack, name)
     slug = re.sub(r"\A\d+-", "", full.rsplit("/", 1)[-1].removesuffix(".patch"))
     date = f"{int(now if now is not None else time.time())} +0000"
     header = (
-        f"From: {as_from(_user(stack.repository))}\nDate: {rfc2822(date)}\n"
+        f"From: {format_from(_read_user(stack.repository))}\nDate: {format_mail_date(date)}\n"
         f"Subject: {title or slug.replace('-', ' ')}\n\n{ID}: {slug}\n---\n"
     )
     data = header.encode()
@@ -118,31 +118,31 @@ def new(stack: Stack, name: str, *, title: str | None = None, now: float | None 
     path = stack.places.patches / full
     if path.exists():
         raise UsageError(f"{path} exists already", next_step="`decouple import` puts an existing patch into the series")
-    applied = [stack.patch(item) for item in stack.applied]
-    files = {path: data, stack.places.series: series.text().encode()}
-    stack.goto([*applied, Patch(full, data)], verb="new", files=files)
+    applied = [stack.read_patch(item) for item in stack.applied]
+    files = {path: data, stack.places.series: series.to_text().encode()}
+    stack.move_to([*applied, Patch(full, data)], verb="new", files=files)
     return full
 
 
-def rename(stack: Stack, old: str, name: str) -> str:
+def rename_patch(stack: Stack, old: str, name: str) -> str:
     """Give patch ``old`` another file name; returns the new one in the series."""
     stack.check_unedited()
-    full = _full_name(stack, name, number=False)
-    source = stack.patch(old)
+    full = _complete_name(stack, name, number=False)
+    source = stack.read_patch(old)
     series = stack.series.rename(old, full)
     target = stack.places.patches / full
     if target.exists():
         raise UsageError(f"{target} exists already", next_step="choose another name")
-    files: dict[Path, bytes | None] = {target: source.data, stack.places.series: series.text().encode()}
-    if not listed_elsewhere(stack.places, old):
+    files: dict[Path, bytes | None] = {target: source.data, stack.places.series: series.to_text().encode()}
+    if not find_other_releases(stack.places, old):
         files[stack.places.patches / old] = None
     renamed = replace(source, name=full)
-    applied = [renamed if item == old else stack.patch(item) for item in stack.applied]
-    stack.goto(applied, verb="rename", files=files)
+    applied = [renamed if item == old else stack.read_patch(item) for item in stack.applied]
+    stack.move_to(applied, verb="rename", files=files)
     return full
 
 
-def delete(stack: Stack, name: str, *, remove_file: bool = False) -> Moved:
+def delete_patch(stack: Stack, name: str, *, remove_file: bool = False) -> MoveResult:
     """Take a patch out of the series; an applied one must be on top and is popped. ``remove_file`` deletes the file."""
     stack.check_unedited()
     applied = list(stack.applied)
@@ -150,14 +150,14 @@ def delete(stack: Stack, name: str, *, remove_file: bool = False) -> Moved:
         raise UsageError(
             f"{name} has patches on top of it", next_step=f"`decouple pop {stack.places.release} {name}` first"
         )
-    files: dict[Path, bytes | None] = {stack.places.series: stack.series.remove(name).text().encode()}
+    files: dict[Path, bytes | None] = {stack.places.series: stack.series.remove(name).to_text().encode()}
     if remove_file:
-        others = listed_elsewhere(stack.places, name)
+        others = find_other_releases(stack.places, name)
         if others:
             raise UsageError(f"{name} is also in series {', '.join(others)}", next_step="delete without -r")
         files[stack.places.patches / name] = None
-    keep = [stack.patch(item) for item in applied if item != name]
-    return stack.goto(keep, verb="delete", files=files)
+    keep = [stack.read_patch(item) for item in applied if item != name]
+    return stack.move_to(keep, verb="delete", files=files)
 
 
 def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None, strip: int = 1) -> list[str]:
@@ -173,11 +173,11 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
     files: dict[Path, bytes | None] = {}
     names: list[str] = []
     for path in paths:
-        full = _full_name(stack, name or path.name, number=False)
-        data = _plain(path.read_bytes(), strip)
-        if not Patch(str(path), data, strip).checked().files:
+        full = _complete_name(stack, name or path.name, number=False)
+        data = _decode_patch(path.read_bytes(), strip)
+        if not Patch(str(path), data, strip).check_readable().files:
             raise DecoupleError(f"{path} holds no diff", next_step=_NO_DIFF)
-        check_kind(Patch(str(path), data, strip))
+        check_file_kinds(Patch(str(path), data, strip))
         _check_line_ends(path, Patch(str(path), data, strip))
         target = stack.places.patches / full
         if target.exists() and target.read_bytes() != data:
@@ -186,17 +186,17 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
         files[target] = data
         names.append(full)
         after = full
-    files[stack.places.series] = series.text().encode()
+    files[stack.places.series] = series.to_text().encode()
     stack.transact(Transaction("import", stack.state, files))
     return names
 
 
-def _plain(data: bytes, strip: int) -> bytes:
+def _decode_patch(data: bytes, strip: int) -> bytes:
     """The patch that an encoded mail or an editor of another system carries."""
     if data.count(b"\n") == data.count(b"\r\n"):  # the lines of the diff's header too: no file has those
         data = data.replace(b"\r\n", b"\n")
     if any(problem.code == ENCODED for problem in Patch("", data, strip).problems):
-        data = decoded(data)
+        data = decode_mail(data)
     return data
 
 
@@ -218,53 +218,53 @@ def _check_line_ends(path: Path, patch: Patch) -> None:
 def set_header(stack: Stack, name: str, text: str) -> None:
     """Replace the header of a patch, applied or not. Raises DecoupleError if ``text`` would swallow or hold a diff."""
     stack.check_unedited()
-    old = stack.patch(name)
+    old = stack.read_patch(name)
     if text and not text.endswith("\n"):
         text += "\n"
     fresh = Patch(name, text.encode("utf-8", "surrogateescape") + old.body, old.strip)
     if fresh.body != old.body:
         raise DecoupleError(f"the new header of {name} holds lines of a diff", next_step="indent them")
-    applied = [fresh if item == name else stack.patch(item) for item in stack.applied]
-    stack.goto(applied, verb="header", files={stack.places.patches / name: fresh.data})
+    applied = [fresh if item == name else stack.read_patch(item) for item in stack.applied]
+    stack.move_to(applied, verb="header", files={stack.places.patches / name: fresh.data})
 
 
-def export_to(stack: Stack, folder: Path) -> Written:
+def export_patches(stack: Stack, folder: Path) -> SeriesUpdate:
     """Write the applied patches as the tree has them now, and their series, to ``folder``; nothing else changes."""
-    written = write(stack, read_items(stack), drop=True)
+    written = make_series_update(stack, read_draft_patches(stack), drop=True)
     folder.mkdir(parents=True, exist_ok=True)
     for patch in written.patches:
-        step(f"export {patch.name}")
+        mark_step(f"export {patch.name}")
         write_atomically(folder / patch.name, patch.data)
-    write_atomically(folder / "series", "".join(f"{entry.text()}\n" for entry in _applied_entries(written)))
+    write_atomically(folder / "series", "".join(f"{entry.to_text()}\n" for entry in _list_applied_entries(written)))
     return written
 
 
-def working_diff(stack: Stack, paths: Sequence[str] = ()) -> bytes:
+def make_working_diff(stack: Stack, paths: Sequence[str] = ()) -> bytes:
     """What the top patch would be if refreshed now, for all files or just ``paths``."""
-    items = read_items(stack)
-    _, _, edits = _uncommitted(stack)
+    items = read_draft_patches(stack)
+    _, _, edits = _read_uncommitted_edits(stack)
     if not items:
         raise UsageError("no patch is applied", next_step="push one, or `decouple new NAME`")
-    top = _take(items, len(items) - 1, edits)[-1]
+    top = _merge_edits(items, len(items) - 1, edits)[-1]
     chosen = {path: pair for path, pair in top.changes.items() if not paths or path in paths}
     sides = []
     for side in (0, 1):
         entries = {path: pair[side] for path, pair in chosen.items()}
         sides += write_chain(stack.repository, stack.state.base, [NewCommit(SCRATCH, entries)])
-    return export.diff(stack.repository, sides[0], sides[1])
+    return export.make_diff(stack.repository, sides[0], sides[1])
 
 
-def _commit(
-    stack: Stack, verb: str, written: Written, *, index: Path | None = None, worktree: str | None = None
+def _commit_patches(
+    stack: Stack, verb: str, written: SeriesUpdate, *, index: Path | None = None, worktree: str | None = None
 ) -> None:
     """Make the written patches the project's, the tree's commits theirs, and lay the overlay again."""
     state = written.state
     if stack.state.overlay:
-        state = replace(state, overlay=stack.laid(state, written.patches, written.series.text().encode()))
+        state = replace(state, overlay=stack.write_overlay(state, written.patches, written.series.to_text().encode()))
     stack.transact(Transaction(verb, state, written.files, index, worktree))
 
 
-def _take(items: Sequence[DraftPatch], at: int, edits: Iterable[Change]) -> list[DraftPatch]:
+def _merge_edits(items: Sequence[DraftPatch], at: int, edits: Iterable[Change]) -> list[DraftPatch]:
     """``items`` with ``edits`` merged into the one at ``at``. Raises DecoupleError if a later patch is in the way."""
     result = list(items)
     changes = dict(result[at].changes)
@@ -272,7 +272,7 @@ def _take(items: Sequence[DraftPatch], at: int, edits: Iterable[Change]) -> list
         for later in result[at + 1 :]:
             if edit.path in later.changes:
                 raise DecoupleError(
-                    f"{edit.path} is also changed by the later patch {_name_of(later)}",
+                    f"{edit.path} is also changed by the later patch {_get_stored_name(later)}",
                     next_step="commit the edit with `git commit --fixup`, `git rebase -i --autosquash`, then refresh",
                 )
         before = changes[edit.path][0] if edit.path in changes else edit.old
@@ -285,7 +285,7 @@ def _take(items: Sequence[DraftPatch], at: int, edits: Iterable[Change]) -> list
     return result
 
 
-def _uncommitted(stack: Stack) -> tuple[Path, str, list[Change]]:
+def _read_uncommitted_edits(stack: Stack) -> tuple[Path, str, list[Change]]:
     """The edits of the work tree against HEAD: an index that holds them, its tree, and the changes.
 
     Tracked files and files that were added count; other untracked files are build products for all we know.
@@ -298,32 +298,32 @@ def _uncommitted(stack: Stack) -> tuple[Path, str, list[Change]]:
     if repository.run("ls-files", "-u", "-z", index=index):
         raise DecoupleError(f"{repository.root} has unresolved conflicts", next_step="resolve them with git")
     repository.run("add", "-u", "--", ".", index=index)
-    tree = repository.text("write-tree", index=index)
-    return index, tree, differences(repository, "HEAD", tree)
+    tree = repository.read_text("write-tree", index=index)
+    return index, tree, compare_trees(repository, "HEAD", tree)
 
 
-def _applied_entries(written: Written) -> list[seriesfile.SeriesEntry]:
+def _list_applied_entries(written: SeriesUpdate) -> list[seriesfile.SeriesEntry]:
     names = {patch.name for patch in written.patches}
     return [entry for entry in written.series.entries if entry.name in names]
 
 
-def _name_of(item: DraftPatch) -> str:
+def _get_stored_name(item: DraftPatch) -> str:
     return item.stored.name if item.stored else ""
 
 
-def _full_name(stack: Stack, name: str, *, number: bool = True) -> str:
+def _complete_name(stack: Stack, name: str, *, number: bool = True) -> str:
     release = stack.places.release
     if "/" in name:
         return name
     if number and not re.match(r"\d{4}-", name):
-        return numbered(set(stack.series.names), release, slug_of(name.removesuffix(".patch")))
+        return make_numbered_name(set(stack.series.names), release, make_slug(name.removesuffix(".patch")))
     return f"{release}/{name if name.endswith(('.patch', '.diff')) else name + '.patch'}"
 
 
-def _user(repository: Repository) -> str:
+def _read_user(repository: Repository) -> str:
     """Who the user's git configuration says they are."""
     parts = [
         repository.try_run("config", f"user.{key}", user_config=True).out.decode("utf-8", "replace").strip()
         for key in ("name", "email")
     ]
-    return identity(parts[0], parts[1], None)[0]
+    return format_identity(parts[0], parts[1], None)[0]

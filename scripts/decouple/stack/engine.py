@@ -17,22 +17,22 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import step
+from decouple.base.fault import mark_step
 from decouple.base.files import clear_folder
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import SeriesFile
 from decouple.stack import overlay as overlays
-from decouple.stack.applier import ApplyError, Offset, apply, told_of_moves
+from decouple.stack.applier import ApplyError, Offset, apply_patches, explain_moved_files
 from decouple.stack.commits import (
     CommitText,
     NewCommit,
-    from_header,
+    parse_commit_text,
     read_chain,
     write_chain,
 )
-from decouple.stack.journal import Applied, Journal, Overlaid, State, Transaction
+from decouple.stack.journal import Journal, OverlayCommit, StackEntry, StackState, Transaction
 
 BRANCH = "refs/heads/decouple-"
 
@@ -41,7 +41,7 @@ Files = Mapping[Path, bytes | None]
 NO_FILES: Files = {}
 
 
-class Moved(Struct, frozen=True):
+class MoveResult(Struct, frozen=True):
     """What a verb did."""
 
     pushed: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Moved(Struct, frozen=True):
 class Stack:
     """A series and the tree it is applied to. Open one with :meth:`open`; it holds the tree's lock until left."""
 
-    def __init__(self, places: SeriesPlaces, journal: Journal, state: State) -> None:
+    def __init__(self, places: SeriesPlaces, journal: Journal, state: StackState) -> None:
         self.places = places
         self.journal = journal
         self.repository = journal.repository
@@ -80,8 +80,8 @@ class Stack:
             raise DecoupleError(
                 f"{places.tree} holds no applied series", next_step=f"run `decouple apply {places.release}`"
             )
-        with journal.session() as words:
-            stack = cls(places, journal, journal.load())
+        with journal.open_session() as words:
+            stack = cls(places, journal, journal.load_state())
             stack.recovered = words
             yield stack
 
@@ -90,7 +90,7 @@ class Stack:
     @property
     def series(self) -> SeriesFile:
         """The series file as it is on disk."""
-        return seriesfile.read(self.places.series)
+        return seriesfile.read_series(self.places.series)
 
     @property
     def applied(self) -> tuple[str, ...]:
@@ -108,16 +108,16 @@ class Stack:
         """The topmost applied patch."""
         return self.state.applied[-1].name if self.state.applied else None
 
-    def patch(self, name: str) -> Patch:
+    def read_patch(self, name: str) -> Patch:
         """The patch file ``name`` of the series, read once."""
         if name not in self._loaded:
             entry = next((entry for entry in self.series.entries if entry.name == name), None)
             if entry is None:
                 raise UsageError(f"patch {name} is not in the series", next_step="`decouple series` lists what is")
-            self._loaded[name] = entry.patch(self.places.patches)
+            self._loaded[name] = entry.load_patch(self.places.patches)
         return self._loaded[name]
 
-    def find(self, wanted: str) -> str:
+    def find_name(self, wanted: str) -> str:
         """The full name of a patch given as ``2.6/0003-x.patch``, ``0003-x.patch``, ``0003-x``, ``0003`` or its id.
 
         Raises UsageError if no patch, or more than one, fits.
@@ -128,21 +128,21 @@ class Stack:
             lambda name: name.rsplit("/", 1)[-1] == wanted,
             lambda name: name.rsplit("/", 1)[-1].removesuffix(".patch") == wanted,
             lambda name: name.rsplit("/", 1)[-1].startswith(wanted + "-"),
-            lambda name: name in self.series.names and self.patch(name).header.decouple_id == wanted,
+            lambda name: name in self.series.names and self.read_patch(name).header.decouple_id == wanted,
         )
         for fits in ways:
-            found = [name for name in names if fits(name)]
-            if len(found) == 1:
-                return found[0]
-            if found:
-                raise UsageError(f"{wanted!r} fits {', '.join(found)}", next_step="give the whole name")
+            matches = [name for name in names if fits(name)]
+            if len(matches) == 1:
+                return matches[0]
+            if matches:
+                raise UsageError(f"{wanted!r} fits {', '.join(matches)}", next_step="give the whole name")
         raise UsageError(
             f"no patch {wanted!r} in series {self.places.release}", next_step="`decouple series` lists them"
         )
 
     # ---- moving
 
-    def goto(
+    def move_to(
         self,
         wanted: Sequence[Patch],
         *,
@@ -150,8 +150,8 @@ class Stack:
         overlay: bool | None = None,
         keep_partial: bool = False,
         files: Files = NO_FILES,
-        start: State | None = None,
-    ) -> Moved:
+        start: StackState | None = None,
+    ) -> MoveResult:
         """Bring the tree to exactly ``wanted`` applied, with the overlay on top or not (None: as it is now).
 
         ``files`` of the project go with it.
@@ -172,57 +172,59 @@ class Stack:
         tip = kept[-1].commit if kept else start.base
         stopped: ApplyError | None = None
         try:
-            outcomes = apply(self.repository, tip, wanted[common:], self.journal.scratch)
+            outcomes = apply_patches(self.repository, tip, wanted[common:], self.journal.scratch)
         except ApplyError as error:
-            stopped = told_of_moves(error, wanted[: common + len(error.applied)])
+            stopped = explain_moved_files(error, wanted[: common + len(error.applied)])
             if not keep_partial:
                 raise stopped from None
             outcomes, overlay = list(error.applied), False
-        texts = [from_header(outcome.patch.header_text, outcome.patch.name) for outcome in outcomes]
+        texts = [parse_commit_text(outcome.patch.header_text, outcome.patch.name) for outcome in outcomes]
         chain = [NewCommit(text, outcome.changes) for text, outcome in zip(texts, outcomes, strict=True)]
         commits = write_chain(self.repository, tip, chain)
         made = tuple(
-            Applied(outcome.patch.name, outcome.patch.sha256, commit, outcome.offsets)
+            StackEntry(outcome.patch.name, outcome.patch.sha256, commit, outcome.offsets)
             for outcome, commit in zip(outcomes, commits, strict=True)
         )
         new = replace(start, applied=(*kept, *made))
         series = files.get(self.places.series) or self.places.series.read_bytes()
-        new = replace(new, overlay=self.laid(new, wanted, series) if overlay else None)
+        new = replace(new, overlay=self.write_overlay(new, wanted, series) if overlay else None)
         changed = self.transact(Transaction(verb, new, files))
-        told = "" if new.overlay == old.overlay else "laid" if new.overlay else "taken off"
-        return Moved(
+        overlay_change = "" if new.overlay == old.overlay else "laid" if new.overlay else "taken off"
+        return MoveResult(
             pushed=tuple(item.name for item in made),
             popped=tuple(item.name for item in reversed(old.applied[common:])),
             offsets={item.name: item.offsets for item in made if item.offsets},
             files=changed,
-            overlay=told,
+            overlay=overlay_change,
             top=self.top,
             stopped=stopped,
         )
 
-    def laid(self, state: State, patches: Sequence[Patch], series: bytes) -> Overlaid | None:
+    def write_overlay(self, state: StackState, patches: Sequence[Patch], series: bytes) -> OverlayCommit | None:
         """The overlay on top of ``state``'s patches, written if it is not the one there is; None without a project."""
         if self.places.project is None:
             return None
-        if seriesfile.parse(series.decode("utf-8")).names != tuple(patch.name for patch in patches):
+        if seriesfile.parse_series(series.decode("utf-8")).names != tuple(patch.name for patch in patches):
             series = "".join(f"{patch.name}\n" for patch in patches).encode()
-        files = overlays.gather(self.repository, self.places.project, series, patches)
+        files = overlays.read_overlay(self.repository, self.places.project, series, patches)
         have = self.state.overlay
         if have and have.digest == files.digest and self.state.tip == state.tip:
             return have
-        (commit,) = write_chain(self.repository, state.tip, [overlays.commit(self.repository, state.tip, files)])
-        return Overlaid(commit, files.digest)
+        (commit,) = write_chain(
+            self.repository, state.tip, [overlays.make_overlay_commit(self.repository, state.tip, files)]
+        )
+        return OverlayCommit(commit, files.digest)
 
     def transact(self, plan: Transaction) -> int:
         """Carry out ``plan`` unless it changes nothing; returns how many paths of the work tree changed."""
         changed = 0
-        if plan.state != self.state or plan.files or plan.index or self.repository.head() != plan.state.head:
+        if plan.state != self.state or plan.files or plan.index or self.repository.read_head() != plan.state.head:
             changed = len(self.journal.commit(plan))
             self.state = plan.state
             self._loaded.clear()
         return changed
 
-    def push(self, what: str | int | None = 1, *, overlay: bool = True) -> Moved:
+    def push(self, what: str | int | None = 1, *, overlay: bool = True) -> MoveResult:
         """Apply the next patch, the next N, those up to and including a name, or all (None).
 
         The overlay goes on when the last patch is applied and the project has one. A patch that does not apply leaves
@@ -237,18 +239,18 @@ class Stack:
         elif isinstance(what, int):
             target = min(done + what, len(names))
         else:
-            name = self.find(what)
+            name = self.find_name(what)
             if name in self.applied:
                 raise UsageError(f"{name} is applied already", next_step="`decouple top` names the topmost patch")
             target = names.index(name) + 1
         complete = target == len(names)
         lay = complete and overlay and self.places.project is not None
         if target == done and bool(self.state.overlay) == lay:
-            return Moved(top=self.top)
-        wanted = [self.patch(name) for name in names[:target]]
-        return self.goto(wanted, verb="push", overlay=lay, keep_partial=True)
+            return MoveResult(top=self.top)
+        wanted = [self.read_patch(name) for name in names[:target]]
+        return self.move_to(wanted, verb="push", overlay=lay, keep_partial=True)
 
-    def pop(self, what: str | int | None = 1) -> Moved:
+    def pop(self, what: str | int | None = 1) -> MoveResult:
         """Take off the top patch, the top N, those above a name, or all (None); the overlay goes first."""
         self.check_unedited()
         done = self.applied
@@ -257,7 +259,7 @@ class Stack:
         elif isinstance(what, int):
             left = max(len(done) - what, 0)
         else:
-            name = self.find(what)
+            name = self.find_name(what)
             if name not in done:
                 raise UsageError(f"{name} is not applied", next_step="`decouple applied` lists what is")
             left = done.index(name) + 1
@@ -265,20 +267,20 @@ class Stack:
         changed = self.transact(
             Transaction("pop", replace(self.state, applied=self.state.applied[:left], overlay=None))
         )
-        return Moved(
+        return MoveResult(
             popped=tuple(reversed(done[left:])), files=changed, overlay="taken off" if had else "", top=self.top
         )
 
     # ---- is the tree what we left?
 
-    def edited_files(self) -> tuple[str, ...]:
+    def list_edited_files(self) -> tuple[str, ...]:
         """Tracked files that differ from HEAD."""
-        with suppress(OSError), self.journal.locking_index():  # a full disk: the times stay as they are
+        with suppress(OSError), self.journal.note_index_lock():  # a full disk: the times stay as they are
             self.repository.try_run("update-index", "-q", "--refresh")
         raw = self.repository.run("diff-index", "-z", "--name-only", "HEAD", "--")
         return tuple(name.decode("utf-8", "surrogateescape") for name in raw.split(b"\0") if name)
 
-    def chain(self) -> list[tuple[str, str, CommitText]]:
+    def read_commits(self) -> list[tuple[str, str, CommitText]]:
         """The commits on top of the base, as HEAD has them now: (commit, tree, text).
 
         Raises DecoupleError while a rebase or merge is going on, or if HEAD left the series' history.
@@ -289,20 +291,20 @@ class Stack:
                     f"{self.places.tree} is in the middle of a {name.split('-')[0].split('_')[0].lower()}",
                     next_step="finish it with git, or abort it",
                 )
-        head = self.repository.head()
+        head = self.repository.read_head()
         if head is None:
             raise DecoupleError("HEAD names no commit", next_step="`git checkout` the series' branch")
         return read_chain(self.repository, self.state.base, head)
 
     def check_unedited(self) -> None:
         """Raise DecoupleError if HEAD is not where the stack left it: moving would lose commits made by hand."""
-        head = self.repository.head()
+        head = self.repository.read_head()
         if head == self.state.head:
             return
         known = {item.commit for item in self.state.applied}
         if self.state.overlay:
             known.add(self.state.overlay.commit)
-        ours = [text.title for commit, _, text in self.chain() if commit not in known]
+        ours = [text.title for commit, _, text in self.read_commits() if commit not in known]
         what = f"commit {ours[0]!r} is" if ours else "HEAD has been moved by hand and is"
         raise DecoupleError(
             f"{what} not in patches/ yet",
@@ -320,7 +322,7 @@ class Stack:
             )
 
 
-def create(
+def create_tree(
     places: SeriesPlaces,
     baseline: Path,
     commit: str,
@@ -340,12 +342,12 @@ def create(
         )
     part = target.with_name(f".{target.name}.part")
     if os.path.lexists(part):
-        step("remove an unfinished tree")
+        mark_step("remove an unfinished tree")
         clear_folder(part)
     part.parent.mkdir(parents=True, exist_ok=True)
     repository = Repository(part)
     repository.held = held
-    step("make the repository")
+    mark_step("make the repository")
     part.mkdir()
     repository.run("init", "-q", "--template=")
     link_objects(baseline / "objects", repository.git_dir / "objects")
@@ -365,12 +367,12 @@ def create(
     repository.run("update-ref", "HEAD", commit)
     repository.run("update-ref", "refs/decouple/base", commit)
     repository.run("update-ref", "refs/decouple/upstream", upstream)
-    step("check the tree out")
+    mark_step("check the tree out")
     repository.run("-c", "checkout.workers=0", "read-tree", "-m", "-u", "HEAD")
-    Journal(repository).save(State(places.release, upstream, commit, source=dict(source)))
+    Journal(repository).save_state(StackState(places.release, upstream, commit, source=dict(source)))
     if target.exists():
         target.rmdir()
-    step("move the tree into place")
+    mark_step("move the tree into place")
     part.rename(target)
 
 

@@ -33,7 +33,7 @@ _BINARY = re.compile(rb"^(?:Binary files (.*) differ|GIT binary patch)$", re.MUL
 _SUBMODULE = re.compile(rb"^(?:index \S+ |(?:new file |deleted file |old |new )mode )160000$", re.MULTILINE)
 
 
-def diff(repository: Repository, old: str, new: str) -> bytes:
+def make_diff(repository: Repository, old: str, new: str) -> bytes:
     """The canonical diff between two trees or commits; empty if they are the same.
 
     Raises DecoupleError if a binary file or a submodule changed: neither has a place in a series.

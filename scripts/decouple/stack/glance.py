@@ -11,12 +11,12 @@ import json
 from pathlib import Path
 
 
-def applied(project: Path, words: list[str], here: Path) -> list[str] | None:
+def read_applied_names(project: Path, words: list[str], here: Path) -> list[str] | None:
     """The names of the applied patches, bottom first, of the release that ``words`` or the folder ``here`` name.
 
     None when only the engine can tell.
     """
-    release = words[0] if len(words) == 1 else None if words else _around(project, here)
+    release = words[0] if len(words) == 1 else None if words else _find_release(project, here)
     if release is None or not release[:1].isdigit() or release.endswith(".toml"):
         return None
     own = project / "build" / release / "src" / ".git" / "decouple"
@@ -29,7 +29,7 @@ def applied(project: Path, words: list[str], here: Path) -> list[str] | None:
         return None
 
 
-def _around(project: Path, here: Path) -> str | None:
+def _find_release(project: Path, here: Path) -> str | None:
     """The release below whose ``build/<release>`` the folder is."""
     build = project / "build"
     return here.relative_to(build).parts[0] if build in here.parents else None

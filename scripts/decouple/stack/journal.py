@@ -17,21 +17,21 @@ from msgspec import Meta, Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import step
-from decouple.base.files import clear_folder, create_file, locked, write_atomically
+from decouple.base.fault import mark_step
+from decouple.base.files import clear_folder, create_file, hold_lock, write_atomically
 from decouple.base.git import Repository
 from decouple.base.names import PathPart, RelativePath, is_relative_path
-from decouple.base.outside import from_portable, parse_json, portable, read_bounded
+from decouple.base.outside import decode_path_text, encode_path_text, parse_json, read_bounded
 from decouple.stack import worktree
 from decouple.stack.applier import Offset
-from decouple.stack.trees import Change, differences
+from decouple.stack.trees import Change, compare_trees
 
 _VERSION = 1
 _BOUND = 64 << 20  # bytes of a state file or journal
 Id = Annotated[str, Meta(pattern=r"\A([0-9a-f]{40}|[0-9a-f]{64})\Z")]
 
 
-class Applied(Struct, frozen=True):
+class StackEntry(Struct, frozen=True):
     """A patch on the stack: the bytes it was made from and the commit it became."""
 
     name: RelativePath
@@ -40,14 +40,14 @@ class Applied(Struct, frozen=True):
     offsets: tuple[Offset, ...] = ()
 
 
-class Overlaid(Struct, frozen=True):
+class OverlayCommit(Struct, frozen=True):
     """The overlay commit on top of a complete series, and the digest of the files in it."""
 
     commit: Id
     digest: str
 
 
-class State(Struct, frozen=True, forbid_unknown_fields=True):
+class StackState(Struct, frozen=True, forbid_unknown_fields=True):
     """The stack as the last transaction left it."""
 
     release: PathPart
@@ -55,8 +55,8 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
     """Commit of the pristine source."""
     base: Id
     """Commit the patches stand on: ``upstream``, or the commit of Debian's patches on top of it."""
-    applied: tuple[Applied, ...] = ()
-    overlay: Overlaid | None = None
+    applied: tuple[StackEntry, ...] = ()
+    overlay: OverlayCommit | None = None
     source: Mapping[str, str] = {}
     """What ``apply`` was asked for, so that it knows when nothing changed."""
 
@@ -72,11 +72,11 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
 
     def to_json(self) -> str:
         """As text for the state file."""
-        kept = replace(self, source={key: portable(value) for key, value in self.source.items()})
+        kept = replace(self, source={key: encode_path_text(value) for key, value in self.source.items()})
         return json.dumps({"version": _VERSION, **to_builtins(kept)}, indent=1) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> State:
+    def from_json(cls, text: str) -> StackState:
         """Read :meth:`to_json`. Raises DecoupleError for a version this program does not know, and for anything that
         is not what it wrote."""
         try:
@@ -87,7 +87,7 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
                     "the applied tree was made by another version of decouple", next_step="apply it anew"
                 )
             state = convert(data, cls)
-            return replace(state, source={key: from_portable(value) for key, value in state.source.items()})
+            return replace(state, source={key: decode_path_text(value) for key, value in state.source.items()})
         except (ValueError, TypeError, AttributeError) as error:
             raise DecoupleError(f"not a state of the stack: {error!r}"[:200], next_step="apply it anew") from error
 
@@ -96,7 +96,7 @@ class Transaction(Struct, frozen=True):
     """One transaction."""
 
     verb: str
-    state: State
+    state: StackState
     files: Mapping[Path, bytes | None] = {}
     """Files of the project to write (None: to delete)."""
     index: Path | None = None
@@ -105,21 +105,21 @@ class Transaction(Struct, frozen=True):
     """The tree that index and work tree hold, where it is not HEAD's."""
 
 
-class _File(Struct, frozen=True):
+class _StagedFile(Struct, frozen=True):
     """A file of the project: its path, and the name of what it becomes among the staged ones (None: it goes)."""
 
     path: str
     staged: Annotated[str, Meta(pattern=r"\A[0-9]+\Z")] | None
 
 
-class _Record(Struct, frozen=True):
+class _JournalRecord(Struct, frozen=True):
     """The journal: the verb, what index and work tree held and will hold, HEAD before, and the state to come."""
 
     verb: str
     old: str
     new: str
     head: str
-    files: tuple[_File, ...]
+    files: tuple[_StagedFile, ...]
     index: bool
     state: str
 
@@ -133,7 +133,7 @@ class Journal:
     def __init__(self, repository: Repository, folders: Sequence[Path] = ()) -> None:
         self.repository = repository
         self._folders = folders
-        self._own = repository.own
+        self._own = repository.state_folder
         self._path = self._own / "journal.json"
         self._staged = self._own / "staged"
         self._locking = self._own / "locking"
@@ -148,27 +148,27 @@ class Journal:
         """Whether this repository holds a stack."""
         return (self._own / "state.json").is_file()
 
-    def load(self) -> State:
+    def load_state(self) -> StackState:
         """The current state. Raises DecoupleError if the repository holds no stack, or a damaged state file."""
         path = self._own / "state.json"
         try:
-            return State.from_json(read_bounded(path, _BOUND).decode("utf-8"))
+            return StackState.from_json(read_bounded(path, _BOUND).decode("utf-8"))
         except FileNotFoundError:
             raise DecoupleError(
                 f"{self.repository.root} holds no applied series", next_step="run `decouple apply RELEASE`"
             ) from None
         except UnicodeDecodeError as error:
-            raise DecoupleError(f"{path}: {error}", next_step=self._away) from error
+            raise DecoupleError(f"{path}: {error}", next_step=self._recovery_step) from error
         except DecoupleError as error:
-            raise DecoupleError(f"{path}: {error.what}", next_step=self._away) from error
+            raise DecoupleError(f"{path}: {error.what}", next_step=self._recovery_step) from error
 
     @property
-    def _away(self) -> str:
+    def _recovery_step(self) -> str:
         """What to do when the state is lost: the commits, and with them a person's work, are git's and still there."""
         return f"move {self.repository.root} away and run `decouple apply`; its commits are in git's hands"
 
     @contextlib.contextmanager
-    def locking_index(self) -> Iterator[None]:
+    def note_index_lock(self) -> Iterator[None]:
         """Note that a git of ours takes ``index.lock`` outside of a transaction. Raises OSError (a full disk).
 
         One that is killed leaves it behind; the next command then knows whose it is.
@@ -179,16 +179,16 @@ class Journal:
         finally:
             self._locking.unlink()
 
-    def save(self, state: State) -> None:
+    def save_state(self, state: StackState) -> None:
         """Write the state file. Only for a new stack: everything else goes through :meth:`commit`."""
         write_atomically(self._own / "state.json", state.to_json())
 
     @contextlib.contextmanager
-    def session(self) -> Iterator[list[str]]:
+    def open_session(self) -> Iterator[list[str]]:
         """Hold the lock; finish or drop what an earlier command left. Yields what was done about that, in words."""
         if self._own.is_symlink():
-            raise DecoupleError(f"{self._own}: a link, and not the stack's own folder", next_step=self._away)
-        with locked(self._own / "lock") as handle:
+            raise DecoupleError(f"{self._own}: a link, and not the stack's own folder", next_step=self._recovery_step)
+        with hold_lock(self._own / "lock") as handle:
             self.repository.held = (handle,)
             try:
                 yield self.recover()
@@ -200,23 +200,23 @@ class Journal:
 
         Raises EditedError, with the old state in place, if a person's edits are in the way.
         """
-        head = self.repository.head()
+        head = self.repository.read_head()
         if head is None:
             raise DecoupleError("HEAD names no commit", next_step="`git checkout` the series' branch")
-        self._stage(plan, head)
+        self._stage_files(plan, head)
         try:
-            changes = self._perform(self._record(), resumed=False)
+            changes = self._perform(self._read_record(), resumed=False)
         except worktree.EditedError:
-            self._drop()
+            self._remove_journal()
             raise
         except (OSError, DecoupleError) as error:
             if self._has_changed_nothing():
-                self._drop()
+                self._remove_journal()
                 raise
-            raise self._cut_off(plan.verb, error) from error
+            raise self._make_interruption_error(plan.verb, error) from error
         return changes
 
-    def _cut_off(self, verb: str, error: OSError | DecoupleError) -> DecoupleError:
+    def _make_interruption_error(self, verb: str, error: OSError | DecoupleError) -> DecoupleError:
         """What to tell when a move ended in the middle: the journal stays, and the next command goes on with it."""
         what = error.what if isinstance(error, DecoupleError) else f"{error.filename or ''}: {error.strerror or error}"
         return DecoupleError(
@@ -224,13 +224,13 @@ class Journal:
             next_step="mend that (a full disk: free some) and run any command on the tree: it finishes this one first",
         )
 
-    def _record(self) -> _Record:
+    def _read_record(self) -> _JournalRecord:
         """The journal. Raises FileNotFoundError, DecoupleError when it is damaged."""
         try:
-            record = convert(parse_json(read_bounded(self._path, _BOUND)), _Record)
-            State.from_json(record.state)
+            record = convert(parse_json(read_bounded(self._path, _BOUND)), _JournalRecord)
+            StackState.from_json(record.state)
             for file in record.files:
-                if not self._is_ours(Path(from_portable(file.path))):
+                if not self._is_series_file(Path(decode_path_text(file.path))):
                     raise ValueError(f"{file.path} is no file of the series")  # a journal may be somebody else's
         except (ValueError, DecoupleError) as error:
             raise DecoupleError(
@@ -239,7 +239,7 @@ class Journal:
             ) from error
         return record
 
-    def _is_ours(self, path: Path) -> bool:
+    def _is_series_file(self, path: Path) -> bool:
         """Say whether a file is below one of the folders."""
         return any(
             path.is_relative_to(folder) and is_relative_path(path.relative_to(folder).as_posix())
@@ -254,7 +254,7 @@ class Journal:
             self._locking.unlink()
         worktree.forget_ref_locks(self.repository)
         try:
-            record = self._record()
+            record = self._read_record()
         except FileNotFoundError:
             clear_folder(self._staged)
             return []
@@ -262,21 +262,23 @@ class Journal:
         if self._has_changed_nothing():
             # of a git that was killed before it touched the first path
             worktree.forget_new_locks(self.repository, ("index.lock", "HEAD.lock"), self._path.stat().st_mtime)
-            self._drop()
+            self._remove_journal()
             return [f"an earlier `{verb}` was cut off before it changed anything: dropped"]
         try:
             rescued = self._perform(record, resumed=True)
         except (OSError, DecoupleError) as error:
-            raise self._cut_off(verb, error) from error
+            raise self._make_interruption_error(verb, error) from error
         words = [f"an earlier `{verb}` was cut off: finished it"]
-        words += [f"{change.path} had other content than either state: saved in {self._rescue}" for change in rescued]
+        words += [
+            f"{change.path} had other content than either state: saved in {self._rescue_folder}" for change in rescued
+        ]
         return words
 
     @property
-    def _rescue(self) -> Path:
+    def _rescue_folder(self) -> Path:
         return self.repository.root.parent / "rescued"
 
-    def _stage(self, plan: Transaction, head: str) -> None:
+    def _stage_files(self, plan: Transaction, head: str) -> None:
         clear_folder(self._staged)
         files = []
         for number, (path, data) in enumerate(plan.files.items()):
@@ -286,68 +288,68 @@ class Journal:
             if data is not None:
                 name = str(number)
                 write_atomically(self._staged / name, data)
-            files.append(_File(portable(str(path)), name))
+            files.append(_StagedFile(encode_path_text(str(path)), name))
         if plan.index:
             self._staged.mkdir(parents=True, exist_ok=True)
-            step("stage the index")
+            mark_step("stage the index")
             plan.index.replace(self._staged / "index")
         new, text = plan.state.head, plan.state.to_json()
-        record = _Record(plan.verb, plan.worktree or head, new, head, tuple(files), bool(plan.index), text)
+        record = _JournalRecord(plan.verb, plan.worktree or head, new, head, tuple(files), bool(plan.index), text)
         write_atomically(self._path, json.dumps(to_builtins(record)))
 
-    def _perform(self, record: _Record, *, resumed: bool) -> list[Change]:
+    def _perform(self, record: _JournalRecord, *, resumed: bool) -> list[Change]:
         repository = self.repository
         staged_index = self._staged / "index"
         if record.index and staged_index.exists():
-            step("put the index in place")
+            mark_step("put the index in place")
             staged_index.replace(repository.git_dir / "index")
         if resumed:
-            changes = differences(repository, record.old, record.new)
-            rescued = set(worktree.settle(repository, changes, self._rescue, self._path.stat().st_mtime))
+            changes = compare_trees(repository, record.old, record.new)
+            rescued = set(worktree.finish_move(repository, changes, self._rescue_folder, self._path.stat().st_mtime))
             changes = [change for change in changes if change.path in rescued]
         else:
-            changes = worktree.move(repository, record.old, record.new)
+            changes = worktree.move_worktree(repository, record.old, record.new)
         for item in record.files:
-            path = Path(from_portable(item.path))
+            path = Path(decode_path_text(item.path))
             if item.staged is None:
-                step(f"delete {path.name}")
+                mark_step(f"delete {path.name}")
                 path.unlink(missing_ok=True)
             else:
                 data = (self._staged / item.staged).read_bytes()
                 write_atomically(path, data)
         if record.new != record.head:
-            step("move HEAD")
+            mark_step("move HEAD")
             if resumed:
                 branch = repository.try_run("symbolic-ref", "-q", "HEAD").out.decode().strip()
                 for name in filter(None, ("HEAD", branch)):
                     worktree.forget_stale_lock(repository, f"{name}.lock", self._path.stat().st_mtime)
             repository.run("update-ref", "-m", f"decouple: {record.verb}", "HEAD", record.new)
         write_atomically(self._own / "state.json", record.state)
-        self._drop()
+        self._remove_journal()
         return changes
 
     def _has_changed_nothing(self) -> bool:
         """Whether nothing of the journal's transaction was done yet, so that it can be dropped."""
         try:
-            record = self._record()
+            record = self._read_record()
         except FileNotFoundError:
             return True
         if record.index and not (self._staged / "index").exists():
             return False
-        if self.repository.head() != record.head:
+        if self.repository.read_head() != record.head:
             return False
-        changes = differences(self.repository, record.old, record.new)
-        if worktree.begun(self.repository, changes):
+        changes = compare_trees(self.repository, record.old, record.new)
+        if worktree.has_begun(self.repository, changes):
             return False
         for item in record.files:
-            path = Path(from_portable(item.path))
+            path = Path(decode_path_text(item.path))
             wanted = (self._staged / item.staged).read_bytes() if item.staged is not None else None
             now = path.read_bytes() if path.is_file() else None
             if now == wanted:
                 return False
         return True
 
-    def _drop(self) -> None:
-        step("remove the journal")
+    def _remove_journal(self) -> None:
+        mark_step("remove the journal")
         self._path.unlink(missing_ok=True)
         clear_folder(self._staged)

@@ -19,13 +19,13 @@ from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK, Repository
 from decouple.patch.mail import DATE, NOBODY
 from decouple.patch.parse import Patch
 from decouple.stack.commits import OVERLAY_TRAILER, CommitText, NewCommit
-from decouple.stack.trees import TreeEntry, blob_id, conflicts, look_up
+from decouple.stack.trees import TreeEntry, find_blocker, hash_blob, read_entries
 
 FOLDER = "third_device"
 PATCHES = "third_device/torch_cuda/torch_patches"
 
 
-class Files(Struct, frozen=True):
+class OverlayFiles(Struct, frozen=True):
     """What the overlay holds: path in the tree -> git mode and content."""
 
     content: Mapping[str, tuple[int, bytes]]
@@ -35,16 +35,16 @@ class Files(Struct, frozen=True):
         """SHA-256 over every path, mode and content: equal for equal overlays."""
         total = hashlib.sha256()
         for path, (mode, data) in sorted(self.content.items()):
-            total.update(f"{mode:o} {blob_id(data)} {path}\0".encode("utf-8", "surrogateescape"))
+            total.update(f"{mode:o} {hash_blob(data)} {path}\0".encode("utf-8", "surrogateescape"))
         return total.hexdigest()
 
 
-def gather(repository: Repository, project: Path, series: bytes, patches: Sequence[Patch]) -> Files:
+def read_overlay(repository: Repository, project: Path, series: bytes, patches: Sequence[Patch]) -> OverlayFiles:
     """Read ``third_device/`` of ``project`` (files its .gitignore names are left out), plus the series as applied.
 
     Raises DecoupleError for a file that is neither regular nor a link.
     """
-    listed = _git_files(repository, project)
+    listed = _list_project_files(repository, project)
     content: dict[str, tuple[int, bytes]] = {}
     for path in listed:
         full = project / path
@@ -58,12 +58,12 @@ def gather(repository: Repository, project: Path, series: bytes, patches: Sequen
     content[f"{PATCHES}/series"] = (REGULAR, series)
     for patch in patches:
         content[f"{PATCHES}/{patch.name}"] = (REGULAR, patch.data)
-    return Files(content)
+    return OverlayFiles(content)
 
 
-def commit(repository: Repository, parent: str, files: Files) -> NewCommit:
+def make_overlay_commit(repository: Repository, parent: str, files: OverlayFiles) -> NewCommit:
     """The overlay commit on top of ``parent`` (a commit id). Raises DecoupleError where it meets an upstream file."""
-    present = look_up(repository, parent, files.content)
+    present = read_entries(repository, parent, files.content)
     taken = sorted(path for path in files.content if path in present)
     if taken:
         more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
@@ -72,7 +72,7 @@ def commit(repository: Repository, parent: str, files: Files) -> NewCommit:
             next_step="rename ours, or give the relocation another target",
         )
     for path in files.content:
-        if blocker := conflicts(present, path):
+        if blocker := find_blocker(present, path):
             raise DecoupleError(
                 f"{path} cannot be laid over the tree: {blocker} is a file there", next_step="rename one of the two"
             )
@@ -84,12 +84,12 @@ def commit(repository: Repository, parent: str, files: Files) -> NewCommit:
     return NewCommit(CommitText(f"{NOBODY[0]} <{NOBODY[1]}>", DATE, message), changes)
 
 
-def _git_files(repository: Repository, project: Path) -> list[str]:
+def _list_project_files(repository: Repository, project: Path) -> list[str]:
     """Files below ``third_device/`` that no .gitignore of the project names, whether or not the project is in git."""
     if not (project / FOLDER).is_dir():
         return []
     elsewhere = Repository(project, repository.git_dir)
-    scratch = repository.own / "scratch" / "no.index"
+    scratch = repository.state_folder / "scratch" / "no.index"
     listed = elsewhere.run(
         "ls-files", "--others", "-z", "--exclude-per-directory=.gitignore", "--", FOLDER, index=scratch
     )

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.patch import seriesfile
-from decouple.patch.size import PatchSize, measure
+from decouple.patch.size import PatchSize, measure_patch
 from decouple.stack.engine import Stack
 
 
@@ -40,18 +40,18 @@ class StackStatus(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     @property
-    def clean(self) -> bool:
+    def is_clean(self) -> bool:
         """Whether tree, series and patches agree completely."""
         whole = all(patch.state == "applied" for patch in self.patches)
         return self.applied and whole and self.overlay == "laid" and not self.commits and not self.edited
 
 
-def status(project: Path, release: str) -> StackStatus:
+def read_status(project: Path, release: str) -> StackStatus:
     """How far tree, series and patches agree. Changes nothing, except to finish a command that was cut off."""
-    places = Checkout(project).places(release)
-    entries = seriesfile.read(places.series).entries
-    patches = [entry.patch(places.patches) for entry in entries]
-    sizes = {patch.name: measure(patch.name, patch.checked()) for patch in patches}
+    places = Checkout(project).find_series(release)
+    entries = seriesfile.read_series(places.series).entries
+    patches = [entry.load_patch(places.patches) for entry in entries]
+    sizes = {patch.name: measure_patch(patch.name, patch.check_readable()) for patch in patches}
     if not (places.tree / ".git" / "decouple" / "state.json").is_file():
         none = tuple(PatchStatus(patch.name, "unapplied", sizes[patch.name]) for patch in patches)
         return StackStatus(release, places.tree, False, "", none, "not laid")
@@ -59,7 +59,7 @@ def status(project: Path, release: str) -> StackStatus:
         state = stack.state
         records = {item.name: item for item in state.applied}
         known = {item.commit for item in state.applied} | ({state.overlay.commit} if state.overlay else set())
-        chain = stack.chain()
+        chain = stack.read_commits()
         here = {commit for commit, _, _ in chain}
         strange = tuple(text.title for commit, _, text in chain if commit not in known)
         rows: list[PatchStatus] = []
@@ -77,10 +77,10 @@ def status(project: Path, release: str) -> StackStatus:
             rows.append(PatchStatus(patch.name, word, sizes[patch.name], offsets))
         gone = [name for name in records if name not in sizes]
         notes = [*stack.recovered, *(f"{name} is applied and no longer in the series" for name in gone)]
-        edited = stack.edited_files()
+        edited = stack.list_edited_files()
         overlay = "not laid"
         if state.overlay:
-            fresh = stack.laid(state, patches, places.series.read_bytes()) if not gone else None
+            fresh = stack.write_overlay(state, patches, places.series.read_bytes()) if not gone else None
             overlay = "laid" if fresh == state.overlay else "out of date"
         return StackStatus(
             release, places.tree, True, state.base, tuple(rows), overlay, strange, edited, tuple(notes)

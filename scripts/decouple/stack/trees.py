@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import TREE, Repository
-from decouple.base.objects import objects
+from decouple.base.objects import read_objects
 
 
 class TreeEntry(Struct, frozen=True):
@@ -30,17 +30,17 @@ class Change(Struct, frozen=True):
     new: TreeEntry | None
 
 
-def blob_id(data: bytes) -> str:
+def hash_blob(data: bytes) -> str:
     """git's name for ``data`` as a blob (SHA-1 over a header and the bytes; git hash-object(1))."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def written(repository: Repository, data: bytes) -> str:
+def write_blob(repository: Repository, data: bytes) -> str:
     """The id of a blob that holds ``data``, put into the repository."""
     return repository.run("hash-object", "-w", "--stdin", stdin=data).decode().strip()
 
 
-def look_up(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, TreeEntry]:
+def read_entries(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, TreeEntry]:
     """What ``tree`` holds at ``paths``; absent paths are left out.
 
     One ``git cat-file --batch`` reads only the directories that the paths are in, so the time depends on the
@@ -54,34 +54,34 @@ def look_up(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str
     for path in wanted:
         if "\n" in path:
             raise DecoupleError(f"path {path!r} has a newline in it", next_step="no patch of this project may touch it")
-        needed |= dict.fromkeys(parents(path))
+        needed |= dict.fromkeys(list_parents(path))
     order = list(needed)
     requests = [f"{tree}:{folder}" for folder in order]
-    for folder, answer in zip(order, objects(repository, requests), strict=True):
+    for folder, answer in zip(order, read_objects(repository, requests), strict=True):
         if answer and answer.kind == "tree":
             folders[folder] = parse_tree(answer.data)
-    found: dict[str, TreeEntry] = {}
+    entries: dict[str, TreeEntry] = {}
     for path in wanted:
-        for step in (*reversed(parents(path)[:-1]), path):
+        for step in (*reversed(list_parents(path)[:-1]), path):
             folder, _, name = step.rpartition("/")
             entry = folders[folder].get(name) if folder in folders else None
             if entry is None:
                 break
             if entry.mode != TREE or step == path:
-                found[step] = entry
+                entries[step] = entry
                 break
-    return found
+    return entries
 
 
-def blobs(repository: Repository, ids: Iterable[str]) -> dict[str, bytes]:
+def read_blobs(repository: Repository, ids: Iterable[str]) -> dict[str, bytes]:
     """The contents of blobs, in one call. Raises DecoupleError for an id that the repository does not have."""
     order = sorted(set(ids))
-    found: dict[str, bytes] = {}
-    for identity, answer in zip(order, objects(repository, order), strict=True):
+    contents: dict[str, bytes] = {}
+    for identity, answer in zip(order, read_objects(repository, order), strict=True):
         if answer is None:
             raise DecoupleError(f"{repository.root}: object {identity} is missing", next_step="apply the series anew")
-        found[identity] = answer.data
-    return found
+        contents[identity] = answer.data
+    return contents
 
 
 def parse_tree(body: bytes) -> dict[str, TreeEntry]:
@@ -107,7 +107,7 @@ def read_index(repository: Repository, paths: Sequence[str], index: Path | None 
     return entries
 
 
-def differences(repository: Repository, old: str, new: str) -> list[Change]:
+def compare_trees(repository: Repository, old: str, new: str) -> list[Change]:
     """Every path whose content or mode differs between two trees (or commits), renames not folded."""
     if old == new:
         return []
@@ -126,24 +126,24 @@ def differences(repository: Repository, old: str, new: str) -> list[Change]:
     return changes
 
 
-def changed(repository: Repository, old: str, new: str) -> dict[str, TreeEntry | None]:
+def read_changes(repository: Repository, old: str, new: str) -> dict[str, TreeEntry | None]:
     """What turns ``old`` into ``new``: path -> its entry there, None where it is gone."""
-    return {change.path: change.new for change in differences(repository, old, new)}
+    return {change.path: change.new for change in compare_trees(repository, old, new)}
 
 
-def conflicts(found: Mapping[str, TreeEntry], path: str) -> str | None:
+def find_blocker(entries: Mapping[str, TreeEntry], path: str) -> str | None:
     """The entry that keeps a file from standing at ``path``: a file above it or a directory in its place."""
-    entry = found.get(path)
+    entry = entries.get(path)
     if entry is not None and entry.mode == TREE:
         return path
-    return next((parent for parent in parents(path) if parent in found and found[parent].mode != TREE), None)
+    return next((parent for parent in list_parents(path) if parent in entries and entries[parent].mode != TREE), None)
 
 
 @functools.lru_cache(maxsize=65536)
-def _above(folder: str) -> tuple[str, ...]:
-    return (folder, *_above(folder.rpartition("/")[0])) if folder else ("",)
+def _list_folders_above(folder: str) -> tuple[str, ...]:
+    return (folder, *_list_folders_above(folder.rpartition("/")[0])) if folder else ("",)
 
 
-def parents(path: str) -> tuple[str, ...]:
+def list_parents(path: str) -> tuple[str, ...]:
     """The folders above ``path``, nearest first, the root as "". A push asks thousands of times: no Path objects."""
-    return _above(path.rpartition("/")[0])
+    return _list_folders_above(path.rpartition("/")[0])

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import step
+from decouple.base.fault import mark_step
 from decouple.base.files import remove_folder
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, Repository
-from decouple.stack.trees import Change, TreeEntry, blob_id, blobs, differences, parents, read_index
+from decouple.stack.trees import Change, TreeEntry, compare_trees, hash_blob, list_parents, read_blobs, read_index
 
 #: Up to so many paths are moved one by one: `git read-tree -m -u` walks the whole tree, however little differs
 #: (0.1 s of processor time on PyTorch for one file).
@@ -44,21 +44,21 @@ class EditedError(DecoupleError):
         self.path = path
 
 
-def move(repository: Repository, old: str, new: str) -> list[Change]:
+def move_worktree(repository: Repository, old: str, new: str) -> list[Change]:
     """Bring index and work tree from tree ``old`` to tree ``new`` (ids of trees or commits); returns what differs.
 
     git checks every path before it touches the first one. Raises EditedError with the path in the way, GitError for
     anything else (a full disk); after the latter call :func:`settle`.
     """
-    changes = differences(repository, old, new)
+    changes = compare_trees(repository, old, new)
     if not changes:
         return changes
     for change in changes:
         if change.old is None and os.path.lexists(repository.root / change.path) and not _is_folder(repository, change):
             raise EditedError(change.path, "is not under version control")
-    step(f"move the work tree ({len(changes)} paths)")
+    mark_step(f"move the work tree ({len(changes)} paths)")
     if len(changes) <= FEW and _is_simple(repository.root, changes):
-        _move_few(repository, changes)
+        _move_single_files(repository, changes)
         return changes
     for attempt in (1, 2):
         answer = repository.try_run("read-tree", "-m", "-u", old, new)
@@ -72,7 +72,7 @@ def move(repository: Repository, old: str, new: str) -> list[Change]:
         if blocked:
             why = "has edits that are in no patch" if blocked["edited"] else "is not under version control"
             raise EditedError(blocked["edited"] or blocked["untracked"] or blocked["folder"], why)
-        raise repository.failed("read-tree", answer)
+        raise repository.make_error("read-tree", answer)
     return changes
 
 
@@ -82,53 +82,53 @@ def _is_simple(root: Path, changes: Sequence[Change]) -> bool:
     for change in changes:
         if _is_submodule(change) or ((root / change.path).is_dir() and not (root / change.path).is_symlink()):
             return False
-        for parent in filter(None, parents(change.path)):
+        for parent in filter(None, list_parents(change.path)):
             if parent in changed or (root / parent).is_symlink() or (root / parent).is_file():
                 return False
     return True
 
 
-def _move_few(repository: Repository, changes: Sequence[Change]) -> None:
+def _move_single_files(repository: Repository, changes: Sequence[Change]) -> None:
     """Move a few files by themselves: look at each one's content first, write them, then their index entries."""
     paths = [change.path for change in changes]
     staged = read_index(repository, paths)
     for change in changes:
-        if on_disk(repository.root, change.path)[0] != change.old or staged.get(change.path) != change.old:
+        if read_disk_entry(repository.root, change.path)[0] != change.old or staged.get(change.path) != change.old:
             raise EditedError(change.path, "has edits that are in no patch")
-    contents = blobs(repository, {change.new.id for change in changes if change.new})
+    contents = read_blobs(repository, {change.new.id for change in changes if change.new})
     index, lock = repository.git_dir / "index", repository.git_dir / "index.lock"
-    fresh = repository.own / "scratch" / "moved.index"
+    fresh = repository.state_folder / "scratch" / "moved.index"
     fresh.parent.mkdir(parents=True, exist_ok=True)
     if os.path.lexists(lock):
-        raise _busy(lock)
-    before = _stamp(index)
+        raise _make_lock_error(lock)
+    before = _read_stamp(index)
     shutil.copyfile(index, fresh)
     for change in changes:
-        step(f"move {change.path}")
-        _put(repository, change, contents[change.new.id] if change.new else None)
+        mark_step(f"move {change.path}")
+        _write_path(repository, change, contents[change.new.id] if change.new else None)
     listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     repository.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=listed, index=fresh)
-    step("put the index in place")
+    mark_step("put the index in place")
     try:
         os.close(os.open(lock, os.O_CREAT | os.O_EXCL))  # git's own protocol: who has made it may replace the index
     except FileExistsError:
-        raise _busy(lock) from None
+        raise _make_lock_error(lock) from None
     try:
-        if _stamp(index) != before:
-            raise _busy(index)
+        if _read_stamp(index) != before:
+            raise _make_lock_error(index)
         fresh.replace(index)
     finally:
         lock.unlink()
 
 
-def _busy(path: Path) -> DecoupleError:
+def _make_lock_error(path: Path) -> DecoupleError:
     return DecoupleError(
         f"{path}: another git command is at work in the tree",
         next_step="wait for it and run this again; a lock that a crash left can be removed",
     )
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
+def _read_stamp(path: Path) -> tuple[int, int, int]:
     info = path.stat()
     return info.st_ino, info.st_size, info.st_mtime_ns
 
@@ -139,7 +139,7 @@ def _is_folder(repository: Repository, change: Change) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-def on_disk(root: Path, path: str) -> tuple[TreeEntry | None, bytes]:
+def read_disk_entry(root: Path, path: str) -> tuple[TreeEntry | None, bytes]:
     """The file at ``path`` as git would record it, and its bytes; ``(None, b"")`` if nothing is there."""
     full = root / path
     try:
@@ -148,16 +148,16 @@ def on_disk(root: Path, path: str) -> tuple[TreeEntry | None, bytes]:
         return None, b""
     if stat.S_ISLNK(info.st_mode):
         data = os.fsencode(full.readlink())
-        return TreeEntry(SYMLINK, blob_id(data)), data
+        return TreeEntry(SYMLINK, hash_blob(data)), data
     if stat.S_ISDIR(info.st_mode):
         return None, b""
     if not stat.S_ISREG(info.st_mode):  # a pipe, a socket, a device: a person's, and reading it might never end
         return TreeEntry(stat.S_IFMT(info.st_mode), ""), b""
     data = full.read_bytes()
-    return TreeEntry(EXECUTABLE if info.st_mode & 0o100 else REGULAR, blob_id(data)), data
+    return TreeEntry(EXECUTABLE if info.st_mode & 0o100 else REGULAR, hash_blob(data)), data
 
 
-def begun(repository: Repository, changes: Iterable[Change]) -> bool:
+def has_begun(repository: Repository, changes: Iterable[Change]) -> bool:
     """Whether a move over ``changes`` had begun when it was cut off.
 
     True if one path is as it will be, is gone, or holds the first part of its new content: what a kill leaves of a file
@@ -166,7 +166,7 @@ def begun(repository: Repository, changes: Iterable[Change]) -> bool:
     for change in changes:
         if _is_submodule(change):
             continue
-        entry, data = on_disk(repository.root, change.path)
+        entry, data = read_disk_entry(repository.root, change.path)
         if entry is not None and not entry.id:
             continue  # a pipe or a socket, which no git leaves
         if entry == change.new or (entry is None and change.old is not None):
@@ -176,7 +176,7 @@ def begun(repository: Repository, changes: Iterable[Change]) -> bool:
     return False
 
 
-def settle(repository: Repository, changes: Sequence[Change], rescue: Path, since: float) -> list[str]:
+def finish_move(repository: Repository, changes: Sequence[Change], rescue: Path, since: float) -> list[str]:
     """Finish a move that was cut off: put every path of ``changes`` into its new state, whatever it holds now.
 
     A file with content that is neither old, new nor torn was edited after the cut; it is copied below ``rescue``
@@ -185,9 +185,9 @@ def settle(repository: Repository, changes: Sequence[Change], rescue: Path, sinc
     """
     rescued: list[str] = []
     ours = [change for change in changes if not _is_submodule(change)]
-    contents = blobs(repository, {change.new.id for change in ours if change.new})
+    contents = read_blobs(repository, {change.new.id for change in ours if change.new})
     for change in ours:
-        entry, data = on_disk(repository.root, change.path)
+        entry, data = read_disk_entry(repository.root, change.path)
         if entry == change.new:
             continue
         wanted = contents[change.new.id] if change.new else None
@@ -195,11 +195,11 @@ def settle(repository: Repository, changes: Sequence[Change], rescue: Path, sinc
         if entry not in (change.old, None) and not torn:
             copy = rescue / change.path
             copy.parent.mkdir(parents=True, exist_ok=True)
-            step(f"save {change.path}")
+            mark_step(f"save {change.path}")
             copy.write_bytes(data)
             rescued.append(change.path)
-        step(f"settle {change.path}")
-        _put(repository, change, wanted)
+        mark_step(f"settle {change.path}")
+        _write_path(repository, change, wanted)
     forget_stale_lock(repository, "index.lock", since)
     lines = "".join(
         f"{change.new.mode:o} {change.new.id} 0\t{change.path}\0" if change.new else f"0 {'0' * 40}\t{change.path}\0"
@@ -210,7 +210,7 @@ def settle(repository: Repository, changes: Sequence[Change], rescue: Path, sinc
     return rescued
 
 
-def _put(repository: Repository, change: Change, data: bytes | None) -> None:
+def _write_path(repository: Repository, change: Change, data: bytes | None) -> None:
     """Bring one path into its new state. It is made in the repository and moved: a name in the work tree is a person's
     or git's, never ours."""
     root = repository.root
@@ -226,7 +226,7 @@ def _put(repository: Repository, change: Change, data: bytes | None) -> None:
                 break
         return
     full.parent.mkdir(parents=True, exist_ok=True)
-    scratch = repository.own / "scratch"
+    scratch = repository.state_folder / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     temporary = scratch / "moving"
     temporary.unlink(missing_ok=True)
@@ -241,12 +241,12 @@ def _put(repository: Repository, change: Change, data: bytes | None) -> None:
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            _move_across(temporary, full)
+            _move_to_other_disk(temporary, full)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _move_across(temporary: Path, full: Path) -> None:
+def _move_to_other_disk(temporary: Path, full: Path) -> None:
     """Move a finished file into a folder that is on another file system, by a name there that nobody has."""
     folder = Path(tempfile.mkdtemp(prefix=".decouple-", dir=full.parent))
     try:
@@ -256,7 +256,7 @@ def _move_across(temporary: Path, full: Path) -> None:
         remove_folder(folder, ignore_errors=True)
 
 
-def is_as_new(lock: Path, since: float) -> bool:
+def is_new_lock(lock: Path, since: float) -> bool:
     """Whether a lock file is there and no older than ``since`` (a file's mtime), so that it may be of our own git."""
     try:
         return lock.lstat().st_mtime >= since - 2  # a file system may round
@@ -275,19 +275,19 @@ def forget_stale_lock(repository: Repository, name: str, since: float, patience:
     lock = repository.git_dir / name
     ends = time.monotonic() + patience
     while os.path.lexists(lock):
-        ours = is_as_new(lock, since)
-        if ours and not lives(repository.git_dir, repository.root):
+        ours = is_new_lock(lock, since)
+        if ours and not has_git_process(repository.git_dir, repository.root):
             lock.unlink(missing_ok=True)
             return
         if time.monotonic() > ends or not ours:
-            raise _busy(lock)
+            raise _make_lock_error(lock)
         time.sleep(0.1)
 
 
 def forget_new_locks(repository: Repository, names: Iterable[str], since: float) -> None:
     """Remove those locks ``names`` that a killed git of ours left after ``since`` (a file's mtime); older ones stay."""
     for name in names:
-        if is_as_new(repository.git_dir / name, since):
+        if is_new_lock(repository.git_dir / name, since):
             forget_stale_lock(repository, name, since)
 
 
@@ -297,7 +297,7 @@ def forget_ref_locks(repository: Repository) -> None:
         forget_stale_lock(repository, f"refs/decouple/{lock.name}", 0)
 
 
-def lives(git_dir: Path, root: Path, processes: Path = Path("/proc")) -> bool:
+def has_git_process(git_dir: Path, root: Path, processes: Path = Path("/proc")) -> bool:
     """Whether a git process works in this repository: it stands in it, or has one of its files open (``proc(5)``).
 
     Without a /proc nobody can tell: then it is taken to be so where ``processes`` is no folder.

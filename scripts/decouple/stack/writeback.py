@@ -21,22 +21,22 @@ from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import SeriesFile
 from decouple.stack import export
-from decouple.stack.applier import apply
+from decouple.stack.applier import apply_patches
 from decouple.stack.commits import (
     OVERLAY_TRAILER,
     PATCH_TRAILER,
     CommitText,
     NewCommit,
-    from_header,
+    format_header,
+    parse_commit_text,
     read_chain,
+    remove_diffstat,
     split_message,
-    to_header,
-    without_diffstat,
     write_chain,
 )
 from decouple.stack.engine import Stack
-from decouple.stack.journal import Applied, State
-from decouple.stack.trees import TreeEntry, differences
+from decouple.stack.journal import StackEntry, StackState
+from decouple.stack.trees import TreeEntry, compare_trees
 
 ID = "Decouple-Id"
 
@@ -56,13 +56,13 @@ class DraftPatch(Struct, frozen=True):
     @property
     def identity(self) -> str | None:
         """The patch's ``Decouple-Id``."""
-        return self.text.trailer(ID)
+        return self.text.find_trailer(ID)
 
 
-class Written(Struct, frozen=True):
+class SeriesUpdate(Struct, frozen=True):
     """The patch files that a list of items makes."""
 
-    state: State
+    state: StackState
     patches: tuple[Patch, ...]
     series: SeriesFile
     files: Mapping[Path, bytes | None]
@@ -75,72 +75,72 @@ class Written(Struct, frozen=True):
     """Patches whose file changed since they were applied; kept, and not in the tree yet."""
 
 
-def read_items(stack: Stack) -> list[DraftPatch]:
+def read_draft_patches(stack: Stack) -> list[DraftPatch]:
     """The commits on top of the base as items, oldest first; the overlay is left out.
 
     Commits that the stack made and nobody touched cost nothing; the others are compared with what they were.
     """
-    chain = stack.chain()
+    chain = stack.read_commits()
     state = stack.state
     repository = stack.repository
     old_chain = read_chain(repository, state.base, state.tip)
     records = {item.name: (item, row) for item, row in zip(state.applied, old_chain, strict=True)}
-    by_id = {row[2].trailer(ID): name for name, (_, row) in records.items() if row[2].trailer(ID)}
-    trees: dict[str, str] = {state.base: repository.tree_of(state.base)}
+    by_id = {row[2].find_trailer(ID): name for name, (_, row) in records.items() if row[2].find_trailer(ID)}
+    trees: dict[str, str] = {state.base: repository.read_tree_id(state.base)}
     trees |= {commit: tree for commit, tree, _ in (*old_chain, *chain)}
     parents = dict(zip((row[0] for row in old_chain), (state.base, *(row[0] for row in old_chain)), strict=False))
     parents |= dict(zip((row[0] for row in chain), (state.base, *(row[0] for row in chain)), strict=False))
-    laid = _overlay_paths(stack)
+    laid = _list_overlay_paths(stack)
     items: list[DraftPatch] = []
     used: set[str] = set()
     for commit, tree, text in chain:
-        if text.trailer(OVERLAY_TRAILER) is not None:
-            if not _same_overlay(stack, commit, parents[commit]):
+        if text.find_trailer(OVERLAY_TRAILER) is not None:
+            if not _is_same_overlay(stack, commit, parents[commit]):
                 raise DecoupleError(
                     f"the overlay commit {commit[:12]} was edited",
                     next_step="edit the files in third_device/ of the project; "
                     f"`git rebase --onto {state.tip[:12]}` drops the edits",
                 )
             continue
-        changes = {c.path: (c.old, c.new) for c in differences(repository, trees[parents[commit]], tree)}
+        changes = {c.path: (c.old, c.new) for c in compare_trees(repository, trees[parents[commit]], tree)}
         for path in changes:
             if path in laid:
                 refuse_overlay(stack, [path])
-        name = text.trailer(PATCH_TRAILER)
+        name = text.find_trailer(PATCH_TRAILER)
         if name not in records or name in used:
-            name = by_id.get(text.trailer(ID))
+            name = by_id.get(text.find_trailer(ID))
         if name is None or name in used:
             items.append(DraftPatch(text, changes))
             continue
         used.add(name)
         record, (old_commit, old_tree, old_text) = records[name]
-        stored = _stored(stack, record)
+        stored = _read_stored_patch(stack, record)
         if commit == old_commit:
             items.append(DraftPatch(text, changes, stored, True, True, record.offsets))
             continue
-        before = {c.path: (c.old, c.new) for c in differences(repository, trees[parents[old_commit]], old_tree)}
-        same_diff, same_text = before == changes, text.same_text(old_text)
+        before = {c.path: (c.old, c.new) for c in compare_trees(repository, trees[parents[old_commit]], old_tree)}
+        same_diff, same_text = before == changes, text.has_same_text(old_text)
         items.append(DraftPatch(text, changes, stored, same_diff, same_text, record.offsets if same_diff else ()))
     return items
 
 
-def write(stack: Stack, items: Sequence[DraftPatch], *, drop: bool = False) -> Written:
+def make_series_update(stack: Stack, items: Sequence[DraftPatch], *, drop: bool = False) -> SeriesUpdate:
     """Turn items into patch files, a series file and a state; writes objects, but no file of the project yet."""
     places, repository, state = stack.places, stack.repository, stack.state
     _refuse_drops(stack, items, drop)
-    names = _names(stack, items)
+    names = _choose_names(stack, items)
     records = {record.name: record for record in state.applied}
     headers = [
-        item.stored.header_text if item.stored and item.same_text else _header(item, name)
+        item.stored.header_text if item.stored and item.same_text else _make_header(item, name)
         for item, name in zip(items, names, strict=True)
     ]
     chain = [
-        NewCommit(from_header(header, name), {path: after for path, (_, after) in item.changes.items()})
+        NewCommit(parse_commit_text(header, name), {path: after for path, (_, after) in item.changes.items()})
         for item, name, header in zip(items, names, headers, strict=True)
     ]
     commits = write_chain(repository, state.base, chain)
     patches: list[Patch] = []
-    applied: list[Applied] = []
+    applied: list[StackEntry] = []
     newer: list[str] = []
     parent = state.base
     for item, name, header, commit in zip(items, names, headers, commits, strict=True):
@@ -149,7 +149,7 @@ def write(stack: Stack, items: Sequence[DraftPatch], *, drop: bool = False) -> W
             record = records[name]
             if stored.sha256 != record.sha256:
                 newer.append(name)
-            applied.append(Applied(name, record.sha256, commit, record.offsets))
+            applied.append(StackEntry(name, record.sha256, commit, record.offsets))
             patches.append(stored)
             parent = commit
             continue
@@ -162,14 +162,14 @@ def write(stack: Stack, items: Sequence[DraftPatch], *, drop: bool = False) -> W
             patch = Patch(name, header.encode("utf-8", "surrogateescape") + stored.body, stored.strip)
             offsets = records[stored.name].offsets
         else:
-            head = without_diffstat(header).encode("utf-8", "surrogateescape")
-            patch = Patch(name, head + export.diff(repository, parent, commit))
-            _prove(stack, parent, patch, item)
+            head = remove_diffstat(header).encode("utf-8", "surrogateescape")
+            patch = Patch(name, head + export.make_diff(repository, parent, commit))
+            _check_round_trip(stack, parent, patch, item)
             offsets = ()
-        applied.append(Applied(name, patch.sha256, commit, offsets))
+        applied.append(StackEntry(name, patch.sha256, commit, offsets))
         patches.append(patch)
         parent = commit
-    series, dropped = _series(stack, items, patches)
+    series, dropped = _update_series(stack, items, patches)
     files: dict[Path, bytes | None] = {places.patches / patch.name: patch.data for patch in patches}
     kept = {patch.name for patch in patches}
     renamed = {
@@ -178,13 +178,13 @@ def write(stack: Stack, items: Sequence[DraftPatch], *, drop: bool = False) -> W
         if item.stored and item.stored.name != name
     }
     for name in (*dropped, *renamed):
-        if name not in kept and not listed_elsewhere(places, name):
+        if name not in kept and not find_other_releases(places, name):
             files[places.patches / name] = None
-    files[places.series] = series.text().encode()
+    files[places.series] = series.to_text().encode()
     files = {path: data for path, data in files.items() if data != (path.read_bytes() if path.is_file() else None)}
     added = tuple(name for item, name in zip(items, names, strict=True) if item.stored is None)
     changed = tuple(patch.name for patch in patches if places.patches / patch.name in files and patch.name not in added)
-    return Written(
+    return SeriesUpdate(
         replace(state, applied=tuple(applied)), tuple(patches), series, files, changed, added, dropped, renamed,
         tuple(newer),
     )  # fmt: skip
@@ -192,7 +192,7 @@ def write(stack: Stack, items: Sequence[DraftPatch], *, drop: bool = False) -> W
 
 def refuse_overlay(stack: Stack, paths: Iterable[str]) -> None:
     """Raise DecoupleError for a path that the overlay has laid: its edits belong into the project."""
-    laid = _overlay_paths(stack)
+    laid = _list_overlay_paths(stack)
     for path in paths:
         if path in laid:
             raise DecoupleError(
@@ -201,35 +201,35 @@ def refuse_overlay(stack: Stack, paths: Iterable[str]) -> None:
             )
 
 
-def listed_elsewhere(places: SeriesPlaces, name: str) -> list[str]:
+def find_other_releases(places: SeriesPlaces, name: str) -> list[str]:
     """Other releases whose series lists this patch file."""
     folder = places.series.parent
     if not (folder.parent / "series").is_dir() or folder.name != "series":
         return []
     return [
         release
-        for release in Checkout(folder.parent).releases()
-        if release != places.release and name in seriesfile.read(folder / release).names
+        for release in Checkout(folder.parent).list_releases()
+        if release != places.release and name in seriesfile.read_series(folder / release).names
     ]
 
 
-def numbered(taken: Collection[str], release: str, slug: str) -> str:
+def make_numbered_name(taken: Collection[str], release: str, slug: str) -> str:
     """The file name of a new patch of ``release``: the number behind the highest one ``taken``, and ``slug``."""
     numbers = [int(m.group(1)) for n in taken if (m := re.match(rf"{re.escape(release)}/(\d+)-", n))]
     return f"{release}/{max(numbers, default=0) + 1:04}-{slug}.patch"
 
 
-def slug_of(title: str) -> str:
+def make_slug(title: str) -> str:
     """A commit's title as part of a file name."""
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
     return words[:52].rstrip("-") or "patch"
 
 
-def _prove(stack: Stack, parent: str, patch: Patch, item: DraftPatch) -> None:
+def _check_round_trip(stack: Stack, parent: str, patch: Patch, item: DraftPatch) -> None:
     """Raise DecoupleError unless the patch, applied again, makes exactly what its commit holds."""
     if not item.changes:
         return
-    (outcome,) = apply(stack.repository, parent, [patch], stack.journal.scratch)
+    (outcome,) = apply_patches(stack.repository, parent, [patch], stack.journal.scratch)
     if dict(outcome.changes) != {path: after for path, (_, after) in item.changes.items()} or outcome.offsets:
         raise DecoupleError(
             f"{patch.name}: the patch written for this commit does not give the same files back",
@@ -248,7 +248,7 @@ def _refuse_drops(stack: Stack, items: Sequence[DraftPatch], drop: bool) -> None
         )
 
 
-def _names(stack: Stack, items: Sequence[DraftPatch]) -> list[str]:
+def _choose_names(stack: Stack, items: Sequence[DraftPatch]) -> list[str]:
     """The file name of each item: the one it has, or the next number; never another release's file for a new body."""
     release = stack.places.release
     taken = set(stack.series.names) | {
@@ -258,13 +258,13 @@ def _names(stack: Stack, items: Sequence[DraftPatch]) -> list[str]:
     for item in items:
         stored = item.stored
         if stored is None:
-            name = numbered(taken, release, _slug(item))
+            name = make_numbered_name(taken, release, _choose_slug(item))
         elif item.same_diff and item.same_text:
             name = stored.name
-        elif listed_elsewhere(stack.places, stored.name) and not stored.name.startswith(f"{release}/"):
+        elif find_other_releases(stack.places, stored.name) and not stored.name.startswith(f"{release}/"):
             name = f"{release}/{stored.name.rsplit('/', 1)[-1]}"
             if name in taken:
-                name = numbered(taken, release, slug_of(item.text.title))
+                name = make_numbered_name(taken, release, make_slug(item.text.title))
         else:
             name = stored.name
         taken.add(name)
@@ -272,24 +272,26 @@ def _names(stack: Stack, items: Sequence[DraftPatch]) -> list[str]:
     return names
 
 
-def _slug(item: DraftPatch) -> str:
+def _choose_slug(item: DraftPatch) -> str:
     """What a new patch is called: by its Decouple-Id, if that can be part of a file's name, else by its title."""
     identity = item.identity or ""
-    return identity if is_path_part(identity) else slug_of(item.text.title)
+    return identity if is_path_part(identity) else make_slug(item.text.title)
 
 
-def _header(item: DraftPatch, name: str) -> str:
-    header = to_header(item.text, item.stored.header_text if item.stored else None)
+def _make_header(item: DraftPatch, name: str) -> str:
+    header = format_header(item.text, item.stored.header_text if item.stored else None)
     if item.stored is None and item.identity is None:
         slug = re.sub(r"\A\d+-", "", name.rsplit("/", 1)[-1].removesuffix(".patch"))
         title, body, trailers = split_message(item.text.message)
         message = f"{title}\n\n{body}\n\n" if body else f"{title}\n\n"
         message += "".join(f"{key}: {value}\n" for key, value in (*trailers, (ID, slug)))
-        header = to_header(replace(item.text, message=message))
+        header = format_header(replace(item.text, message=message))
     return header
 
 
-def _series(stack: Stack, items: Sequence[DraftPatch], patches: Sequence[Patch]) -> tuple[SeriesFile, tuple[str, ...]]:
+def _update_series(
+    stack: Stack, items: Sequence[DraftPatch], patches: Sequence[Patch]
+) -> tuple[SeriesFile, tuple[str, ...]]:
     """The series file with the applied patches as they are now, in their order, and the unapplied ones behind them."""
     series = stack.series
     was = {record.name for record in stack.state.applied}
@@ -315,10 +317,10 @@ def _series(stack: Stack, items: Sequence[DraftPatch], patches: Sequence[Patch])
     return (series if list(series.names) == wanted else series.reorder(wanted)), dropped
 
 
-def _stored(stack: Stack, record: Applied) -> Patch:
+def _read_stored_patch(stack: Stack, record: StackEntry) -> Patch:
     """The patch file of an applied patch as it is on disk now. Raises DecoupleError if it is gone."""
     try:
-        return stack.patch(record.name)
+        return stack.read_patch(record.name)
     except UsageError:
         raise DecoupleError(
             f"{record.name} is applied, but no longer in {stack.places.series}",
@@ -326,19 +328,19 @@ def _stored(stack: Stack, record: Applied) -> Patch:
         ) from None
 
 
-def _overlay_paths(stack: Stack) -> frozenset[str]:
+def _list_overlay_paths(stack: Stack) -> frozenset[str]:
     if stack.state.overlay is None:
         return frozenset()
-    laid = differences(stack.repository, stack.state.tip, stack.state.overlay.commit)
+    laid = compare_trees(stack.repository, stack.state.tip, stack.state.overlay.commit)
     return frozenset(change.path for change in laid)
 
 
-def _same_overlay(stack: Stack, commit: str, parent: str) -> bool:
+def _is_same_overlay(stack: Stack, commit: str, parent: str) -> bool:
     """Whether an overlay commit that may have been moved by a rebase still adds what the stack's own adds."""
     state = stack.state
     if state.overlay is None:
         return False
     if commit == state.overlay.commit:
         return True
-    ours = {(c.path, c.new) for c in differences(stack.repository, state.tip, state.overlay.commit)}
-    return ours == {(c.path, c.new) for c in differences(stack.repository, parent, commit)}
+    ours = {(c.path, c.new) for c in compare_trees(stack.repository, state.tip, state.overlay.commit)}
+    return ours == {(c.path, c.new) for c in compare_trees(stack.repository, parent, commit)}

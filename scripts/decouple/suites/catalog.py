@@ -52,7 +52,7 @@ class _SuiteTable(Struct, frozen=True):
 
 @cache
 def _load_table() -> _SuiteTable:
-    return toml.read(_FILE, _SuiteTable, mend="git checkout it")
+    return toml.read_toml(_FILE, _SuiteTable, mend="git checkout it")
 
 
 def select_variables(device: str) -> dict[str, str]:

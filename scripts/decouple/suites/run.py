@@ -67,7 +67,7 @@ def collect_tests(target: Target, suite: Suite, file: str) -> CollectionResult:
         f"{target.tests}/{file}",
     ]
     try:
-        process = programs.ask(target.argv(argv), timeout=4 * START)
+        process = programs.run_program(target.argv(argv), timeout=4 * START)
     except subprocess.TimeoutExpired:
         return CollectionResult(suite, file, (), f"not collected in {4 * START:.0f} seconds", broken=True)
     ids = tuple(line for line in process.stdout.splitlines() if line.startswith(f"{file}::"))

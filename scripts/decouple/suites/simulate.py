@@ -47,7 +47,7 @@ def share_stand_ins(cache: Path, shared: Path, project: Path, say: Callable[[str
     command = [*OWN, "-m", "simcuda", "build", "--no-torch"]
     path = ":".join(filter(None, [str((project / "scripts").absolute()), os.environ.get("PYTHONPATH", "")]))
     variables = {**os.environ, "SIMCUDA_CACHE": str(cache), "PYTHONPATH": path}
-    process = programs.ask(command, variables)
+    process = programs.run_program(command, variables)
     if process.returncode:
         raise _parse_failure(process, path)
     stand_ins = Path(process.stdout.strip().splitlines()[-1])

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import append_to, write_atomically
+from decouple.base.files import open_for_append, write_atomically
 from decouple.base.outside import parse_json, read_json
 
 #: Outcomes of a test, the best first. "too slow" ran out of time, "died" ended its process.
@@ -78,7 +78,7 @@ class ResultStore:
 
     def add(self, results: Iterable[SuiteResult]) -> None:
         """Append results; a later line of a test replaces an earlier one."""
-        with append_to(self._file) as file:
+        with open_for_append(self._file) as file:
             for result in results:
                 self.results[result.id] = result
                 file.write(json.dumps(to_builtins(result), sort_keys=True) + "\n")

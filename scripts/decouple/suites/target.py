@@ -65,7 +65,7 @@ class Target(Struct, frozen=True):
 
         Raises DecoupleError with the message of a failed import.
         """
-        process = programs.ask(self.argv(["-c", _QUESTION]))
+        process = programs.run_program(self.argv(["-c", _QUESTION]))
         lines = [line for line in process.stdout.splitlines() if line.startswith("decouple:")]
         if process.returncode or not lines:
             errors = [line for line in process.stderr.splitlines() if line.strip()] or [

@@ -19,12 +19,12 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import read_bounded
 from decouple.base.python_text import parse_python
-from decouple.syntax.globs import matches
+from decouple.syntax.globs import find_match
 
 _MOST = 16 << 20  # bytes of one build file; upstream's longest has 0.1 MiB
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """A build file's text. Raises DecoupleError for a pipe, OSError."""
     return read_bounded(path, _MOST).decode("utf-8", "replace")
 
@@ -36,7 +36,7 @@ def read_bzl(path: Path) -> dict[str, list[str]]:
     Raises DecoupleError when the file does not parse, OSError when it cannot be read.
     """
     try:
-        module = parse_python(_text(path), str(path))
+        module = parse_python(_read_text(path), str(path))
     except SyntaxError as error:
         raise DecoupleError(
             f"{path}:{error.lineno}: not readable as a list of sources ({error.msg})",
@@ -45,13 +45,13 @@ def read_bzl(path: Path) -> dict[str, list[str]]:
     lists: dict[str, list[str]] = {}
     for statement in module.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            value = _value(statement.value, lists)
+            value = _evaluate_list(statement.value, lists)
             if value is not None:
                 lists[statement.targets[0].id] = value
     return lists
 
 
-def _value(node: ast.expr, lists: Mapping[str, list[str]]) -> list[str] | None:
+def _evaluate_list(node: ast.expr, lists: Mapping[str, list[str]]) -> list[str] | None:
     if isinstance(node, ast.List):
         if all(isinstance(item, ast.Constant) and isinstance(item.value, str) for item in node.elts):
             return [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
@@ -59,10 +59,10 @@ def _value(node: ast.expr, lists: Mapping[str, list[str]]) -> list[str] | None:
     if isinstance(node, ast.Name):
         return lists.get(node.id)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = _value(node.left, lists), _value(node.right, lists)
+        left, right = _evaluate_list(node.left, lists), _evaluate_list(node.right, lists)
         return None if left is None or right is None else [*left, *right]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sorted" and node.args:
-        value = _value(node.args[0], lists)
+        value = _evaluate_list(node.args[0], lists)
         return None if value is None else sorted(value)
     return None
 
@@ -89,9 +89,9 @@ def read_cmake(text: str) -> Iterator[CMakeCommand]:
     arguments: list[str] = []
     depth = start = 0
     line = 1
-    for found in _CMAKE.finditer(text):
-        kind, part = found.lastgroup, found.group()
-        if found["bracket"] is not None:
+    for match in _CMAKE.finditer(text):
+        kind, part = match.lastgroup, match.group()
+        if match["bracket"] is not None:
             kind = "comment" if part.startswith("#") else "quoted"
         if kind == "open":
             depth += 1
@@ -144,33 +144,35 @@ class CMakeLists:
         self._values: dict[str, set[str]] = {}
         for name in cmake_files:
             folder = posixpath.dirname(name)
-            for command in read_cmake(_text(tree / name)):
-                self._run(command, folder)
+            for command in read_cmake(_read_text(tree / name)):
+                self._run_command(command, folder)
 
     def get(self, variable: str) -> frozenset[str]:
         """The files that ``variable`` can hold; empty when it is never set."""
         return frozenset(self._values.get(variable, ()))
 
-    def variables(self) -> list[str]:
+    def list_variables(self) -> list[str]:
         """The names of all variables that hold files."""
         return sorted(name for name, value in self._values.items() if value)
 
-    def _run(self, command: CMakeCommand, folder: str) -> None:
+    def _run_command(self, command: CMakeCommand, folder: str) -> None:
         words = command.arguments
         if command.name == "file" and len(words) > 2 and words[0] in ("GLOB", "GLOB_RECURSE"):
             patterns = [posixpath.normpath(posixpath.join(folder, word)) for word in words[2:]]
             if words[0] == "GLOB_RECURSE":
                 patterns = [posixpath.join(posixpath.dirname(p), "**", posixpath.basename(p)) for p in patterns]
             for pattern in patterns:
-                self._add(words[1], (path for path in self._below(pattern) if matches(path, (pattern,))))
+                self._add_files(
+                    words[1], (path for path in self._list_candidates(pattern) if find_match(path, (pattern,)))
+                )
         elif command.name == "set" and len(words) > 1:
-            self._add(words[0], self._expand(words[1:], folder))
+            self._add_files(words[0], self._expand_words(words[1:], folder))
         elif command.name == "list" and len(words) > 2 and words[0] == "APPEND":
-            self._add(words[1], self._expand(words[2:], folder))
+            self._add_files(words[1], self._expand_words(words[2:], folder))
         elif command.name == "append_filelist" and len(words) == 2:
-            self._add(words[1], (path for path in self._bzl.get(words[0], ()) if path in self._present))
+            self._add_files(words[1], (path for path in self._bzl.get(words[0], ()) if path in self._present))
 
-    def _below(self, pattern: str) -> Iterator[str]:
+    def _list_candidates(self, pattern: str) -> Iterator[str]:
         """The files that can match ``pattern``, by its part in front of the first wildcard."""
         wild = _WILD(pattern)
         fixed = pattern[: wild.start()] if wild else pattern
@@ -179,19 +181,19 @@ class CMakeLists:
             yield self._files[begin]
             begin += 1
 
-    def _add(self, variable: str, paths: Iterable[str]) -> None:
+    def _add_files(self, variable: str, paths: Iterable[str]) -> None:
         self._values.setdefault(variable, set()).update(paths)
 
-    def _expand(self, words: Iterable[str], folder: str) -> Iterator[str]:
+    def _expand_words(self, words: Iterable[str], folder: str) -> Iterator[str]:
         for word in words:
             whole = _REFERENCE.fullmatch(word)
             if whole:
                 yield from self._values.get(whole[1], ())
                 continue
             text = word.replace("${CMAKE_CURRENT_SOURCE_DIR}", folder)
-            text = _REFERENCE.sub(lambda found: self.ROOTS.get(found[1], found[0]), text)
-            here = text == word or "${CMAKE_CURRENT_SOURCE_DIR}" in word
-            base = folder if here and not text.startswith(folder + "/") else "."
+            text = _REFERENCE.sub(lambda match: self.ROOTS.get(match[1], match[0]), text)
+            is_relative = text == word or "${CMAKE_CURRENT_SOURCE_DIR}" in word
+            base = folder if is_relative and not text.startswith(folder + "/") else "."
             path = posixpath.normpath(posixpath.join(base, text))
             if path in self._present:
                 yield path

@@ -48,11 +48,11 @@ class _Parser:
         end = 0
         text = text.strip()
         while end < len(text):
-            found = _TOKEN.match(text, end)
-            if not found or not found.lastgroup:
+            match = _TOKEN.match(text, end)
+            if not match or not match.lastgroup:
                 raise ValueError(text)
-            self.tokens.append((found.lastgroup, found.group(found.lastgroup)))
-            end = found.end()
+            self.tokens.append((match.lastgroup, match.group(match.lastgroup)))
+            end = match.end()
 
     def peek(self) -> str | None:
         return self.tokens[self.at][1] if self.at < len(self.tokens) else None
@@ -66,49 +66,49 @@ class _Parser:
         self.at += 1
         return token
 
-    def ternary(self) -> Value:
-        condition = self.binary(0)
+    def parse_ternary(self) -> Value:
+        condition = self.parse_binary(0)
         if self.peek() != "?":
             return condition
         self.take("?")
-        yes = self.ternary()
+        yes = self.parse_ternary()
         self.take(":")
-        no = self.ternary()
+        no = self.parse_ternary()
         if condition is None:
             return yes if yes == no else None
         return yes if condition else no
 
-    def binary(self, level: int) -> Value:
+    def parse_binary(self, level: int) -> Value:
         if level == len(_BINARY):
-            return self.unary()
-        left = self.binary(level + 1)
+            return self.parse_unary()
+        left = self.parse_binary(level + 1)
         while (op := self.peek()) in _BINARY[level]:
             assert op is not None
             self.take()
-            left = _apply(op, left, self.binary(level + 1))
+            left = _apply_operator(op, left, self.parse_binary(level + 1))
         return left
 
-    def unary(self) -> Value:
+    def parse_unary(self) -> Value:
         kind, text = self.take()
         if text == "(":
-            value = self.ternary()
+            value = self.parse_ternary()
             self.take(")")
             return value
         if text == "!":
-            operand = self.unary()
+            operand = self.parse_unary()
             return None if operand is None else int(not operand)
         if text in "-+~" and kind == "op":
-            operand = self.unary()
+            operand = self.parse_unary()
             return None if operand is None else {"-": -operand, "+": operand, "~": ~operand}[text]
         if kind == "number":
             return int(text.replace("'", ""), 0 if text[:2] in ("0x", "0X") else 10)
         if kind == "name":
-            return self.name(text)
+            return self.evaluate_name(text)
         if kind == "char":
             return None
         raise ValueError(text)
 
-    def name(self, text: str) -> Value:
+    def evaluate_name(self, text: str) -> Value:
         if text == "defined":
             parenthesised = self.peek() == "("
             if parenthesised:
@@ -130,7 +130,7 @@ class _Parser:
         return 0 if text in self.macros.undefined else None  # [cpp.cond]: an unknown identifier is 0
 
 
-def _apply(op: str, left: Value, right: Value) -> Value:
+def _apply_operator(op: str, left: Value, right: Value) -> Value:
     if op == "&&":
         if left == 0 or right == 0:
             return 0
@@ -156,22 +156,22 @@ def _apply(op: str, left: Value, right: Value) -> Value:
     return left // right if op == "/" else left % right
 
 
-def evaluate(expression: str, macros: Macros) -> bool | None:
+def evaluate_condition(expression: str, macros: Macros) -> bool | None:
     """Whether ``#if expression`` holds: True, False, or None when it depends on a macro that is not known.
 
     An expression that this reader cannot parse is not known; a compiler would have refused a wrong one. ``macros``
     remembers the answer: a tree asks few questions, each of them many times.
     """
-    known = macros._verdicts
-    if expression not in known:
-        known[expression] = _evaluate(expression, macros)
-    return known[expression]
+    verdicts = macros._verdicts
+    if expression not in verdicts:
+        verdicts[expression] = _evaluate_uncached(expression, macros)
+    return verdicts[expression]
 
 
-def _evaluate(expression: str, macros: Macros) -> bool | None:
+def _evaluate_uncached(expression: str, macros: Macros) -> bool | None:
     try:
         parser = _Parser(expression, macros)
-        value = parser.ternary()
+        value = parser.parse_ternary()
         if parser.at != len(parser.tokens):
             return None
     except ValueError:
@@ -182,6 +182,6 @@ def _evaluate(expression: str, macros: Macros) -> bool | None:
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def names_in(expression: str) -> tuple[str, ...]:
+def list_macro_names(expression: str) -> tuple[str, ...]:
     """The macro names that an ``#if`` expression reads, in order, each once, ``defined`` left out."""
     return tuple(dict.fromkeys(name for name in _NAME.findall(expression) if name != "defined"))

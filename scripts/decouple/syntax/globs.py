@@ -61,7 +61,7 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(out))
 
 
-def matches(path: str, patterns: Iterable[str]) -> str | None:
+def find_match(path: str, patterns: Iterable[str]) -> str | None:
     """The first of ``patterns`` that ``path`` matches as a whole, or None."""
     for pattern in patterns:
         if compile_glob(pattern).fullmatch(path):

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.syntax.conditions import Macros
-from decouple.syntax.preprocessor import includes
+from decouple.syntax.preprocessor import parse_includes
 
 
 class Edge(Struct, frozen=True):
@@ -38,14 +38,14 @@ class IncludeGraph:
 
     def resolve(self, includer: str, name: str, quoted: bool) -> str | None:
         """The tree's file that ``#include name`` in ``includer`` opens, or None (a system or generated header)."""
-        if quoted and (beside := self._at(posixpath.join(posixpath.dirname(includer), name))) is not None:
+        if quoted and (beside := self._find_file(posixpath.join(posixpath.dirname(includer), name))) is not None:
             return beside
         if name not in self._found:
-            places = (self._at(prefix + name) for prefix in self._prefixes)
+            places = (self._find_file(prefix + name) for prefix in self._prefixes)
             self._found[name] = next((path for path in places if path is not None), None)
         return self._found[name]
 
-    def _at(self, path: str) -> str | None:
+    def _find_file(self, path: str) -> str | None:
         """The tree's file at ``path``, or the template of it."""
         if "./" in path:
             path = posixpath.normpath(path)
@@ -53,13 +53,13 @@ class IncludeGraph:
             return path
         return f"{path}.in" if f"{path}.in" in self._files else None
 
-    def edges(self, includer: str) -> tuple[Edge, ...]:
+    def read_edges(self, includer: str) -> tuple[Edge, ...]:
         """What ``includer`` includes of the tree, dead branches left out. Raises OSError when it cannot be read."""
         if includer not in self._edges:
             text = (self._tree / includer).read_text(encoding="utf-8", errors="replace")
             out = []
             if "include" in text:
-                for include in includes(text, self._macros):
+                for include in parse_includes(text, self._macros):
                     if include.live is False:
                         continue
                     target = self.resolve(includer, include.name, include.quoted)
@@ -68,7 +68,9 @@ class IncludeGraph:
             self._edges[includer] = tuple(out)
         return self._edges[includer]
 
-    def closure(self, units: Iterable[str], *, without: Collection[tuple[str, str]] = ()) -> Mapping[str, Edge | None]:
+    def compute_closure(
+        self, units: Iterable[str], *, without: Collection[tuple[str, str]] = ()
+    ) -> Mapping[str, Edge | None]:
         """Each file reached from ``units``, with the edge that first reached it (None for a unit itself).
 
         ``without`` names (includer, target) edges not to follow. Breadth first over sorted units, so the chain is a
@@ -77,14 +79,14 @@ class IncludeGraph:
         reached: dict[str, Edge | None] = dict.fromkeys(sorted(units))
         queue = deque(reached)
         while queue:
-            for edge in self.edges(queue.popleft()):
+            for edge in self.read_edges(queue.popleft()):
                 if edge.target not in reached and (edge.includer, edge.target) not in without:
                     reached[edge.target] = edge
                     queue.append(edge.target)
         return reached
 
 
-def chain(reached: Mapping[str, Edge | None], path: str) -> list[str]:
+def trace_chain(reached: Mapping[str, Edge | None], path: str) -> list[str]:
     """From a translation unit to ``path``, as ``closure`` found it."""
     out = [path]
     while (edge := reached[out[-1]]) is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from decouple.syntax.conditions import Macros, evaluate
+from decouple.syntax.conditions import Macros, evaluate_condition
 
 # One pass over what may hide a '#', a quote or a word: comments, strings, raw strings, characters. Each alternative
 # begins with a literal, which lets `re` jump from one candidate to the next; the look-behinds stand after it for that.
@@ -26,21 +26,21 @@ _NOT_NEWLINE = re.compile(r"[^\n]")
 _DIRECTIVE = re.compile(r"#[ \t]*(?P<word>[a-z_]+)\b(?P<rest>(?:[^\n\\]|\\\n|\\.)*)")
 
 
-def _spaces(text: str) -> str:
+def _blank_text(text: str) -> str:
     return _NOT_NEWLINE.sub(" ", text)
 
 
-def without_comments(text: str) -> str:
+def blank_comments(text: str) -> str:
     """``text`` with each comment blanked by spaces: same length, same line numbers, strings untouched."""
 
     def blank(found: re.Match[str]) -> str:
         part = found.group()
-        return _spaces(part) if part.startswith(("//", "/*")) else part
+        return _blank_text(part) if part.startswith(("//", "/*")) else part
 
     return _HIDING.sub(blank, text)
 
 
-def code_and_strings(text: str) -> tuple[str, list[tuple[int, str]]]:
+def split_strings(text: str) -> tuple[str, list[tuple[int, str]]]:
     """The code of ``text``, and its string literals as (offset, content as written).
 
     The code has comments and the contents of strings and characters blanked, at the same length, so that offsets and
@@ -51,11 +51,11 @@ def code_and_strings(text: str) -> tuple[str, list[tuple[int, str]]]:
     def blank(found: re.Match[str]) -> str:
         part = found.group()
         if part.startswith(("//", "/*")):
-            return _spaces(part)
+            return _blank_text(part)
         quote = part.index(part[-1])
         if part[-1] == '"':
             strings.append((found.start(), part[quote + 1 : -1]))
-        return part[: quote + 1] + _spaces(part[quote + 1 : -1]) + part[-1]
+        return part[: quote + 1] + _blank_text(part[quote + 1 : -1]) + part[-1]
 
     return _HIDING.sub(blank, text), strings
 
@@ -64,9 +64,9 @@ Spans = Sequence[tuple[int, int]]
 """Where something begins and ends in a text, in order, without overlap."""
 
 
-def hidden(text: str) -> list[tuple[int, int]]:
+def find_hidden_spans(text: str) -> list[tuple[int, int]]:
     """Where the comments, strings and characters of ``text`` stand, quotes and comment signs included."""
-    return [found.span() for found in _HIDING.finditer(text)]
+    return [match.span() for match in _HIDING.finditer(text)]
 
 
 class Directive(Struct, frozen=True):
@@ -78,16 +78,16 @@ class Directive(Struct, frozen=True):
     end_line: int
 
 
-def directives(text: str, spans: Spans | None = None) -> Iterator[Directive]:
+def parse_directives(text: str, spans: Spans | None = None) -> Iterator[Directive]:
     """The directives of a file in order. ``spans`` is what `hidden` says of it, if the caller knows it already."""
     if "#" not in text:
         return
     # A string stays, for it may be the name of an include.
-    covers = [span for span in (_up_to_last_comment(text) if spans is None else spans) if text[span[0]] in "/R"]
+    covers = [span for span in (_find_spans_to_last_comment(text) if spans is None else spans) if text[span[0]] in "/R"]
     begins = [begin for begin, _ in covers]
     line, counted, at = 1, 0, 0
-    while found := _DIRECTIVE.search(text, at):
-        start, at = found.start(), found.end()
+    while match := _DIRECTIVE.search(text, at):
+        start, at = match.start(), match.end()
         nth = bisect.bisect_right(begins, start) - 1
         if nth >= 0 and start < covers[nth][1]:
             at = covers[nth][1]
@@ -96,17 +96,17 @@ def directives(text: str, spans: Spans | None = None) -> Iterator[Directive]:
         if before and not before.isspace() and not _is_comment(before, start, covers, nth):
             at = start + 1
             continue
-        rest = found["rest"]
+        rest = match["rest"]
         if nth + 1 < len(covers) and covers[nth + 1][0] < at:
-            rest, at = _uncovered(text, found.start("rest"), at, covers, nth + 1)
-        if "//" in rest and found["word"] not in ("include", "include_next"):
-            rest = without_comments(rest)
+            rest, at = _blank_spans(text, match.start("rest"), at, covers, nth + 1)
+        if "//" in rest and match["word"] not in ("include", "include_next"):
+            rest = blank_comments(rest)
         line += text.count("\n", counted, start)
         counted = start
-        yield Directive(found["word"], rest.replace("\\\n", " ").strip(), line, line + rest.count("\n"))
+        yield Directive(match["word"], rest.replace("\\\n", " ").strip(), line, line + rest.count("\n"))
 
 
-def _up_to_last_comment(text: str) -> Iterator[tuple[int, int]]:
+def _find_spans_to_last_comment(text: str) -> Iterator[tuple[int, int]]:
     """`hidden`, as far as it can hide a line: to the last ``*/``, which in most files ends a notice at the top.
 
     A raw string or a comment that never ends asks for all of it.
@@ -114,10 +114,10 @@ def _up_to_last_comment(text: str) -> Iterator[tuple[int, int]]:
     last = text.rfind("*/")
     if 'R"' in text or "/*" in text[max(last, 0) :]:
         last = len(text)
-    for found in _HIDING.finditer(text) if last >= 0 else ():
-        if found.start() >= last:
+    for match in _HIDING.finditer(text) if last >= 0 else ():
+        if match.start() >= last:
             break
-        yield found.span()
+        yield match.span()
 
 
 def _is_comment(before: str, start: int, covers: Spans, nth: int) -> bool:
@@ -130,7 +130,7 @@ def _is_comment(before: str, start: int, covers: Spans, nth: int) -> bool:
     return not before.strip(" \t")
 
 
-def _uncovered(text: str, begin: int, end: int, covers: Spans, nth: int) -> tuple[str, int]:
+def _blank_spans(text: str, begin: int, end: int, covers: Spans, nth: int) -> tuple[str, int]:
     """``text[begin:end]`` with comments blanked, up to the first line that ends within one, and where that is."""
     parts: list[str] = []
     at = begin
@@ -161,16 +161,16 @@ class Branch(Struct):
     condition: str
     line: int
     end: int
-    opened: int
+    opening_line: int
     parent: Branch | None = None
 
-    def conditions(self) -> list[str]:
+    def list_conditions(self) -> list[str]:
         """The condition of this branch and of all around it, outermost first."""
-        outer = self.parent.conditions() if self.parent else []
+        outer = self.parent.list_conditions() if self.parent else []
         return [*outer, self.condition]
 
 
-def _expression(directive: Directive) -> str:
+def _make_expression(directive: Directive) -> str:
     if directive.word in ("ifdef", "elifdef"):
         return f"defined({directive.rest.split()[0] if directive.rest else ''})"
     if directive.word in ("ifndef", "elifndef"):
@@ -178,14 +178,14 @@ def _expression(directive: Directive) -> str:
     return directive.rest
 
 
-def branches(found: list[Directive], last_line: int) -> list[Branch]:
+def find_branches(found: list[Directive], last_line: int) -> list[Branch]:
     """All conditional branches, in the order of their first line. A branch never closed ends at ``last_line``."""
     out: list[Branch] = []
     stack: list[tuple[Branch, list[str]]] = []
     for directive in found:
         word = directive.word
         if word in ("if", "ifdef", "ifndef"):
-            own = _expression(directive)
+            own = _make_expression(directive)
             parent = stack[-1][0] if stack else None
             branch = Branch(word, own, own, directive.line, last_line, directive.line, parent)
             out.append(branch)
@@ -193,10 +193,10 @@ def branches(found: list[Directive], last_line: int) -> list[Branch]:
         elif word in ("elif", "elifdef", "elifndef", "else") and stack:
             previous, seen = stack.pop()
             previous.end = directive.line
-            own = "" if word == "else" else _expression(directive)
+            own = "" if word == "else" else _make_expression(directive)
             negated = [f"!({expression})" for expression in seen]
             condition = " && ".join([*negated, f"({own})"] if own else negated)
-            branch = Branch(word, own, condition, directive.line, last_line, previous.opened, previous.parent)
+            branch = Branch(word, own, condition, directive.line, last_line, previous.opening_line, previous.parent)
             out.append(branch)
             stack.append((branch, [*seen, own] if own else seen))
         elif word == "endif" and stack:
@@ -220,7 +220,7 @@ def is_live(branch: Branch | None, macros: Macros) -> bool | None:
     """False when ``branch`` cannot be compiled under ``macros``, True when it certainly is, else None."""
     verdict: bool | None = True
     while branch is not None:
-        value = evaluate(branch.condition, macros)
+        value = evaluate_condition(branch.condition, macros)
         if value is False:
             return False
         if value is None:
@@ -229,13 +229,13 @@ def is_live(branch: Branch | None, macros: Macros) -> bool | None:
     return verdict
 
 
-def includes(text: str, macros: Macros) -> list[Include]:
+def parse_includes(text: str, macros: Macros) -> list[Include]:
     """The include lines of ``text``. Computed includes (``#include MACRO``) name no file and are left out."""
-    found = list(directives(text))
+    lines = list(parse_directives(text))
     out: list[Include] = []
     stack: list[Branch | None] = [None]
-    spans = iter(branches(found, text.count("\n") + 1))
-    for directive in found:
+    spans = iter(find_branches(lines, text.count("\n") + 1))
+    for directive in lines:
         word = directive.word
         if word in ("if", "ifdef", "ifndef"):
             stack.append(next(spans))

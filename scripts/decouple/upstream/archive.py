@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Protocol, cast
 
-from decouple.base.programs import in_english
+from decouple.base.programs import make_english_variables
 from decouple.upstream.tarheaders import BoundedTarInfo
 
 #: What a damaged archive, or a file that is none, makes Python's readers raise. ``gzip.BadGzipFile`` is an OSError
@@ -24,16 +24,16 @@ DAMAGE = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, ValueError)
 _BLOCK = 1 << 18
 
 
-class Readable(Protocol):
+class ByteStream(Protocol):
     """What gives bytes, in pieces as large as asked for or smaller."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
-class Tar:
+class TarReader:
     """The members of an archive in order, and the content of the newest one."""
 
-    def __init__(self, stream: _Window, raw: IO[bytes]) -> None:
+    def __init__(self, stream: _SeekableStream, raw: IO[bytes]) -> None:
         self._stream = stream
         self._raw = raw
         self._tar = tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r:", tarinfo=BoundedTarInfo)  # noqa: SIM115
@@ -46,14 +46,14 @@ class Tar:
         """Bytes of the archive that were taken so far, also by a process that decompresses it."""
         return os.lseek(self._raw.fileno(), 0, os.SEEK_CUR)
 
-    def content(self, member: tarfile.TarInfo) -> Readable:
+    def open_content(self, member: tarfile.TarInfo) -> ByteStream:
         """Where the bytes of ``member``, the newest one, are read: ``member.size`` of them and no more are its."""
         self._stream.seek(member.offset_data)
         return self._stream
 
     def read(self, member: tarfile.TarInfo) -> bytes:
         """The bytes of ``member``, the newest one. Raises EOFError where the archive is cut off in them."""
-        stream, pieces, left = self.content(member), [], member.size
+        stream, pieces, left = self.open_content(member), [], member.size
         while left:
             piece = stream.read(min(left, _BLOCK))
             if not piece:
@@ -64,14 +64,14 @@ class Tar:
 
 
 @contextlib.contextmanager
-def open_tar(path: Path, *, most_after: int) -> Iterator[Tar]:
+def open_tar(path: Path, *, most_after: int) -> Iterator[TarReader]:
     """A tar archive (plain, gz, xz, bz2) to read members from. What is behind its end is read too, and discarded.
 
     So a checksum of the compression is checked. Raises one of :data:`DAMAGE` or OSError for an archive that is damaged,
     or followed by more than ``most_after`` bytes.
     """
-    with path.open("rb", buffering=0) as raw, _decompressed(raw) as stream, _ahead(stream) as ahead:
-        yield Tar(_Window(ahead), raw)
+    with path.open("rb", buffering=0) as raw, _open_decompressed(raw) as stream, _read_ahead(stream) as ahead:
+        yield TarReader(_SeekableStream(ahead), raw)
         left = most_after
         while data := ahead.read(_BLOCK):
             left -= len(data)
@@ -80,7 +80,7 @@ def open_tar(path: Path, *, most_after: int) -> Iterator[Tar]:
 
 
 @contextlib.contextmanager
-def _decompressed(raw: IO[bytes]) -> Iterator[Readable]:
+def _open_decompressed(raw: IO[bytes]) -> Iterator[ByteStream]:
     """The bytes inside ``raw``; xz(1) does the blocks of an .xz file in parallel, Python's lzma does not."""
     import bz2
     import gzip
@@ -97,7 +97,9 @@ def _decompressed(raw: IO[bytes]) -> Iterator[Readable]:
         yield raw
     elif xz := shutil.which("xz"):
         pipe = subprocess.PIPE
-        with subprocess.Popen([xz, "-dc", "-T0"], stdin=raw, stdout=pipe, stderr=pipe, env=in_english()) as process:
+        with subprocess.Popen(
+            [xz, "-dc", "-T0"], stdin=raw, stdout=pipe, stderr=pipe, env=make_english_variables()
+        ) as process:
             assert process.stdout and process.stderr
             try:
                 yield process.stdout
@@ -105,15 +107,15 @@ def _decompressed(raw: IO[bytes]) -> Iterator[Readable]:
                 process.kill()
                 raise
             if process.wait():
-                said = process.stderr.read().decode("utf-8", "replace").strip()
-                raise ValueError(said or f"xz ended with {process.returncode}")
+                message = process.stderr.read().decode("utf-8", "replace").strip()
+                raise ValueError(message or f"xz ended with {process.returncode}")
     else:
         with lzma.open(raw) as zipped:
             yield zipped
 
 
 @contextlib.contextmanager
-def _ahead(stream: Readable) -> Iterator[Readable]:
+def _read_ahead(stream: ByteStream) -> Iterator[ByteStream]:
     """``stream``, read by a thread of its own a few blocks ahead, so that decompressing and writing overlap.
 
     The reader gets blocks of any size; an error of the thread is raised where its block would have come.
@@ -158,14 +160,14 @@ def _ahead(stream: Readable) -> Iterator[Readable]:
         thread.join()
 
 
-class _Window:
+class _SeekableStream:
     """A stream as the file that tarfile seeks in: forward, and back by a block. Its own stream mode takes 3.5 times as
     long (seen on the 16,631 members of 2.6.0's .orig), nearly all of it in skipping what is not wanted.
     """
 
     _BACK = 512
 
-    def __init__(self, stream: Readable) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
         self._base = self._at = 0
         self._data = b""

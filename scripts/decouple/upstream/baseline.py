@@ -28,15 +28,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.base.fault import step
-from decouple.base.files import locked, remove_folder, sha256_of, write_atomically
-from decouple.base.git import SYMLINK, WHOEVER_OWNS_IT, GitError, answered, fast_import_path, git, start
+from decouple.base.fault import mark_step
+from decouple.base.files import compute_sha256, hold_lock, remove_folder, write_atomically
+from decouple.base.git import SYMLINK, WHOEVER_OWNS_IT, GitError, make_answer, quote_import_path, run_git, start_git
 from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
 from decouple.patch import seriesfile
 from decouple.release.manifest import Manifest
 from decouple.upstream import content, pristine
-from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetched import UnpackedRelease
 
 UPSTREAM_REF = "refs/heads/upstream"
 DEBIAN_REF = "refs/heads/debian"
@@ -77,7 +77,7 @@ class Baseline(Struct, frozen=True):
 
 
 def ensure_baseline(
-    cache: Path, manifest: Manifest, fetched: Fetched, debian_patches: bool = False, progress: Progress = SILENT
+    cache: Path, manifest: Manifest, fetched: UnpackedRelease, debian_patches: bool = False, progress: Progress = SILENT
 ) -> Baseline:
     """Make the baseline of ``fetched`` unless the cache has it. Seconds the first time, milliseconds later.
 
@@ -85,7 +85,7 @@ def ensure_baseline(
     none, when one of them does not apply exactly, or when this machine has too few open files or too little memory.
     """
     try:
-        return _ensured(cache, manifest, fetched, debian_patches, progress)
+        return _make_baseline(cache, manifest, fetched, debian_patches, progress)
     except OSError as error:
         if error.errno not in _WANTING:
             raise
@@ -96,7 +96,9 @@ def ensure_baseline(
         ) from None
 
 
-def _ensured(cache: Path, manifest: Manifest, fetched: Fetched, debian_patches: bool, progress: Progress) -> Baseline:
+def _make_baseline(
+    cache: Path, manifest: Manifest, fetched: UnpackedRelease, debian_patches: bool, progress: Progress
+) -> Baseline:
     if debian_patches and fetched.debian is None:
         raise DecoupleError(
             f"source {fetched.provider} brings no patches of Debian's",
@@ -106,46 +108,46 @@ def _ensured(cache: Path, manifest: Manifest, fetched: Fetched, debian_patches: 
     listing = None
     identity = fetched.identity
     if identity is None:  # a folder of the user's: its listing (sizes, times, inodes) stands for its content, as in git
-        listing = pristine.entries(fetched.path)
-        identity = f"{fetched.provider}-{_fingerprint(fetched.path, listing)}"
+        listing = pristine.list_entries(fetched.path)
+        identity = f"{fetched.provider}-{_hash_listing(fetched.path, listing)}"
     repo = shelf / f"{identity}.git"
-    pinned = manifest.source(fetched.provider)
+    pinned = manifest.find_source(fetched.provider)
     for again in (False, True):
         if not repo.is_dir():
-            with locked(shelf / f".{identity}.lock"):
-                _sweep(shelf, identity)
+            with hold_lock(shelf / f".{identity}.lock"):
+                _remove_leftovers(shelf, identity)
                 if not repo.is_dir():
-                    _build(repo, manifest, fetched.path, listing, progress)
+                    _build_repository(repo, manifest, fetched.path, listing, progress)
         try:
-            base = _checked(repo, UPSTREAM_REF, getattr(pinned, "tree", None))
+            base = _check_baseline(repo, UPSTREAM_REF, getattr(pinned, "tree", None))
             if not debian_patches:
                 return base
             assert fetched.debian is not None
             if not (repo / DEBIAN_REF).exists():
-                with locked(shelf / f".{identity}.lock"):
+                with hold_lock(shelf / f".{identity}.lock"):
                     if not (repo / DEBIAN_REF).exists():
-                        _lay_debian(repo, manifest, fetched.debian, progress)
+                        _commit_debian_patches(repo, manifest, fetched.debian, progress)
                         _write_record(repo)
-            return _checked(repo, DEBIAN_REF, getattr(pinned, "patched_tree", None))
-        except _Damaged as error:
+            return _check_baseline(repo, DEBIAN_REF, getattr(pinned, "patched_tree", None))
+        except _DamageError as error:
             if again:
                 raise DecoupleError(
                     f"{fetched.path} is not what was fetched: {error}",
                     next_step=f"rm -r {fetched.path.parent} and run again: it is unpacked anew from the verified files",
                 ) from None
-            with locked(shelf / f".{identity}.lock"):
+            with hold_lock(shelf / f".{identity}.lock"):
                 progress.start(f"the baseline in the cache was damaged ({error}): made anew")
-                step("remove a damaged baseline")
+                mark_step("remove a damaged baseline")
                 remove_folder(repo, ignore_errors=True)
                 progress.finish()
     raise AssertionError("not reached")
 
 
-class _Damaged(Exception):
+class _DamageError(Exception):
     """What is wrong with a baseline; it can be made again."""
 
 
-def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
+def _check_baseline(repo: Path, ref: str, pinned: str | None) -> Baseline:
     """The baseline, if it is whole and what it should be. Raises _Damaged.
 
     Its files are looked at (names, sizes, times) against what was recorded when it was made, its refs against the
@@ -156,14 +158,14 @@ def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
     for left in repo.glob(f".{_RECORD}.*.part"):  # of a killed run; another that writes now does without its record
         with contextlib.suppress(OSError):
             left.unlink(missing_ok=True)
-    record = _record(repo)
+    record = _read_record(repo)
     try:
-        now = _files(repo)
+        now = _list_files(repo)
         _check_refs(repo, ref)
         try:
-            base = _read(repo, ref)
-            if not _same_content(repo, record, now):
-                _git(repo, "fsck", "--full", "--no-dangling", "--no-progress")
+            base = _read_baseline(repo, ref)
+            if not _has_same_content(repo, record, now):
+                _run_git(repo, "fsck", "--full", "--no-dangling", "--no-progress")
         except GitError as error:
             _check_digests(repo, record, now)
             raise DecoupleError(
@@ -171,12 +173,12 @@ def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
                 next_step=f"run again; if it stays so, rm -r {repo} and run again",
             ) from None
     except FileNotFoundError as error:
-        raise _Damaged(f"no {error.filename}") from None
+        raise _DamageError(f"no {error.filename}") from None
     if pinned is not None and base.tree != pinned:
-        raise _Damaged(f"its tree is {base.tree[:12]}…, the manifest pins {pinned[:12]}…")
+        raise _DamageError(f"its tree is {base.tree[:12]}…, the manifest pins {pinned[:12]}…")
     known = record.refs.get(ref)
     if known not in (None, base.commit):
-        raise _Damaged(f"{ref} is {base.commit[:12]}…, it was made as {str(known)[:12]}…")
+        raise _DamageError(f"{ref} is {base.commit[:12]}…, it was made as {str(known)[:12]}…")
     if record.files != now or known is None:
         _write_record(repo)
     return base
@@ -186,19 +188,19 @@ def _check_refs(repo: Path, ref: str) -> None:
     """Raise _Damaged unless the branches that are needed hold an id, OSError when they cannot be read."""
     for name in {UPSTREAM_REF, ref}:
         if not re.fullmatch(rb"[0-9a-f]{40}\n", (repo / name).read_bytes()):
-            raise _Damaged(f"{name} holds no id of a commit")
+            raise _DamageError(f"{name} holds no id of a commit")
 
 
-def _check_digests(repo: Path, record: _Record, now: Mapping[str, list[int]]) -> None:
+def _check_digests(repo: Path, record: _BaselineRecord, now: Mapping[str, list[int]]) -> None:
     """Raise _Damaged when a file with objects is gone or has not the digest that was recorded, or that ends it."""
     if not now:
-        raise _Damaged("it has no objects")
+        raise _DamageError("it has no objects")
     for name in sorted({*record.digests, *now}):
         if name not in now:
-            raise _Damaged(f"no {name}")
+            raise _DamageError(f"no {name}")
         known = record.digests.get(name)
-        if (known is not None and sha256_of(repo / name) != known) or not _is_whole(repo / name):
-            raise _Damaged(f"{name} has other bytes than it was written with")
+        if (known is not None and compute_sha256(repo / name) != known) or not _is_whole(repo / name):
+            raise _DamageError(f"{name} has other bytes than it was written with")
 
 
 def _is_whole(path: Path) -> bool:
@@ -223,15 +225,15 @@ def _is_whole(path: Path) -> bool:
     return hashlib.sha1(data, usedforsecurity=False).hexdigest() == path.parent.name + path.name
 
 
-def _git(repo: Path, *arguments: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None) -> bytes:
+def _run_git(repo: Path, *arguments: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None) -> bytes:
     """Run git in a baseline that `_files` looked at: nothing there is another's to say. Raises GitError."""
     doing = f"git {arguments[0]} in {repo}"
-    return git(
+    return run_git(
         *WHOEVER_OWNS_IT, *arguments, cwd=repo, env={**(env or {}), "GIT_DIR": str(repo)}, stdin=stdin, doing=doing
     )
 
 
-def _same_content(repo: Path, record: _Record, now: Mapping[str, list[int]]) -> bool:
+def _has_same_content(repo: Path, record: _BaselineRecord, now: Mapping[str, list[int]]) -> bool:
     """Whether the files are those recorded, by size, time and inode, or by SHA-256 where only those differ.
 
     git sets the time of an object's file when it would write the object again (its freshen_file), also through the hard
@@ -241,10 +243,10 @@ def _same_content(repo: Path, record: _Record, now: Mapping[str, list[int]]) -> 
     if before.keys() != now.keys():
         return False
     other = [name for name in now if now[name] != before[name]]
-    return all(now[name][:1] == before[name][:1] and sha256_of(repo / name) == digests.get(name) for name in other)
+    return all(now[name][:1] == before[name][:1] and compute_sha256(repo / name) == digests.get(name) for name in other)
 
 
-class _Record(Struct, frozen=True):
+class _BaselineRecord(Struct, frozen=True):
     """What `_write_record` wrote: of each file size, time and inode, its SHA-256, and the commit of each ref."""
 
     files: dict[str, list[int]] = {}
@@ -252,52 +254,52 @@ class _Record(Struct, frozen=True):
     refs: dict[str, str] = {}
 
 
-def _record(repo: Path) -> _Record:
+def _read_record(repo: Path) -> _BaselineRecord:
     """The record of ``repo``; empty when there is none, or none that can be read."""
     try:
-        return read_json(repo / _RECORD, _Record, mend="", bound=1 << 20)
+        return read_json(repo / _RECORD, _BaselineRecord, mend="", bound=1 << 20)
     except (FileNotFoundError, DecoupleError):
-        return _Record()
+        return _BaselineRecord()
 
 
 def _write_record(repo: Path) -> None:
     """Record the files and refs as they are; a cache that cannot be written costs time, never the baseline."""
     refs = {
-        ref: _git(repo, "rev-parse", ref).decode().strip()
+        ref: _run_git(repo, "rev-parse", ref).decode().strip()
         for ref in (UPSTREAM_REF, DEBIAN_REF)
         if (repo / ref).exists()
     }
     with contextlib.suppress(OSError):
-        files = _files(repo)
-        known = _record(repo).digests if _same_content(repo, _record(repo), files) else {}
-        digests = {name: known.get(name) or sha256_of(repo / name) for name in files}
+        files = _list_files(repo)
+        known = _read_record(repo).digests if _has_same_content(repo, _read_record(repo), files) else {}
+        digests = {name: known.get(name) or compute_sha256(repo / name) for name in files}
         write_atomically(repo / _RECORD, json.dumps({"files": files, "digests": digests, "refs": refs}) + "\n")
 
 
-def _files(repo: Path) -> dict[str, list[int]]:
+def _list_files(repo: Path) -> dict[str, list[int]]:
     """Size, time and inode of each file with objects; not the time of the inode, which hard links change.
 
     Raises _Damaged for anything else in the repository that we do not put there, OSError.
     """
-    found: dict[str, list[int]] = {}
+    files: dict[str, list[int]] = {}
     pending = [""]
     while pending:
         folder = pending.pop()
         with os.scandir(repo / folder) as listed:
-            for one in listed:
-                name, info = f"{folder}{one.name}", one.stat(follow_symlinks=False)
+            for entry in listed:
+                name, info = f"{folder}{entry.name}", entry.stat(follow_symlinks=False)
                 if stat.S_ISDIR(info.st_mode):
                     pending.append(f"{name}/")
-                elif not stat.S_ISREG(info.st_mode) or not _is_ours(repo, name, info.st_size):
-                    raise _Damaged(f"{name} is none of its files, or not as it was written")
+                elif not stat.S_ISREG(info.st_mode) or not _is_expected_file(repo, name, info.st_size):
+                    raise _DamageError(f"{name} is none of its files, or not as it was written")
                 elif _OBJECTS.fullmatch(name):
-                    found[name] = [info.st_size, info.st_mtime_ns, info.st_ino]
+                    files[name] = [info.st_size, info.st_mtime_ns, info.st_ino]
     for name in _FIXED:
         (repo / name).stat()
-    return found
+    return files
 
 
-def _is_ours(repo: Path, name: str, size: int) -> bool:
+def _is_expected_file(repo: Path, name: str, size: int) -> bool:
     """Whether a file of the repository is one that we, or git for us, write there."""
     if name in _FIXED:
         return size == len(_FIXED[name]) and (repo / name).read_bytes() == _FIXED[name]
@@ -305,13 +307,13 @@ def _is_ours(repo: Path, name: str, size: int) -> bool:
     return known or bool(_OBJECTS.fullmatch(name) or _PASSING.fullmatch(name))
 
 
-def _read(repo: Path, ref: str) -> Baseline:
+def _read_baseline(repo: Path, ref: str) -> Baseline:
     names = (f"{ref}^{{commit}}", f"{ref}^{{tree}}", f"{UPSTREAM_REF}^{{commit}}")
-    commit, tree, upstream = _git(repo, "rev-parse", *names).decode().split()
+    commit, tree, upstream = _run_git(repo, "rev-parse", *names).decode().split()
     return Baseline(repo, commit, tree, upstream)
 
 
-def _fingerprint(root: Path, listing: list[pristine.PristineFile]) -> str:
+def _hash_listing(root: Path, listing: list[pristine.PristineFile]) -> str:
     digest = hashlib.sha256(os.fsencode(root.resolve()))
     for entry in listing:
         info = entry.info
@@ -320,30 +322,32 @@ def _fingerprint(root: Path, listing: list[pristine.PristineFile]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _sweep(shelf: Path, identity: str) -> None:
+def _remove_leftovers(shelf: Path, identity: str) -> None:
     """Remove what killed runs left; only with the lock held."""
     for left in shelf.glob(f".{identity}.git.*"):
         remove_folder(left, ignore_errors=True)
 
 
-def _message(manifest: Manifest) -> bytes:
+def _make_message(manifest: Manifest) -> bytes:
     return f"upstream: PyTorch {manifest.version}\n\nTag: {manifest.tag}\nCommit: {manifest.commit}\n".encode()
 
 
-def _build(
+def _build_repository(
     repo: Path, manifest: Manifest, tree: Path, listing: list[pristine.PristineFile] | None, progress: Progress
 ) -> None:
     repo.parent.mkdir(parents=True, exist_ok=True)
-    step("create the baseline's temporary repository")
+    mark_step("create the baseline's temporary repository")
     temporary = Path(tempfile.mkdtemp(prefix=f".{repo.name}.", dir=repo.parent))
     try:
-        git("init", "--quiet", "--bare", "--template=", str(temporary), cwd=repo.parent)
-        _import(temporary, UPSTREAM_REF, _message(manifest), tree, listing or pristine.entries(tree), progress)
+        run_git("init", "--quiet", "--bare", "--template=", str(temporary), cwd=repo.parent)
+        _import_files(
+            temporary, UPSTREAM_REF, _make_message(manifest), tree, listing or pristine.list_entries(tree), progress
+        )
         for name, data in _FIXED.items():
             write_atomically(temporary / name, data)
         _write_record(temporary)
         temporary.chmod(0o755)
-        step("rename the baseline into place")
+        mark_step("rename the baseline into place")
         temporary.rename(repo)
     except BaseException:
         remove_folder(temporary, ignore_errors=True)
@@ -351,16 +355,16 @@ def _build(
 
 
 @contextlib.contextmanager
-def _fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _open_fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
     """``git fast-import`` on ``repo``: no deltas and light compression, because the pack is read far more than kept."""
     options = ("-c", "pack.compression=1", "-c", "core.compression=1", "-c", "fastimport.unpackLimit=0")
-    with tempfile.TemporaryFile() as said:
-        process = start(
+    with tempfile.TemporaryFile() as messages:
+        process = start_git(
             [*options, "fast-import", "--quiet", "--depth=0", "--done"],
             cwd=repo,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=said,
+            stderr=messages,
         )
         assert process.stdin is not None
         try:
@@ -373,22 +377,22 @@ def _fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.wait()
             raise
         if status := process.wait():
-            said.seek(0)
-            answer = answered(status, b"", said.read().decode(errors="replace"), repo)
+            messages.seek(0)
+            answer = make_answer(status, b"", messages.read().decode(errors="replace"), repo)
             raise GitError(f"git fast-import in {repo}", answer, next_step="run again")
 
 
-def _import(
+def _import_files(
     repo: Path, ref: str, message: bytes, tree: Path, listing: list[pristine.PristineFile], progress: Progress
 ) -> None:
     """Write one commit with the files of ``listing`` to ``ref``."""
     progress.start("git baseline", float(sum(entry.info.st_size for entry in listing)), "bytes")
-    step("import the tree")
-    known = content.known(tree)
+    mark_step("import the tree")
+    known = content.read_known_files(tree)
     if known is not None:
         listing = [entry for entry in listing if not content.is_leftover(entry.path, known)]
-    missing = {path for path in known or () if not pristine.left_out(path.split("/"))}
-    with _fast_import(repo) as process:
+    missing = {path for path in known or () if not pristine.is_left_out(path.split("/"))}
+    with _open_fast_import(repo) as process:
         assert process.stdin is not None
         write = process.stdin.write
         write(b"commit %s\ncommitter decouple <decouple@localhost> 0 +0000\n" % ref.encode())
@@ -401,26 +405,28 @@ def _import(
                 with open(path, "rb") as source:  # noqa: PTH123 - fifteen thousand times
                     data = source.read()
             if known is not None and known.get(entry.path) != (entry.mode, hashlib.sha256(data).hexdigest()):
-                raise content.changed(tree / entry.path, tree)
+                raise content.make_change_error(tree / entry.path, tree)
             missing.discard(entry.path)
-            name = fast_import_path(os.fsencode(entry.path))
+            name = quote_import_path(os.fsencode(entry.path))
             write(b"M %o inline %s\ndata %d\n" % (entry.mode, name, len(data)))
             write(data)
             write(b"\n")
             progress.advance(len(data))
         if missing:
-            raise content.changed(tree / min(missing), tree)
+            raise content.make_change_error(tree / min(missing), tree)
     progress.finish()
 
 
-def debian_series(folder: Path) -> list[tuple[Path, str]]:
+def read_debian_series(folder: Path) -> list[tuple[Path, str]]:
     """The patches of ``debian/patches/series`` in order, each with its strip option ("-p1").
 
     ``folder`` is the unpacked ``debian`` folder. Raises DecoupleError for a line that is not quilt syntax or a patch
     that is not there.
     """
     series = folder / "patches" / "series"
-    listed = seriesfile.read(series, mend="leave --debian-patches out, or fetch again with --source debian").entries
+    listed = seriesfile.read_series(
+        series, mend="leave --debian-patches out, or fetch again with --source debian"
+    ).entries
     for entry in listed:
         if not (folder / "patches" / entry.name).is_file():
             raise DecoupleError(
@@ -429,26 +435,26 @@ def debian_series(folder: Path) -> list[tuple[Path, str]]:
     return [(folder / "patches" / entry.name, f"-p{entry.strip}") for entry in listed]
 
 
-def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress) -> None:
+def _commit_debian_patches(repo: Path, manifest: Manifest, folder: Path, progress: Progress) -> None:
     """Add the commit with Debian's folder and Debian's patches, each with its context exactly as it stands there."""
-    content.check(folder)
-    patches = debian_series(folder)
+    content.check_tree(folder)
+    patches = read_debian_series(folder)
     with tempfile.TemporaryDirectory(prefix="decouple-index-") as scratch:
         env = {"GIT_INDEX_FILE": f"{scratch}/index"}
-        step("lay Debian's folder")
-        listing = pristine.entries(folder)
-        _git(repo, "read-tree", UPSTREAM_REF, env=env)
-        _git(repo, "update-index", "-z", "--index-info", env=env, stdin=_blobs(repo, folder, listing))
+        mark_step("lay Debian's folder")
+        listing = pristine.list_entries(folder)
+        _run_git(repo, "read-tree", UPSTREAM_REF, env=env)
+        _run_git(repo, "update-index", "-z", "--index-info", env=env, stdin=_store_blobs(repo, folder, listing))
         progress.start("Debian's patches", len(patches))
-        before = _git(repo, "write-tree", env=env).decode().strip()
+        before = _run_git(repo, "write-tree", env=env).decode().strip()
         for patch, strip in patches:
-            step(f"apply {patch.name}")
+            mark_step(f"apply {patch.name}")
             try:
-                _git(repo, "apply", "--cached", "--whitespace=nowarn", strip, str(patch), env=env)
+                _run_git(repo, "apply", "--cached", "--whitespace=nowarn", strip, str(patch), env=env)
             except GitError as error:
                 step_on = f"Debian's patch {patch.name} belongs to another version; leave --debian-patches out"
                 raise DecoupleError(error.what, next_step=error.next_step or step_on) from None
-            after = _git(repo, "write-tree", env=env).decode().strip()
+            after = _run_git(repo, "write-tree", env=env).decode().strip()
             if after == before:
                 raise DecoupleError(
                     f"{patch}: git applied it, but nothing changed",
@@ -458,17 +464,17 @@ def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress
             progress.advance()
         progress.finish()
         message = f"debian: PyTorch {manifest.version}\n\nDebian's folder and its {len(patches)} patches.\n"
-        parent = _git(repo, "rev-parse", UPSTREAM_REF).decode().strip()
-        commit = _git(repo, "commit-tree", before, "-p", parent, env=_WHO, stdin=message.encode()).decode()
-    step("point at the commit with Debian's patches")
-    _git(repo, "update-ref", DEBIAN_REF, commit.strip())
+        parent = _run_git(repo, "rev-parse", UPSTREAM_REF).decode().strip()
+        commit = _run_git(repo, "commit-tree", before, "-p", parent, env=_WHO, stdin=message.encode()).decode()
+    mark_step("point at the commit with Debian's patches")
+    _run_git(repo, "update-ref", DEBIAN_REF, commit.strip())
 
 
-def _blobs(repo: Path, folder: Path, listing: list[pristine.PristineFile]) -> bytes:
+def _store_blobs(repo: Path, folder: Path, listing: list[pristine.PristineFile]) -> bytes:
     """Store the files of ``folder`` and give the lines that put them into an index under ``debian/``."""
     plain = [entry for entry in listing if entry.mode != SYMLINK]
     names = "".join(f"{folder}/{entry.path}\n" for entry in plain)
-    hashed = _git(repo, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=os.fsencode(names))
+    hashed = _run_git(repo, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=os.fsencode(names))
     lines = [
         b"%o %s\tdebian/%s\0" % (entry.mode, blob, os.fsencode(entry.path))
         for entry, blob in zip(plain, hashed.split(), strict=True)
@@ -476,6 +482,6 @@ def _blobs(repo: Path, folder: Path, listing: list[pristine.PristineFile]) -> by
     for entry in listing:
         if entry.mode == SYMLINK:
             target = os.fsencode((folder / entry.path).readlink())
-            blob = _git(repo, "hash-object", "-w", "--no-filters", "--stdin", stdin=target).strip()
+            blob = _run_git(repo, "hash-object", "-w", "--no-filters", "--stdin", stdin=target).strip()
             lines.append(b"120000 %s\tdebian/%s\0" % (blob, os.fsencode(entry.path)))
     return b"".join(lines)

@@ -19,14 +19,14 @@ from msgspec.structs import asdict
 from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import locked, remove_folder, sha256_of, work_folder
+from decouple.base.files import compute_sha256, hold_lock, make_work_folder, remove_folder
 from decouple.base.names import RelativePath
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import NOT_KNOWN, RemoteFile
 from decouple.upstream import content
-from decouple.upstream.deb import data_of
-from decouple.upstream.download import Downloader, storage_error
-from decouple.upstream.unpack import new_folder, unpack_tar
+from decouple.upstream.deb import open_data
+from decouple.upstream.download import Downloader, make_storage_error
+from decouple.upstream.unpack import make_new_folder, unpack_tar
 
 _RECORD = "components.json"
 
@@ -57,12 +57,18 @@ class Component(Struct, frozen=True):
         """The archive."""
         return RemoteFile(self.name, self.urls, self.size, self.sha256)
 
-    def row(self) -> dict[str, Any]:
+    def make_row(self) -> dict[str, Any]:
         """What the manifest of a wheel says of it."""
         made = {"folder": self.folder, "version": self.version, "pin": self.pin, "name": self.name, "url": self.urls[0]}
-        return {**made, "size": self.size, "sha256": self.sha256, "differs": self.differs(), "licence": self.licence}
+        return {
+            **made,
+            "size": self.size,
+            "sha256": self.sha256,
+            "differs": self.compare_commit(),
+            "licence": self.licence,
+        }
 
-    def differs(self) -> bool | str:
+    def compare_commit(self) -> bool | str:
         """Whether the archive is of another commit than the tag's; "not known" where the pin is not."""
         if self.pin == NOT_KNOWN:
             return NOT_KNOWN
@@ -71,7 +77,7 @@ class Component(Struct, frozen=True):
         )
 
 
-class Absent(Struct, frozen=True):
+class MissingComponent(Struct, frozen=True):
     """What no reachable registry has: the switch of upstream's build that stays off without it."""
 
     folder: str
@@ -79,12 +85,12 @@ class Absent(Struct, frozen=True):
     why: str
 
 
-class Components(Struct, frozen=True, rename={"components": "component"}):
+class ComponentList(Struct, frozen=True, rename={"components": "component"}):
     """All of a release, by the keys of its file."""
 
     release: str
     components: tuple[Component, ...]
-    absent: tuple[Absent, ...] = ()
+    absent: tuple[MissingComponent, ...] = ()
 
 
 class ThirdParty(Struct, frozen=True):
@@ -94,16 +100,16 @@ class ThirdParty(Struct, frozen=True):
     digest: str
     rows: tuple[dict[str, Any], ...]
 
-    def folders(self) -> list[str]:
+    def list_folders(self) -> list[str]:
         """The names that belong into third_party."""
         return sorted(entry.name for entry in self.path.iterdir() if entry.is_dir())
 
 
-def load(project: Path, release: str) -> Components:
+def load_components(project: Path, release: str) -> ComponentList:
     """The components of ``release``. Raises DecoupleError when nobody has listed them, or the list is wrong."""
-    path = Checkout(project).third_party(release)
+    path = Checkout(project).locate_third_party(release)
     try:
-        return toml.read(path, Components, mend="compare with series/third_party/2.6.toml")
+        return toml.read_toml(path, ComponentList, mend="compare with series/third_party/2.6.toml")
     except FileNotFoundError:
         raise DecoupleError(
             f"{path}: no list of third-party components for release {release}",
@@ -111,37 +117,37 @@ def load(project: Path, release: str) -> Components:
         ) from None
 
 
-def ensure(listed: Components, downloader: Downloader, *, progress: Progress = SILENT) -> ThirdParty:
+def ensure_components(listed: ComponentList, downloader: Downloader, *, progress: Progress = SILENT) -> ThirdParty:
     """The components in the cache, fetched and unpacked as needed; a second call compares them with what was unpacked.
 
     Raises DecoupleError naming the archive that cannot be had or is not what the list says, or a file that changed.
     """
-    rows = tuple(component.row() for component in listed.components)
-    said = [{**asdict(component), "urls": (), "pin": "", "why": ""} for component in listed.components]
-    for one in said:
-        del one["licence"]  # says something of the bytes and is none of them: no build is another for it
-    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    rows = tuple(component.make_row() for component in listed.components)
+    records = [{**asdict(component), "urls": (), "pin": "", "why": ""} for component in listed.components]
+    for record in records:
+        del record["licence"]  # says something of the bytes and is none of them: no build is another for it
+    digest = hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
     shelf = downloader.cache / "components" / digest[:16]
     if not content.is_ours(shelf):
-        files = [downloader.get(component.file)[0] for component in listed.components]
+        files = [downloader.fetch_file(component.file)[0] for component in listed.components]
         try:
-            with locked(shelf.with_name(f".{shelf.name}.lock")):
+            with hold_lock(shelf.with_name(f".{shelf.name}.lock")):
                 there = (shelf / _RECORD).exists()
                 if not content.is_ours(shelf):  # another run may have been quicker
-                    with work_folder(shelf.parent, shelf.name) if there else new_folder(shelf) as temporary:
-                        _fill(temporary, listed.components, files, progress)
+                    with make_work_folder(shelf.parent, shelf.name) if there else make_new_folder(shelf) as temporary:
+                        _unpack_components(temporary, listed.components, files, progress)
                         (temporary / _RECORD).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
                         if there:
-                            content.renew(shelf, temporary)
+                            content.renew_records(shelf, temporary)
                         else:
-                            content.write(temporary, of=shelf)
+                            content.record_files(temporary, of=shelf)
         except OSError as error:
-            raise storage_error(error, shelf, "unpacking third-party components") from None
-    content.check(shelf / "third_party")
+            raise make_storage_error(error, shelf, "unpacking third-party components") from None
+    content.check_tree(shelf / "third_party")
     return ThirdParty(shelf / "third_party", digest, rows)
 
 
-def given(folder: Path) -> ThirdParty:
+def open_folder(folder: Path) -> ThirdParty:
     """A folder of the user's own, laid out as upstream's third_party. Raises UsageError when it is none.
 
     The digest covers path, executable bit and content of every file, so that a changed one is another build.
@@ -155,14 +161,14 @@ def given(folder: Path) -> ThirdParty:
         )
     whole, rows = hashlib.sha256(), []
     for name in names:
-        digest = _content_of(folder / name)
+        digest = _hash_folder(folder / name)
         whole.update(f"{name}\0{digest}\n".encode())
         rows.append({"folder": name, "version": NOT_KNOWN, "pin": NOT_KNOWN, "name": str(folder / name)})
         rows[-1] |= {"sha256": digest, "differs": NOT_KNOWN}
     return ThirdParty(folder, whole.hexdigest(), tuple(rows))
 
 
-def _fill(shelf: Path, components: Sequence[Component], files: Sequence[Path], progress: Progress) -> None:
+def _unpack_components(shelf: Path, components: Sequence[Component], files: Sequence[Path], progress: Progress) -> None:
     """Unpack every archive into ``shelf/third_party``; a component inside another one comes after it."""
     pairs = sorted(zip(components, files, strict=True), key=lambda pair: pair[0].folder.count("/"))
     for component, file in pairs:
@@ -177,7 +183,7 @@ def _fill(shelf: Path, components: Sequence[Component], files: Sequence[Path], p
             return outside or any(below[: len(path)] == path for path in without)
 
         target, scratch = shelf / "third_party" / component.folder, shelf / "unpacked"
-        with data_of(file, shelf / "data.tar") as archive:
+        with open_data(file, shelf / "data.tar") as archive:
             unpack_tar(archive, scratch, strip=component.top, leave_out=leave_out, progress=progress)
         source = scratch.joinpath(*part)
         if not source.is_dir():
@@ -197,12 +203,12 @@ def _fill(shelf: Path, components: Sequence[Component], files: Sequence[Path], p
         remove_folder(scratch, ignore_errors=True)
 
 
-def _content_of(folder: Path) -> str:
+def _hash_folder(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
             digest.update(f"{name}\0link\0{path.readlink()}\n".encode())
         elif path.is_file():
-            digest.update(f"{name}\0{path.stat().st_mode & 0o100}\0{sha256_of(path)}\n".encode())
+            digest.update(f"{name}\0{path.stat().st_mode & 0o100}\0{compute_sha256(path)}\n".encode())
     return digest.hexdigest()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from decouple.base import seal
 from decouple.base.errors import DecoupleError
-from decouple.base.files import walk, write_atomically
+from decouple.base.files import walk_files, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK
 from decouple.base.outside import JSON_BOUND, read_bounded
 
@@ -34,26 +34,26 @@ Known = Mapping[str, tuple[int, str]]
 """Path relative to the record's folder -> mode as git has it, SHA-256 of the content (of a link: of its target)."""
 
 
-def write(folder: Path, of: Path | None = None) -> None:
+def record_files(folder: Path, of: Path | None = None) -> None:
     """Record every file below the folders of ``folder``, which were just unpacked there, with this user's seal.
 
     ``of`` is what the folder will be called, where it moves there when it is whole. Raises OSError.
     """
-    lines = [f"{mode:o} {digest} {path}\0" for path, (mode, digest) in sorted(_found(folder).items())]
+    lines = [f"{mode:o} {digest} {path}\0" for path, (mode, digest) in sorted(_read_files(folder).items())]
     write_atomically(folder / RECORD, "".join(lines).encode("utf-8", "surrogateescape"))
-    _seal(folder, of or folder)
+    _write_seal(folder, of or folder)
 
 
-def renew(folder: Path, fresh: Path) -> None:
+def renew_records(folder: Path, fresh: Path) -> None:
     """Record of ``folder``, which others may have unpacked or changed, what was unpacked to ``fresh`` just now.
 
     Its files stay: who reads one that is not as it was there is told. Raises OSError.
     """
-    write(fresh)
+    record_files(fresh)
     for name in (PROVENANCE, RECORD):
         if (fresh / name).exists():
             write_atomically(folder / name, (fresh / name).read_bytes())
-    _seal(folder, folder)
+    _write_seal(folder, folder)
 
 
 def is_ours(folder: Path) -> bool:
@@ -61,23 +61,23 @@ def is_ours(folder: Path) -> bool:
 
     A user who can have no key believes those of a folder of their own that nobody else may write to.
     """
-    mine = seal.owner()
+    mine = seal.read_owner_id()
     try:
         if mine is not None:
-            kept = seal.opened(_name(folder), read_bounded(folder / f"{RECORD}.{mine}", _SEAL_BOUND))
-            return kept == _digest(folder)
+            kept = seal.remove_seal(_make_seal_name(folder), read_bounded(folder / f"{RECORD}.{mine}", _SEAL_BOUND))
+            return kept == _hash_records(folder)
         info = folder.stat()
         return (
-            seal.owner(make=True) is None
+            seal.read_owner_id(make=True) is None
             and info.st_uid == os.geteuid()
             and not info.st_mode & 0o022
-            and bool(_digest(folder))
+            and bool(_hash_records(folder))
         )
     except (OSError, DecoupleError):
         return False
 
 
-def known(tree: Path) -> Known | None:
+def read_known_files(tree: Path) -> Known | None:
     """What the files of ``tree`` were, by paths in it; None when nothing is recorded of it.
 
     Raises DecoupleError where the record is not this user's.
@@ -85,7 +85,7 @@ def known(tree: Path) -> Known | None:
     folder = tree.parent
     if not is_ours(folder):
         if (folder / PROVENANCE).exists():
-            raise changed(folder / RECORD, tree)
+            raise make_change_error(folder / RECORD, tree)
         return None
     text = read_bounded(folder / RECORD, _BOUND).decode("utf-8", "surrogateescape")
     prefix = f"{tree.name}/"
@@ -95,22 +95,22 @@ def known(tree: Path) -> Known | None:
         skip = len(prefix)
         return {path[skip:]: (modes[mode], digest) for mode, digest, path in lines if path.startswith(prefix)}
     except ValueError:
-        raise changed(folder / RECORD, tree) from None
+        raise make_change_error(folder / RECORD, tree) from None
 
 
-def _seal(folder: Path, of: Path) -> None:
-    mine = seal.owner(make=True)
-    data = seal.sealed(_name(of), _digest(folder))
+def _write_seal(folder: Path, of: Path) -> None:
+    mine = seal.read_owner_id(make=True)
+    data = seal.add_seal(_make_seal_name(of), _hash_records(folder))
     if mine is not None and data is not None:
         write_atomically(folder / f"{RECORD}.{mine}", data)
 
 
-def _name(folder: Path) -> str:
+def _make_seal_name(folder: Path) -> str:
     """What the seal is for: a release, and which of its sources."""
     return f"{folder.parent.name}/{folder.name}"
 
 
-def _digest(folder: Path) -> bytes:
+def _hash_records(folder: Path) -> bytes:
     """SHA-256 of what is recorded. Raises OSError, DecoupleError."""
     digest = hashlib.sha256(read_bounded(folder / RECORD, _BOUND))
     with contextlib.suppress(FileNotFoundError):
@@ -123,7 +123,7 @@ def is_leftover(path: str, wanted: Known) -> bool:
     return "__pycache__" in path.split("/")[:-1] and path not in wanted
 
 
-def changed(path: Path, tree: Path) -> DecoupleError:
+def make_change_error(path: Path, tree: Path) -> DecoupleError:
     """The error for a file of ``tree`` that is not as it was unpacked."""
     return DecoupleError(
         f"{path}: not as it was unpacked",
@@ -131,7 +131,7 @@ def changed(path: Path, tree: Path) -> DecoupleError:
     )
 
 
-def state(path: str, info: os.stat_result) -> tuple[int, str]:
+def read_file_state(path: str, info: os.stat_result) -> tuple[int, str]:
     """Mode and SHA-256 of one file or link."""
     if os.path.islink(path):  # noqa: PTH114 - thousands of times
         return SYMLINK, hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()  # noqa: PTH115
@@ -139,21 +139,26 @@ def state(path: str, info: os.stat_result) -> tuple[int, str]:
         return EXECUTABLE if info.st_mode & 0o100 else REGULAR, hashlib.file_digest(source, "sha256").hexdigest()
 
 
-def check(tree: Path) -> None:
+def check_tree(tree: Path) -> None:
     """Read the whole of a tree that was unpacked into the cache. Raises DecoupleError naming a file that changed."""
-    wanted = known(tree)
+    wanted = read_known_files(tree)
     if wanted is None:
         return
-    found = {path.removeprefix(f"{tree.name}/"): one for path, one in _found(tree.parent, tree.name).items()}
-    found = {path: one for path, one in found.items() if not is_leftover(path, wanted)}
-    if found != wanted:
-        first = min(path for path in {*found, *wanted} if found.get(path) != wanted.get(path))
-        raise changed(tree / first, tree)
+    files = {
+        path.removeprefix(f"{tree.name}/"): file_state
+        for path, file_state in _read_files(tree.parent, tree.name).items()
+    }
+    files = {path: file_state for path, file_state in files.items() if not is_leftover(path, wanted)}
+    if files != wanted:
+        first = min(path for path in {*files, *wanted} if files.get(path) != wanted.get(path))
+        raise make_change_error(tree / first, tree)
 
 
-def _found(folder: Path, only: str = "") -> dict[str, tuple[int, str]]:
+def _read_files(folder: Path, only: str = "") -> dict[str, tuple[int, str]]:
     prefix = f"{only}/" if only else ""
-    found = {prefix + name: one for name, one in walk(folder / only)}
+    files = {prefix + name: entry for name, entry in walk_files(folder / only)}
     return {
-        name: state(f"{folder}/{name}", one.stat(follow_symlinks=False)) for name, one in found.items() if "/" in name
+        name: read_file_state(f"{folder}/{name}", entry.stat(follow_symlinks=False))
+        for name, entry in files.items()
+        if "/" in name
     }

@@ -17,7 +17,7 @@ _BLOCK = 1 << 20
 
 
 @contextlib.contextmanager
-def data_of(file: Path, scratch: Path) -> Iterator[Path]:
+def open_data(file: Path, scratch: Path) -> Iterator[Path]:
     """The tar archive with the files of a ``.deb``, copied to ``scratch`` for the time of the block; any other file
     as it is. Raises DecoupleError when a ``.deb`` is damaged or has no such member.
     """
@@ -26,31 +26,31 @@ def data_of(file: Path, scratch: Path) -> Iterator[Path]:
         return
     try:
         with file.open("rb") as package:
-            left = _find(package, file)
+            left = _find_data(package, file)
             with create_file(scratch) as out:
                 while left and (block := package.read(min(left, _BLOCK))):
                     out.write(block)
                     left -= len(block)
         if left:
-            raise _damaged(file, "ends early")
+            raise _make_damage_error(file, "ends early")
         yield scratch
     finally:
         scratch.unlink(missing_ok=True)
 
 
-def _find(package: BinaryIO, file: Path) -> int:
+def _find_data(package: BinaryIO, file: Path) -> int:
     """Go to the content of ``data.tar.*``; returns its size in bytes."""
     if package.read(len(_MAGIC)) != _MAGIC:
-        raise _damaged(file, "is no ar archive")
+        raise _make_damage_error(file, "is no ar archive")
     while header := package.read(_HEADER):
         size = header[48:58].strip()
         if len(header) != _HEADER or header[58:] != _END or not size.isdigit():
-            raise _damaged(file, "has a header that is none")
+            raise _make_damage_error(file, "has a header that is none")
         if header[:16].startswith(b"data.tar"):
             return int(size)
         package.seek(int(size) + int(size) % 2, 1)
-    raise _damaged(file, "has no data.tar in it")
+    raise _make_damage_error(file, "has no data.tar in it")
 
 
-def _damaged(file: Path, what: str) -> DecoupleError:
+def _make_damage_error(file: Path, what: str) -> DecoupleError:
     return DecoupleError(f"{file}: {what}", next_step="delete it and fetch again")

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.programs import in_english
+from decouple.base.programs import make_english_variables
 from decouple.release.manifest import RemoteFile
 from decouple.upstream import dsc
-from decouple.upstream.download import HEADERS, Downloader, Refused, read_small, refuse_useless
+from decouple.upstream.download import HEADERS, Downloader, RefusalError, check_response, read_small_body
 
 DEBIAN = "http://deb.debian.org/debian"
 #: Suites that may carry a source package of PyTorch, most stable first.
@@ -22,39 +22,41 @@ SUITES = ("bookworm", "trixie", "forky", "sid")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
-def packages(version: str, downloader: Downloader, remarks: list[str]) -> Iterator[tuple[str, dict[str, str], str]]:
+def find_packages(
+    version: str, downloader: Downloader, remarks: list[str]
+) -> Iterator[tuple[str, dict[str, str], str]]:
     """Each suite that lists the source package of this upstream version, its fields, and how far the index is trusted.
 
     ``remarks`` grows by the suites that there are not. Raises DecoupleError.
     """
     for suite in SUITES:
-        release = _get(f"{DEBIAN}/dists/{suite}/InRelease", downloader)
+        release = _download_text(f"{DEBIAN}/dists/{suite}/InRelease", downloader)
         if release is None:
             remarks.append(f"Debian {suite}: no such suite")
             continue
         signed, trusted = check_signature(release)
-        index = dsc.source_files(next(dsc.paragraphs(signed), {}), f"{suite}/InRelease")
+        index = dsc.parse_source_files(next(dsc.parse_paragraphs(signed), {}), f"{suite}/InRelease")
         path = "main/source/Sources.xz"
         entry = index.get(path)
         if entry is None:
             raise DecoupleError(f"{suite}/InRelease lists no {path}", next_step="try another mirror, or later")
         file = RemoteFile("Sources.xz", (f"{DEBIAN}/dists/{suite}/{path}",), entry.size, entry.sha256)
-        local, _ = downloader.get(file)
-        found = listed(local, "pytorch", version)
-        if found is not None:
-            yield suite, found, trusted
+        local, _ = downloader.fetch_file(file)
+        fields = find_paragraph(local, "pytorch", version)
+        if fields is not None:
+            yield suite, fields, trusted
 
 
-def listed(sources: Path, package: str, version: str) -> dict[str, str] | None:
+def find_paragraph(sources: Path, package: str, version: str) -> dict[str, str] | None:
     """The paragraph of ``package`` in the file ``Sources.xz``. Raises DecoupleError when that is damaged."""
     try:
         with lzma.open(sources, "rt", encoding="utf-8") as text:
-            return _paragraph(text, package, version)
+            return _read_paragraph(text, package, version)
     except (lzma.LZMAError, EOFError, ValueError) as error:
         raise DecoupleError(f"{sources}: damaged: {error}", next_step="try another mirror, or later") from error
 
 
-def _paragraph(lines: Iterable[str], package: str, version: str) -> dict[str, str] | None:
+def _read_paragraph(lines: Iterable[str], package: str, version: str) -> dict[str, str] | None:
     """The paragraph of ``package`` in an upstream version equal to ``version``; reads no further than it must."""
     block: list[str] = []
     wanted = f"Package: {package}\n"
@@ -63,7 +65,7 @@ def _paragraph(lines: Iterable[str], package: str, version: str) -> dict[str, st
             block.append(line)
             continue
         if wanted in block:
-            fields = next(dsc.paragraphs("".join(block)), {})
+            fields = next(dsc.parse_paragraphs("".join(block)), {})
             upstream = re.sub(r"[+~].*", "", fields.get("version", "").rsplit("-", 1)[0].split(":")[-1])
             if upstream == version and fields.get("package") == package:  # a field may stand there twice
                 return fields
@@ -78,37 +80,37 @@ def check_signature(text: str) -> tuple[str, str]:
     as its content, however they are dressed up. Raises DecoupleError when the signature is bad.
     """
     if not shutil.which("gpgv") or not KEYRING.is_file():
-        return dsc.unsigned(text), "not checked for its signature (needs gpgv and debian-archive-keyring)"
+        return dsc.remove_signature(text), "not checked for its signature (needs gpgv and debian-archive-keyring)"
     with tempfile.NamedTemporaryFile(suffix=".asc") as signed:
         signed.write(text.encode())
         signed.flush()
         command = ["gpgv", "--quiet", "--keyring", str(KEYRING), "--output", "-", signed.name]
-        done = subprocess.run(command, capture_output=True, check=False, env=in_english())
+        done = subprocess.run(command, capture_output=True, check=False, env=make_english_variables())
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
+        message = done.stderr.decode(errors="replace").strip()
         raise DecoupleError(
-            f"the signature of Debian's InRelease does not hold: {said.rpartition(chr(10))[2]}",
+            f"the signature of Debian's InRelease does not hold: {message.rpartition(chr(10))[2]}",
             next_step="update debian-archive-keyring; do not trust this mirror otherwise",
         )
     return done.stdout.decode(), "signed by Debian's archive key"
 
 
-def _get(url: str, downloader: Downloader) -> str | None:
+def _download_text(url: str, downloader: Downloader) -> str | None:
     """A small text; None when there is none. Raises DecoupleError."""
 
     def ask() -> str | None:
-        with downloader.answer(url, HEADERS) as response:
+        with downloader.open_response(url, HEADERS) as response:
             if response.status_code == 404:
                 return None
-            refuse_useless(response, url)
+            check_response(response, url)
             try:
-                return read_small(response).decode()
+                return read_small_body(response).decode()
             except UnicodeDecodeError as error:
-                raise Refused(f"no text: {error}") from None
+                raise RefusalError(f"no text: {error}") from None
 
     try:
-        return downloader.patiently(ask)
-    except Refused as error:
+        return downloader.retry_request(ask)
+    except RefusalError as error:
         raise DecoupleError(f"{url}: {error}", next_step="check the network and run again") from None
 
 
@@ -121,6 +123,6 @@ def is_served(file: RemoteFile, downloader: Downloader) -> bool:
             return response.status_code == 200 and response.headers.get("Content-Length") == str(file.size)
 
     try:
-        return downloader.patiently(ask)
-    except Refused:
+        return downloader.retry_request(ask)
+    except RefusalError:
         return False

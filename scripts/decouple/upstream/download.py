@@ -27,10 +27,10 @@ from msgspec.structs import replace
 
 from decouple import __version__
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import step
-from decouple.base.files import NO_SPACE, create_file, locked, sha256_of, write_atomically
+from decouple.base.fault import mark_step
+from decouple.base.files import NO_SPACE, compute_sha256, create_file, hold_lock, write_atomically
 from decouple.base.outside import FILE_BOUND, is_basename, is_count, is_sha256, read_json
-from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
+from decouple.base.pace import HEAD_SECONDS, RateMeter, SlowServerError, run_within
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile, Sha256
 from decouple.upstream.fetched import VerifiedFile
@@ -57,15 +57,15 @@ class StorageError(DecoupleError):
     """The disk of the cache, not a server: another URL or source would fail as well."""
 
 
-class Refused(Exception):
+class RefusalError(Exception):
     """This URL will not give the file; the next one may."""
 
 
-class Exhausted(Refused):
+class ExhaustionError(RefusalError):
     """Asked often enough; what came so far is worth keeping for the next run."""
 
 
-class Again(Exception):
+class RetryError(Exception):
     """This URL may give the file when asked again, after ``wait`` seconds when the server said so."""
 
     def __init__(self, why: str, wait: float | None = None, *, connected: bool = True) -> None:
@@ -74,7 +74,7 @@ class Again(Exception):
         self.connected = connected
 
 
-def new_session() -> requests.Session:
+def make_session() -> requests.Session:
     """A session that gives what ``.netrc`` has for a host to the address that was asked for, as curl does, and not to
     another port or scheme of that host that a server redirects to, as requests would."""
     import requests
@@ -124,32 +124,35 @@ class Downloader(Struct):
     def session(self) -> requests.Session:
         """One session for all requests, made (and requests imported) at the first."""
         if not self._session:
-            self._session.append(new_session())
+            self._session.append(make_session())
         return self._session[0]
 
-    def get(self, file: RemoteFile) -> tuple[Path, VerifiedFile]:
+    def fetch_file(self, file: RemoteFile) -> tuple[Path, VerifiedFile]:
         """The verified file in the cache. Raises DecoupleError that names every URL tried and why it failed."""
-        _refuse_names(file)
-        folder = self.cache / "downloads" / _key(file)
+        _check_names(file)
+        folder = self.cache / "downloads" / _make_cache_key(file)
         final = folder / file.name
         try:
-            found = self._verified(file, final)  # without a lock, so that a read-only cache can serve
-            if found:
-                return found
-            with locked(folder / ".lock"):
-                _sweep(final)
-                found = self._verified(file, final, discard=True)
-                return found or self._download(file, final)
+            verified = self._find_verified(file, final)  # without a lock, so that a read-only cache can serve
+            if verified:
+                return verified
+            with hold_lock(folder / ".lock"):
+                _remove_leftovers(final)
+                verified = self._find_verified(file, final, discard=True)
+                return verified or self._download_file(file, final)
         except OSError as error:
             if error.errno in NO_SPACE:  # give back what half a download holds
-                _drop(final)
-            raise storage_error(error, self.cache, f"downloading {file.name}", file.size) from None
+                _remove_part(final)
+            raise make_storage_error(error, self.cache, f"downloading {file.name}", file.size) from None
 
-    def trusted_hash(self, file: RemoteFile) -> str | None:
+    def read_trusted_hash(self, file: RemoteFile) -> str | None:
         """The SHA-256 that ``file`` must have: the manifest's, else the one recorded at first use, else None."""
-        return _expected(file, _read_pin(_sibling(self.cache / "downloads" / _key(file) / file.name, ".pin.json")))[1]
+        return _choose_expectation(
+            file,
+            _read_pin(_make_sibling_path(self.cache / "downloads" / _make_cache_key(file) / file.name, ".pin.json")),
+        )[1]
 
-    def answer(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+    def open_response(self, url: str, headers: Mapping[str, str]) -> requests.Response:
         """The head of the answer for ``url``; its body is still to be read (`read_some`, `read_small`).
 
         Raises Refused when that takes longer than any server needs, or when this address, or one that a server
@@ -158,34 +161,36 @@ class Downloader(Struct):
         import requests
 
         try:
-            return within(
+            return run_within(
                 HEAD_SECONDS, lambda: self.session.get(url, headers=headers, stream=True, timeout=self.timeout)
             )
-        except TooSlow as error:
-            raise Refused(f"too slow: {error}") from None
+        except SlowServerError as error:
+            raise RefusalError(f"too slow: {error}") from None
         except (ValueError, requests.TooManyRedirects) as error:  # requests' own for addresses are ValueErrors
-            raise Refused(f"no address to ask: {str(error)[:200]}") from None
+            raise RefusalError(f"no address to ask: {str(error)[:200]}") from None
 
-    def impatient(self) -> Downloader:
+    def make_impatient(self) -> Downloader:
         """The same, but a host that cannot be connected to is asked just once."""
         return replace(self, connect_attempts=1)
 
-    def _verified(self, file: RemoteFile, final: Path, *, discard: bool = False) -> tuple[Path, VerifiedFile] | None:
+    def _find_verified(
+        self, file: RemoteFile, final: Path, *, discard: bool = False
+    ) -> tuple[Path, VerifiedFile] | None:
         """The cached file if it is what it should be; with ``discard`` a damaged one is removed."""
-        pin = _read_pin(_sibling(final, ".pin.json"))
+        pin = _read_pin(_make_sibling_path(final, ".pin.json"))
         try:
             size = final.stat().st_size
         except FileNotFoundError:
             return None
-        want_size, want_hash, against = _expected(file, pin)
-        if want_hash is not None and want_size in (None, size) and sha256_of(final) == want_hash:
+        want_size, want_hash, against = _choose_expectation(file, pin)
+        if want_hash is not None and want_size in (None, size) and compute_sha256(final) == want_hash:
             return final, VerifiedFile(file.name, pin.url if pin else file.urls[0], size, want_hash, against)
         if discard:
-            step(f"remove damaged {final.name}")
+            mark_step(f"remove damaged {final.name}")
             final.unlink()
         return None
 
-    def _download(self, file: RemoteFile, final: Path) -> tuple[Path, VerifiedFile]:
+    def _download_file(self, file: RemoteFile, final: Path) -> tuple[Path, VerifiedFile]:
         if self.offline:
             raise DecoupleError(
                 f"{file.name} is not in the cache {self.cache} and --offline forbids to download it",
@@ -194,52 +199,52 @@ class Downloader(Struct):
         failures: list[str] = []
         for url in file.urls:
             try:
-                sha256, size = self._from(url, file, final)
-            except Refused as error:
+                sha256, size = self._download_from(url, file, final)
+            except RefusalError as error:
                 failures.append(f"{url}: {error}")
                 continue
-            return self._keep(file, final, url, size, sha256)
+            return self._keep_file(file, final, url, size, sha256)
         raise DecoupleError(
             f"cannot download {file.name}: " + "; ".join(failures),
             next_step="try again later, or another --source, or --source local:PATH with a file you have",
         )
 
-    def _keep(self, file: RemoteFile, final: Path, url: str, size: int, sha256: str) -> tuple[Path, VerifiedFile]:
+    def _keep_file(self, file: RemoteFile, final: Path, url: str, size: int, sha256: str) -> tuple[Path, VerifiedFile]:
         """Give a verified .part its final name, pinned first when this is the only time it can be trusted."""
-        pin_file = _sibling(final, ".pin.json")
+        pin_file = _make_sibling_path(final, ".pin.json")
         pin = _read_pin(pin_file)
-        _, want_hash, against = _expected(file, pin)
+        _, want_hash, against = _choose_expectation(file, pin)
         if want_hash is None:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             record = {"url": url, "size": size, "sha256": sha256, "first_seen": now}
             write_atomically(pin_file, json.dumps(record, indent=2) + "\n")
             against = "first use"
-        step(f"rename {final.name} into place")
-        _part(final).replace(final)
-        _part_record(final).unlink(missing_ok=True)
+        mark_step(f"rename {final.name} into place")
+        _make_part_path(final).replace(final)
+        _make_part_record_path(final).unlink(missing_ok=True)
         return final, VerifiedFile(file.name, url, size, sha256, against)
 
-    def _from(self, url: str, file: RemoteFile, final: Path) -> tuple[str, int]:
+    def _download_from(self, url: str, file: RemoteFile, final: Path) -> tuple[str, int]:
         """Fill ``.part`` from ``url`` and verify it; (sha256, size). Raises Refused."""
 
         def whole() -> tuple[str, int]:
-            self.patiently(lambda: self._once(url, file, final))
-            return self._check(file, final)
+            self.retry_request(lambda: self._request_once(url, file, final))
+            return self._check_part(file, final)
 
         for last in (False, True):
             self._resumed = False
             try:
                 return whole()
-            except Exhausted:
+            except ExhaustionError:
                 raise
-            except Refused:
-                _drop(final)
+            except RefusalError:
+                _remove_part(final)
                 if last or not self._resumed:
                     raise
                 # what was resumed may have been the beginning of another file: once more from the start
         raise AssertionError("not reached")
 
-    def patiently(self, request: Callable[[], T]) -> T:
+    def retry_request(self, request: Callable[[], T]) -> T:
         """Call ``request`` until it does not raise Again, waiting in between. Raises Refused when it never works."""
         import requests
 
@@ -250,26 +255,26 @@ class Downloader(Struct):
             try:
                 return request()
             except requests.RequestException as error:
-                failure = Again(_reason(error), connected=not isinstance(error, requests.ConnectionError))
-            except Again as error:
+                failure = RetryError(_describe_error(error), connected=not isinstance(error, requests.ConnectionError))
+            except RetryError as error:
                 failure = error
             if attempt >= (self.attempts if failure.connected else min(self.attempts, self.connect_attempts)):
-                raise Exhausted(f"{failure} ({attempt} attempt{'s' if attempt > 1 else ''})")
+                raise ExhaustionError(f"{failure} ({attempt} attempt{'s' if attempt > 1 else ''})")
             pause = wait * random.uniform(0.75, 1.25) if failure.wait is None else failure.wait
             self.sleep(min(pause, self.longest_wait))
             wait = min(wait * 2, self.longest_wait)
 
-    def _once(self, url: str, file: RemoteFile, final: Path) -> None:
+    def _request_once(self, url: str, file: RemoteFile, final: Path) -> None:
         """One request; appends to ``.part`` until it is whole. Raises Again or Refused."""
-        part, have = _part(final), 0
+        part, have = _make_part_path(final), 0
         record: dict[str, str] = {}
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, DecoupleError):
-            record = read_json(_part_record(final), dict[str, str], mend="")
+            record = read_json(_make_part_record_path(final), dict[str, str], mend="")
         headers = dict(HEADERS)
         with contextlib.suppress(FileNotFoundError):
-            found = part.lstat()
-            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:  # else nothing of ours: it is begun anew
-                have = found.st_size
+            info = part.lstat()
+            if stat.S_ISREG(info.st_mode) and info.st_nlink == 1:  # else nothing of ours: it is begun anew
+                have = info.st_size
         validator = record.get("validator") if record.get("url") == url else None
         if have and (file.size is None or have < file.size) and (validator or file.sha256):
             headers["Range"] = f"bytes={have}-"
@@ -280,70 +285,70 @@ class Downloader(Struct):
             return
         else:
             have = 0
-        with self.answer(url, headers) as response:
-            start = self._accepted(response, file, have)
+        with self.open_response(url, headers) as response:
+            start = self._find_body_start(response, file, have)
             self._resumed = start > 0
-            self._write(response, url, file, final, start)
+            self._write_body(response, url, file, final, start)
 
-    def _accepted(self, response: requests.Response, file: RemoteFile, have: int) -> int:
+    def _find_body_start(self, response: requests.Response, file: RemoteFile, have: int) -> int:
         """Where the body of this answer begins in the file. Raises Again or Refused for an answer of no use."""
         status = response.status_code
         if status == 416:  # our part is longer than the file: it is another one
             self._resumed = True
-            raise Refused("the server has less of the file than the cache")
-        refuse_useless(response, file.name)
+            raise RefusalError("the server has less of the file than the cache")
+        check_response(response, file.name)
         start = 0
         if status == 206:
             first = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
             if first != str(have):
-                raise Refused(f"asked for bytes from {have}, got those from {first or 'an unnamed place'}")
+                raise RefusalError(f"asked for bytes from {have}, got those from {first or 'an unnamed place'}")
             start = have
         length = response.headers.get("Content-Length", "")
         if file.size is not None and is_count(length) and start + int(length) != file.size:
-            raise Refused(f"wrong size: {start + int(length)} bytes offered, {file.size} expected")
+            raise RefusalError(f"wrong size: {start + int(length)} bytes offered, {file.size} expected")
         return start
 
-    def _write(self, response: requests.Response, url: str, file: RemoteFile, final: Path, start: int) -> None:
-        part = _part(final)
+    def _write_body(self, response: requests.Response, url: str, file: RemoteFile, final: Path, start: int) -> None:
+        part = _make_part_path(final)
         length = response.headers.get("Content-Length", "")
         whole = start + int(length) if is_count(length) else file.size
         if start == 0:
             validator = response.headers.get("ETag", "")
             if validator.startswith("W/") or not validator:
                 validator = response.headers.get("Last-Modified", "")
-            write_atomically(_part_record(final), json.dumps({"url": url, "validator": validator}))
+            write_atomically(_make_part_record_path(final), json.dumps({"url": url, "validator": validator}))
         self.progress.start(file.name, float(whole) if whole else None, "bytes")
         self.progress.advance(start)
-        step(f"open {part.name}")
-        got, pace = start, Pace()
+        mark_step(f"open {part.name}")
+        got, pace = start, RateMeter()
         with part.open("r+b") if start else create_file(part) as out:
             out.seek(start)
-            while data := read_some(response, pace):
+            while data := read_piece(response, pace):
                 got += len(data)
                 if got > (whole if whole is not None else LIMIT):
-                    raise Refused(f"more than the expected {whole or LIMIT} bytes")
+                    raise RefusalError(f"more than the expected {whole or LIMIT} bytes")
                 if got - len(data) == 0:
                     _check_magic(file, data)
-                step(f"write to {part.name}")
+                mark_step(f"write to {part.name}")
                 out.write(data)
                 self.progress.advance(len(data))
         self.progress.finish()
         if whole is not None and got < whole:
-            raise Again(f"the connection ended after {got} of {whole} bytes")
+            raise RetryError(f"the connection ended after {got} of {whole} bytes")
 
-    def _check(self, file: RemoteFile, final: Path) -> tuple[str, int]:
+    def _check_part(self, file: RemoteFile, final: Path) -> tuple[str, int]:
         """Compare ``.part`` with what the manifest, else the pin, says. Raises Refused."""
-        part = _part(final)
-        size, sha256 = part.stat().st_size, sha256_of(part)
-        want_size, want_hash, against = _expected(file, _read_pin(_sibling(final, ".pin.json")))
+        part = _make_part_path(final)
+        size, sha256 = part.stat().st_size, compute_sha256(part)
+        want_size, want_hash, against = _choose_expectation(file, _read_pin(_make_sibling_path(final, ".pin.json")))
         if want_size not in (None, size):
-            raise Refused(f"wrong size: {size} bytes, {want_size} expected by the {against}")
+            raise RefusalError(f"wrong size: {size} bytes, {want_size} expected by the {against}")
         if want_hash not in (None, sha256):
-            raise Refused(f"wrong SHA-256: {sha256}, {want_hash} expected by the {against}")
+            raise RefusalError(f"wrong SHA-256: {sha256}, {want_hash} expected by the {against}")
         return sha256, size
 
 
-def storage_error(error: OSError, where: Path, doing: str, needed: int | None = None) -> StorageError:
+def make_storage_error(error: OSError, where: Path, doing: str, needed: int | None = None) -> StorageError:
     """The one line for a full disk, a read-only cache and the like, met while ``doing`` something below ``where``."""
     if error.errno in NO_SPACE:
         size = f"; it needs {needed / 2**20:.0f} MiB" if needed else ""
@@ -360,19 +365,19 @@ def storage_error(error: OSError, where: Path, doing: str, needed: int | None = 
     return StorageError(f"{name}{error.strerror or error} while {doing}", next_step="run the same command again")
 
 
-def refuse_useless(response: requests.Response, name: str) -> None:
+def check_response(response: requests.Response, name: str) -> None:
     """Raise Again or Refused for an answer that is not (a part of) the file ``name``."""
     status = response.status_code
     if status in _TRY_AGAIN:
-        raise Again(f"HTTP {status} {response.reason}", _retry_after(response.headers.get("Retry-After")))
+        raise RetryError(f"HTTP {status} {response.reason}", _parse_retry_after(response.headers.get("Retry-After")))
     if status not in (200, 206):
-        raise Refused(f"HTTP {status} {response.reason}")
+        raise RefusalError(f"HTTP {status} {response.reason}")
     kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
     if kind in ("text/html", "application/xhtml+xml"):
-        raise Refused(f"status {status}, but a web page ({kind}) instead of {name}: a proxy or a login page?")
+        raise RefusalError(f"status {status}, but a web page ({kind}) instead of {name}: a proxy or a login page?")
 
 
-def _refuse_names(file: RemoteFile) -> None:
+def _check_names(file: RemoteFile) -> None:
     """Raise DecoupleError for a name or a digest that would lead out of the cache: paths are made of both."""
     if not is_basename(file.name):
         raise DecoupleError(f"{file.name[:100]!r}: not the name of a file", next_step="tell who published it")
@@ -383,33 +388,33 @@ def _refuse_names(file: RemoteFile) -> None:
         )
 
 
-def _key(file: RemoteFile) -> str:
+def _make_cache_key(file: RemoteFile) -> str:
     """The folder of a file in the cache: its content if that is known, else its first URL."""
     return file.sha256 or "url-" + hashlib.sha256(file.urls[0].encode()).hexdigest()
 
 
-def _sibling(final: Path, suffix: str) -> Path:
+def _make_sibling_path(final: Path, suffix: str) -> Path:
     return final.with_name(final.name + suffix)
 
 
-def _part(final: Path) -> Path:
-    return _sibling(final, ".part")
+def _make_part_path(final: Path) -> Path:
+    return _make_sibling_path(final, ".part")
 
 
-def _part_record(final: Path) -> Path:
-    return _sibling(final, ".part.json")
+def _make_part_record_path(final: Path) -> Path:
+    return _make_sibling_path(final, ".part.json")
 
 
-def _sweep(final: Path) -> None:
+def _remove_leftovers(final: Path) -> None:
     """Remove the temporary files of runs that were killed while they wrote a record; with the lock held."""
     for left in final.parent.glob(f".{final.name}.*.part"):
         left.unlink(missing_ok=True)
 
 
-def _drop(final: Path) -> None:
-    step(f"remove {final.name}.part")
-    _part(final).unlink(missing_ok=True)
-    _part_record(final).unlink(missing_ok=True)
+def _remove_part(final: Path) -> None:
+    mark_step(f"remove {final.name}.part")
+    _make_part_path(final).unlink(missing_ok=True)
+    _make_part_record_path(final).unlink(missing_ok=True)
 
 
 class _Pin(Struct, frozen=True):
@@ -421,7 +426,7 @@ class _Pin(Struct, frozen=True):
     first_seen: str
 
 
-def _expected(file: RemoteFile, pin: _Pin | None) -> tuple[int | None, str | None, str]:
+def _choose_expectation(file: RemoteFile, pin: _Pin | None) -> tuple[int | None, str | None, str]:
     """(size, sha256, who says so)."""
     if file.sha256 is not None:
         return file.size, file.sha256, "manifest"
@@ -444,7 +449,7 @@ def _read_pin(path: Path) -> _Pin | None:
         ) from None
 
 
-def read_some(response: requests.Response, pace: Pace) -> bytes:
+def read_piece(response: requests.Response, pace: RateMeter) -> bytes:
     """The next bytes of the body as sent; empty at its end. Raises requests' exceptions, Refused when it drips."""
     import requests
     import urllib3
@@ -455,9 +460,9 @@ def read_some(response: requests.Response, pace: Pace) -> bytes:
         while got < CHUNK and (piece := response.raw.read1(CHUNK - got, decode_content=False)):
             pieces.append(piece)
             got += len(piece)
-            pace.got(len(piece))
-    except TooSlow as error:
-        raise Refused(f"too slow: {error}") from None
+            pace.count_bytes(len(piece))
+    except SlowServerError as error:
+        raise RefusalError(f"too slow: {error}") from None
     except (urllib3.exceptions.HTTPError, OSError) as error:
         if pieces:
             return b"".join(pieces)  # the next call meets the fault again, or the end
@@ -467,23 +472,23 @@ def read_some(response: requests.Response, pace: Pace) -> bytes:
     return b"".join(pieces)
 
 
-def read_small(response: requests.Response) -> bytes:
+def read_small_body(response: requests.Response) -> bytes:
     """The whole body, at most `SMALL` bytes, unpacked when it was sent compressed. Raises requests' exceptions, and
     Refused for more or when it drips."""
     import requests
     import urllib3
 
     pieces: list[bytes] = []
-    got, pace = 0, Pace()
+    got, pace = 0, RateMeter()
     try:
         while piece := response.raw.read1(1 << 16, decode_content=True):
             pieces.append(piece)
             got += len(piece)
             if got > SMALL:
-                raise Refused(f"more than {SMALL} bytes, which is all that it should have")
-            pace.got(len(piece))
-    except TooSlow as error:
-        raise Refused(f"too slow: {error}") from None
+                raise RefusalError(f"more than {SMALL} bytes, which is all that it should have")
+            pace.count_bytes(len(piece))
+    except SlowServerError as error:
+        raise RefusalError(f"too slow: {error}") from None
     except (urllib3.exceptions.HTTPError, OSError) as error:
         raise requests.exceptions.ChunkedEncodingError(error) from None
     return b"".join(pieces)
@@ -492,10 +497,12 @@ def read_small(response: requests.Response) -> bytes:
 def _check_magic(file: RemoteFile, head: bytes) -> None:
     magic = _MAGIC.get(Path(file.name).suffix)
     if magic and not head.startswith(magic[: len(head)]):
-        raise Refused(f"this is no {Path(file.name).suffix} file (it begins with {head[:16]!r}): a proxy's error page?")
+        raise RefusalError(
+            f"this is no {Path(file.name).suffix} file (it begins with {head[:16]!r}): a proxy's error page?"
+        )
 
 
-def _retry_after(value: str | None) -> float | None:
+def _parse_retry_after(value: str | None) -> float | None:
     """Seconds to wait as the header says (a number or a date); None when it says nothing of use."""
     if value is None:
         return None
@@ -512,7 +519,7 @@ def _retry_after(value: str | None) -> float | None:
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
-def _reason(error: requests.RequestException) -> str:
+def _describe_error(error: requests.RequestException) -> str:
     """Why a request failed, in a few words."""
     text = str(error)
     for mark, meaning in (

@@ -20,7 +20,7 @@ class DscFile(Struct, frozen=True):
     sha1: str | None
 
 
-def paragraphs(text: str) -> Iterator[dict[str, str]]:
+def parse_paragraphs(text: str) -> Iterator[dict[str, str]]:
     """The paragraphs of deb822 text; field names in lower case, continuation lines joined with newlines."""
     fields: dict[str, str] = {}
     name = ""
@@ -40,7 +40,7 @@ def paragraphs(text: str) -> Iterator[dict[str, str]]:
         yield fields
 
 
-def unsigned(text: str) -> str:
+def remove_signature(text: str) -> str:
     """The text inside an inline OpenPGP signature; the text itself when there is none. The signature is not checked."""
     match = re.search(
         r"^-----BEGIN PGP SIGNED MESSAGE-----\n(?:[^\n]+\n)*\n(.*?)^-----BEGIN PGP SIGNATURE-----", text, re.S | re.M
@@ -48,19 +48,19 @@ def unsigned(text: str) -> str:
     return re.sub(r"^- ", "", match[1], flags=re.M) if match else text
 
 
-def source_files(fields: Mapping[str, str], where: str) -> dict[str, DscFile]:
+def parse_source_files(fields: Mapping[str, str], where: str) -> dict[str, DscFile]:
     """The files that a .dsc, a paragraph of Sources or a Release file lists, by name.
 
     Raises DecoupleError when the list is no list.
     """
-    sha1 = {name: digest for digest, _, name in _checksums(fields.get("checksums-sha1", ""), where)}
-    listed = _checksums(fields.get("checksums-sha256") or fields.get("sha256", ""), where)
+    sha1 = {name: digest for digest, _, name in _parse_checksums(fields.get("checksums-sha1", ""), where)}
+    listed = _parse_checksums(fields.get("checksums-sha256") or fields.get("sha256", ""), where)
     if not listed:
         raise DecoupleError(f"{where}: no list of SHA-256 sums", next_step="delete it and fetch again")
     return {name: DscFile(name, size, digest, sha1.get(name)) for digest, size, name in listed}
 
 
-def _checksums(value: str, where: str) -> list[tuple[str, int, str]]:
+def _parse_checksums(value: str, where: str) -> list[tuple[str, int, str]]:
     result = []
     for line in value.splitlines():
         words = line.split()

@@ -27,7 +27,7 @@ class VerifiedFile(Struct, frozen=True):
     verified: str
 
 
-class Fetched(Struct, frozen=True):
+class UnpackedRelease(Struct, frozen=True):
     """An unpacked release.
 
     ``kind`` is "source" (can be built) or "python" (Python files, headers and other text of a wheel only).
@@ -51,7 +51,7 @@ class Fetched(Struct, frozen=True):
         return record
 
 
-def write_record(folder: Path, fetched: Fetched) -> None:
+def write_record(folder: Path, fetched: UnpackedRelease) -> None:
     """Put ``provenance.json`` into ``folder``, with paths relative to it."""
     record = fetched.to_json()
     record["path"] = str(fetched.path.relative_to(folder))
@@ -59,16 +59,16 @@ def write_record(folder: Path, fetched: Fetched) -> None:
     (folder / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def read_record(folder: Path) -> Fetched | None:
+def read_record(folder: Path) -> UnpackedRelease | None:
     """What :func:`write_record` wrote into ``folder``; None when there is none.
 
     Raises DecoupleError when it is damaged: it is written with the tree, so a power cut that hurt it hurt the tree too.
     """
     try:
         record = parse_json(read_bounded(folder / RECORD, JSON_BOUND))
-        record["path"] = folder / _beside(record["path"])
-        record["debian"] = folder / _beside(record["debian"]) if record["debian"] else None
-        return convert(record, Fetched)
+        record["path"] = folder / _check_sibling_name(record["path"])
+        record["debian"] = folder / _check_sibling_name(record["debian"]) if record["debian"] else None
+        return convert(record, UnpackedRelease)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -77,7 +77,7 @@ def read_record(folder: Path) -> Fetched | None:
         ) from None
 
 
-def _beside(name: object) -> str:
+def _check_sibling_name(name: object) -> str:
     if not isinstance(name, str) or not is_relative_path(name):
         raise ValueError(f"{name!r} is no folder beside it")
     return name

@@ -7,18 +7,18 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, ManifestSource
 from decouple.upstream import words
 from decouple.upstream.download import Downloader, StorageError
-from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetched import UnpackedRelease
 from decouple.upstream.providers import local
 from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
 
 
-def fetch(
+def fetch_source(
     manifest: Manifest,
     source: str = "auto",
     *,
@@ -26,29 +26,29 @@ def fetch(
     offline: bool = False,
     progress: Progress = SILENT,
     downloader: Downloader | None = None,
-) -> Fetched:
+) -> UnpackedRelease:
     """The source of a release, verified and unpacked; from the cache when it is there.
 
     ``source``: a word of ``decouple.upstream.words``. ``cache`` is the shared
     one by default. Raises DecoupleError, UsageError for a source that there is not.
     """
-    cache = cache or cache_dir()
+    cache = cache or find_cache()
     downloader = downloader or Downloader(cache, offline=offline, progress=progress)
     context = FetchContext(cache, downloader, offline, progress)
-    path = words.local(source)
+    path = words.parse_local_path(source)
     if path is not None:
         if source == words.LOCAL:
             raise UsageError("--source local: needs a path", next_step="write it as local:PATH")
-        return replace(local.fetch(manifest, path, context), why=f"asked for with --source {source}")
+        return replace(local.fetch_source(manifest, path, context), why=f"asked for with --source {source}")
     if source == "auto":
-        return _auto(manifest, context)
-    chosen = named(manifest, source)
+        return _fetch_first_source(manifest, context)
+    chosen = find_source(manifest, source)
     return replace(PROVIDERS[source].fetch(manifest, chosen, context), why=f"asked for with --source {source}")
 
 
-def named(manifest: Manifest, provider: str) -> ManifestSource:
+def find_source(manifest: Manifest, provider: str) -> ManifestSource:
     """The source of this provider. Raises UsageError when the release has none."""
-    source = manifest.source(provider)
+    source = manifest.find_source(provider)
     if source is None:
         have = ", ".join(item.provider for item in manifest.sources)
         raise UsageError(
@@ -57,7 +57,7 @@ def named(manifest: Manifest, provider: str) -> ManifestSource:
     return source
 
 
-def _auto(manifest: Manifest, context: FetchContext) -> Fetched:
+def _fetch_first_source(manifest: Manifest, context: FetchContext) -> UnpackedRelease:
     """The first source of the manifest that is in the cache, else the first that can be had; only what can be built.
 
     So a run with a warm cache needs no network and takes what the run before it took. Otherwise a host that cannot be
@@ -65,10 +65,10 @@ def _auto(manifest: Manifest, context: FetchContext) -> Fetched:
     """
     for source in manifest.sources:
         provider = PROVIDERS[source.provider]
-        found = None if provider.lacks else provider.cached(manifest, source, context)
-        if found:
-            return replace(found, why="the first of the manifest's sources that is in the cache")
-    impatient = replace(context, downloader=context.downloader.impatient())
+        release = None if provider.lacks else provider.find_cached(manifest, source, context)
+        if release:
+            return replace(release, why="the first of the manifest's sources that is in the cache")
+    impatient = replace(context, downloader=context.downloader.make_impatient())
     failures: list[str] = []
     for source in manifest.sources:
         provider = PROVIDERS[source.provider]

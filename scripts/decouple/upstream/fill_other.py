@@ -15,13 +15,13 @@ from decouple.base import git as runner
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.release.manifest import Manifest, ManifestSource, Toolchain, is_released
 from decouple.upstream import words
-from decouple.upstream.providers.git import GitSource, fetch_one
+from decouple.upstream.providers.git import GitSource, fetch_ref
 from decouple.upstream.readers import open_path
 
 _UNKNOWN = Toolchain(python=(), cuda=None, libraries=(), gcc=None, cuda_max_gcc=None)
 
 
-def of_tree(name: str, tree: Path) -> Manifest:
+def describe_tree(name: str, tree: Path) -> Manifest:
     """Of a tree on disk: its ``version.txt``, and its commit where it is a clone without edits.
 
     Raises UsageError where ``name`` is a release that the tree is not of; DecoupleError.
@@ -32,16 +32,16 @@ def of_tree(name: str, tree: Path) -> Manifest:
         raise UsageError(f"{tree}: no version.txt to read: {error}", next_step="name a PyTorch source tree") from None
     commit = None
     if (tree / ".git").exists() and runner.is_unedited(tree):
-        commit = runner.text("rev-parse", "HEAD", cwd=tree)
-    return _manifest(name, text, commit or name, commit, ())
+        commit = runner.read_git_text("rev-parse", "HEAD", cwd=tree)
+    return _make_manifest(name, text, commit or name, commit, ())
 
 
-def of_local(name: str, path: Path, cache: Path) -> Manifest:
+def describe_local(name: str, path: Path, cache: Path) -> Manifest:
     """Of what a person has: a tree on disk, an archive, or the commit that ``REPOSITORY@REVISION`` names.
 
     Raises UsageError where there is no such thing, or no PyTorch in it; DecoupleError as `of_tree` does.
     """
-    path, revision = words.split(path.expanduser().resolve())
+    path, revision = words.split_revision(path.expanduser().resolve())
     if not path.exists():
         raise UsageError(
             f"{path}: no such file or folder", next_step="name a folder, an archive or REPOSITORY@REVISION"
@@ -49,38 +49,42 @@ def of_local(name: str, path: Path, cache: Path) -> Manifest:
     if revision is None and runner.is_repository(path) and not (path / ".git").exists():
         revision = "HEAD"
     if revision is None and path.is_dir():
-        return of_tree(name, path)
+        return describe_tree(name, path)
     opened = open_path(path, revision, {"version.txt"}, cache)
     if opened.source.mode("version.txt") is None:
         raise UsageError(f"{opened.described}: no version.txt in it", next_step="name PyTorch's source")
     commit = None
     if revision is not None:
-        found = runner.ask("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", cwd=path)
-        commit = found.out.decode().strip() or None
-    return _manifest(name, opened.source.read("version.txt").decode("utf-8", "replace"), commit or name, commit, ())
+        commit_id = runner.try_git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", cwd=path)
+        commit = commit_id.out.decode().strip() or None
+    return _make_manifest(
+        name, opened.source.read("version.txt").decode("utf-8", "replace"), commit or name, commit, ()
+    )
 
 
-def of_repository(name: str, url: str, ref: str) -> Manifest:
+def describe_repository(name: str, url: str, ref: str) -> Manifest:
     """Of ``ref`` (a tag, a branch, a commit) in the repository at ``url``. Raises as `of_tree` does."""
     with tempfile.TemporaryDirectory(prefix="decouple-ref-") as folder:
         here = Path(folder)
         step = "name a tag, a branch or a whole commit id that the repository has"
-        fetch_one(here, url, ref, "--filter=blob:none", doing=f"{url}: {ref}", next_step=step)
-        commit = runner.text("rev-parse", "FETCH_HEAD^{commit}", cwd=here)
-        shown = runner.git(
+        fetch_ref(here, url, ref, "--filter=blob:none", doing=f"{url}: {ref}", next_step=step)
+        commit = runner.read_git_text("rev-parse", "FETCH_HEAD^{commit}", cwd=here)
+        shown = runner.run_git(
             *("show", "FETCH_HEAD:version.txt"),
             cwd=here,
-            env=runner.fetching(),
+            env=runner.make_fetch_environment(),
             doing=f"{url}: {ref} has no version.txt",
             next_step="is this a PyTorch repository?",
         )
-        tagged = runner.git("ls-remote", "--tags", "origin", f"refs/tags/{ref}", cwd=here, env=runner.fetching())
+        tagged = runner.run_git(
+            "ls-remote", "--tags", "origin", f"refs/tags/{ref}", cwd=here, env=runner.make_fetch_environment()
+        )
     # A release's own tag says more than this does: that the release is out.
     tag = ref if tagged.strip() and not is_released(name) else commit
-    return _manifest(name, shown.decode("utf-8", "replace"), tag, commit, (GitSource(url),))
+    return _make_manifest(name, shown.decode("utf-8", "replace"), tag, commit, (GitSource(url),))
 
 
-def candidate_tag(name: str) -> str:
+def make_candidate_tag(name: str) -> str:
     """Upstream's tag of a release candidate: "v2.7.0-rc3" of "2.7.0rc3". Raises UsageError for another name."""
     match = re.fullmatch(r"v?(\d+\.\d+\.\d+)-?rc(\d+)", name)
     if not match:
@@ -91,7 +95,9 @@ def candidate_tag(name: str) -> str:
     return f"v{match[1]}-rc{match[2]}"
 
 
-def _manifest(name: str, version: str, tag: str, commit: str | None, sources: tuple[ManifestSource, ...]) -> Manifest:
+def _make_manifest(
+    name: str, version: str, tag: str, commit: str | None, sources: tuple[ManifestSource, ...]
+) -> Manifest:
     text = version.strip()
     try:
         release = ".".join(map(str, Version(text).release[:2]))

@@ -9,14 +9,14 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetched import Fetched
-from decouple.upstream.fetching import fetch, named
+from decouple.upstream.fetched import UnpackedRelease
+from decouple.upstream.fetching import fetch_source, find_source
 from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
-from decouple.upstream.readers import OpenedSource, unpacked
+from decouple.upstream.readers import OpenedSource, open_unpacked
 
 
-def open_provided(
+def open_source(
     manifest: Manifest,
     word: str,
     wanted: Collection[str],
@@ -30,23 +30,25 @@ def open_provided(
     Raises DecoupleError, UsageError for a word that the manifest does not have.
     """
     if debian_patches:
-        fetched = fetch(manifest, "debian" if word == "auto" else word, cache=downloader.cache, downloader=downloader)
+        fetched = fetch_source(
+            manifest, "debian" if word == "auto" else word, cache=downloader.cache, downloader=downloader
+        )
         if fetched.debian is None:
             raise UsageError(f"source {fetched.provider} brings no patches of Debian's", next_step="--source debian")
-        return _unpacked(fetched), fetched.debian / "patches"
-    sources = manifest.sources if word == "auto" else (named(manifest, word),)
+        return _open_unpacked_release(fetched), fetched.debian / "patches"
+    sources = manifest.sources if word == "auto" else (find_source(manifest, word),)
     context = FetchContext(downloader.cache, downloader, downloader.offline, progress)
     for source in sources:
-        found = PROVIDERS[source.provider].cached(manifest, source, context)
-        if found:
-            return _unpacked(found), None
+        cached = PROVIDERS[source.provider].find_cached(manifest, source, context)
+        if cached:
+            return _open_unpacked_release(cached), None
     failures = []
     for source in sources:
         provider = PROVIDERS[source.provider]
         if word == "auto" and provider.lacks:
             continue
         try:
-            return provider.read(manifest, source, wanted, context), None
+            return provider.open_wanted(manifest, source, wanted, context), None
         except UsageError:
             raise
         except DecoupleError as error:
@@ -56,5 +58,5 @@ def open_provided(
     raise DecoupleError("no source can be had: " + "; ".join(failures), next_step="--source PATH reads what you have")
 
 
-def _unpacked(fetched: Fetched) -> OpenedSource:
-    return unpacked(fetched.provider, fetched.path, partial=fetched.kind != "source")
+def _open_unpacked_release(fetched: UnpackedRelease) -> OpenedSource:
+    return open_unpacked(fetched.provider, fetched.path, partial=fetched.kind != "source")

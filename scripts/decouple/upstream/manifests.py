@@ -11,26 +11,26 @@ from msgspec import Meta, Struct
 from packaging.version import InvalidVersion, Version
 
 from decouple.base import toml
-from decouple.base.checkout import Checkout, is_name, version_key
+from decouple.base.checkout import Checkout, is_name, make_version_key
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.release.manifest import NOT_KNOWN, Manifest, ManifestSource, Toolchain, is_released, release_of
+from decouple.release.manifest import NOT_KNOWN, Manifest, ManifestSource, Toolchain, derive_release, is_released
 from decouple.upstream.providers.table import PROVIDERS
 
 _TAG = re.compile(r"v\d+\.\d+\.\d+(-rc\d+)?")
 
 
-def load(path: Path) -> Manifest:
+def load_manifest(path: Path) -> Manifest:
     """Read one manifest. Raises DecoupleError that names file, key and what was expected there."""
     try:
-        return parse(path.read_text(encoding="utf-8"), path)
+        return parse_manifest(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
-        have = ", ".join(sorted((other.stem for other in path.parent.glob("*.toml")), key=version_key)) or "none"
+        have = ", ".join(sorted((other.stem for other in path.parent.glob("*.toml")), key=make_version_key)) or "none"
         raise UsageError(
             f"no manifest {path}: releases with one: {have}",
             next_step=f"make it with: decouple manifest fill {path.stem} --write",
         ) from None
     except UnicodeDecodeError as error:
-        raise DecoupleError(f"{path}: not TOML: {error}", next_step=_refill(path)) from None
+        raise DecoupleError(f"{path}: not TOML: {error}", next_step=_make_refill_step(path)) from None
 
 
 def load_release(project: Path, release: str) -> Manifest:
@@ -39,13 +39,13 @@ def load_release(project: Path, release: str) -> Manifest:
     Of a tree that a series is being carried to, the one that was read off it.
     """
     have = Checkout(project)
-    exact = is_name(release) and have.manifest(release).is_file()
-    name = release if exact else release_of(release)
-    being_carried = not have.manifest(name).is_file() and have.read_off(name).is_file()
-    return load(have.read_off(name) if being_carried else have.manifest(name))
+    exact = is_name(release) and have.locate_manifest(release).is_file()
+    name = release if exact else derive_release(release)
+    being_carried = not have.locate_manifest(name).is_file() and have.locate_draft_manifest(name).is_file()
+    return load_manifest(have.locate_draft_manifest(name) if being_carried else have.locate_manifest(name))
 
 
-class _File(Struct, frozen=True):
+class _ManifestFile(Struct, frozen=True):
     """The keys of the file; a source's are those of its provider."""
 
     release: str
@@ -56,11 +56,11 @@ class _File(Struct, frozen=True):
     source: tuple[Mapping[str, Any], ...] = ()
 
 
-def parse(text: str, path: Path) -> Manifest:
+def parse_manifest(text: str, path: Path) -> Manifest:
     """Like :func:`load`, from text that is not on disk yet; ``path`` is only for messages."""
-    mend = _refill(path)
-    data = toml.untyped(text, path, mend=mend)
-    file = toml.typed(_known(data), _File, path, mend=mend)
+    mend = _make_refill_step(path)
+    data = toml.parse_tables(text, path, mend=mend)
+    file = toml.convert_tables(_replace_unknown(data), _ManifestFile, path, mend=mend)
     if file.release != path.stem:
         raise DecoupleError(
             f'{path}: release: expected the file\'s own name, "{path.stem}", got {file.release!r}', next_step=mend
@@ -76,17 +76,17 @@ def parse(text: str, path: Path) -> Manifest:
         if any(provider == other.provider for other in sources):
             raise DecoupleError(f"{path}: source: provider {provider!r} is listed twice", next_step=mend)
         keys = {key: value for key, value in table.items() if key != "provider"}
-        sources.append(toml.typed(keys, PROVIDERS[provider].keys, path, mend=mend, at=at))
+        sources.append(toml.convert_tables(keys, PROVIDERS[provider].keys, path, mend=mend, at=at))
     return Manifest(file.release, file.version, file.tag, file.commit, tuple(sources), file.toolchain)
 
 
-def _check_names(file: _File, path: Path, mend: str) -> None:
+def _check_names(file: _ManifestFile, path: Path, mend: str) -> None:
     """Version, tag, commit and sources, of which a release must have more than another tree."""
     if not is_released(file.release):
         wanted, good = "a PEP 440 version", _is_version(file.version)
     elif file.tag in (file.release, file.commit):  # read off a tree, before the release was out
         wanted = f"a PEP 440 version of release {file.release}"
-        good = _is_version(file.version) and release_of(Version(file.version).base_version) == file.release
+        good = _is_version(file.version) and derive_release(Version(file.version).base_version) == file.release
     else:
         wanted = f"a PEP 440 version of release {file.release}"
         good = bool(re.fullmatch(re.escape(file.release) + r"\.\d+(rc\d+)?", file.version))
@@ -106,14 +106,14 @@ def _is_version(text: str) -> bool:
         return False
 
 
-def _known(value: Any) -> Any:
+def _replace_unknown(value: Any) -> Any:
     """With None for each fact that is not known."""
     if isinstance(value, dict):
-        return {key: _known(item) for key, item in value.items()}
+        return {key: _replace_unknown(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_known(item) for item in value]
+        return [_replace_unknown(item) for item in value]
     return None if value == NOT_KNOWN else value
 
 
-def _refill(path: Path) -> str:
+def _make_refill_step(path: Path) -> str:
     return f"restore it from git, or write it anew with: decouple manifest fill {path.stem} --write"

@@ -13,8 +13,8 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
-from decouple.upstream.fetching import fetch
-from decouple.upstream.providers.wheel import of_manifest
+from decouple.upstream.fetching import fetch_source
+from decouple.upstream.providers.wheel import find_wheel
 
 ALL = "as official in all"
 """How the line begins where nothing differs that the wheel shows; of other files it shows nothing."""
@@ -28,7 +28,7 @@ class Likeness(Struct, frozen=True):
     different: tuple[str, ...]
 
     @property
-    def official(self) -> bool:
+    def is_official(self) -> bool:
         """Whether nothing that the wheel shows differs."""
         return not self.different and self.same > 0
 
@@ -38,15 +38,15 @@ class Likeness(Struct, frozen=True):
         total = self.same + len(self.different)
         return int(1000 * self.same / total) / 10 if total else 0.0
 
-    def text(self) -> str:
+    def format_line(self) -> str:
         """In one line, as a series file and the status say it: what was compared, which is never a C++ source."""
         total = self.same + len(self.different)
-        if self.official:
+        if self.is_official:
             return f"{ALL} {total} files that {self.wheel} shows: headers and Python, no C++ source was compared"
         return f"{self.percent} % official text: {self.same} of {total} files as in {self.wheel}"
 
 
-def likeness(tree: Path, text: Path, wheel: str) -> Likeness:
+def measure_likeness(tree: Path, text: Path, wheel: str) -> Likeness:
     """Compare ``tree`` with ``text``, the laid-out text of the official wheel of that name."""
     same, different = 0, []
     for path in sorted(text.rglob("*")):
@@ -61,16 +61,16 @@ def likeness(tree: Path, text: Path, wheel: str) -> Likeness:
     return Likeness(wheel, same, tuple(different))
 
 
-def against_wheel(tree: Path, manifest: Manifest, *, progress: Progress = SILENT) -> Likeness | None:
+def compare_with_wheel(tree: Path, manifest: Manifest, *, progress: Progress = SILENT) -> Likeness | None:
     """``tree`` against the official wheel of ``manifest``, of which only text is read, by range and once.
 
     None where there is no such wheel, or none that can be reached.
     """
-    wheel = of_manifest(manifest)
+    wheel = find_wheel(manifest)
     if wheel is None:
         return None
     try:
-        text = fetch(manifest, "wheel", progress=progress).path
+        text = fetch_source(manifest, "wheel", progress=progress).path
     except DecoupleError:
         return None
-    return likeness(tree, text, wheel.name)
+    return measure_likeness(tree, text, wheel.name)

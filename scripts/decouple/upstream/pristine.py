@@ -16,13 +16,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import walk
-from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK, git, names
+from decouple.base.files import walk_files
+from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK, run_git, split_names
 
 _TOP_LEVEL = frozenset({".ci", ".circleci"})
 
 
-def left_out(parts: Sequence[str]) -> bool:
+def is_left_out(parts: Sequence[str]) -> bool:
     """Whether the entry with these path components is no part of a pristine tree."""
     return parts[0] in _TOP_LEVEL or any(part.startswith(".git") for part in parts)
 
@@ -35,16 +35,18 @@ class PristineFile(Struct, frozen=True):
     info: os.stat_result
 
 
-def entries(root: Path) -> list[PristineFile]:
+def list_entries(root: Path) -> list[PristineFile]:
     """Every file and link of the tree at ``root``, sorted by path.
 
     A work tree of git gives its tracked files (submodules too), so that build results lying in it stay out; any other
     folder gives everything in it. Raises DecoupleError for an entry that git cannot hold.
     """
-    names = _tracked(root) if (root / ".git").exists() else [name for name, _ in walk(root, _enters)]
+    names = (
+        _list_tracked_files(root) if (root / ".git").exists() else [name for name, _ in walk_files(root, _is_entered)]
+    )
     result = []
     for name in names:
-        if left_out(name.split("/")):
+        if is_left_out(name.split("/")):
             continue
         try:
             info = os.lstat(f"{root}/{name}")
@@ -56,12 +58,12 @@ def entries(root: Path) -> list[PristineFile]:
             if any(os.scandir(f"{root}/{name}")):
                 raise DecoupleError(f"{root}/{name}: a repository git does not list", next_step="move it away")
             continue
-        result.append(PristineFile(name, _git_mode(root, name, info), info))
+        result.append(PristineFile(name, _find_git_mode(root, name, info), info))
     result.sort(key=lambda entry: entry.path)
     return result
 
 
-def _git_mode(root: Path, name: str, info: os.stat_result) -> int:
+def _find_git_mode(root: Path, name: str, info: os.stat_result) -> int:
     if stat.S_ISLNK(info.st_mode):
         return SYMLINK
     if not stat.S_ISREG(info.st_mode):
@@ -69,9 +71,9 @@ def _git_mode(root: Path, name: str, info: os.stat_result) -> int:
     return EXECUTABLE if info.st_mode & stat.S_IXUSR else REGULAR
 
 
-def _enters(folder: str) -> bool:
-    return not left_out(folder.split("/"))
+def _is_entered(folder: str) -> bool:
+    return not is_left_out(folder.split("/"))
 
 
-def _tracked(root: Path) -> list[str]:
-    return names(git("ls-files", "-z", "--cached", "--recurse-submodules", cwd=root))
+def _list_tracked_files(root: Path) -> list[str]:
+    return split_names(run_git("ls-files", "-z", "--cached", "--recurse-submodules", cwd=root))

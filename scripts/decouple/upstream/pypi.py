@@ -13,7 +13,7 @@ from packaging.version import Version
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import is_basename, is_sha256, parse_json
 from decouple.release.manifest import RemoteFile
-from decouple.upstream.download import HEADERS, Downloader, Refused, read_small, refuse_useless
+from decouple.upstream.download import HEADERS, Downloader, RefusalError, check_response, read_small_body
 
 INDEX = "https://pypi.org/simple"
 _ADDRESS_BOUND = 2000  # characters
@@ -29,29 +29,29 @@ class PypiWheel(Struct, frozen=True):
     yanked: bool
 
 
-def wheels(project: str, downloader: Downloader, index: str = INDEX) -> list[PypiWheel]:
+def list_wheels(project: str, downloader: Downloader, index: str = INDEX) -> list[PypiWheel]:
     """All wheels that the index lists for ``project``. Raises DecoupleError."""
     url = f"{index}/{project}/"
 
     def ask() -> list[PypiWheel]:
         headers = HEADERS | {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
-        with downloader.answer(url, headers) as response:
+        with downloader.open_response(url, headers) as response:
             json_page = "json" in response.headers.get("Content-Type", "")
             if json_page or response.status_code != 200:
-                refuse_useless(response, url)
-            body, address = read_small(response), response.url  # of where it came from, its links are relative to
+                check_response(response, url)
+            body, address = read_small_body(response), response.url  # of where it came from, its links are relative to
         try:
-            return (_from_json if json_page else _from_html)(body.decode(), address)
+            return (_parse_json if json_page else _parse_html)(body.decode(), address)
         except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:  # whoever runs it wrote it
-            raise Refused(f"no page of an index: {str(error)[:200] or type(error).__name__}") from None
+            raise RefusalError(f"no page of an index: {str(error)[:200] or type(error).__name__}") from None
 
     try:
-        return downloader.patiently(ask)
-    except Refused as error:
+        return downloader.retry_request(ask)
+    except RefusalError as error:
         raise DecoupleError(f"{url}: {error}", next_step="check the network and run again") from None
 
 
-def _wheel(url: str, sha256: str | None, size: int | None, yanked: bool) -> PypiWheel | None:
+def _make_wheel(url: str, sha256: str | None, size: int | None, yanked: bool) -> PypiWheel | None:
     name = unquote(urlsplit(url).path).rpartition("/")[2]
     try:
         _, version, _, tags = parse_wheel_filename(name)
@@ -64,22 +64,22 @@ def _wheel(url: str, sha256: str | None, size: int | None, yanked: bool) -> Pypi
     return PypiWheel(RemoteFile(name, (url,), size, sha256), version, frozenset(map(str, tags)), yanked)
 
 
-def _digest_in(fragment: str) -> str | None:
+def _parse_digest(fragment: str) -> str | None:
     """The SHA-256 in a link's fragment (PEP 503), where other fields may stand too."""
     match = re.search(r"(?:^|&)sha256=([0-9a-f]{64})(?:&|$)", fragment)
     return match[1] if match else None
 
 
-def _from_json(text: str, base: str) -> list[PypiWheel]:
-    found = []
+def _parse_json(text: str, base: str) -> list[PypiWheel]:
+    wheels = []
     for item in parse_json(text)["files"]:
         url, fragment = urldefrag(urljoin(base, item["url"]))
-        sha256 = item.get("hashes", {}).get("sha256") or _digest_in(fragment)
-        found.append(_wheel(url, sha256, item.get("size"), bool(item.get("yanked"))))
-    return [wheel for wheel in found if wheel]
+        sha256 = item.get("hashes", {}).get("sha256") or _parse_digest(fragment)
+        wheels.append(_make_wheel(url, sha256, item.get("size"), bool(item.get("yanked"))))
+    return [wheel for wheel in wheels if wheel]
 
 
-def _from_html(text: str, base: str) -> list[PypiWheel]:
+def _parse_html(text: str, base: str) -> list[PypiWheel]:
     class Links(HTMLParser):
         found: list[PypiWheel]
 
@@ -89,7 +89,7 @@ def _from_html(text: str, base: str) -> list[PypiWheel]:
             if tag != "a" or not href:
                 return
             url, fragment = urldefrag(urljoin(base, href))
-            wheel = _wheel(url, _digest_in(fragment), None, "data-yanked" in attributes)
+            wheel = _make_wheel(url, _parse_digest(fragment), None, "data-yanked" in attributes)
             if wheel:
                 self.found.append(wheel)
 

@@ -18,10 +18,10 @@ from msgspec import Struct
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import is_count
-from decouple.base.pace import Pace
+from decouple.base.pace import RateMeter
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
-from decouple.upstream.download import HEADERS, Again, Downloader, Refused, read_some, refuse_useless
+from decouple.upstream.download import HEADERS, Downloader, RefusalError, RetryError, check_response, read_piece
 
 #: How much of the end is asked for first; the central directory of a torch wheel is 1 to 2 MB.
 TAIL = 2 << 20
@@ -61,9 +61,9 @@ class RemoteZip:
         for url in file.urls:
             try:
                 self.url = url
-                self._request(f"bytes=-{tail}")
+                self._request_ranges(f"bytes=-{tail}")
                 break
-            except Refused as error:
+            except RefusalError as error:
                 failures.append(f"{url}: {error}")
         else:
             raise DecoupleError(
@@ -71,8 +71,8 @@ class RemoteZip:
                 next_step="try again later, or another --source",
             )
         try:
-            zips.refuse_large_directory(cast("BinaryIO", _Sparse(self)), self.url)
-            self._zip = zipfile.ZipFile(_Sparse(self))
+            zips.refuse_large_directory(cast("BinaryIO", _SparseFile(self)), self.url)
+            self._zip = zipfile.ZipFile(_SparseFile(self))
         except (*zips.DAMAGE, OSError) as error:
             raise DecoupleError(f"{self.url}: no zip file: {error}", next_step="try again later") from None
         ordered = sorted(self._zip.infolist(), key=lambda info: info.header_offset)
@@ -81,26 +81,26 @@ class RemoteZip:
             raise DecoupleError(f"{self.url}: a member that lies outside the file", next_step="try again later")
         self.members = [Member(info, info.header_offset, end) for info, end in zip(ordered, ends, strict=True)]
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """The names of all members."""
         return [member.info.filename for member in self.members]
 
-    def load(self, wanted: Callable[[zipfile.ZipInfo], bool]) -> list[Member]:
+    def load_members(self, wanted: Callable[[zipfile.ZipInfo], bool]) -> list[Member]:
         """Get all members that are ``wanted``, in as few requests as :data:`GAP` allows, and return them."""
         chosen = [member for member in self.members if wanted(member.info)]
-        ranges = list(coalesce((member.first, member.end) for member in chosen))
+        ranges = list(merge_ranges((member.first, member.end) for member in chosen))
         self._progress.start(f"{self.file.name} by range", float(sum(end - first for first, end in ranges)), "bytes")
         for first, end in ranges:
-            self.need(first, end)
+            self.ensure_range(first, end)
         self._progress.finish()
         return chosen
 
-    def stream(self, member: Member, piece: int = 16 << 20) -> Iterator[bytes]:
+    def stream_content(self, member: Member, piece: int = 16 << 20) -> Iterator[bytes]:
         """The content of a member of any size, some MiB at a time; nothing of it is kept.
 
         Raises DecoupleError when the data are damaged; their CRC is the caller's affair, who knows a better hash.
         """
-        local = self.at(member.first, _LOCAL)
+        local = self.read_at(member.first, _LOCAL)
         at = member.first + _LOCAL + sum(struct.unpack("<2H", local[-4:]))
         end = at + member.info.compress_size
         deflated = member.info.compress_type == zipfile.ZIP_DEFLATED
@@ -108,10 +108,10 @@ class RemoteZip:
         try:
             while at < end:
                 asked = f"bytes={at}-{min(at + piece, end) - 1}"
-                _, data = self._downloader.patiently(lambda asked=asked: self._once(asked))  # type: ignore[misc]
+                _, data = self._downloader.retry_request(lambda asked=asked: self._request_once(asked))  # type: ignore[misc]
                 at += len(data)
                 yield decoder.decompress(data) if deflated else data
-        except Refused as error:
+        except RefusalError as error:
             raise DecoupleError(f"{self.url}: bytes from {at}: {error}", next_step="try again later") from None
         except zlib.error as error:
             raise DecoupleError(
@@ -137,19 +137,19 @@ class RemoteZip:
         except (*zips.DAMAGE, OSError) as error:
             raise DecoupleError(f"{self.url}: {name} is damaged: {error}", next_step="try again later") from None
 
-    def need(self, first: int, end: int) -> None:
+    def ensure_range(self, first: int, end: int) -> None:
         """Make the bytes from ``first`` up to ``end`` present."""
         if end <= first or any(start <= first and end <= start + len(data) for start, data in self._segments):
             return
         try:
-            self._request(f"bytes={first}-{end - 1}")
-        except Refused as error:
+            self._request_ranges(f"bytes={first}-{end - 1}")
+        except RefusalError as error:
             raise DecoupleError(f"{self.url}: bytes {first} to {end}: {error}", next_step="try again later") from None
 
-    def at(self, position: int, size: int) -> bytes:
+    def read_at(self, position: int, size: int) -> bytes:
         """``size`` bytes from ``position``, asked for if they are not there."""
         size = max(0, min(size, self.size - position))
-        self.need(position, position + size)
+        self.ensure_range(position, position + size)
         for start, data in self._segments:
             if start <= position and position + size <= start + len(data):
                 return data[position - start : position - start + size]
@@ -157,46 +157,46 @@ class RemoteZip:
             f"{self.url}: bytes {position} to {position + size} did not come", next_step="try again later"
         )
 
-    def _request(self, asked: str) -> None:
-        start, data = self._downloader.patiently(lambda: self._once(asked))
+    def _request_ranges(self, asked: str) -> None:
+        start, data = self._downloader.retry_request(lambda: self._request_once(asked))
         self._segments.append((start, data))
 
-    def _once(self, asked: str) -> tuple[int, bytes]:
+    def _request_once(self, asked: str) -> tuple[int, bytes]:
         """One request; where its bytes begin and the bytes. Raises Again or Refused."""
         if self._downloader.offline:
-            raise Refused("not in the cache, and --offline forbids to ask for it")
-        with self._downloader.answer(self.url, HEADERS | {"Range": asked}) as response:
+            raise RefusalError("not in the cache, and --offline forbids to ask for it")
+        with self._downloader.open_response(self.url, HEADERS | {"Range": asked}) as response:
             self.requests += 1
-            refuse_useless(response, self.file.name)
+            check_response(response, self.file.name)
             if response.status_code != 206:
-                raise Refused("the server ignores ranges and would send the whole file")
+                raise RefusalError("the server ignores ranges and would send the whole file")
             placed, _, total = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("/")
             first, _, last = placed.partition("-")
             if not (is_count(first) and is_count(last) and is_count(total)):
-                raise Refused("the answer does not say where its bytes belong")
+                raise RefusalError("the answer does not say where its bytes belong")
             known = self.size or self.file.size
             if known is not None and int(total) != known:
-                raise Refused(f"wrong size: the file has {total} bytes, {known} expected")
+                raise RefusalError(f"wrong size: the file has {total} bytes, {known} expected")
             if not asked.startswith(("bytes=-", f"bytes={first}-")):
-                raise Refused(f"asked for {asked}, got those from {first}")
+                raise RefusalError(f"asked for {asked}, got those from {first}")
             self.size = int(total)
             wanted = int(last) - int(first) + 1
             if not 0 < wanted <= MOST:
-                raise Refused(f"an answer of {wanted} bytes, where at most {MOST} are of use")
-            pieces, got, pace = [], 0, Pace()
-            while piece := read_some(response, pace):
+                raise RefusalError(f"an answer of {wanted} bytes, where at most {MOST} are of use")
+            pieces, got, pace = [], 0, RateMeter()
+            while piece := read_piece(response, pace):
                 pieces.append(piece)
                 got += len(piece)
                 self._progress.advance(len(piece))
                 if got > wanted:
-                    raise Refused(f"more than the expected {wanted} bytes")
+                    raise RefusalError(f"more than the expected {wanted} bytes")
             self.received += got
             if got < wanted:
-                raise Again(f"the connection ended after {got} of {wanted} bytes")
+                raise RetryError(f"the connection ended after {got} of {wanted} bytes")
             return int(first), b"".join(pieces)
 
 
-class _Sparse(io.RawIOBase):
+class _SparseFile(io.RawIOBase):
     """A RemoteZip as the seekable file that zipfile wants."""
 
     def __init__(self, remote: RemoteZip) -> None:
@@ -220,12 +220,12 @@ class _Sparse(io.RawIOBase):
     def read(self, size: int | None = -1) -> Any:
         if size is None or size < 0:
             size = self._remote.size - self._position
-        data = self._remote.at(self._position, size)
+        data = self._remote.read_at(self._position, size)
         self._position += len(data)
         return data
 
 
-def coalesce(ranges: Iterable[tuple[int, int]], gap: int = GAP) -> list[tuple[int, int]]:
+def merge_ranges(ranges: Iterable[tuple[int, int]], gap: int = GAP) -> list[tuple[int, int]]:
     """Join ranges (first, end) that have less than ``gap`` between them.
 
     >>> coalesce([(0, 10), (12, 20), (100, 110)], gap=5)

@@ -22,9 +22,9 @@ from msgspec import Struct
 
 from decouple.base import seal, zips
 from decouple.base.errors import DecoupleError
-from decouple.base.files import sha256_of, walk, write_atomically
-from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, git, is_repository
-from decouple.base.objects import Objects
+from decouple.base.files import compute_sha256, walk_files, write_atomically
+from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, is_repository, run_git
+from decouple.base.objects import ObjectReader
 from decouple.base.outside import read_bounded
 from decouple.patch.apply import Source
 from decouple.upstream import content
@@ -48,7 +48,7 @@ class OpenedSource(Struct, frozen=True):
     """Whether files of the real tree may be absent from it, as the C++ sources are from a wheel."""
 
 
-class Folder:
+class FolderSource:
     """The files below a folder as they are on disk."""
 
     def __init__(self, root: Path) -> None:
@@ -56,57 +56,57 @@ class Folder:
 
     def mode(self, path: str) -> int | None:
         try:
-            found = os.lstat(f"{self.root}/{path}")
+            info = os.lstat(f"{self.root}/{path}")
         except (FileNotFoundError, NotADirectoryError):
             return None
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(info.st_mode):
             return SYMLINK
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(info.st_mode):
             return TREE
-        if not stat.S_ISREG(found.st_mode):  # git could not hold it, and reading a pipe may never end
+        if not stat.S_ISREG(info.st_mode):  # git could not hold it, and reading a pipe may never end
             return None
-        return EXECUTABLE if found.st_mode & 0o100 else REGULAR
+        return EXECUTABLE if info.st_mode & 0o100 else REGULAR
 
     def read(self, path: str) -> bytes:
         full = self.root / path
         return os.fsencode(full.readlink()) if full.is_symlink() else full.read_bytes()
 
-    def paths(self) -> list[str]:
+    def list_paths(self) -> list[str]:
         """Every file and link, sorted; no directories."""
-        return sorted(name for name, _ in walk(self.root))
+        return sorted(name for name, _ in walk_files(self.root))
 
 
-class Unpacked(Folder):
+class UnpackedSource(FolderSource):
     """A tree that was unpacked into the cache. What is read must be what it was then; else DecoupleError."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self._known = content.known(root)
+        self._known = content.read_known_files(root)
 
-    def paths(self) -> list[str]:
+    def list_paths(self) -> list[str]:
         """Every file and link that was unpacked or came later, sorted; no directories, nothing of Python's cache."""
         known = self._known or {}
         return [path for path in super().paths() if not content.is_leftover(path, known)]
 
     def mode(self, path: str) -> int | None:
-        found = super().mode(path)
-        if self._known is not None and found != TREE and found != self._known.get(path, (None,))[0]:
-            raise content.changed(self.root / path, self.root)
-        return found
+        bits = super().mode(path)
+        if self._known is not None and bits != TREE and bits != self._known.get(path, (None,))[0]:
+            raise content.make_change_error(self.root / path, self.root)
+        return bits
 
     def read(self, path: str) -> bytes:
         data = super().read(path)
         if self._known is not None and hashlib.sha256(data).hexdigest() != self._known.get(path, ("", ""))[1]:
-            raise content.changed(self.root / path, self.root)
+            raise content.make_change_error(self.root / path, self.root)
         return data
 
 
-def unpacked(provider: str, tree: Path, *, partial: bool) -> OpenedSource:
+def open_unpacked(provider: str, tree: Path, *, partial: bool) -> OpenedSource:
     """A tree that an earlier fetch left in the cache."""
-    return OpenedSource(Unpacked(tree), f"{provider}, unpacked in the cache", partial=partial)
+    return OpenedSource(UnpackedSource(tree), f"{provider}, unpacked in the cache", partial=partial)
 
 
-class Listed:
+class ListedSource:
     """A Source with a table of all its paths; subclasses give the bytes."""
 
     def __init__(self, modes: dict[str, int]) -> None:
@@ -120,16 +120,16 @@ class Listed:
     def mode(self, path: str) -> int | None:
         return self._modes.get(path)
 
-    def paths(self) -> list[str]:
+    def list_paths(self) -> list[str]:
         """Every file, sorted; no directories."""
         return sorted(path for path, mode in self._modes.items() if mode != TREE)
 
 
-class GitTree(Listed):
+class GitTree(ListedSource):
     """The tree of a commit in a git repository; one ``git cat-file`` process gives the blobs and ends with it."""
 
     def __init__(self, repository: Path, revision: str) -> None:
-        listing = git(
+        listing = run_git(
             *("ls-tree", "-r", "-z", "--full-tree", f"{revision}^{{tree}}"),
             cwd=repository,
             next_step="name a commit, tag or branch that this repository has",
@@ -144,28 +144,28 @@ class GitTree(Listed):
             modes[path] = int(mode, 8)
             self._ids[path] = identity.decode()
         super().__init__(modes)
-        self._blobs: Objects | None = None
+        self._blobs: ObjectReader | None = None
 
     def read(self, path: str) -> bytes:
         if self._modes[path] == SUBMODULE:
             raise DecoupleError(f"{path} is a submodule", next_step="a patch must not touch it")
         if self._blobs is None:
-            self._blobs = Objects(self._repository)
+            self._blobs = ObjectReader(self._repository)
             weakref.finalize(self, self._blobs.close)
-        (found,) = self._blobs.ask([self._ids[path]])
-        if found is None or found.kind != "blob":
+        (blob,) = self._blobs.read_objects([self._ids[path]])
+        if blob is None or blob.kind != "blob":
             raise DecoupleError(f"git does not give {path}", next_step="`git fsck` in that repository")
-        return found.data
+        return blob.data
 
 
-def paths_of(source: Source) -> list[str]:
+def list_paths(source: Source) -> list[str]:
     """Every file that ``source`` knows by name, sorted. Raises DecoupleError for a source without such a list."""
-    if isinstance(source, (Folder, Listed)):
-        return source.paths()
+    if isinstance(source, (FolderSource, ListedSource)):
+        return source.list_paths()
     raise DecoupleError("this source has no list of its files", next_step="name a folder, an archive or a wheel")
 
 
-class Kept(Listed):
+class MemorySource(ListedSource):
     """Files in memory, with the names of the rest."""
 
     def __init__(self, modes: dict[str, int], data: dict[str, bytes]) -> None:
@@ -176,18 +176,18 @@ class Kept(Listed):
         return self._data[path]
 
 
-def from_archive(path: Path, wanted: Collection[str], cache: Path | None) -> Kept:
+def read_archive(path: Path, wanted: Collection[str], cache: Path | None) -> MemorySource:
     """The ``wanted`` files of a tar archive (any compression that Python knows) or of a zip file.
 
     A single top-level folder that everything lies in is taken off. ``cache``: where to keep what was read, None for
     nowhere. Raises DecoupleError if the archive is damaged.
     """
-    kept = shelf(cache, sha256_of(path)) if cache else None
+    kept = make_shelf_path(cache, compute_sha256(path)) if cache else None
     if kept:
-        found = from_cache(kept, wanted)
-        if found:
-            return found
-        wanted = {*wanted, *cached_names(kept)}
+        cached = read_cache(kept, wanted)
+        if cached:
+            return cached
+        wanted = {*wanted, *read_cached_names(kept)}
     try:
         modes, data = _read_zip(path, wanted) if zipfile.is_zipfile(path) else _read_tar(path, wanted)
     except (*DAMAGE, OSError) as error:
@@ -195,8 +195,8 @@ def from_archive(path: Path, wanted: Collection[str], cache: Path | None) -> Kep
             raise
         raise DecoupleError(f"{path} cannot be read: {error}", next_step="fetch it again") from None
     if kept:
-        to_cache(kept, modes, data)
-    return Kept(modes, data)
+        write_cache(kept, modes, data)
+    return MemorySource(modes, data)
 
 
 def _read_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict[str, bytes]]:
@@ -225,20 +225,20 @@ def _read_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict
                     if member.size > _MOST_MEMBER:
                         raise ValueError(f"{name} has {member.size} bytes")
                     data[name] = archive.read(member)
-                    _refuse_much(data)
+                    _check_size(data)
     for name, target in links.items():
         names[name] = names.get(target, REGULAR)
         if target in data:
             data[name] = data[target]
         elif name in wanted or name.partition("/")[2] in wanted:
             raise ValueError(f"{name} is a hard link to {target}, which was not read")
-    return _without_top(names, data)
+    return _remove_top_folder(names, data)
 
 
 def _read_zip(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict[str, bytes]]:
     names: dict[str, int] = {}
     data: dict[str, bytes] = {}
-    with zips.opened(path, mend="fetch it again") as archive:
+    with zips.open_zip(path, mend="fetch it again") as archive:
         for info in archive.infolist():
             name = info.filename.rstrip("/")
             unix = info.external_attr >> 16
@@ -250,17 +250,17 @@ def _read_zip(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict
                 if info.file_size > _MOST_MEMBER:
                     raise ValueError(f"{name} has {info.file_size} bytes")
                 data[name] = archive.read(info)
-                _refuse_much(data)
-    return _without_top(names, data)
+                _check_size(data)
+    return _remove_top_folder(names, data)
 
 
-def _refuse_much(data: dict[str, bytes]) -> None:
+def _check_size(data: dict[str, bytes]) -> None:
     """Raise ValueError when the wanted files have more bytes than memory should be asked for."""
     if sum(map(len, data.values())) > _MOST_DATA:
         raise ValueError(f"more than {_MOST_DATA} bytes in the files that patches touch")
 
 
-def _without_top(modes: dict[str, int], data: dict[str, bytes]) -> tuple[dict[str, int], dict[str, bytes]]:
+def _remove_top_folder(modes: dict[str, int], data: dict[str, bytes]) -> tuple[dict[str, int], dict[str, bytes]]:
     tops = {name.partition("/")[0] for name in modes}
     if len(tops) != 1 or all("/" not in name for name in modes):
         return modes, data
@@ -271,15 +271,15 @@ def _without_top(modes: dict[str, int], data: dict[str, bytes]) -> tuple[dict[st
     )
 
 
-def shelf(cache: Path, key: str) -> Path:
+def make_shelf_path(cache: Path, key: str) -> Path:
     """Where the cache keeps what was read of the archive whose SHA-256 (or other fixed key) is ``key``."""
     return cache / "check" / f"{key}.zip"
 
 
-def from_cache(kept: Path, wanted: Collection[str]) -> Kept | None:
+def read_cache(kept: Path, wanted: Collection[str]) -> MemorySource | None:
     """What an earlier check kept, if it has all that is wanted."""
     try:
-        with _opened(kept) as store:
+        with _open_cache(kept) as store:
             listing = json.loads(store.read("modes.json"))
             if listing["version"] != _CACHE_VERSION:
                 return None
@@ -288,41 +288,41 @@ def from_cache(kept: Path, wanted: Collection[str]) -> Kept | None:
             needed = [path for path in wanted if modes.get(path, TREE) not in (TREE, SUBMODULE)]
             if any(path not in there for path in needed):
                 return None
-            return Kept(modes, {path: store.read(there[path]) for path in needed})
+            return MemorySource(modes, {path: store.read(there[path]) for path in needed})
     except (FileNotFoundError, zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def cached_names(kept: Path) -> set[str]:
+def read_cached_names(kept: Path) -> set[str]:
     """The files whose content an earlier check kept."""
     try:
-        with _opened(kept) as store:
+        with _open_cache(kept) as store:
             names = {info.filename for info in store.infolist()}
     except (FileNotFoundError, zipfile.BadZipFile):
         return set()
     return {name.removeprefix("files/") for name in names if name.startswith("files/")}
 
 
-def to_cache(kept: Path, modes: dict[str, int], data: dict[str, bytes]) -> None:
+def write_cache(kept: Path, modes: dict[str, int], data: dict[str, bytes]) -> None:
     """Keep what was read; a cache that cannot be written costs time, never the check."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as store:
         store.writestr("modes.json", json.dumps({"version": _CACHE_VERSION, "modes": modes}))
         for path, content in data.items():
             store.writestr(f"files/{path}", content)
-    whole = seal.sealed(kept.name, buffer.getvalue())
+    whole = seal.add_seal(kept.name, buffer.getvalue())
     if whole is not None:
         with contextlib.suppress(OSError):
             write_atomically(kept, whole)
 
 
-def _opened(kept: Path) -> zipfile.ZipFile:
+def _open_cache(kept: Path) -> zipfile.ZipFile:
     """What an earlier check of this user's kept. Raises FileNotFoundError, BadZipFile where it is nobody's of ours."""
     try:
         data = read_bounded(kept, _MOST_KEPT)
     except DecoupleError as error:  # a pipe, say
         raise zipfile.BadZipFile(error.what) from None
-    whole = seal.opened(kept.name, data)
+    whole = seal.remove_seal(kept.name, data)
     if whole is None:
         raise zipfile.BadZipFile("not sealed by this user")
     return zipfile.ZipFile(io.BytesIO(whole))
@@ -346,7 +346,7 @@ def open_path(path: Path, revision: str | None, wanted: Iterable[str], cache: Pa
     if revision is not None:
         return OpenedSource(GitTree(path, revision), f"git tree {revision} of {path}")
     if path.is_dir():
-        return OpenedSource(Folder(path), f"folder {path}")
+        return OpenedSource(FolderSource(path), f"folder {path}")
     if not is_archive(path):
         raise DecoupleError(f"{path} is no archive", next_step="name a .tar.* or .zip file, or a folder")
-    return OpenedSource(from_archive(path, frozenset(wanted), cache), f"archive {path}")
+    return OpenedSource(read_archive(path, frozenset(wanted), cache), f"archive {path}")

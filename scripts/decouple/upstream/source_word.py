@@ -10,7 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from decouple.base.errors import UsageError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
@@ -18,7 +18,7 @@ from decouple.upstream import words
 from decouple.upstream.readers import OpenedSource, open_path
 
 
-def open_named(
+def open_named_source(
     project: Path,
     release: str,
     word: str,
@@ -32,29 +32,29 @@ def open_named(
 
     Raises DecoupleError, UsageError for a word that names nothing.
     """
-    cache = cache_dir()
-    named = words.local(word)
+    cache = find_cache()
+    named = words.parse_local_path(word)
     if named is not None:
-        path, revision = words.split(named)
+        path, revision = words.split_revision(named)
         if debian_patches:
             raise UsageError("a path brings no patches of Debian's", next_step="lay them under with --under FOLDER")
         if path.suffix == ".whl" and path.is_file():
-            from decouple.upstream.providers.wheel import wheel_file
+            from decouple.upstream.providers.wheel import open_wheel
 
-            return wheel_file(path, wanted), []
+            return open_wheel(path, wanted), []
         return open_path(path, revision, wanted, cache), []
     # a path needs none of the providers, nor what they import
     from decouple.upstream.download import Downloader
-    from decouple.upstream.manifest_sources import open_provided
+    from decouple.upstream.manifest_sources import open_source
     from decouple.upstream.manifests import load_release
 
     manifest = load_release(project, release)
     downloader = Downloader(cache, offline=offline, progress=progress)
-    opened, folder = open_provided(manifest, word, wanted, downloader, debian_patches=debian_patches, progress=progress)
+    opened, folder = open_source(manifest, word, wanted, downloader, debian_patches=debian_patches, progress=progress)
     return opened, read_series(folder) if folder else []
 
 
 def read_series(folder: Path) -> list[Patch]:
     """The patches that ``folder/series`` lists, from ``folder``. Raises DecoupleError."""
-    series = seriesfile.read(folder / "series")
-    return [entry.patch(folder).checked(empty=False) for entry in series.entries]
+    series = seriesfile.read_series(folder / "series")
+    return [entry.load_patch(folder).check_readable(empty=False) for entry in series.entries]

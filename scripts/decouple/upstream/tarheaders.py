@@ -39,10 +39,10 @@ class BoundedTarInfo(tarfile.TarInfo):
         elif self.type == tarfile.GNUTYPE_SPARSE:
             raise tarfile.ReadError("a sparse file")
         try:
-            found: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+            member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
         finally:
             archive.decouple_depth = depth  # type: ignore[attr-defined]
-        return found
+        return member
 
     def _proc_gnusparse_10(self, *_: Any) -> None:
         raise tarfile.ReadError("a sparse file")

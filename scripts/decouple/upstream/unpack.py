@@ -18,12 +18,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import step
+from decouple.base.fault import mark_step
 from decouple.base.files import remove_folder
 from decouple.base.outside import DEPTH_BOUND
 from decouple.base.progress import SILENT, Progress
-from decouple.upstream.archive import DAMAGE, Readable, Tar, open_tar
-from decouple.upstream.download import storage_error
+from decouple.upstream.archive import DAMAGE, ByteStream, TarReader, open_tar
+from decouple.upstream.download import make_storage_error
 
 _BLOCK = 1 << 20
 #: What no name in a source tree has: a backslash, a control character.
@@ -58,53 +58,53 @@ class TreeWriter:
         self._kinds: dict[tuple[str, ...], str] = {(): "folder"}
         self._links: dict[tuple[str, ...], str] = {}
 
-    def refuse(self, name: str, why: str) -> DecoupleError:
+    def make_refusal(self, name: str, why: str) -> DecoupleError:
         """The error for one entry."""
         return DecoupleError(
             f"{self.archive}: refused: entry {name[:200]!r} {why}",
             next_step="nothing was unpacked; get the archive from the place that the manifest names",
         )
 
-    def parts(self, name: str) -> tuple[str, ...]:
+    def split_name(self, name: str) -> tuple[str, ...]:
         """The path components of an entry's name. Raises DecoupleError for one that leaves the tree."""
         if name.startswith("/"):
-            raise self.refuse(name, "has an absolute path")
+            raise self.make_refusal(name, "has an absolute path")
         parts = tuple(part for part in name.split("/") if part not in ("", "."))
         if ".." in parts:
-            raise self.refuse(name, "has '..' in its path")
+            raise self.make_refusal(name, "has '..' in its path")
         if _ODD.search(name):
-            raise self.refuse(name, "has a backslash or a control character in its name")
+            raise self.make_refusal(name, "has a backslash or a control character in its name")
         if len(parts) > DEPTH_BOUND:
-            raise self.refuse(name, f"lies {len(parts)} folders deep, more than {DEPTH_BOUND}")
+            raise self.make_refusal(name, f"lies {len(parts)} folders deep, more than {DEPTH_BOUND}")
         if parts and len(parts[0]) == 2 and parts[0][1] == ":":
-            raise self.refuse(name, "begins with a drive letter")
+            raise self.make_refusal(name, "begins with a drive letter")
         return parts
 
-    def count(self, name: str, size: int) -> None:
+    def count_entry(self, name: str, size: int) -> None:
         """Take one entry of ``size`` bytes into account."""
         self.members += 1
         self.bytes += size
         if size < 0:
-            raise self.refuse(name, "has a negative size")
+            raise self.make_refusal(name, "has a negative size")
         if self.members > self.limits.members:
-            raise self.refuse(name, f"is one more than the {self.limits.members} entries that are allowed")
+            raise self.make_refusal(name, f"is one more than the {self.limits.members} entries that are allowed")
         if self.bytes > self.limits.size:
-            raise self.refuse(name, f"exceeds the {self.limits.size} bytes that are allowed in all")
+            raise self.make_refusal(name, f"exceeds the {self.limits.size} bytes that are allowed in all")
 
-    def folder(self, name: str, parts: tuple[str, ...]) -> None:
+    def make_folder(self, name: str, parts: tuple[str, ...]) -> None:
         """Make a folder and those above it; one that is there already is fine."""
         kind = self._kinds.get(parts)
         if kind == "folder":
             return
         if kind is not None:
-            raise self.refuse(name, f"is below {'/'.join(parts)!r}, which is a {kind}")
-        self.folder(name, parts[:-1])
+            raise self.make_refusal(name, f"is below {'/'.join(parts)!r}, which is a {kind}")
+        self.make_folder(name, parts[:-1])
         os.mkdir(f"{self.root}/{'/'.join(parts)}", 0o755)  # noqa: PTH102 - thousands of times
         self._kinds[parts] = "folder"
 
-    def file(self, name: str, parts: tuple[str, ...], size: int, content: Readable, executable: bool) -> None:
+    def write_file(self, name: str, parts: tuple[str, ...], size: int, content: ByteStream, executable: bool) -> None:
         """Write a file of exactly ``size`` bytes from ``content``."""
-        self._new(name, parts, "file")
+        self._add_entry(name, parts, "file")
         path = f"{self.root}/{'/'.join(parts)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
         handle = os.open(path, flags, 0o755 if executable else 0o644)
@@ -123,43 +123,43 @@ class TreeWriter:
         finally:
             os.close(handle)
 
-    def link(self, name: str, parts: tuple[str, ...], target: str) -> None:
+    def make_link(self, name: str, parts: tuple[str, ...], target: str) -> None:
         """Make a symbolic link; whether it stays inside is decided in :meth:`finish`, when all entries are known."""
         if target.startswith("/"):
-            raise self.refuse(name, f"is a link to the absolute path {target[:200]!r}")
+            raise self.make_refusal(name, f"is a link to the absolute path {target[:200]!r}")
         if not target or "\0" in target or len(target) > 4096:
-            raise self.refuse(name, "is a link to nowhere")
-        self._new(name, parts, "link")
+            raise self.make_refusal(name, "is a link to nowhere")
+        self._add_entry(name, parts, "link")
         self._links[parts] = target
         os.symlink(target, f"{self.root}/{'/'.join(parts)}")  # noqa: PTH211 - keeps the target as it is
 
-    def copy(self, name: str, parts: tuple[str, ...], original: tuple[str, ...]) -> None:
+    def copy_file(self, name: str, parts: tuple[str, ...], original: tuple[str, ...]) -> None:
         """Write the file ``original``, which must be in the tree already, a second time.
 
         For a hard link: with two names for one file, an edit of one would change the other.
         """
         if self._kinds.get(original) != "file":
-            raise self.refuse(name, f"is a hard link to {'/'.join(original)!r}, no earlier file of the archive")
+            raise self.make_refusal(name, f"is a hard link to {'/'.join(original)!r}, no earlier file of the archive")
         path = Path(self.root, *original)
         info = path.stat()
-        self.count(name, info.st_size)
+        self.count_entry(name, info.st_size)
         with path.open("rb") as content:
-            self.file(name, parts, info.st_size, content, bool(info.st_mode & 0o100))
+            self.write_file(name, parts, info.st_size, content, bool(info.st_mode & 0o100))
 
-    def finish(self) -> None:
+    def check_links(self) -> None:
         """Resolve every link through all others. Raises DecoupleError when one leaves the tree or goes in circles."""
         for parts, target in self._links.items():
-            self._resolve(parts, target)
+            self._resolve_link(parts, target)
 
-    def _new(self, name: str, parts: tuple[str, ...], kind: str) -> None:
+    def _add_entry(self, name: str, parts: tuple[str, ...], kind: str) -> None:
         if not parts:
-            raise self.refuse(name, f"is a {kind} with no name")
+            raise self.make_refusal(name, f"is a {kind} with no name")
         if parts in self._kinds:
-            raise self.refuse(name, f"is there already as a {self._kinds[parts]}")
-        self.folder(name, parts[:-1])
+            raise self.make_refusal(name, f"is there already as a {self._kinds[parts]}")
+        self.make_folder(name, parts[:-1])
         self._kinds[parts] = kind
 
-    def _resolve(self, parts: tuple[str, ...], target: str) -> None:
+    def _resolve_link(self, parts: tuple[str, ...], target: str) -> None:
         here = list(parts[:-1])
         pending = target.split("/")[::-1]
         hops = 0
@@ -169,7 +169,7 @@ class TreeWriter:
                 continue
             if part == "..":
                 if not here:
-                    raise self.refuse("/".join(parts), f"is a link that leaves the tree: {target[:200]!r}")
+                    raise self.make_refusal("/".join(parts), f"is a link that leaves the tree: {target[:200]!r}")
                 here.pop()
                 continue
             here.append(part)
@@ -177,7 +177,7 @@ class TreeWriter:
             if further is not None:
                 hops += 1
                 if hops > 40:
-                    raise self.refuse("/".join(parts), "is a link that never ends")
+                    raise self.make_refusal("/".join(parts), "is a link that never ends")
                 here.pop()
                 pending.extend(further.split("/")[::-1])
 
@@ -197,15 +197,15 @@ def unpack_tar(
     entries (by what is left of their path) are not written. Modes become 644 or 755, owner and times are not restored.
     Raises DecoupleError; ``into`` is not there then. The caller makes it atomic (:func:`new_folder`).
     """
-    step(f"unpack {archive.name}")
+    mark_step(f"unpack {archive.name}")
     into.mkdir(parents=True)
     writer = TreeWriter(into, archive.name, limits)
     total = archive.stat().st_size
     progress.start(f"unpack {archive.name}", float(total), "bytes")
     try:
         with open_tar(archive, most_after=limits.size) as tar:
-            _members(tar, writer, str(into), strip, leave_out, progress)
-        writer.finish()
+            _write_members(tar, writer, str(into), strip, leave_out, progress)
+        writer.check_links()
     except DAMAGE as error:
         remove_folder(into, ignore_errors=True)
         raise DecoupleError(
@@ -215,7 +215,7 @@ def unpack_tar(
         remove_folder(into, ignore_errors=True)
         if error.errno is None:  # gzip.BadGzipFile
             raise DecoupleError(f"{archive}: damaged: {error}", next_step="delete it and fetch again") from None
-        raise storage_error(error, into.parent, f"unpacking {archive.name}") from None
+        raise make_storage_error(error, into.parent, f"unpacking {archive.name}") from None
     except BaseException:
         remove_folder(into, ignore_errors=True)
         raise
@@ -223,8 +223,8 @@ def unpack_tar(
     return writer
 
 
-def _members(
-    tar: Tar,
+def _write_members(
+    tar: TarReader,
     writer: TreeWriter,
     root: str,
     strip: int,
@@ -237,45 +237,45 @@ def _members(
     data_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4; our own rules hold without it too
     for member in tar:
         name = member.name
-        writer.count(name, member.size)
-        parts = writer.parts(name)
+        writer.count_entry(name, member.size)
+        parts = writer.split_name(name)
         if data_filter is not None and not member.isreg():  # for plain files it would only ask the disk what we know
             try:
                 data_filter(member, root)
             except tarfile.FilterError as error:
-                raise writer.refuse(name, f"is not allowed: {error}") from None
+                raise writer.make_refusal(name, f"is not allowed: {error}") from None
         if len(parts) < strip or (len(parts) == strip and not member.isdir()):
             if member.isdir():
                 continue
-            raise writer.refuse(name, "is not below the archive's one top folder")
+            raise writer.make_refusal(name, "is not below the archive's one top folder")
         tops.add(parts[:strip])
         if len(tops) > 1:
-            raise writer.refuse(name, "is below a second top folder")
+            raise writer.make_refusal(name, "is below a second top folder")
         parts = parts[strip:]
         if not parts or (leave_out and leave_out(parts)):
             continue
         if member.isdir():
-            writer.folder(name, parts)
+            writer.make_folder(name, parts)
         elif member.issym():
-            writer.link(name, parts, member.linkname)
+            writer.make_link(name, parts, member.linkname)
         elif member.islnk():
-            original = writer.parts(member.linkname)
+            original = writer.split_name(member.linkname)
             if (original[:strip],) != tuple(tops):
-                raise writer.refuse(name, f"is a hard link out of the tree: {member.linkname[:200]!r}")
-            writer.copy(name, parts, original[strip:])
+                raise writer.make_refusal(name, f"is a hard link out of the tree: {member.linkname[:200]!r}")
+            writer.copy_file(name, parts, original[strip:])
         elif member.isreg():
             if member.issparse():
-                raise writer.refuse(name, "is a sparse file")
-            writer.file(name, parts, member.size, tar.content(member), bool(member.mode & 0o100))
+                raise writer.make_refusal(name, "is a sparse file")
+            writer.write_file(name, parts, member.size, tar.open_content(member), bool(member.mode & 0o100))
         else:
-            raise writer.refuse(name, "is a device, a pipe or of a kind that no source tree has")
+            raise writer.make_refusal(name, "is a device, a pipe or of a kind that no source tree has")
         position = tar.position
         progress.advance(position - seen)
         seen = position
 
 
 @contextlib.contextmanager
-def new_folder(final: Path) -> Iterator[Path]:
+def make_new_folder(final: Path) -> Iterator[Path]:
     """A temporary sibling that becomes ``final`` when the block ends well, and is removed when it does not.
 
     Left-overs of killed runs are removed first, so the caller holds a lock on ``final``.
@@ -283,12 +283,12 @@ def new_folder(final: Path) -> Iterator[Path]:
     final.parent.mkdir(parents=True, exist_ok=True)
     for left in final.parent.glob(f".{final.name}.*.part"):
         remove_folder(left, ignore_errors=True)
-    step(f"create a temporary folder for {final.name}")
+    mark_step(f"create a temporary folder for {final.name}")
     temporary = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent))
     try:
         yield temporary
         temporary.chmod(0o755)
-        step(f"rename {final.name} into place")
+        mark_step(f"rename {final.name} into place")
         temporary.rename(final)
     except BaseException:
         remove_folder(temporary, ignore_errors=True)

@@ -14,17 +14,17 @@ from decouple.base.git import is_repository
 LOCAL = "local:"
 
 
-def canonical(word: str) -> str:
+def normalize_word(word: str) -> str:
     """``local:`` and the whole path where ``word`` is a path, else ``word``.
 
     >>> canonical("debian"), canonical("local:/src/pytorch"), canonical("/src/pytorch@v2.7.0")
     ('debian', 'local:/src/pytorch', 'local:/src/pytorch@v2.7.0')
     """
-    path = local(word)
+    path = parse_local_path(word)
     return word if path is None else f"{LOCAL}{path.expanduser().absolute()}"
 
 
-def local(word: str) -> Path | None:
+def parse_local_path(word: str) -> Path | None:
     """The path that a word names, its ``@REVISION`` still on it; None if it is no path."""
     if word.startswith(LOCAL):
         return Path(word.removeprefix(LOCAL))
@@ -37,7 +37,7 @@ def local(word: str) -> Path | None:
     return None if word in PROVIDERS else Path(word)
 
 
-def split(path: Path) -> tuple[Path, str | None]:
+def split_revision(path: Path) -> tuple[Path, str | None]:
     """A path, and the revision that it names where it is ``REPOSITORY@REVISION``."""
     if not path.exists() and "@" in path.name:
         folder, _, revision = str(path).rpartition("@")

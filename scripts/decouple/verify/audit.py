@@ -59,7 +59,7 @@ class ElfRules(Struct, frozen=True):
 @cache
 def load_rules() -> ElfRules:
     """Return the parsed rules."""
-    return toml.read(_FILE, ElfRules, mend=f"git checkout {_FILE}")
+    return toml.read_toml(_FILE, ElfRules, mend=f"git checkout {_FILE}")
 
 
 @cache
@@ -108,7 +108,7 @@ def open_folder(place: Path) -> Iterator[Path]:
             next_step="name a wheel file, or the folder that one was unpacked to",
         )
     with tempfile.TemporaryDirectory(prefix="decouple-audit-") as folder:
-        with zips.opened(place) as wheel:
+        with zips.open_zip(place) as wheel:
             members = [name for name in wheel.namelist() if _SUFFIX.search(name) or "/bin/" in name]
             wheel.extractall(folder, members)
         yield Path(folder)

@@ -112,7 +112,7 @@ def check_vendor(both: TorchEnvironment, package: str) -> list[CheckResult]:
 
     Raises DecoupleError when torch cannot be imported.
     """
-    done = programs.ask([*both.prefix, "-c", _VENDOR])
+    done = programs.run_program([*both.prefix, "-c", _VENDOR])
     if done.returncode:
         raise DecoupleError(
             f"{both.name}: torch with {package} is not imported: {(done.stderr.splitlines() or ['no word'])[-1]}",

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import UsageError
-from decouple.base.python import run_elsewhere
+from decouple.base.python import run_python
 from decouple.verify import audit, elsewhere
 from decouple.verify.checks import CheckResult
 from decouple.verify.elf import Library
@@ -53,7 +53,7 @@ class _File(Struct, frozen=True):
 @functools.cache
 def load_projects(release: str) -> tuple[Project, ...]:
     """Return the projects of ``ecosystem.toml`` for a release ("2.6")."""
-    found = toml.read(_FILE, _File, mend=f"git checkout {_FILE}").project
+    found = toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}").project
     return tuple(one for one in found if one.release == release)
 
 
@@ -98,14 +98,14 @@ def _check_symbols(project: Project, site: Path, libraries: Sequence[Library]) -
 
 
 def _check_program(on: TorchEnvironment, project: Project) -> CheckResult:
-    done = run_elsewhere([*on.prefix, "-c", project.trial])
+    done = run_python([*on.prefix, "-c", project.trial])
     lines = (done.stdout if done.returncode == 0 else done.stdout + done.stderr).strip().splitlines() or [""]
     return CheckResult(f"{project.requirement}: used", bool(re.fullmatch(project.says, lines[-1])), lines[-1])
 
 
 def _check_operators(on: TorchEnvironment, project: Project) -> CheckResult:
     argv = [*on.prefix, "-c", _ASK, project.name, *project.operators]
-    done = run_elsewhere(argv)
+    done = run_python(argv)
     lines = (done.stdout or done.stderr).strip().splitlines() or [""]
     name = f"{project.requirement}: CUDA operators"
     if done.returncode:

@@ -13,7 +13,7 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from msgspec import Struct
 
-from decouple.base.elf_files import parsed
+from decouple.base.elf_files import open_elf
 
 #: Elf64_Sym (elf(5)): st_name, st_info, st_other, st_shndx, st_value, st_size.
 _SYMBOL = {"<": struct.Struct("<IBBHQQ"), ">": struct.Struct(">IBBHQQ")}
@@ -54,7 +54,7 @@ def is_elf(path: Path) -> bool:
 
 def read_library(path: Path) -> Library:
     """Read one 64-bit shared object or program. Raises DecoupleError when it is none, OSError as ``open`` does."""
-    with parsed(path) as elf:
+    with open_elf(path) as elf:
         return _parse_library(path, elf)
 
 

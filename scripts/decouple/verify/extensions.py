@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from decouple.base import programs, toml
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import append_to
+from decouple.base.files import open_for_append
 from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
 from decouple.release.manifest import RemoteFile
@@ -63,7 +63,7 @@ class _File(Struct, frozen=True):
 
 @cache
 def _load_file() -> _File:
-    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}")
+    return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}")
 
 
 def load_extensions() -> tuple[Extension, ...]:
@@ -131,7 +131,7 @@ def compile_and_try(
             given["PYTHONPATH"] = f"{inside}/site"
         else:
             where, command = f"{inside}/source", [python, f"{project}/{extension.script}"]
-        done = programs.ask(place.environment.argv(command, given, where))
+        done = programs.run_program(place.environment.argv(command, given, where))
         _append_log(place.log, extension.name, done.stdout + done.stderr)
     except DecoupleError as error:
         return CheckResult(name, False, str(error))
@@ -185,7 +185,7 @@ def _append_log(log: Path, name: str, said: str) -> None:
     It may be a compiler's whole output.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with append_to(log) as out:
+    with open_for_append(log) as out:
         out.write(f"== use of {name}\n{said}\n")
 
 

@@ -69,7 +69,7 @@ class _File(Struct, frozen=True):
 @cache
 def load_rules() -> _File:
     """Read ``facts.toml``."""
-    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}")
+    return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}")
 
 
 def list_expected_facts(
@@ -135,7 +135,7 @@ def _find_official_value(fact: Fact, toolchain: Toolchain, arch_list: Sequence[s
             return 1000 * major + 10 * minor, "the official wheel"
         return toolchain.cuda, "the official wheel"
     library = fact.library or ""
-    version = toolchain.library(library)
+    version = toolchain.find_library(library)
     if version is None:
         raise _make_error(library)
     numbers = _parse_numbers(version)

@@ -32,7 +32,7 @@ class _File(Struct, frozen=True):
 @cache
 def load_differences() -> tuple[HalfDifference, ...]:
     """Read ``half.toml``."""
-    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}").differs
+    return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}").differs
 
 
 def judge_reports(

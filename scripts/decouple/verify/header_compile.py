@@ -22,7 +22,7 @@ from decouple.base.git import REGULAR
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
-from decouple.upstream.providers.wheel import record, source_text
+from decouple.upstream.providers.wheel import make_source_text, read_record
 from decouple.upstream.ranges import TEXT_TAIL, RemoteZip
 from decouple.upstream.unpack import TreeWriter
 
@@ -51,18 +51,18 @@ class CompilerAnswer(Struct, frozen=True):
 def lay_out(wheel: RemoteFile, folder: Path, downloader: Downloader, progress: Progress = SILENT) -> Headers:
     """Write the headers of ``wheel`` below ``folder``, each checked against its RECORD. Raises DecoupleError."""
     remote = RemoteZip(wheel, downloader, progress, tail=TEXT_TAIL)
-    members = remote.load(lambda info: info.filename.startswith(_INCLUDE) and not info.is_dir())
-    recorded = record(remote)
+    members = remote.load_members(lambda info: info.filename.startswith(_INCLUDE) and not info.is_dir())
+    recorded = read_record(remote)
     folder.mkdir(parents=True)
     writer = TreeWriter(folder, wheel.name)
     for member in members:
         name = member.info.filename
-        writer.count(name, member.info.file_size)
+        writer.count_entry(name, member.info.file_size)
         data = remote.read(member)
         if hashlib.sha256(data).hexdigest() != recorded.get(name):
             raise DecoupleError(f"{wheel.name}: {name} is not what its RECORD says", next_step="try again later")
-        writer.file(name, writer.parts(name), len(data), io.BytesIO(data), executable=False)
-    writer.finish()
+        writer.write_file(name, writer.split_name(name), len(data), io.BytesIO(data), executable=False)
+    writer.check_links()
     said = re.search(r"(?:CXX_STANDARD +|cxx_std_)(\d+)", remote.read(_CONFIG).decode("utf-8", "replace"))
     if not said:
         raise DecoupleError(
@@ -91,7 +91,7 @@ class InstalledHeaders:
     def read(self, path: str) -> bytes:
         """See ``decouple.patch.apply.Source``; without the guard that installing puts around a header."""
         place = self.place(path)
-        return source_text(_INCLUDE + place.relative_to(self._include).as_posix(), place.read_bytes())
+        return make_source_text(_INCLUDE + place.relative_to(self._include).as_posix(), place.read_bytes())
 
 
 def compile_units(
@@ -121,11 +121,11 @@ def compile_units(
     found = {}
     progress.start("compile", len(units))
     for unit in units:
-        done = programs.ask([compiler, "-fsyntax-only", "-w", *flags, str(unit)])
+        done = programs.run_program([compiler, "-fsyntax-only", "-w", *flags, str(unit)])
         found[unit.relative_to(folder).as_posix()] = _first_error(done, folder)
         progress.advance()
     progress.finish()
-    said = programs.ask([compiler, "--version"]).stdout.splitlines()
+    said = programs.run_program([compiler, "--version"]).stdout.splitlines()
     return CompilerAnswer(said[0] if said else compiler, version, found)
 
 

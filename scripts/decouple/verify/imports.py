@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.python import run_elsewhere
+from decouple.base.python import run_python
 from decouple.verify.audit import make_library_pattern
 
 _OPENED = re.compile(r'open(?:at)?\((?:AT_FDCWD, )?"([^"]+)"[^)]*\) = (-?\d+)')
@@ -61,7 +61,7 @@ def _run_strace(prefix: Sequence[str], code: str, options: Sequence[str]) -> str
     """
     argv = list(prefix)
     traced = [*argv[:-1], "strace", "-f", "-qq", "-e", "trace=open,openat", *options, argv[-1], "-c", code]
-    done = run_elsewhere(traced)
+    done = run_python(traced)
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if not _OPENED.search(line) and line.strip()]
         raise DecoupleError(

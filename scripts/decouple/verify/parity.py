@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.base.python import run_elsewhere
+from decouple.base.python import run_python
 
 _FILE = Path(__file__).with_name("parity.toml")
 _DUMP = Path(__file__).parent / "inside" / "dump.py"
@@ -109,7 +109,7 @@ class ParityRules(Struct, frozen=True):
 @cache
 def load_rules() -> ParityRules:
     """Read ``parity.toml``."""
-    return toml.read(_FILE, ParityRules, mend=f"git checkout {_FILE}")
+    return toml.read_toml(_FILE, ParityRules, mend=f"git checkout {_FILE}")
 
 
 def dump_torch(
@@ -125,7 +125,7 @@ def dump_torch(
     with tempfile.NamedTemporaryFile(dir=folder.absolute(), suffix=".json") as answer:
         target = f"{inside}/{Path(answer.name).name}" if inside else answer.name
         argv = [*prefix, "-c", _DUMP.read_text(encoding="utf-8"), json.dumps(wanted), target]
-        done = run_elsewhere(argv)
+        done = run_python(argv)
         text = Path(answer.name).read_text()
     if done.returncode or not text:
         said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.base.python import run_elsewhere
+from decouple.base.python import run_python
 from decouple.verify.inside.ask import MARK
 
 _FILE = Path(__file__).with_name("patches.toml")
@@ -93,7 +93,7 @@ class TorchReply(Struct, frozen=True):
 @cache
 def load_questions() -> tuple[PatchQuestion, ...]:
     """Read all questions, in the file's order."""
-    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}").question
+    return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}").question
 
 
 def select_questions(known: Iterable[PatchQuestion], identities: Iterable[str]) -> tuple[PatchQuestion, ...]:
@@ -110,7 +110,7 @@ def run_questions(command: Sequence[str], variables: Mapping[str, str] | None = 
 
     Raises DecoupleError when torch cannot be imported there.
     """
-    done = run_elsewhere(command, variables)
+    done = run_python(command, variables)
     lines = [json.loads(line.removeprefix(MARK)) for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not lines:
         said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from decouple.base import programs
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked
+from decouple.base.files import hold_lock
 from decouple.verify.ninja_deps import DependencyLog, normalise_path
 
 _BATCH = 500  # objects per call: far below any limit on the length of a command line
@@ -54,7 +54,7 @@ def read_record(
     for at in range(0, len(known), _BATCH):
         names = [str(output.relative_to(directory)) for output in known[at : at + _BATCH]]
         words = [*enter, "ninja", "-C", str(directory), "-n", "-v", *names]
-        done = programs.ask(words)
+        done = programs.run_program(words)
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines() or [f"exit status {done.returncode}"]
             raise DecoupleError(
@@ -79,5 +79,5 @@ def hold_build_lock(lock: Path) -> Iterator[None]:
             next_step="wait until it ends, or give --preprocess",
         )
 
-    with locked(lock, refuse):
+    with hold_lock(lock, refuse):
         yield

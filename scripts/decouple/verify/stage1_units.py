@@ -247,7 +247,7 @@ def _is_forbidden(path: PurePosixPath, tree: PurePosixPath) -> bool:
 
 def _preprocess_unit(unit: TranslationUnit, enter: Sequence[str]) -> tuple[tuple[PurePosixPath, ...], str]:
     script = f"cd {shlex.quote(str(unit.directory))} && exec {shlex.join(make_dependency_command(unit))}"
-    done = programs.ask([*enter, "sh", "-c", script])
+    done = programs.run_program([*enter, "sh", "-c", script])
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         return (), next((line for line in lines if "error" in line), lines[-1])

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.base.files import append_to
-from decouple.base.python import run_elsewhere
+from decouple.base.files import open_for_append
+from decouple.base.python import run_python
 from decouple.verify.checks import CheckResult
 from decouple.verify.venvs import TorchEnvironment
 
@@ -39,7 +39,7 @@ class _File(Struct, frozen=True):
 
 def load_suites() -> tuple[UpstreamSuite, ...]:
     """Read the suites of ``upstream_tests.toml``."""
-    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}").suite
+    return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}").suite
 
 
 def run_suites(tried: TorchEnvironment, tests: str, suites: Iterable[UpstreamSuite], log: Path) -> dict[str, str]:
@@ -56,12 +56,12 @@ def run_suites(tried: TorchEnvironment, tests: str, suites: Iterable[UpstreamSui
             answer = f"{tried.inside}/{Path(folder).name}/answer.xml"
             pytest = ["-B", "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", tests, "--noconftest"]
             pytest += ["-p", "no:cacheprovider", f"--junitxml={answer}", "-k", suite.select, f"{tests}/{suite.file}"]
-            done = run_elsewhere([*tried.prefix, *pytest])
+            done = run_python([*tried.prefix, *pytest])
             report = Path(folder) / "answer.xml"
             seen = parse_report(report.read_text(encoding="utf-8"), suite.file) if report.exists() else {}
         if done.returncode:
             log.parent.mkdir(parents=True, exist_ok=True)
-            with append_to(log) as kept:
+            with open_for_append(log) as kept:
                 kept.write(f"{suite.file} on {tried.name}:\n{done.stdout}{done.stderr}")
         if not seen and (name := _name_signal(done.returncode)):
             seen = {suite.file: name}

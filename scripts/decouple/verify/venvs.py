@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base.files import sha256_of, write_atomically
+from decouple.base.files import compute_sha256, write_atomically
 from decouple.base.mounts import remove_tree
-from decouple.base.process import Inside, run_logged
+from decouple.base.process import CommandPlace, run_logged
 
 
 class Workplace(Struct, frozen=True):
@@ -19,7 +19,7 @@ class Workplace(Struct, frozen=True):
     ``folder`` is its name from outside, ``inside`` from in there.
     """
 
-    environment: Inside
+    environment: CommandPlace
     folder: Path
     inside: str
     log: Path
@@ -48,7 +48,7 @@ def install_wheels(
     """
     folder, inside = place.folder / name, f"{place.inside}/{name}"
     python = f"{inside}/venv/bin/python"
-    content = "\n".join([*(sha256_of(wheel) for wheel in wheels), packages, libraries])
+    content = "\n".join([*(compute_sha256(wheel) for wheel in wheels), packages, libraries])
     marker = folder / "content"
     if not (marker.exists() and marker.read_text() == content):
         remove_tree(folder)

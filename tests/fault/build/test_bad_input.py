@@ -17,15 +17,15 @@ from decouple.base.process import run_logged
 from decouple.build import probe
 from decouple.build.choices import Provenance
 from decouple.build.environment import HostEnvironment
-from decouple.build.estimate import estimate, refuse_if_too_small
-from decouple.build.settings import cost
-from decouple.build.stage import Job
+from decouple.build.estimate import estimate_remaining, refuse_if_too_small
+from decouple.build.settings import estimate_cost
+from decouple.build.stage import BuildJob
 from decouple.build.stage1 import Stage1
 from tests.unit.build.conftest import host, provenance, tree  # noqa: F401 - fixtures
 from tests.unit.build.test_stages import NO_CACHE
 
-ALL = probe.Probed(nvcc="12.4", archs=("80", "90", "90a"), cudnn="9.1.0", torch="2.6.0+decoupled")
-WANTED = probe.Wanted(cuda="12.4", torch="2.6.0", archs=("9.0",), core_prefix="/core")
+ALL = probe.ProbeResult(nvcc="12.4", archs=("80", "90", "90a"), cudnn="9.1.0", torch="2.6.0+decoupled")
+WANTED = probe.Stage2Needs(cuda="12.4", torch="2.6.0", archs=("9.0",), core_prefix="/core")
 
 
 def test_everything_there() -> None:
@@ -67,27 +67,31 @@ def test_looking_for_real(host: HostEnvironment, tmp_path: Path) -> None:  # noq
     package.mkdir(parents=True)
     (package / "version.py").write_text("__version__ = '2.6.0+debian'\n")
     variables = {"CUDACXX": "/no/nvcc", "CUDNN_ROOT": str(tmp_path / "cudnn")}
-    found = probe.ask_inside(host, variables, str(tmp_path / "core"))
-    assert found == probe.Probed(nvcc=None, archs=(), cudnn="9.1.0", torch="2.6.0+debian")
-    assert probe.ask_inside(host, {"CUDACXX": "/no/nvcc"}, str(tmp_path)).torch is None
+    found = probe.probe_environment(host, variables, str(tmp_path / "core"))
+    assert found == probe.ProbeResult(nvcc=None, archs=(), cudnn="9.1.0", torch="2.6.0+debian")
+    assert probe.probe_environment(host, {"CUDACXX": "/no/nvcc"}, str(tmp_path)).torch is None
 
 
 def test_a_disk_that_is_too_small_is_refused_with_numbers(tmp_path: Path) -> None:
-    huge = replace(cost(1), disk_mib=1 << 30)
+    huge = replace(estimate_cost(1), disk_mib=1 << 30)
     with pytest.raises(DecoupleError, match=r"1048576\.0 GiB of disk are needed, [\d.]+ GiB are free"):
-        refuse_if_too_small([estimate("stage 1", huge, done=0, jobs=2)], folder=tmp_path / "not" / "yet", memory=None)
+        refuse_if_too_small(
+            [estimate_remaining("stage 1", huge, done=0, jobs=2)], folder=tmp_path / "not" / "yet", memory=None
+        )
 
 
 def test_memory_that_is_too_small_is_refused_with_numbers(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match=r"stage 2: one compile needs 4\.0 GiB of memory, 2\.0 GiB are free"):
-        refuse_if_too_small([estimate("stage 2", cost(2), done=0, jobs=2)], folder=tmp_path, memory=2 << 30)
+        refuse_if_too_small(
+            [estimate_remaining("stage 2", estimate_cost(2), done=0, jobs=2)], folder=tmp_path, memory=2 << 30
+        )
 
 
 def test_what_is_there_already_costs_nothing() -> None:
-    whole = estimate("stage 1", cost(1), done=0, jobs=2)
-    half = estimate("stage 1", cost(1), done=764, jobs=2)
+    whole = estimate_remaining("stage 1", estimate_cost(1), done=0, jobs=2)
+    half = estimate_remaining("stage 1", estimate_cost(1), done=764, jobs=2)
     assert half.seconds == pytest.approx(whole.seconds / 2)
-    assert "764 of 1528 are there" in half.line()
+    assert "764 of 1528 are there" in half.format_line()
 
 
 def tmpfs_works() -> bool:
@@ -123,7 +127,7 @@ def test_a_killed_compiler_is_tried_again_alone_and_the_build_goes_on(
     launcher.chmod(0o755)
     choices = replace(NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)})
     said: list[str] = []
-    assert Stage1(Job(host, provenance, choices, say=said.append)).build().built
+    assert Stage1(BuildJob(host, provenance, choices, say=said.append)).build_wheel().built
     assert mark.exists()
     assert "part2.c.o: the compiler was killed (out of memory?); building it again alone" in said[-1]
     assert "-j1" in (host.places.logs / "stage1.log").read_text()
@@ -156,6 +160,6 @@ def test_interrupted_and_run_again(host: HostEnvironment, provenance: Provenance
     assert running == ""
     go.touch()
     compiled = log.read_text().count("Building C object")
-    assert Stage1(Job(host, provenance, choices)).build().built
+    assert Stage1(BuildJob(host, provenance, choices)).build_wheel().built
     again = log.read_text().count("Building C object") - compiled
     assert 1 <= again < 4  # what was compiled before the interrupt is not compiled again

@@ -16,7 +16,7 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.build import description, record, rootfs, sandbox
 from decouple.build.environment import HostEnvironment, Places
-from decouple.build.sandbox import Sandbox, clean_environment
+from decouple.build.sandbox import Sandbox, make_clean_environment
 from tests.support.tools import require_tool
 
 HERE = Sandbox(Path("/"), ())  # this machine's own files as the root
@@ -24,7 +24,7 @@ HERE = Sandbox(Path("/"), ())  # this machine's own files as the root
 
 def _namespaces() -> bool:
     try:
-        sandbox.check()
+        sandbox.check_sandbox()
     except DecoupleError:
         return False
     return True
@@ -53,21 +53,21 @@ def port() -> Iterator[str]:
 
 @needs_namespaces
 def test_a_command_in_the_root_reaches_nobody_unless_it_asks(port: str) -> None:
-    assert said(HERE.command([sys.executable, "-c", REACH, port], network=True)) == "reached"
-    assert said(HERE.command([sys.executable, "-c", REACH, port])) == ""
+    assert said(HERE.make_command([sys.executable, "-c", REACH, port], network=True)) == "reached"
+    assert said(HERE.make_command([sys.executable, "-c", REACH, port])) == ""
 
 
 @needs_namespaces
 @pytest.mark.tools("ip")  # else the loopback stays down
 def test_its_own_loopback_works() -> None:
-    assert said(HERE.command([sys.executable, "-c", LOOPBACK])) == "loopback"
+    assert said(HERE.make_command([sys.executable, "-c", LOOPBACK])) == "loopback"
 
 
-@pytest.mark.skipif(not sandbox.without_network(), reason="this machine does not allow it")
+@pytest.mark.skipif(not sandbox.make_offline_prefix(), reason="this machine does not allow it")
 def test_a_build_on_the_host_reaches_nobody_either(port: str, tmp_path: Path) -> None:
-    environment = HostEnvironment(Places.of(tmp_path, "2.6", tmp_path / "cache"))
+    environment = HostEnvironment(Places.of_release(tmp_path, "2.6", tmp_path / "cache"))
     assert said(environment.argv([sys.executable, "-c", REACH, port], {}, "/")) == ""
-    assert environment.inputs(()) == {"network": "none", "unchecked": ["this machine"]}
+    assert environment.describe_inputs(()) == {"network": "none", "unchecked": ["this machine"]}
 
 
 @needs_namespaces
@@ -75,10 +75,10 @@ def test_no_secret_of_the_caller_enters(monkeypatch: pytest.MonkeyPatch) -> None
     for name in ("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "PIP_INDEX_URL", "SSH_AUTH_SOCK", "LD_PRELOAD_X"):
         monkeypatch.setenv(name, "https://me:secret@example.org")
     monkeypatch.setenv("HTTPS_PROXY", "http://me:secret@proxy")
-    argv = HERE.command([*clean_environment({"A": "1"}), "env"])
+    argv = HERE.make_command([*make_clean_environment({"A": "1"}), "env"])
     assert not any("secret" in word for word in argv)  # a command line can be read by everybody on the machine
     assert sorted(line.split("=")[0] for line in said(argv).splitlines()) == ["A", "HOME", "LC_ALL", "PATH", "TERM"]
-    argv = HERE.command([*clean_environment({"A": "1"}, network=True), "env"], network=True)
+    argv = HERE.make_command([*make_clean_environment({"A": "1"}, network=True), "env"], network=True)
     assert not any("secret" in word for word in argv)  # the proxy's password neither
     seen = said(argv).splitlines()
     assert "HTTPS_PROXY=http://me:secret@proxy" in seen
@@ -94,7 +94,7 @@ def test_the_checkouts_own_repository_is_hidden(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("token = secret\n")
     hiding = Sandbox(Path("/"), (), hidden=(f"{tmp_path}/.git", f"{tmp_path}/file"))
     assert (
-        said(hiding.command(["sh", "-c", f"cat {tmp_path}/.git/config {tmp_path}/file; ls -A {tmp_path}"]))
+        said(hiding.make_command(["sh", "-c", f"cat {tmp_path}/.git/config {tmp_path}/file; ls -A {tmp_path}"]))
         == ".git\nfile"
     )
     assert (tmp_path / ".git/config").read_text() == "token = secret\n"
@@ -135,8 +135,8 @@ def lay_root(tree: Path, home: str, *, list_of: str = "1.0") -> None:
 
 
 def recorded(tree: Path, folder: Path, keyring: Path) -> dict[str, str]:
-    record.add(tree, folder, keyring)
-    found: dict[str, str] = record.read(folder)["packages"]["a"]
+    record.update_record(tree, folder, keyring)
+    found: dict[str, str] = record.read_record(folder)["packages"]["a"]
     return found
 
 
@@ -147,7 +147,7 @@ def test_a_package_is_recorded_with_the_hash_that_a_signed_list_gives(
     lay_root(tmp_path / "root", home)
     good = {"version": "1.0", "sha256": "a" * 64, "release": "deb_dists_t"}
     assert recorded(tmp_path / "root", tmp_path, ring) == good
-    assert len(record.read(tmp_path)["releases"]["deb_dists_t"]["keys"]) == 1
+    assert len(record.read_record(tmp_path)["releases"]["deb_dists_t"]["keys"]) == 1
     lay_root(tmp_path / "root", home, list_of="2.0")  # the archive has gone on
     assert recorded(tmp_path / "root", tmp_path, ring) == good
 
@@ -173,23 +173,23 @@ def test_a_release_file_of_another_key_vouches_for_nothing(tmp_path: Path, keyri
 
 
 def test_what_nothing_vouches_for_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from decouple.cli.wheel import checked
+    from decouple.cli.wheel import describe_checks
 
-    one = description.load()
+    one = description.load_description()
     root = rootfs.Root(one, tmp_path, ("core",))
     (tmp_path / "root").mkdir()
-    known = record.of_layers(root.tree, root.folder, root.description, ["core", "cuda"])
+    known = record.describe_layers(root.tree, root.folder, root.description, ["core", "cuda"])
     assert known["packages_sha256"] == {} and "cmake" in known["unchecked"]
     assert "libcudnn-frontend-dev in /opt/cudnn-frontend" in known["unchecked"]
     assert list(known["pypi"]) == ["nvidia_cudnn_cu12-9.1.0.70-py3-none-manylinux2014_x86_64.whl"]
-    told = checked({"network": "none", **known})
+    told = describe_checks({"network": "none", **known})
     assert told[0] == "network of the build: none" and "not checked: cmake" in told
-    assert checked(None) == ["nothing is recorded of how the toolchain was checked"]
+    assert describe_checks(None) == ["nothing is recorded of how the toolchain was checked"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null"])
 def test_a_damaged_record_is_made_anew(tmp_path: Path, text: str) -> None:
     (tmp_path / record.NAME).write_text(text)
     (tmp_path / "root").mkdir()
-    record.add(tmp_path / "root", tmp_path, tmp_path / "none.gpg")
+    record.update_record(tmp_path / "root", tmp_path, tmp_path / "none.gpg")
     assert json.loads((tmp_path / record.NAME).read_text())["packages"] == {}

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from decouple.build import tree_status
-from decouple.build.tree_status import left_clean
+from decouple.build.tree_status import keep_clean
 from decouple.flows import shell
-from decouple.flows.shell import Shell
+from decouple.flows.shell import ShellRequest
 from tests.support.series import World, git, usual_world
 
 KILLED = """
@@ -73,14 +73,14 @@ def test_what_a_kill_of_all_left_is_excluded_behind_the_next_build(world: World)
     (world.source / "mine.c").write_text("int mine;\n")
     (world.source / ".git/unknown-before-stage1").write_text("mine.c")
     (world.source / "torch/version.py").write_text("")
-    with left_clean(world.source, "stage1"):
+    with keep_clean(world.source, "stage1"):
         (world.source / "torch/other.py").write_text("")
     assert status(world) == "?? mine.c"
     assert not list((world.source / ".git").glob("unknown-before-*"))
 
 
 def test_a_build_that_ends_leaves_no_process(world: World) -> None:
-    with left_clean(world.source, "stage1"):
+    with keep_clean(world.source, "stage1"):
         assert soon(lambda: f"tree_status {world.source} stage1".encode() in running())
     assert f"tree_status {world.source}".encode() not in running()
 
@@ -106,14 +106,14 @@ def test_a_command_in_the_environment_leaves_it_as_it_was(world: World, monkeypa
         def argv(self, command: list[str], variables: dict[str, str], start: str) -> list[str]:
             return ["env", "-C", start, *command]
 
-    monkeypatch.setattr(shell, "_opened", lambda request, listener: (Here(), {}))
-    asked = Shell(
+    monkeypatch.setattr(shell, "_open_shell", lambda request, listener: (Here(), {}))
+    asked = ShellRequest(
         world.project,
         "2.6",
         env="host",
         command="mkdir -p torch/lib test/__pycache__; touch torch/lib/a.so test/__pycache__/a.pyc x",
     )
-    assert shell.run(asked) == 0
+    assert shell.run_shell(asked) == 0
     assert (world.source / "torch/lib/a.so").exists()
     assert status(world) == ""
 

@@ -21,16 +21,18 @@ def test_two_that_publish_different_wheels_at_once_lose_none(tmp_path: Path, mon
     """The slower one has read the list before the quicker one wrote it."""
     make_pair(tmp_path / "one", revision=1)
     make_pair(tmp_path / "two", revision=2)
-    read_all, together = catalog.read_all, threading.Barrier(2, timeout=1)
+    read_all, together = catalog.read_releases, threading.Barrier(2, timeout=1)
 
-    def slowly(folder: Path) -> dict[str, tuple[catalog.Entry, ...]]:
+    def slowly(folder: Path) -> dict[str, tuple[catalog.CatalogEntry, ...]]:
         found = read_all(folder)
         with contextlib.suppress(threading.BrokenBarrierError):
             together.wait()  # both have read before one writes, where nothing keeps them apart
         return found
 
-    monkeypatch.setattr(catalog, "read_all", slowly)
-    runs = [threading.Thread(target=site.build, args=(tmp_path / name, tmp_path / "site")) for name in ("one", "two")]
+    monkeypatch.setattr(catalog, "read_releases", slowly)
+    runs = [
+        threading.Thread(target=site.build_site, args=(tmp_path / name, tmp_path / "site")) for name in ("one", "two")
+    ]
     for run in runs:
         run.start()
     for run in runs:
@@ -40,15 +42,15 @@ def test_two_that_publish_different_wheels_at_once_lose_none(tmp_path: Path, mon
 
 def test_four_that_fetch_the_same_wheels_into_one_folder(tmp_path: Path) -> None:
     make_pair(tmp_path / "dist", core_members={"torch/large": os.urandom(8 << 20)})
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     index = Index(str(tmp_path / "site/simple"))
-    offers = [offer for name in ("torch", "torch-cuda") for offer in index.project(name).offers]
+    offers = [offer for name in ("torch", "torch-cuda") for offer in index.read_project(name).offers]
     faults: list[Exception] = []
 
     def fetch() -> None:
         try:
             downloader = Downloader(tmp_path / "cache")
-            get.get(index, offers, tmp_path / "out", get.Trust(SERIES_A), downloader)
+            get.get_wheels(index, offers, tmp_path / "out", get.Trust(SERIES_A), downloader)
         except Exception as error:
             faults.append(error)
 
@@ -64,13 +66,13 @@ def test_four_that_fetch_the_same_wheels_into_one_folder(tmp_path: Path) -> None
 @pytest.mark.parametrize("verb", ["yank", "sign"])
 def test_what_changes_a_site_waits_for_who_changes_it(tmp_path: Path, verb: str) -> None:
     wheel, _ = make_pair(tmp_path / "dist")
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     provenance.make_key(tmp_path / "key")
     handle = os.open(tmp_path / "site", os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     work = {
-        "yank": lambda: site.yank(tmp_path / "site", wheel.name, "broken"),
-        "sign": lambda: release_list.sign(tmp_path / "site", tmp_path / "key"),
+        "yank": lambda: site.yank_file(tmp_path / "site", wheel.name, "broken"),
+        "sign": lambda: release_list.sign_lists(tmp_path / "site", tmp_path / "key"),
     }[verb]
     run = threading.Thread(target=work)
     run.start()

@@ -17,7 +17,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.cli import main
-from decouple.index.check import check
+from decouple.index.check import check_index
 from decouple.index.remote import Index
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
@@ -142,7 +142,7 @@ def test_a_hash_names_no_folder_of_its_own_choice(
 def test_no_download_leaves_the_cache_whoever_named_it(file: RemoteFile, tmp_path: Path) -> None:
     """A ``.dsc``, PyPI's JSON and a manifest name files as well."""
     with pytest.raises(DecoupleError, match=r"not the name of a file|no SHA-256"):
-        Downloader(tmp_path / "cache", attempts=1).get(file)
+        Downloader(tmp_path / "cache", attempts=1).fetch_file(file)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -167,7 +167,7 @@ def test_a_base_element_does_not_open_the_disk(server: Hostile, project: Path, t
     server.files["/simple/torch/"] = page.encode()
     del server.files["/simple/torch/index.json"]
     assert wheels_command(server) == 1
-    (refused,) = Index(server.url("/simple/")).project("torch").refused
+    (refused,) = Index(server.url("/simple/")).read_project("torch").refused
     assert "only http and https" in refused.why
 
 
@@ -185,7 +185,7 @@ def test_a_fifo_a_socket_and_a_device_in_a_folder_are_not_waited_for(tmp_path: P
             listening.bind("index.json")
         finally:
             os.chdir(old)
-        faults = check(Index(str(tmp_path)))
+        faults = check_index(Index(str(tmp_path)))
     assert len(faults) == 3
     assert all("not a regular file" in fault.what or "No such device" in fault.what for fault in faults)
 
@@ -204,7 +204,7 @@ def test_a_page_in_a_folder_links_only_into_its_site(tmp_path: Path) -> None:
     ]
     page = {"meta": {"api-version": "1.0"}, "name": "torch", "files": rows}
     (tmp_path / "site/simple/torch/index.json").write_text(json.dumps(page))
-    read = Index(str(tmp_path / "site")).project_json("torch")
+    read = Index(str(tmp_path / "site")).read_project_json("torch")
     assert [offer.url.rsplit("/", 1)[-1] for offer in read.offers] == ["x.whl"]
     assert ["out of the site" in refusal.why for refusal in read.refused] == [True] * 4
 
@@ -223,7 +223,7 @@ def test_a_front_page_leads_only_to_projects(server: Hostile, name: str, tmp_pat
     server.files["/simple/index.json"] = json.dumps(
         {"meta": {"api-version": "1.1"}, "projects": [{"name": name}]}
     ).encode()
-    (fault,) = check(Index(server.url("/simple/")))
+    (fault,) = check_index(Index(server.url("/simple/")))
     assert "not a normalised name" in fault.what
     assert [request.path for request in server.requests] == ["/simple/index.json"]
 
@@ -231,7 +231,7 @@ def test_a_front_page_leads_only_to_projects(server: Hostile, name: str, tmp_pat
 def test_a_bad_json_page_is_named_and_not_the_404_of_the_html_page(server: Hostile) -> None:
     server.files["/simple/torch/index.json"] = b"{"
     with pytest.raises(DecoupleError, match=r"torch/index\.json: not a page"):
-        Index(server.url("/simple/")).project("torch")
+        Index(server.url("/simple/")).read_project("torch")
 
 
 def test_markup_that_the_parser_rejects_is_no_page(server: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,14 +241,14 @@ def test_markup_that_the_parser_rejects_is_no_page(server: Hostile, monkeypatch:
     monkeypatch.setattr(HTMLParser, "feed", give_up)
     server.files["/simple/torch/"] = b"<html><body><a href='x.whl'>x.whl</a>"
     with pytest.raises(DecoupleError, match="torch/: not a page"):
-        Index(server.url("/simple/")).project("torch")
+        Index(server.url("/simple/")).read_project("torch")
 
 
 def test_a_marked_section_without_a_name_offers_nothing(server: Hostile) -> None:
     """Found by the hostile bench: html.parser gave up on it; later Pythons (3.13.5) pass over it."""
     server.files["/simple/torch/"] = b'<html><body><![]-- href="" href="" x="">'
     try:
-        offers = Index(server.url("/simple/")).project("torch").offers
+        offers = Index(server.url("/simple/")).read_project("torch").offers
     except DecoupleError as error:
         assert "torch/: not a page" in error.what
     else:
@@ -259,7 +259,7 @@ def test_a_marked_section_without_a_name_offers_nothing(server: Hostile) -> None
 def test_a_page_of_a_later_minor_version_is_read_without_a_word(server: Hostile) -> None:
     page = {"meta": {"api-version": "1.99"}, "name": "torch", "files": [], "versions": []}
     server.files["/simple/torch/index.json"] = json.dumps(page).encode()
-    assert Index(server.url("/simple/")).project("torch").offers == ()
+    assert Index(server.url("/simple/")).read_project("torch").offers == ()
 
 
 @pytest.mark.parametrize("address", ["http://[::1", "http://[", "ftp://example.org/simple/", "http://"])
@@ -271,18 +271,18 @@ def test_an_address_that_is_none_is_one_line(address: str, project: Path, capsys
 def test_a_page_sent_compressed_in_a_way_not_asked_for_is_refused(server: Hostile) -> None:
     server.fault("/simple/torch/index.json", status(200, b"x", Content_Encoding="zstd"))
     with pytest.raises(DecoupleError, match="sends it as zstd"):
-        Index(server.url("/simple/")).project("torch")
+        Index(server.url("/simple/")).read_project("torch")
 
 
 def test_what_our_own_publisher_writes_passes_the_door_whole(tmp_path: Path) -> None:
     from decouple.index import site
 
     make_pair(tmp_path / "dist")
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     for name in ("torch", "torch-cuda"):
         for page in (
-            Index(str(tmp_path / "site")).project_json(name),
-            Index(str(tmp_path / "site")).project_html(name),
+            Index(str(tmp_path / "site")).read_project_json(name),
+            Index(str(tmp_path / "site")).read_project_html(name),
         ):
             assert len(page.offers) == 1 and page.refused == ()
 

@@ -15,7 +15,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.cli import main
-from decouple.index.choose import Machine, choose, this_machine
+from decouple.index.choose import Machine, choose_packages, detect_machine
 from decouple.index.remote import Index
 from decouple.upstream import pypi
 from decouple.upstream.download import Downloader
@@ -126,8 +126,8 @@ def test_without_the_network_the_links_of_a_page_that_moved_are_as_they_were(
     row = put(server, make_wheel(tmp_path, "torch", VERSION), "/moved/torch/")
     server.files["/moved/torch/index.json"] = page(row)
     server.fault("/simple/torch/index.json", redirected("/moved/torch/index.json"))
-    online = Index(server.url("/simple/"), cache=tmp_path / "cache").project("torch")
-    offline = Index(server.url("/simple/"), cache=tmp_path / "cache", offline=True).project("torch")
+    online = Index(server.url("/simple/"), cache=tmp_path / "cache").read_project("torch")
+    offline = Index(server.url("/simple/"), cache=tmp_path / "cache", offline=True).read_project("torch")
     assert offline == online
     assert offline.offers[0].url.startswith(server.url("/moved/torch/"))
 
@@ -136,7 +136,7 @@ def test_a_page_that_moved_still_leads_only_to_servers(server: FaultyServer, tmp
     row = put(server, make_wheel(tmp_path, "torch", VERSION), "/moved/torch/")
     server.files["/moved/torch/index.json"] = page({**row, "url": "file:///etc/passwd"})
     server.fault("/simple/torch/index.json", redirected("/moved/torch/index.json"))
-    (refused,) = Index(server.url("/simple/")).project("torch").refused
+    (refused,) = Index(server.url("/simple/")).read_project("torch").refused
     assert "only http and https" in refused.why
 
 
@@ -145,7 +145,7 @@ def test_a_page_that_moved_to_nowhere_is_one_line(server: FaultyServer, to: str)
     server.fault("/simple/torch/index.json", redirected(to))
     server.fault("/simple/torch/", redirected(to))
     with pytest.raises(DecoupleError, match="simple/torch"):
-        Index(server.url("/simple/")).project("torch")
+        Index(server.url("/simple/")).read_project("torch")
 
 
 def test_a_page_that_left_encryption_is_not_read(server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_a_page_that_left_encryption_is_not_read(server: FaultyServer, monkeypat
 
     monkeypatch.setattr(requests.Session, "get", moved)
     with pytest.raises(DecoupleError, match="without encryption"):
-        index.project("torch")
+        index.read_project("torch")
 
 
 def test_a_server_that_answers_every_address_with_a_page(server: FaultyServer, tmp_path: Path, take: Take) -> None:
@@ -188,7 +188,7 @@ def test_json_that_is_broken_is_named_although_there_is_a_page(server: FaultySer
     row = put(server, make_wheel(tmp_path, "torch", VERSION), "/simple/torch/")
     server.files["/simple/torch/"], server.files["/simple/torch/index.json"] = listing(row), page(row)[:-20]
     with pytest.raises(DecoupleError, match=r"index\.json: not a page of an index"):
-        Index(server.url("/simple/")).project("torch")
+        Index(server.url("/simple/")).read_project("torch")
 
 
 def in_fragment(row: dict[str, object], fragment: str) -> dict[str, object]:
@@ -213,22 +213,22 @@ def test_the_digest_may_stand_there_among_others(
     if kind == "json":
         server.files["/simple/torch/index.json"] = page(row)
     server.files["/simple/torch/"] = f'<html><body><a href="{row["url"]}">{row["filename"]}</a></body></html>'.encode()
-    (offer,) = Index(server.url("/simple/")).project("torch").offers
+    (offer,) = Index(server.url("/simple/")).read_project("torch").offers
     assert row["url"] == f"{offer.url.rpartition('/')[2]}#{fragment.format(offer.sha256)}"
 
 
 def test_what_lies_beside_a_file_has_an_address_without_its_fragment(server: FaultyServer, tmp_path: Path) -> None:
     row = in_fragment(put(server, make_wheel(tmp_path, "torch", VERSION), "/simple/torch/"), "sha256={}")
     server.files["/simple/torch/index.json"] = page(row)
-    (offer,) = Index(server.url("/simple/")).project("torch").offers
+    (offer,) = Index(server.url("/simple/")).read_project("torch").offers
     assert "#" not in offer.url
-    assert offer.beside(".metadata") == offer.url + ".metadata"
+    assert offer.make_sibling_address(".metadata") == offer.url + ".metadata"
 
 
 def test_two_digests_that_differ_are_none(server: FaultyServer, tmp_path: Path) -> None:
     row = put(server, make_wheel(tmp_path, "torch", VERSION), "/simple/torch/")
     server.files["/simple/torch/index.json"] = page({**row, "url": f"{row['url']}#sha256={'b' * 64}"})
-    (refused,) = Index(server.url("/simple/")).project("torch").refused
+    (refused,) = Index(server.url("/simple/")).read_project("torch").refused
     assert "two sha256" in refused.why
 
 
@@ -259,9 +259,9 @@ def test_a_row_that_is_refused_is_told_where_nothing_fits(server: FaultyServer, 
     other = put(server, make_wheel(tmp_path, "torch", VERSION, tag="cp38-cp38-linux_x86_64"), "/simple/torch/")
     mine = put(server, make_wheel(tmp_path, "torch", VERSION), "/simple/torch/")
     server.files["/simple/torch/index.json"] = page(other, {**mine, "hashes": {"sha256": "no"}})
-    own = this_machine("3.11")
+    own = detect_machine("3.11")
     with pytest.raises(DecoupleError, match="1 of its wheels"):
-        choose(Index(server.url("/simple/")), "2.6", Machine(own.python, own.tags, None), "cpu")
+        choose_packages(Index(server.url("/simple/")), "2.6", Machine(own.python, own.tags, None), "cpu")
 
 
 @pytest.mark.parametrize("kind", ["json", "html"])
@@ -275,7 +275,7 @@ def test_the_index_that_manifests_are_filled_from_is_read_alike(
     )
     server.fault("/simple/torch/", redirected("/moved/torch/"))
     server.fault("/moved/torch/", status(200, body, Content_Type=said))
-    (found,) = pypi.wheels("torch", Downloader(tmp_path / "cache"), server.url("/simple"))
+    (found,) = pypi.list_wheels("torch", Downloader(tmp_path / "cache"), server.url("/simple"))
     assert found.file.urls == (server.url(f"/moved/torch/{row['url']}"),)
     assert (found.file.name, found.file.sha256) == (row["filename"], row["hashes"]["sha256"])  # type: ignore[index]
 
@@ -292,7 +292,9 @@ def pair_of(server: FaultyServer, folder: Path, at: str = "/simple/") -> None:
 def test_a_listing_without_metadata_is_read_in_the_wheels(server: FaultyServer, tmp_path: Path) -> None:
     """As servers have it that know of no METADATA beside a file: of the wheel just that is asked for."""
     pair_of(server, tmp_path)
-    found = choose(Index(server.url("/simple/"), cache=tmp_path / "cache"), "2.6", this_machine("3.13"), "cu124")
+    found = choose_packages(
+        Index(server.url("/simple/"), cache=tmp_path / "cache"), "2.6", detect_machine("3.13"), "cu124"
+    )
     assert [one.project for one in found.packages] == ["torch", "torch-cuda"]
     assert [one.range for one in server.requests if one.path.endswith(".whl")] != []
     assert all(one.range for one in server.requests if one.path.endswith(".whl"))
@@ -303,7 +305,9 @@ def test_what_answers_for_the_metadata_is_none(server: FaultyServer, tmp_path: P
     pair_of(server, tmp_path)
     for name in [name for name in server.files if name.endswith(".whl")]:
         server.fault(f"{name}.metadata", answer)
-    found = choose(Index(server.url("/simple/"), cache=tmp_path / "cache"), "2.6", this_machine("3.13"), "cu124")
+    found = choose_packages(
+        Index(server.url("/simple/"), cache=tmp_path / "cache"), "2.6", detect_machine("3.13"), "cu124"
+    )
     assert len(found.packages) == 2
 
 
@@ -312,7 +316,7 @@ def test_a_server_without_metadata_and_ranges_is_told(server: FaultyServer, tmp_
     for name in [name for name in server.files if name.endswith(".whl")]:
         server.fault(name, range_ignored())
     with pytest.raises(DecoupleError, match="ignores ranges") as refused:
-        choose(Index(server.url("/simple/"), cache=tmp_path / "cache"), "2.6", this_machine("3.13"), "cu124")
+        choose_packages(Index(server.url("/simple/"), cache=tmp_path / "cache"), "2.6", detect_machine("3.13"), "cu124")
     assert "--index FOLDER" in str(refused.value.next_step)
 
 
@@ -322,7 +326,7 @@ def test_a_folder_without_metadata_is_read_in_the_wheels(server: FaultyServer, t
         path = tmp_path / "site" / (f"{name}index.html" if name.endswith("/") else name).lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data if isinstance(data, bytes) else data.read_bytes())
-    found = choose(Index(str(tmp_path / "site")), "2.6", this_machine("3.13"), "cu124")
+    found = choose_packages(Index(str(tmp_path / "site")), "2.6", detect_machine("3.13"), "cu124")
     assert [one.project for one in found.packages] == ["torch", "torch-cuda"]
 
 
@@ -331,5 +335,5 @@ def test_a_free_threaded_python_gets_what_is_for_it(server: FaultyServer, tmp_pa
     rows = [put(server, make_wheel(tmp_path, "torch", VERSION, tag=tag), "/simple/torch/") for tag in tags]
     server.files["/simple/torch/index.json"] = page(*rows)
     for python, tag in (("3.13", tags[0]), ("3.13t", tags[1])):
-        (taken,) = choose(Index(server.url("/simple/")), "2.6", this_machine(python), "cpu").packages
+        (taken,) = choose_packages(Index(server.url("/simple/")), "2.6", detect_machine(python), "cpu").packages
         assert taken.filename.endswith(f"{tag}.whl")

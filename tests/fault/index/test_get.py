@@ -36,7 +36,7 @@ PADDING = {"torch/data.bin": bytes(range(256)) * 4096}  # 1 MiB, so that a downl
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[FaultyServer]:
     make_pair(tmp_path / "dist", core_members=PADDING)
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     with FaultyServer({"/": tmp_path / "site"}) as running:
         yield running
 
@@ -44,9 +44,9 @@ def server(tmp_path: Path) -> Iterator[FaultyServer]:
 def fetch(server: FaultyServer, tmp_path: Path, trust: get.Trust | None = None) -> list[Wheel]:
     """What ``decouple wheels 2.6`` does, with short waits."""
     index = Index(server.url("/simple/"))
-    chosen = choose.choose(index, "2.6", choose.this_machine(), "cu124")
+    chosen = choose.choose_packages(index, "2.6", choose.detect_machine(), "cu124")
     downloader = Downloader(tmp_path / "cache", attempts=3, first_wait=0.01)
-    return get.get(index, chosen.packages, tmp_path / "out", trust or get.Trust(SERIES_A), downloader)
+    return get.get_wheels(index, chosen.packages, tmp_path / "out", trust or get.Trust(SERIES_A), downloader)
 
 
 def left_behind(tmp_path: Path) -> list[str]:
@@ -106,12 +106,12 @@ def test_a_lasting_fault_leaves_nothing(server: FaultyServer, tmp_path: Path, fa
 
 def test_an_index_swapped_after_resolution(server: FaultyServer, tmp_path: Path) -> None:
     index = Index(server.url("/simple/"))
-    chosen = choose.choose(index, "2.6", choose.this_machine(), "cu124")
+    chosen = choose.choose_packages(index, "2.6", choose.detect_machine(), "cu124")
     make_pair(tmp_path / "other", series=SERIES_B)
-    site.build(tmp_path / "other", tmp_path / "swapped")
+    site.build_site(tmp_path / "other", tmp_path / "swapped")
     server.files = {"/": tmp_path / "swapped"}
     with pytest.raises(DecoupleError):
-        get.get(
+        get.get_wheels(
             index, chosen.packages, tmp_path / "out", get.Trust(SERIES_A), Downloader(tmp_path / "cache", attempts=1)
         )
     assert left_behind(tmp_path) == []
@@ -128,10 +128,10 @@ def test_a_right_hash_with_the_manifest_of_another_series(server: FaultyServer, 
 def test_a_wheel_that_leaves_site_packages(tmp_path: Path) -> None:
     """The publisher refuses it; an index made by hand with the right hash gets no further."""
     make_pair(tmp_path / "dist")
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     evil, _ = make_pair(tmp_path / "evil", core_members={"../../evil.pth": b"import os\n"})
     with pytest.raises(DecoupleError, match="leaves the folder"):
-        site.build(tmp_path / "evil", tmp_path / "elsewhere")
+        site.build_site(tmp_path / "evil", tmp_path / "elsewhere")
     target = tmp_path / "site" / FILE.lstrip("/")
     target.write_bytes(evil.read_bytes())
     import hashlib
@@ -161,11 +161,11 @@ def test_only_the_right_signature_is_taken(server: FaultyServer, tmp_path: Path)
     key = provenance.make_key(tmp_path / "release.key")
     with pytest.raises(DecoupleError, match="404"):  # nothing is signed yet
         fetch(server, tmp_path, get.Trust(SERIES_A, key))
-    from decouple.index.wheel import read
+    from decouple.index.wheel import read_wheel
 
     for path in (tmp_path / "dist").glob("*.whl"):
-        provenance.sign(read(path), tmp_path / "release.key")
-    site.build(tmp_path / "dist", tmp_path / "site")
+        provenance.sign_wheel(read_wheel(path), tmp_path / "release.key")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     assert len(fetch(server, tmp_path, get.Trust(SERIES_A, key))) == 2
     stranger = provenance.make_key(tmp_path / "stranger.key")
     with pytest.raises(DecoupleError, match="not signed by stranger"):

@@ -22,7 +22,7 @@ Installer = Callable[..., "subprocess.CompletedProcess[str]"]
 def address(tmp_path: Path) -> Iterator[str]:
     make_pair(tmp_path / "dist")
     make_wheel(tmp_path / "dist", "torch", "2.13.0+decoupled.1")
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     with serving(tmp_path / "site") as url:
         yield f"{url}/simple/"
 
@@ -80,14 +80,14 @@ def test_torch_cuda_refuses_another_core(install: Installer, environment: Path) 
 def test_upgrade_to_the_next_series(install: Installer, environment: Path, tmp_path: Path) -> None:
     assert install("torch-cuda").returncode == 0
     make_pair(tmp_path / "next", revision=2, series=SERIES_B)
-    site.build(tmp_path / "next", tmp_path / "site")
+    site.build_site(tmp_path / "next", tmp_path / "site")
     assert install("--upgrade", "torch-cuda").returncode == 0
     assert installed(environment) == {"torch": "2.6.0+decoupled.2", "torch-cuda": "2.6.0+cu124.2"}
 
 
 def test_another_python_is_refused(install: Installer, environment: Path, tmp_path: Path) -> None:
     make_wheel(tmp_path / "future", "torch", "2.14.0+decoupled.1", requires_python=">=3.99")
-    site.build(tmp_path / "future", tmp_path / "site")
+    site.build_site(tmp_path / "future", tmp_path / "site")
     assert install("torch==2.14.0+decoupled.1").returncode != 0
     assert installed(environment) == {}
 

@@ -14,9 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.build.wheels import finish
+from decouple.build.wheels import finish_wheel
 from decouple.index import site
-from decouple.index.check import check
+from decouple.index.check import check_index
 from decouple.index.remote import Index
 from tests.fault.index.test_install import Installer, environment, install, installed
 from tests.support.server import serving
@@ -47,7 +47,7 @@ def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: list[str
     raw = tmp_path / "raw"
     raw.mkdir()
     backend = _backend(monkeypatch)
-    finish(
+    finish_wheel(
         backend.write(members, INFO, "py3-none-any", raw, requirements[:1]),
         tmp_path / "dist",
         replace(make_manifest("torch-cuda", INFO["version"], INFO["cuda"], SERIES_A), flags={"core": "built"}),
@@ -61,15 +61,15 @@ def test_the_metadata_is_what_twine_and_the_index_want(dist: Path, tmp_path: Pat
     for tool in (["twine", "check", "--strict"], ["check_wheel_contents"]):
         done = subprocess.run([sys.executable, "-m", *tool, str(wheel)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-    site.build(dist, tmp_path / "site")
-    assert check(Index(str(tmp_path / "site"))) == []
+    site.build_site(dist, tmp_path / "site")
+    assert check_index(Index(str(tmp_path / "site"))) == []
 
 
 @pytest.fixture
 def address(dist: Path, tmp_path: Path) -> Iterator[str]:
     """Our index, which also has upstream's torch of the same release."""
     make_wheel(dist, "torch", "2.6.0")
-    site.build(dist, tmp_path / "site")
+    site.build_site(dist, tmp_path / "site")
     with serving(tmp_path / "site") as url:
         yield f"{url}/simple/"
 
@@ -85,7 +85,7 @@ def test_a_pin_that_any_torch_of_the_release_meets_is_not_published(dist: Path, 
     manifest = replace(make_manifest("torch-cuda", "2.6.0+cu126", "12.6", SERIES_A), flags={"core": "built"})
     make_wheel(dist, "torch-cuda", "2.6.0+cu126", requires=("torch==2.6.0",), manifest=manifest.to_json())
     with pytest.raises(DecoupleError, match=r"asks for torch==2\.6\.0, not for the one core"):
-        site.build(dist, tmp_path / "site")
+        site.build_site(dist, tmp_path / "site")
 
 
 def test_the_whole_metadata_of_the_real_wheel_passes_twine(

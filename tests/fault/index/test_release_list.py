@@ -13,7 +13,7 @@ import pytest
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
 from decouple.index import catalog, choose, provenance, release_list, site
-from decouple.index.check import check
+from decouple.index.check import check_index
 from decouple.index.remote import Index
 from tests.support.server import FaultyServer
 from tests.unit.index.test_commands import digest, project
@@ -29,9 +29,9 @@ NEW = "torch-2.6.0+decoupled.2-py3-none-any.whl"
 def root(tmp_path: Path) -> Path:
     """A site with one pair, signed; the root file that its users were given; the key is ``key``."""
     make_pair(tmp_path / "dist")
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     provenance.make_key(tmp_path / "key")
-    release_list.sign(tmp_path / "site", tmp_path / "key")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     return shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
 
 
@@ -44,9 +44,9 @@ def server(root: Path, tmp_path: Path) -> Iterator[FaultyServer]:
 def taken(server: FaultyServer, tmp_path: Path) -> str:
     """The core wheel that a client which knows the root would fetch."""
     index = Index(server.url("/simple/"))
-    listed = release_list.current(index, tmp_path / "root.json", "2.6", tmp_path / "cache")
-    index.narrow = lambda page: release_list.narrowed(page, listed, "2.6")
-    (core,) = choose.choose(index, "2.6", choose.this_machine(), "cpu").packages
+    listed = release_list.read_current_list(index, tmp_path / "root.json", "2.6", tmp_path / "cache")
+    index.narrow = lambda page: release_list.narrow_page(page, listed, "2.6")
+    (core,) = choose.choose_packages(index, "2.6", choose.detect_machine(), "cpu").packages
     return core.filename
 
 
@@ -57,21 +57,21 @@ def kept(tmp_path: Path, name: str) -> None:
 def test_what_is_signed_and_current_is_taken(server: FaultyServer, tmp_path: Path) -> None:
     assert taken(server, tmp_path) == OLD
     make_pair(tmp_path / "next", revision=2)
-    site.build(tmp_path / "next", tmp_path / "site")
+    site.build_site(tmp_path / "next", tmp_path / "site")
     with pytest.raises(DecoupleError, match="is not the list that was signed"):
         taken(server, tmp_path)
-    release_list.sign(tmp_path / "site", tmp_path / "key")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     assert taken(server, tmp_path) == NEW
 
 
 def test_a_yank_cannot_be_taken_back_by_the_server(server: FaultyServer, tmp_path: Path) -> None:
     """The replay: the pages and the list of before the yank, every signature right."""
     make_pair(tmp_path / "next", revision=2)
-    site.build(tmp_path / "next", tmp_path / "site")
-    release_list.sign(tmp_path / "site", tmp_path / "key")
+    site.build_site(tmp_path / "next", tmp_path / "site")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     kept(tmp_path, "before")
-    site.yank(tmp_path / "site", NEW, "wrong results")
-    release_list.sign(tmp_path / "site", tmp_path / "key")
+    site.yank_file(tmp_path / "site", NEW, "wrong results")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     assert taken(server, tmp_path) == OLD
     shutil.rmtree(tmp_path / "site")
     kept_before = tmp_path / "before"
@@ -82,10 +82,10 @@ def test_a_yank_cannot_be_taken_back_by_the_server(server: FaultyServer, tmp_pat
 
 def test_a_yank_that_only_the_pages_forget(server: FaultyServer, tmp_path: Path) -> None:
     make_pair(tmp_path / "next", revision=2)
-    site.build(tmp_path / "next", tmp_path / "site")
+    site.build_site(tmp_path / "next", tmp_path / "site")
     shutil.copytree(tmp_path / "site/simple", tmp_path / "pages")
-    site.yank(tmp_path / "site", NEW, "wrong results")
-    release_list.sign(tmp_path / "site", tmp_path / "key")
+    site.yank_file(tmp_path / "site", NEW, "wrong results")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     shutil.rmtree(tmp_path / "site/simple")
     shutil.copytree(tmp_path / "pages", tmp_path / "site/simple")
     assert taken(server, tmp_path) == OLD
@@ -94,8 +94,8 @@ def test_a_yank_that_only_the_pages_forget(server: FaultyServer, tmp_path: Path)
 def test_a_newer_file_that_the_page_hides(server: FaultyServer, tmp_path: Path) -> None:
     pages = shutil.copytree(tmp_path / "site/simple", tmp_path / "pages")
     make_pair(tmp_path / "next", revision=2)
-    site.build(tmp_path / "next", tmp_path / "site")
-    release_list.sign(tmp_path / "site", tmp_path / "key")
+    site.build_site(tmp_path / "next", tmp_path / "site")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     shutil.rmtree(tmp_path / "site/simple")
     shutil.copytree(pages, tmp_path / "site/simple")
     with pytest.raises(DecoupleError, match="hides it"):
@@ -122,7 +122,7 @@ def test_a_list_that_ended(server: FaultyServer, tmp_path: Path, monkeypatch: py
 
     with monkeypatch.context() as then:
         then.setattr(release_list, "datetime", Past)
-        release_list.sign(tmp_path / "site", tmp_path / "key")
+        release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     with pytest.raises(DecoupleError, match="expired"):
         taken(server, tmp_path)
 
@@ -130,24 +130,24 @@ def test_a_list_that_ended(server: FaultyServer, tmp_path: Path, monkeypatch: py
 def test_another_key_signs_nothing(server: FaultyServer, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "site/tuf")
     provenance.make_key(tmp_path / "stranger")
-    release_list.sign(tmp_path / "site", tmp_path / "stranger")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "stranger")
     with pytest.raises(DecoupleError, match="signed"):
         taken(server, tmp_path)
 
 
 def test_the_roots_key_changes_the_key_of_the_lists(tmp_path: Path) -> None:
     make_pair(tmp_path / "dist")
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     for name in ("root-key", "one", "two"):
         provenance.make_key(tmp_path / name)
-    release_list.sign(tmp_path / "site", tmp_path / "one", tmp_path / "root-key")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "one", tmp_path / "root-key")
     shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
-    assert release_list.sign(tmp_path / "site", tmp_path / "one")[0] == "tuf/targets.json"  # the root's key rests
+    assert release_list.sign_lists(tmp_path / "site", tmp_path / "one")[0] == "tuf/targets.json"  # the root's key rests
     with pytest.raises(UsageError, match="names another key"):
-        release_list.sign(tmp_path / "site", tmp_path / "two")
+        release_list.sign_lists(tmp_path / "site", tmp_path / "two")
     with pytest.raises(UsageError, match="not the key of this site's root"):
-        release_list.sign(tmp_path / "site", tmp_path / "two", tmp_path / "one")
-    release_list.sign(tmp_path / "site", tmp_path / "two", tmp_path / "root-key")
+        release_list.sign_lists(tmp_path / "site", tmp_path / "two", tmp_path / "one")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "two", tmp_path / "root-key")
     with FaultyServer({"/": tmp_path / "site"}) as server:
         assert taken(server, tmp_path) == OLD
 
@@ -184,42 +184,44 @@ def test_the_command_signs_and_wheels_holds_to_it(
     assert main(words) == 1
     assert "every file of it was yanked" in capsys.readouterr().err
     assert main(["index", "check", where]) == 0
-    assert catalog.read_all(tmp_path / "site")["2.6"][0].yanked == ""
+    assert catalog.read_releases(tmp_path / "site")["2.6"][0].yanked == ""
 
 
 def test_the_root_is_handed_over_and_clients_of_the_old_one_follow(tmp_path: Path) -> None:
     make_pair(tmp_path / "dist")
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     for name in ("root-key", "next-root-key", "online"):
         provenance.make_key(tmp_path / name)
     keys = {name: tmp_path / name for name in ("root-key", "next-root-key", "online")}
-    release_list.sign(tmp_path / "site", keys["online"], keys["root-key"])
+    release_list.sign_lists(tmp_path / "site", keys["online"], keys["root-key"])
     shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
     with FaultyServer({"/": tmp_path / "site"}) as server:
         assert taken(server, tmp_path) == OLD  # a client that remembers the first root
         with pytest.raises(UsageError, match="not the key of this site's root"):
-            release_list.sign(tmp_path / "site", keys["online"], keys["next-root-key"], 30, keys["online"])
-        release_list.sign(tmp_path / "site", keys["online"], keys["next-root-key"], 30, keys["root-key"])
+            release_list.sign_lists(tmp_path / "site", keys["online"], keys["next-root-key"], 30, keys["online"])
+        release_list.sign_lists(tmp_path / "site", keys["online"], keys["next-root-key"], 30, keys["root-key"])
         assert taken(server, tmp_path) == OLD
         shutil.rmtree(tmp_path / "cache")  # and one that was given the first root today
         assert taken(server, tmp_path) == OLD
         with pytest.raises(UsageError, match="not the key of this site's root"):  # the old key is out
-            release_list.sign(tmp_path / "site", keys["root-key"], keys["root-key"])
-        release_list.sign(tmp_path / "site", keys["root-key"], keys["next-root-key"])  # the new one names who signs
+            release_list.sign_lists(tmp_path / "site", keys["root-key"], keys["root-key"])
+        release_list.sign_lists(
+            tmp_path / "site", keys["root-key"], keys["next-root-key"]
+        )  # the new one names who signs
         assert taken(server, tmp_path) == OLD
 
 
 def test_a_root_that_only_the_new_key_signed_is_refused(tmp_path: Path) -> None:
     """Whoever holds the site but not the root's key cannot hand it to themselves."""
     make_pair(tmp_path / "dist")
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     for name in ("key", "stranger"):
         provenance.make_key(tmp_path / name)
-    release_list.sign(tmp_path / "site", tmp_path / "key")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
     shutil.copytree(tmp_path / "site", tmp_path / "theirs")
     shutil.rmtree(tmp_path / "theirs/tuf")
-    release_list.sign(tmp_path / "theirs", tmp_path / "stranger")
+    release_list.sign_lists(tmp_path / "theirs", tmp_path / "stranger")
     root = json.loads((tmp_path / "theirs/tuf/root.json").read_text())
     root["signed"]["version"] = 2
     (tmp_path / "site/tuf/2.root.json").write_text(json.dumps(root))
@@ -229,22 +231,22 @@ def test_a_root_that_only_the_new_key_signed_is_refused(tmp_path: Path) -> None:
 
 def test_check_with_the_root_finds_what_a_client_would_stop_at(tmp_path: Path) -> None:
     make_pair(tmp_path / "dist")
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     provenance.make_key(tmp_path / "key")
-    release_list.sign(tmp_path / "site", tmp_path / "key")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     root = shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
 
     def faults() -> list[str]:
         index = Index(str(tmp_path / "site/simple"))
-        assert check(index) == []  # without the root it holds
-        return [str(one) for one in check(index, root=Path(root))]
+        assert check_index(index) == []  # without the root it holds
+        return [str(one) for one in check_index(index, root=Path(root))]
 
     assert faults() == []
     make_pair(tmp_path / "next", revision=2)
-    site.build(tmp_path / "next", tmp_path / "site")
+    site.build_site(tmp_path / "next", tmp_path / "site")
     (told,) = faults()
     assert "signed list of 2.6" in told and "is not the list that was signed" in told
-    release_list.sign(tmp_path / "site", tmp_path / "key")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     assert faults() == []
     shutil.rmtree(tmp_path / "site/tuf")
     (told,) = faults()

@@ -38,8 +38,8 @@ def test_the_way_back_to_a_cuda_brings_its_own_files(
     for cuda, label in (("11.8", "cu11"), ("12.4", "cu12")):
         version = f"2.6.0+cu{cuda.replace('.', '')}"
         requires = (f"nvidia-cudnn-{label}==9.1",)
-        made[label] = wheel.read(make_wheel(tmp_path, "torch-cuda", version, cuda=cuda, requires=requires))
+        made[label] = wheel.read_wheel(make_wheel(tmp_path, "torch-cuda", version, cuda=cuda, requires=requires))
     for label in ("cu12", "cu11", "cu12"):
-        get.install([made[label]], environment)
+        get.install_wheels([made[label]], environment)
         [library] = tmp_path.glob("env/lib/python*/site-packages/nvidia/cudnn/lib/libcudnn.so.9")
         assert library.read_text() == label

@@ -73,7 +73,7 @@ def unchanged(members: dict[str, bytes]) -> None:
 def test_a_row_that_no_member_has_or_that_is_there_twice(tmp_path: Path, more: str) -> None:
     path = rebuilt(tmp_path, unchanged, lambda text: text + more)
     with pytest.raises(DecoupleError, match="RECORD does not hold"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_row_that_no_member_has_or_that_is_there_twice(tmp_path: Path, more: s
 )
 def test_a_record_that_says_too_little(tmp_path: Path, record: Callable[[str], str]) -> None:
     with pytest.raises(DecoupleError, match="RECORD does not hold"):
-        wheel.read(rebuilt(tmp_path, unchanged, record))
+        wheel.read_wheel(rebuilt(tmp_path, unchanged, record))
 
 
 @pytest.mark.parametrize(
@@ -117,23 +117,23 @@ def test_a_record_that_says_too_little(tmp_path: Path, record: Callable[[str], s
 def test_a_member_that_two_installers_read_differently(tmp_path: Path, name: str, told: str | None) -> None:
     path = rebuilt(tmp_path, lambda members: members.update({name: b""}))
     if told is None:
-        assert wheel.read(path).name == "torch"
+        assert wheel.read_wheel(path).name == "torch"
         return
     with pytest.raises(DecoupleError, match=told):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 def test_two_spellings_of_one_letter(tmp_path: Path) -> None:
     path = rebuilt(tmp_path, lambda members: members.update({"torch/caf\u00e9": b"", "torch/cafe\u0301": b""}))
     with pytest.raises(DecoupleError, match="twice"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 def test_nul_in_a_name_which_zipfile_itself_drops(tmp_path: Path) -> None:
     path = rebuilt(tmp_path, lambda members: members.update({"torch/abcd.py": b""}))
     path.write_bytes(path.read_bytes().replace(b"torch/abcd.py", b"torch/\0bcd.py"))
     with pytest.raises(DecoupleError, match="control character"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 @pytest.mark.parametrize("member", ["METADATA", "decouple.json", "RECORD"])
@@ -150,7 +150,7 @@ def test_three_gigabytes_in_three_megabytes(tmp_path: Path, member: str) -> None
 def test_metadata_within_the_wheels_bound_and_beyond_its_own(tmp_path: Path) -> None:
     path = rebuilt(tmp_path, lambda members: members.update({f"{INFO}/METADATA": bytes(archive.TEXT_BOUND + 1)}))
     with pytest.raises(DecoupleError, match=f"METADATA has {archive.TEXT_BOUND + 1} bytes, more than"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 def test_a_large_member_that_is_really_there(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_directory_of_a_million_members(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[:-10] + struct.pack("<II", 200 << 20, 0) + b"\0\0")
     with pytest.raises(DecoupleError, match="a directory of 209715200 bytes"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 def large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -185,7 +185,7 @@ def large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_wheel_of_more_than_4_gib_is_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = large(tmp_path, monkeypatch)
-    assert wheel.read(path).name == "torch"
+    assert wheel.read_wheel(path).name == "torch"
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(tmp_path / "site")]
     subprocess.run([*pip, str(path)], check=True, capture_output=True)
 
@@ -196,7 +196,7 @@ def test_the_directory_of_a_large_wheel_has_the_same_bound(tmp_path: Path, monke
     at = data.rindex(b"PK\6\6") + 40
     path.write_bytes(data[:at] + struct.pack("<Q", 200 << 20) + data[at + 8 :])
     with pytest.raises(DecoupleError, match="a directory of 209715200 bytes"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 @pytest.mark.parametrize("where", [0, 1 << 63, -8, 8])
@@ -210,7 +210,7 @@ def test_a_large_wheels_end_is_where_every_reader_looks(
     true = struct.unpack("<Q", data[at : at + 8])[0]
     path.write_bytes(data[:at] + struct.pack("<Q", true + where if abs(where) == 8 else where) + data[at + 8 :])
     with pytest.raises(DecoupleError, match="zip64"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 def test_a_wheel_is_no_larger_than_an_index_may_offer(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_wheel_is_no_larger_than_an_index_may_offer(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.truncate(archive.WHEEL_BOUND + 1)
     with pytest.raises(DecoupleError, match=f"more than {archive.WHEEL_BOUND}"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 def test_encryption_and_unknown_compression(tmp_path: Path) -> None:
@@ -228,17 +228,17 @@ def test_encryption_and_unknown_compression(tmp_path: Path) -> None:
         path = tmp_path / NAME
         path.write_bytes(whole[: at + offset] + struct.pack("<H", value) + whole[at + offset + 2 :])
         with pytest.raises(DecoupleError, match=told):
-            wheel.read(path)
+            wheel.read_wheel(path)
 
 
 def test_a_flipped_bit_anywhere_in_a_wheel(tmp_path: Path) -> None:
     """A bit of every eleventh byte of the archive: a clear refusal, or a wheel that reads as the same one."""
     path = rebuilt(tmp_path, unchanged)
-    whole, good = path.read_bytes(), wheel.read(path)
+    whole, good = path.read_bytes(), wheel.read_wheel(path)
     for at in range(0, len(whole), 11):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :])
         try:
-            read = wheel.read(path)
+            read = wheel.read_wheel(path)
         except DecoupleError:
             continue
         assert (read.metadata, read.manifest) == (good.metadata, good.manifest)
@@ -277,7 +277,7 @@ def test_a_manifest_of_wrong_types_is_refused_before_anything_is_published(
     data = json.dumps({**MANIFEST, **change}).encode()
     make_wheel(tmp_path / "dist", "torch", "2.6.0+decoupled.1", manifest=data)
     with pytest.raises(DecoupleError, match=r"manifest|decouple\.json"):
-        site.build(tmp_path / "dist", tmp_path / "site")
+        site.build_site(tmp_path / "dist", tmp_path / "site")
     assert not (tmp_path / "site").exists()
 
 
@@ -287,7 +287,7 @@ def test_a_manifest_of_wrong_types_is_refused_before_anything_is_published(
 def test_a_manifest_that_is_no_json(tmp_path: Path, data: bytes) -> None:
     path = make_wheel(tmp_path, "torch", "2.6.0+decoupled.1", manifest=data)
     with pytest.raises(DecoupleError, match=r"manifest|schema"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_metadata_that_says_two_things_or_nothing_sane(tmp_path: Path, line: byt
 
     path = rebuilt(tmp_path, change)
     with pytest.raises(DecoupleError, match="METADATA"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 @pytest.mark.parametrize(
@@ -316,10 +316,10 @@ def test_metadata_that_says_two_things_or_nothing_sane(tmp_path: Path, line: byt
     ],
 )
 def test_an_envelope_that_is_none(tmp_path: Path, envelope: bytes) -> None:
-    read = wheel.read(make_wheel(tmp_path, "torch", "2.6.0+decoupled.1"))
+    read = wheel.read_wheel(make_wheel(tmp_path, "torch", "2.6.0+decoupled.1"))
     public = provenance.make_key(tmp_path / "key")
     with pytest.raises(DecoupleError, match=r"not a DSSE envelope|not signed by"):
-        provenance.verify(read, envelope, public)
+        provenance.verify_statement(read, envelope, public)
 
 
 @pytest.mark.parametrize("payload", [b"3", b"[]", b"null", b'{"subject": []}', b'{"subject": 3}', b"{", b"[" * 100_000])
@@ -327,12 +327,12 @@ def test_a_rightly_signed_statement_of_nothing(tmp_path: Path, payload: bytes) -
     from securesystemslib.dsse import Envelope
     from securesystemslib.signer import CryptoSigner
 
-    read = wheel.read(make_wheel(tmp_path, "torch", "2.6.0+decoupled.1"))
+    read = wheel.read_wheel(make_wheel(tmp_path, "torch", "2.6.0+decoupled.1"))
     public = provenance.make_key(tmp_path / "key")
     envelope = Envelope(payload, provenance.PAYLOAD_TYPE, {})
-    envelope.sign(CryptoSigner(provenance._load(tmp_path / "key", "private")))
+    envelope.sign(CryptoSigner(provenance._load_key(tmp_path / "key", "private")))
     with pytest.raises(DecoupleError, match=r"not a DSSE envelope|of another file"):
-        provenance.verify(read, json.dumps(envelope.to_dict()).encode(), public)
+        provenance.verify_statement(read, json.dumps(envelope.to_dict()).encode(), public)
 
 
 @pytest.mark.parametrize(
@@ -354,13 +354,13 @@ def test_a_rightly_signed_statement_of_nothing(tmp_path: Path, payload: bytes) -
 )
 def test_a_catalog_that_was_edited_is_named_and_not_crashed_on(tmp_path: Path, change: dict[str, object]) -> None:
     make_pair(tmp_path / "dist")
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     path = tmp_path / "site" / catalog.FOLDER / "2.6.json"
     document = json.loads(path.read_bytes())
     document["files"][0] |= change
     path.write_text(json.dumps(document))
     with pytest.raises(DecoupleError, match=r"2\.6\.json: files\[0\]"):
-        site.build(tmp_path / "dist", tmp_path / "site")
+        site.build_site(tmp_path / "dist", tmp_path / "site")
 
 
 def test_what_the_bounds_say_of_a_real_wheel_they_let_through(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_what_the_bounds_say_of_a_real_wheel_they_let_through(tmp_path: Path) ->
     path = make_wheel(
         tmp_path, "torch", "2.6.0+decoupled.1", extra_members={"torch/zeros": bytes(zips.GROWTH_FREE // 2)}
     )
-    assert wheel.read(path).size > zips.GROWTH_FREE // 2
+    assert wheel.read_wheel(path).size > zips.GROWTH_FREE // 2
 
 
 def limited(code: str) -> str:

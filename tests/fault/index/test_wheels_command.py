@@ -29,7 +29,7 @@ BOTH = {"torch": "2.6.0+decoupled.1", "torch-cuda": "2.6.0+cu124.1"}
 @pytest.fixture
 def server(project: Path, digest: str, tmp_path: Path) -> Iterator[FaultyServer]:
     make_pair(tmp_path / "dist", series=digest)
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     pages = {f"/simple/{name}/": tmp_path / f"site/simple/{name}/index.html" for name in ("torch", "torch-cuda")}
     with FaultyServer({"/": tmp_path / "site", **pages}) as running:
         yield running
@@ -59,7 +59,7 @@ def test_an_upgrade_to_the_next_series(
     assert wheels() == 1  # what is published is not yet of the new series
     text = hashlib.sha256(patch.read_bytes()).hexdigest() + "\n"
     make_pair(tmp_path / "next", revision=2, series=hashlib.sha256(text.encode()).hexdigest())
-    site.build(tmp_path / "next", tmp_path / "site")
+    site.build_site(tmp_path / "next", tmp_path / "site")
     assert wheels() == 0
     assert installed(environment) == {"torch": "2.6.0+decoupled.2", "torch-cuda": "2.6.0+cu124.2"}
 
@@ -67,14 +67,14 @@ def test_an_upgrade_to_the_next_series(
 def swapped(server: FaultyServer, folder: Path) -> None:
     """The page is of one site, the file behind its link of another."""
     make_pair(folder / "other", series=SERIES_B)
-    site.build(folder / "other", folder / "swapped")
+    site.build_site(folder / "other", folder / "swapped")
     server.fault(FILE, status(200, (folder / "swapped" / FILE.lstrip("/")).read_bytes()))
 
 
 def other_series(server: FaultyServer, folder: Path) -> None:
     shutil.rmtree(folder / "site")
     make_pair(folder / "other", series=SERIES_B)
-    site.build(folder / "other", folder / "site")
+    site.build_site(folder / "other", folder / "site")
 
 
 def outside(server: FaultyServer, folder: Path) -> None:

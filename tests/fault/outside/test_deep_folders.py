@@ -14,7 +14,7 @@ import pytest
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
-from decouple.base.files import remove_folder, work_folder
+from decouple.base.files import make_work_folder, remove_folder
 from decouple.base.mounts import remove_tree
 from decouple.upstream import readers
 from decouple.upstream.unpack import unpack_tar
@@ -64,7 +64,7 @@ def test_a_tree_of_ours_is_removed_by_the_same_way(where: Path) -> None:
 
 def test_what_a_killed_run_left_is_removed(where: Path) -> None:
     nest(where / ".split.abcdefgh.part")
-    with work_folder(where, "split"):
+    with make_work_folder(where, "split"):
         assert not (where / ".split.abcdefgh.part").exists()
 
 
@@ -79,13 +79,13 @@ def test_a_deep_archive_is_refused_and_nothing_is_left(kind: str, where: Path) -
     with pytest.raises(DecoupleError, match="folders deep"):
         unpack_tar(where / "a.tar", where / "out")
     assert not (where / "out").exists()
-    assert readers.from_archive(where / "a.tar", {"x"}, None).mode("x") is None  # looked into, not unpacked
+    assert readers.read_archive(where / "a.tar", {"x"}, None).mode("x") is None  # looked into, not unpacked
 
 
 def test_a_deep_zip_is_refused(where: Path) -> None:
     with zipfile.ZipFile(where / "a.zip", "w") as out:
         out.writestr("d/" * DEEP + "file", "")
-    with pytest.raises(DecoupleError, match="folders deep"), zips.opened(where / "a.zip"):
+    with pytest.raises(DecoupleError, match="folders deep"), zips.open_zip(where / "a.zip"):
         pass
 
 

@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import ask
+from decouple.base.git import try_git
 from decouple.build import inputs
 from decouple.census.scan import list_tree_files
 from decouple.cli import main
-from decouple.device.size import measure
-from decouple.flows.provenance import overlay_digest
+from decouple.device.size import measure_files
+from decouple.flows.provenance import compute_overlay_digest
 from decouple.patch.apply import Source
-from decouple.rebase.history import explained
-from decouple.rebase.verdicts import Carried, Note, Verdict
+from decouple.rebase.history import explain_stops
+from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from decouple.rebase.workspace import open_workspace
 from decouple.stack import branch, edits
 from decouple.stack.engine import Stack
 from decouple.upstream import fill_other, pristine, readers, words
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from tests.support.planted import REMOTES, Planted, without_object
 from tests.support.releases import git_repository, manifest, sample_tree
 from tests.support.series import World, git, usual_world
@@ -62,7 +62,7 @@ def ran(found: list[Planted]) -> list[str]:
 
 
 def read_all(source: Source) -> None:
-    for path in readers.paths_of(source):
+    for path in readers.list_paths(source):
         with contextlib.suppress(DecoupleError):  # a submodule
             source.read(path)
 
@@ -70,24 +70,24 @@ def read_all(source: Source) -> None:
 def history(clone: Path) -> object:
     note = Note("torch/__init__.py", 1, "does not apply", found=("line 1",), upstream=(" line 1",))
     git(clone, "commit", "-qam", "more")
-    return lambda: explained([Carried(None, Verdict.CONFLICT, (note,))], clone, "v2.6.0", "HEAD", {})  # type: ignore[arg-type]
+    return lambda: explain_stops([CarryResult(None, Verdict.CONFLICT, (note,))], clone, "v2.6.0", "HEAD", {})  # type: ignore[arg-type]
 
 
 READING: dict[str, Callable[[Path, Path], object]] = {
     "check, a commit": lambda clone, _: read_all(readers.open_path(clone, "v2.6.0", (), None).source),
     "check, a bare repository": lambda clone, _: read_all(readers.open_path(clone / ".git", None, (), None).source),
     "check, the files": lambda clone, _: read_all(readers.open_path(clone, None, (), None).source),
-    "the word of a commit": lambda clone, _: words.split(Path(f"{clone}@v2.6.0")),
+    "the word of a commit": lambda clone, _: words.split_revision(Path(f"{clone}@v2.6.0")),
     "apply, the files": lambda clone, folder: ensure_baseline(
-        folder / "cache", manifest(), fetch(manifest(), f"local:{clone}", cache=folder / "cache")
+        folder / "cache", manifest(), fetch_source(manifest(), f"local:{clone}", cache=folder / "cache")
     ),
-    "apply, a commit": lambda clone, folder: fetch(manifest(), f"local:{clone}@v2.6.0", cache=folder / "cache"),
-    "list the files": lambda clone, _: pristine.entries(clone),
+    "apply, a commit": lambda clone, folder: fetch_source(manifest(), f"local:{clone}@v2.6.0", cache=folder / "cache"),
+    "list the files": lambda clone, _: pristine.list_entries(clone),
     "census": lambda clone, _: list_tree_files(clone),
-    "reuse": lambda clone, _: measure(clone),
-    "manifest of a tree": lambda clone, _: fill_other.of_tree("mine", clone),
-    "manifest of a repository": lambda clone, _: fill_other.of_repository("mine", clone.as_uri(), "v2.6.0"),
-    "a wheel's overlay": lambda clone, _: overlay_digest(clone, clone),
+    "reuse": lambda clone, _: measure_files(clone),
+    "manifest of a tree": lambda clone, _: fill_other.describe_tree("mine", clone),
+    "manifest of a repository": lambda clone, _: fill_other.describe_repository("mine", clone.as_uri(), "v2.6.0"),
+    "a wheel's overlay": lambda clone, _: compute_overlay_digest(clone, clone),
 }
 
 
@@ -124,16 +124,16 @@ def test_a_series_becomes_a_branch_of_a_clone_and_comes_back_and_nothing_runs(tm
     git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
     found = Planted(clone / ".git", tmp_path / "planted")
     repository = branch.open_repository(clone)
-    made = branch.to_branch(world.places, repository, "mine", "HEAD")
+    made = branch.make_branch(world.places, repository, "mine", "HEAD")
     with Stack.open(world.places) as stack:
-        branch.from_branch(stack, repository, made.name, made.base)
+        branch.import_branch(stack, repository, made.name, made.base)
     assert found.ran == []
 
 
 def test_the_objects_of_a_clone_are_borrowed_and_nothing_runs(clone: Path, tmp_path: Path) -> None:
     found = Planted(clone / ".git", tmp_path / "planted")
     workspace = open_workspace(tmp_path / "workspace", [clone / ".git"])
-    assert workspace.resolve(git(clone, "rev-parse", "v2.6.0"))
+    assert workspace.resolve_commit(git(clone, "rev-parse", "v2.6.0"))
     assert found.ran == []
 
 
@@ -149,15 +149,15 @@ def test_verbs_in_a_tree_whose_configuration_was_changed_run_nothing(tmp_path: P
         stack.push(None)
         with (world.source / "torch/registry.py").open("a") as file:
             file.write("more = {}\n")
-        edits.refresh(stack)
+        edits.refresh_patches(stack)
         stack.pop(None)
     with (world.source / "setup.py").open("a") as file:
         file.write("edited\n")
-    inputs.content_of(world.source, ())
-    inputs.tree_state(world.source)
-    inputs.tracked(world.source)
-    inputs.upstream_file(world.source, "setup.py")
-    inputs.epoch_of(world.source)
+    inputs.hash_tree_content(world.source, ())
+    inputs.read_tree_state(world.source)
+    inputs.list_tracked_files(world.source)
+    inputs.read_upstream_file(world.source, "setup.py")
+    inputs.read_epoch(world.source)
     assert found.ran == []
 
 
@@ -204,9 +204,11 @@ def test_the_manifest_of_a_clone_has_its_commit_until_something_is_edited(
     (clone / "unknown.py").unlink()
     os.utime(clone / "third_party/sub/lib.c", ns=(1, 1))
     found = planted(clone, tmp_path)
-    assert fill_other.of_tree("mine", clone).commit == git(tmp_path, f"--git-dir={clone}/.git", "rev-parse", "v2.6.0")
+    assert fill_other.describe_tree("mine", clone).commit == git(
+        tmp_path, f"--git-dir={clone}/.git", "rev-parse", "v2.6.0"
+    )
     CHANGES[change](clone)
-    assert fill_other.of_tree("mine", clone).commit is None
+    assert fill_other.describe_tree("mine", clone).commit is None
     assert ran(found) == []
 
 
@@ -244,9 +246,9 @@ def test_a_branch_goes_into_no_repository_of_another_owner(tmp_path: Path, monke
     given_away(world.upstream)
     monkeypatch.delenv("SUDO_UID", raising=False)
     with pytest.raises(DecoupleError, match="belongs to another user"):
-        branch.to_branch(world.places, branch.open_repository(world.upstream), "mine", "HEAD")
+        branch.make_branch(world.places, branch.open_repository(world.upstream), "mine", "HEAD")
     monkeypatch.setenv("SUDO_UID", "12345")  # who used sudo, as git has it
-    assert branch.to_branch(world.places, branch.open_repository(world.upstream), "mine", "HEAD").commit
+    assert branch.make_branch(world.places, branch.open_repository(world.upstream), "mine", "HEAD").commit
 
 
 @as_root
@@ -257,11 +259,11 @@ def test_work_below_a_folder_that_another_user_made_a_repository_goes_on(clone: 
     git(above, "init", "-q")
     found = Planted(above / ".git", tmp_path / "planted-above")
     given_away(above)
-    assert ask("version", cwd=above / "work").status == 0
-    assert fill_other.of_repository("mine", clone.as_uri(), "v2.6.0").commit
+    assert try_git("version", cwd=above / "work").status == 0
+    assert fill_other.describe_repository("mine", clone.as_uri(), "v2.6.0").commit
     for name in "abc":
         (above / "work" / name).write_text("x\n")
-    assert ask("merge-file", "-p", "a", "b", "c", cwd=above / "work").status == 0
+    assert try_git("merge-file", "-p", "a", "b", "c", cwd=above / "work").status == 0
     assert found.ran == []
 
 
@@ -275,6 +277,6 @@ def test_what_replaces_objects_is_not_asked(clone: Path) -> None:
 def test_a_persons_own_word_on_transports_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clone: Path) -> None:
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "https:ssh")
     with pytest.raises(DecoupleError, match="not allowed"):
-        fill_other.of_repository("mine", clone.as_uri(), "v2.6.0")
+        fill_other.describe_repository("mine", clone.as_uri(), "v2.6.0")
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "https:file")
-    assert fill_other.of_repository("mine", clone.as_uri(), "v2.6.0").commit
+    assert fill_other.describe_repository("mine", clone.as_uri(), "v2.6.0").commit

@@ -24,7 +24,7 @@ from decouple.recipes import model
 from decouple.release.wheel_manifest import WheelManifest
 from decouple.stack import edits
 from decouple.stack.engine import Stack
-from decouple.stack.journal import State
+from decouple.stack.journal import StackState
 from decouple.upstream import components, fetched
 from decouple.upstream.download import Downloader
 from tests.support.series import World, git, usual_world
@@ -89,7 +89,7 @@ def test_the_state_of_a_tree_names_patches_below_their_folder(tmp_path: Path, na
         stack.push(1)
     text = (world.source / ".git/decouple/state.json").read_text()
     with pytest.raises(DecoupleError):
-        State.from_json(text.replace("2.6/0001-relocate.patch", name))
+        StackState.from_json(text.replace("2.6/0001-relocate.patch", name))
 
 
 @pytest.mark.parametrize("release", NOT_A_NAME)
@@ -97,7 +97,7 @@ def test_the_state_of_a_tree_names_a_release(tmp_path: Path, release: str) -> No
     text = (usual_world(tmp_path / "world").source / ".git/decouple/state.json").read_text()
     assert '"release": "2.6"' in text
     with pytest.raises(DecoupleError):
-        State.from_json(text.replace('"release": "2.6"', f'"release": {json.dumps(release)}'))
+        StackState.from_json(text.replace('"release": "2.6"', f'"release": {json.dumps(release)}'))
 
 
 @pytest.mark.parametrize("identity", ["x/../../../../../victim", "../../../victim", "/victim"])
@@ -110,7 +110,7 @@ def test_the_id_of_a_foreign_commit_becomes_part_of_a_name(tmp_path: Path, ident
     git(world.source, "commit", "-qam", f"a change\n\nDecouple-Id: {identity}")
     before = set(tmp_path.rglob("*victim*"))
     with Stack.open(world.places) as stack:
-        edits.refresh(stack)
+        edits.refresh_patches(stack)
         (name,) = set(stack.applied) - {f"2.6/{one}.patch" for one in ("0001-relocate", "0002-hooks", "0003-split")}
     assert name.startswith("2.6/0004-") and name.count("/") == 1
     assert (world.project / "patches" / name).is_file()
@@ -131,32 +131,32 @@ def test_a_series_names_patches_below_their_folder(tmp_path: Path, name: str) ->
 @pytest.mark.parametrize("field", ["old", "new"])
 @pytest.mark.parametrize("name", NOT_A_NAME)
 def test_a_rebase_under_way_names_releases(tmp_path: Path, field: str, name: str) -> None:
-    stop.Waiting("2.6", "2.7", "wheel", False).save(tmp_path / "state.json")
-    assert stop.load(tmp_path / "state.json") == stop.Waiting("2.6", "2.7", "wheel", False)
+    stop.RebaseState("2.6", "2.7", "wheel", False).save(tmp_path / "state.json")
+    assert stop.load_state(tmp_path / "state.json") == stop.RebaseState("2.6", "2.7", "wheel", False)
     record = json.loads((tmp_path / "state.json").read_text())
     (tmp_path / "state.json").write_text(json.dumps({**record, field: name}))
     with pytest.raises(DecoupleError, match=r"state\.json: damaged"):
-        stop.load(tmp_path / "state.json")
+        stop.load_state(tmp_path / "state.json")
 
 
 @pytest.mark.parametrize("tip", ["--upload-pack=touch victim", "HEAD~1", "-h", "x"])
 def test_a_rebase_under_way_names_commits_by_their_ids(tmp_path: Path, tip: str) -> None:
-    stop.Waiting("2.6", "2.7", "wheel", False, tip="0" * 40).save(tmp_path / "state.json")
+    stop.RebaseState("2.6", "2.7", "wheel", False, tip="0" * 40).save(tmp_path / "state.json")
     change(tmp_path / "state.json", "0" * 40, tip)
     with pytest.raises(DecoupleError, match=r"state\.json: damaged"):
-        stop.load(tmp_path / "state.json")
+        stop.load_state(tmp_path / "state.json")
 
 
 @pytest.mark.parametrize("path", LEAD_OUT)
 def test_a_settled_conflict_names_files_of_the_tree(tmp_path: Path, path: str) -> None:
     settled = resolutions.SettledFile("torch/core.py", lines=("x\n",))
-    resolutions.remember(
+    resolutions.remember_resolution(
         tmp_path / "a.toml", resolutions.Resolution("id", "1.patch", "0" * 40, ("k",), file=(settled,))
     )
-    assert resolutions.load(tmp_path / "a.toml")[0].file == (settled,)
+    assert resolutions.load_resolutions(tmp_path / "a.toml")[0].file == (settled,)
     change(tmp_path / "a.toml", "torch/core.py", path)
     with pytest.raises(DecoupleError, match=r"a.toml: \$.resolution\[0\].file\[0\].path"):
-        resolutions.load(tmp_path / "a.toml")
+        resolutions.load_resolutions(tmp_path / "a.toml")
 
 
 @pytest.mark.parametrize("path", LEAD_OUT)
@@ -164,7 +164,7 @@ def test_a_recipe_names_files_of_the_tree(tmp_path: Path, path: str) -> None:
     recipe = tmp_path / "x.toml"
     recipe.write_text(f'schema = 1\nid = "x"\n[[new]]\npath = {json.dumps(path)}\ntext = ""\n')
     with pytest.raises(DecoupleError, match=r"x.toml: \$.new\[0\].path"):
-        model.load(recipe)
+        model.load_recipe(recipe)
 
 
 # ---- what is fetched
@@ -183,13 +183,15 @@ def test_a_list_of_components_names_folders_below_third_party(tmp_path: Path, ke
         f'urls = ["https://example.org/a"]\nsize = 1\nsha256 = "{"0" * 64}"\n'
     )
     with pytest.raises(DecoupleError, match=rf"2.6.toml: \$.component\[0\].{key}"):
-        components.load(tmp_path, "2.6")
+        components.load_components(tmp_path, "2.6")
 
 
 @pytest.mark.parametrize("key", ["path", "debian"])
 @pytest.mark.parametrize("path", LEAD_OUT)
 def test_the_record_of_an_unpacked_tree_names_folders_beside_it(tmp_path: Path, key: str, path: str) -> None:
-    fetched.write_record(tmp_path, fetched.Fetched("debian", "source", tmp_path / "tree", "x", debian=tmp_path / "deb"))
+    fetched.write_record(
+        tmp_path, fetched.UnpackedRelease("debian", "source", tmp_path / "tree", "x", debian=tmp_path / "deb")
+    )
     assert fetched.read_record(tmp_path)
     record = json.loads((tmp_path / fetched.RECORD).read_text())
     (tmp_path / fetched.RECORD).write_text(json.dumps({**record, key: path}))
@@ -242,7 +244,7 @@ def rewritten(wheel: Path, **fields: Any) -> Path:
 def test_the_manifest_of_a_wheel_says_names(tmp_path: Path, field: str, name: str) -> None:
     wheel = rewritten(make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4"), **{field: name})
     with pytest.raises(DecoupleError, match=rf"\$.{field}"):
-        split.split(wheel, tmp_path / "out")
+        split.split_wheel(wheel, tmp_path / "out")
     with zipfile.ZipFile(wheel) as archive:
         data = next(archive.read(one) for one in archive.namelist() if one.endswith("decouple.json"))
     with pytest.raises(DecoupleError, match=rf"\$.{field}"):
@@ -253,7 +255,7 @@ def test_the_manifest_of_a_wheel_says_names(tmp_path: Path, field: str, name: st
 def test_no_wheel_is_made_with_a_member_that_leads_out(tmp_path: Path, name: str) -> None:
     raw = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4", extra_members={name: b"planted"})
     with pytest.raises(DecoupleError, match=r"victim|a.*b"):
-        wheels.finish(raw, tmp_path / "out", wheels.read_manifest(raw), 0)
+        wheels.finish_wheel(raw, tmp_path / "out", wheels.read_manifest(raw), 0)
     assert not list((tmp_path / "out").iterdir())
 
 

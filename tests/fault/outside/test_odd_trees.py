@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.files import walk
+from decouple.base.files import walk_files
 from decouple.census.scan import list_tree_files
 from decouple.cli import main
 from decouple.upstream import content, pristine, readers
@@ -103,9 +103,9 @@ def test_a_link_to_a_folder_is_no_file_of_the_census(tree: Path, repository: boo
 @pytest.mark.parametrize("odd", ["other names", "nested folders"])
 def test_every_reader_of_trees_lists_all_files(tree: Path, odd: str) -> None:
     ODD[odd](tree)
-    names = sorted(name for name, _ in walk(tree))
+    names = sorted(name for name, _ in walk_files(tree))
     assert len(names) == 2
-    assert [entry.path for entry in pristine.entries(tree)] == names == readers.Folder(tree).paths()
-    content.write(tree.parent)
-    assert sorted(content.known(tree) or ()) == names
-    content.check(tree)
+    assert [entry.path for entry in pristine.list_entries(tree)] == names == readers.FolderSource(tree).list_paths()
+    content.record_files(tree.parent)
+    assert sorted(content.read_known_files(tree) or ()) == names
+    content.check_tree(tree)

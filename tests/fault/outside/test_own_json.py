@@ -18,7 +18,7 @@ from decouple.flows import record as recording
 from decouple.prebuilt.folder import Halves
 from decouple.rebase import stop
 from decouple.release import status
-from decouple.stack.journal import State
+from decouple.stack.journal import StackState
 from decouple.upstream import content, fetched, readers
 from decouple.verify import stage1_units
 
@@ -42,8 +42,8 @@ def unzipped(path: Path) -> object:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as store:
         store.writestr("modes.json", path.read_bytes())
-    path.write_bytes(seal.sealed(path.name, out.getvalue()) or b"")
-    return readers.from_cache(path, ["x"])
+    path.write_bytes(seal.add_seal(path.name, out.getvalue()) or b"")
+    return readers.read_cache(path, ["x"])
 
 
 def provenance(path: Path) -> object:
@@ -63,7 +63,7 @@ def of_scaffold(path: Path) -> object:
 
 def of_packages(path: Path) -> object:
     path.rename(path.with_name(record.NAME))
-    return record.read(path.parent)
+    return record.read_record(path.parent)
 
 
 def of_halves(path: Path) -> object:
@@ -74,25 +74,25 @@ def of_halves(path: Path) -> object:
 
 def of_tree(path: Path) -> object:
     path.rename(path.with_name(content.RECORD))
-    return content.known(path.parent / "tree")
+    return content.read_known_files(path.parent / "tree")
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "bisect's list of commands": lambda path: bisect.touched_objects(path, ["x.cpp"]),
-    "effort of a build": lambda path: effort.accumulate(path, "d", Effort(1.0, 1, 1)),
+    "bisect's list of commands": lambda path: bisect.find_touched_objects(path, ["x.cpp"]),
+    "effort of a build": lambda path: effort.accumulate_effort(path, "d", Effort(1.0, 1, 1)),
     "stamp of a stage": inputs.read_stamp,
     "layers of a root": of_root,
     "packages of a root": of_packages,
     "origin of kernels": of_halves,
-    "status of a release": status.read,
-    "a census": lambda path: recording._key_number(path, "2.6"),
+    "status of a release": status.read_status,
+    "a census": lambda path: recording._read_census_section(path, "2.6"),
     "units of stage 1": stage1_units.read_units,
     "the scaffold's record": of_scaffold,
     "what a check kept": unzipped,
     "provenance of a tree": provenance,
     "content of a tree": of_tree,
-    "a rebase under way": stop.load,
-    "state of the stack": lambda path: State.from_json(path.read_text("latin-1")),
+    "a rebase under way": stop.load_state,
+    "state of the stack": lambda path: StackState.from_json(path.read_text("latin-1")),
 }
 
 
@@ -118,7 +118,7 @@ def test_what_is_whole_is_read(tmp_path: Path) -> None:
         {"file": "/s/b", "directory": "/b"},
     ]
     (tmp_path / "list.json").write_text(json.dumps(listing))
-    assert bisect.touched_objects(tmp_path / "list.json", ["a.cpp"]) == ["a.o"]
-    first = effort.accumulate(tmp_path / "effort", "d", Effort(1.0, 2, 3))
-    assert effort.accumulate(tmp_path / "effort", "d", Effort(1.0, 2, 3)) == first + first
-    assert effort.accumulate(tmp_path / "effort", "other", Effort(1.0)) == Effort(1.0)
+    assert bisect.find_touched_objects(tmp_path / "list.json", ["a.cpp"]) == ["a.o"]
+    first = effort.accumulate_effort(tmp_path / "effort", "d", Effort(1.0, 2, 3))
+    assert effort.accumulate_effort(tmp_path / "effort", "d", Effort(1.0, 2, 3)) == first + first
+    assert effort.accumulate_effort(tmp_path / "effort", "other", Effort(1.0)) == Effort(1.0)

@@ -13,7 +13,7 @@ import pytest
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
 from decouple.build import inputs, split, thin, variants, wheels
-from decouple.build.paired import pair
+from decouple.build.paired import pair_wheels
 from decouple.index import wheel
 from decouple.release.wheel_manifest import WheelManifest
 from decouple.upstream import readers
@@ -33,17 +33,17 @@ def audited(path: Path) -> None:
 
 
 OPENERS: dict[str, Callable[[Path], object]] = {
-    "index": wheel.read,
+    "index": wheel.read_wheel,
     "manifest": wheels.read_manifest,
-    "bill of materials": wheels.components_in,
-    "packing": lambda path: wheels.finish(path, path.parent / "out", MANIFEST, 0),
-    "core to build against": lambda path: inputs.unpack_changed(path, path.parent / "out"),
-    "split": lambda path: split.split(path, path.parent / "out"),
-    "pair": lambda path: pair(path, path, path.parent / "out"),
-    "thin": lambda path: thin.thin(path, ["9.0"], path.parent / "out", lambda library, archs: ()),
-    "variants": lambda path: variants.make([path], path.parent / "out"),
-    "archive of a source": lambda path: readers.from_archive(path, WANTED, None),
-    "provider": lambda path: wheel_provider.wheel_file(path, WANTED),
+    "bill of materials": wheels.count_components,
+    "packing": lambda path: wheels.finish_wheel(path, path.parent / "out", MANIFEST, 0),
+    "core to build against": lambda path: inputs.unpack_changed_files(path, path.parent / "out"),
+    "split": lambda path: split.split_wheel(path, path.parent / "out"),
+    "pair": lambda path: pair_wheels(path, path, path.parent / "out"),
+    "thin": lambda path: thin.thin_wheel(path, ["9.0"], path.parent / "out", lambda library, archs: ()),
+    "variants": lambda path: variants.make_variants([path], path.parent / "out"),
+    "archive of a source": lambda path: readers.read_archive(path, WANTED, None),
+    "provider": lambda path: wheel_provider.open_wheel(path, WANTED),
     "audit": audited,
 }
 
@@ -84,7 +84,7 @@ def test_too_many_members_are_refused_before_they_are_read(
 
 
 def test_as_many_members_as_may_be(tmp_path: Path) -> None:
-    with zips.opened(many(tmp_path / "a.zip", zips.MEMBER_BOUND)) as archive:
+    with zips.open_zip(many(tmp_path / "a.zip", zips.MEMBER_BOUND)) as archive:
         assert len(archive.infolist()) == zips.MEMBER_BOUND
 
 
@@ -120,7 +120,7 @@ def test_what_cannot_be_unpacked_is_told_in_one_line(opener: str, how: str, tmp_
 
 def test_a_fault_of_ours_is_not_called_damage(tmp_path: Path) -> None:
     path = many(tmp_path / "a.zip", 1)
-    with pytest.raises(ValueError, match="ours"), zips.opened(path):
+    with pytest.raises(ValueError, match="ours"), zips.open_zip(path):
         raise ValueError("ours")
 
 
@@ -130,5 +130,5 @@ def test_a_core_is_not_unpacked_beside_its_folder(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / NAME, "w") as out:
         out.writestr("../mine", "theirs")
     with pytest.raises(DecoupleError, match="leads out"):
-        inputs.unpack_changed(tmp_path / NAME, tmp_path / "core")
+        inputs.unpack_changed_files(tmp_path / NAME, tmp_path / "core")
     assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o600

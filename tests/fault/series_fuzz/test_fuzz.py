@@ -17,7 +17,7 @@ from decouple.base.errors import DecoupleError
 from decouple.patch import header, seriesfile
 from decouple.patch import lint as lint_patch
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, Tree, apply, path_fault
+from decouple.patch.apply import File, Tree, apply_patch, find_path_fault
 from tests.support.reader import Reader
 
 SLICE = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
@@ -64,23 +64,23 @@ TREE = {"f": b"a\nb\n", "dir/f": b"a\n"}
 @example(b'diff --git "a/\\056\\056/f" "b/\\056\\056/f"\nnew file mode 100644\n')
 @example(b"diff --git a/.git/hooks/x b/.git/hooks/x\nnew file mode 100755\n--- /dev/null\n+++ b/.git/hooks/x\n")
 def test_nothing_gets_past_reader_and_applier(data: bytes) -> None:
-    read, problems = patch.scan(data)
+    read, problems = patch.scan_patch(data)
     if not problems:
-        assert read.text() == data
+        assert read.to_text() == data
     for reverse in (False, True):
-        result = apply(read, Tree(Reader(TREE.get)), reverse=reverse)
-        assert all(not path_fault(path) for path in result.changes)
+        result = apply_patch(read, Tree(Reader(TREE.get)), reverse=reverse)
+        assert all(not find_path_fault(path) for path in result.changes)
     lint_patch.lint_patch(data, "patches/x.patch")
 
 
 @SLICE
 @given(st.text(alphabet=st.sampled_from("abF: .\n\t#-\r"), max_size=200))
 def test_headers_and_series_files_lose_nothing(text: str) -> None:
-    assert header.parse(text).text() == text
-    series, _ = seriesfile.scan(text)
-    assert series.text() == text
+    assert header.parse_header(text).to_text() == text
+    series, _ = seriesfile.scan_series(text)
+    assert series.to_text() == text
     try:
-        seriesfile.parse(text)
+        seriesfile.parse_series(text)
     except DecoupleError as error:
         assert error.next_step
 
@@ -99,9 +99,9 @@ def test_a_search_for_an_offset_is_linear(size: int) -> None:
     hostile = b"--- a/f\n+++ b/f\n@@ -9,%d +9,%d @@\n%s-b\n%s" % (2 * lines + 1, 2 * lines, context, context)
     tree = Tree(Reader({"f": b"a\n" * size}.get))
     began = time.process_time()
-    assert not apply(patch.parse(hostile), tree).applies
+    assert not apply_patch(patch.parse_patch(hostile), tree).applies
     alternating = Tree(Reader({"f": b"a\n" * (size // 2) + b"b\n" + b"a\n" * (size // 2)}.get))
-    assert apply(patch.parse(hostile), alternating).offsets
+    assert apply_patch(patch.parse_patch(hostile), alternating).offsets
     assert time.process_time() - began < 2, "seconds for what takes milliseconds"
 
 
@@ -120,8 +120,8 @@ def test_a_search_for_an_offset_is_linear(size: int) -> None:
 )
 def test_no_text_takes_long(data: bytes) -> None:
     began = time.process_time()
-    read, _ = patch.scan(data)
-    apply(read, Tree(Reader(TREE.get)))
+    read, _ = patch.scan_patch(data)
+    apply_patch(read, Tree(Reader(TREE.get)))
     assert time.process_time() - began < 2
 
 
@@ -131,6 +131,6 @@ def test_a_hunk_that_would_glue_two_lines_is_refused_here_and_taken_by_git() -> 
         b"--- a/f\n+++ b/f\n@@ -2,4 +2,4 @@\n b\n-c\n+C\n d\n foo\n\\ No newline at end of file\n",
         {"f": File(0o100644, b"a\nb\nc\nd\nfoo\nbar\n")},
     )
-    assert not apply(patch.parse(case.text), Tree(fuzz.Files(case.files))).applies
+    assert not apply_patch(patch.parse_patch(case.text), Tree(fuzz.Files(case.files))).applies
     theirs = fuzz.reference.git_apply(case.text, case.files)
     assert not theirs.applied or theirs.files["f"].data == b"a\nb\nC\nd\nfoobar\n", "git has mended it: allow it here"

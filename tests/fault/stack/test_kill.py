@@ -16,7 +16,7 @@ from decouple.base.git import Repository
 from decouple.stack import worktree
 from decouple.stack.engine import Stack
 from decouple.stack.journal import Journal, Transaction
-from decouple.stack.trees import Change, differences
+from decouple.stack.trees import Change, compare_trees
 from tests.support import kills
 from tests.support.series import World, contents, git, tree_of, usual_world
 
@@ -181,8 +181,8 @@ def half_way(world: World, share: float, torn: str = "") -> tuple[Stack, str]:
         stack.pop(None)
         old = stack.state
         head = git(world.source, "rev-parse", "HEAD")
-        journal._stage(Transaction("push", target), head)
-        changes = differences(stack.repository, head, target.head)
+        journal._stage_files(Transaction("push", target), head)
+        changes = compare_trees(stack.repository, head, target.head)
         for change in changes[: round(len(changes) * share)]:
             path = world.source / change.path
             if change.new is None:
@@ -261,7 +261,7 @@ def test_a_git_that_outlives_a_killed_run_keeps_the_lock(world: World) -> None:
     import fcntl
 
     journal = Journal(Repository(world.source))
-    with journal.session():
+    with journal.open_session():
         assert journal.repository.held
         slow = subprocess.Popen(["sleep", "30"], pass_fds=journal.repository.held)
     with (world.source / ".git/decouple/lock").open("a") as handle:
@@ -281,7 +281,7 @@ def test_the_lock_of_a_git_that_was_killed_before_it_moved_anything_is_not_in_th
         return []
 
     def killed() -> int:
-        worktree.move = cut
+        worktree.move_worktree = cut
         with Stack.open(world.places) as stack:
             stack.push(None)
         return 0

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import from_portable, portable
-from decouple.stack.journal import State
+from decouple.base.outside import decode_path_text, encode_path_text
+from decouple.stack.journal import StackState
 from tests.fault.stack.test_kill import decouple, local_world, prepare_refresh, steps_of, whole_state
 from tests.support.series import contents, usual_world
 
@@ -57,13 +57,13 @@ def test_a_source_in_such_a_folder_is_known_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/a/b", "/caf\u00e9", NAME, f"/x/{NAME}/y", ""])
 def test_every_path_comes_back(path: str) -> None:
-    portable(path).encode()
-    assert from_portable(portable(path)) == path
-    state = State("2.6", "a" * 40, "b" * 40, source={"source": path})
-    assert State.from_json(state.to_json()) == state
+    encode_path_text(path).encode()
+    assert decode_path_text(encode_path_text(path)) == path
+    state = StackState("2.6", "a" * 40, "b" * 40, source={"source": path})
+    assert StackState.from_json(state.to_json()) == state
 
 
 def test_what_nobody_wrote_is_refused() -> None:
-    state = State("2.6", "a" * 40, "b" * 40, source={"source": NAME}).to_json()
+    state = StackState("2.6", "a" * 40, "b" * 40, source={"source": NAME}).to_json()
     with pytest.raises(DecoupleError, match="not a state"):
-        State.from_json(state.replace("\\u0000", "\\u0000x"))
+        StackState.from_json(state.replace("\\u0000", "\\u0000x"))

@@ -10,7 +10,7 @@ import requests
 
 from decouple.base.errors import DecoupleError
 from decouple.release.manifest import RemoteFile
-from decouple.upstream.download import Downloader, new_session
+from decouple.upstream.download import Downloader, make_session
 from tests.support.server import FaultyServer, redirected
 
 NONSENSE = (
@@ -29,7 +29,7 @@ def test_a_redirect_to_nonsense_is_one_line_and_is_not_tried_again(tmp_path: Pat
     with FaultyServer({"/a.bin": b"x"}) as server:
         server.fault("/a.bin", redirected(to))
         with pytest.raises(DecoupleError, match=r"cannot download a\.bin") as raised:
-            waiting(tmp_path, slept).get(RemoteFile("a.bin", (server.url("/a.bin"),), 1, None))
+            waiting(tmp_path, slept).fetch_file(RemoteFile("a.bin", (server.url("/a.bin"),), 1, None))
         assert "\n" not in str(raised.value)
         if not any(name in to for name in ("aaa", "xn--", "a b")):  # names that nobody has, though somebody may
             assert slept == []
@@ -40,7 +40,7 @@ def test_a_redirect_to_itself_ends(tmp_path: Path) -> None:
     with FaultyServer({"/a.bin": b"x"}) as server:
         server.fault("/a.bin", redirected("/a.bin"))
         with pytest.raises(DecoupleError, match=r"cannot download a\.bin"):
-            waiting(tmp_path, slept).get(RemoteFile("a.bin", (server.url("/a.bin"),), 1, None))
+            waiting(tmp_path, slept).fetch_file(RemoteFile("a.bin", (server.url("/a.bin"),), 1, None))
     assert slept == []
 
 
@@ -48,7 +48,7 @@ def test_a_redirect_to_itself_ends(tmp_path: Path) -> None:
 def test_a_scheme_that_nobody_speaks_here_is_asked_once(tmp_path: Path, url: str) -> None:
     slept: list[float] = []
     with pytest.raises(DecoupleError, match=r"cannot download a\.bin"):
-        waiting(tmp_path, slept).get(RemoteFile("a.bin", (url,), 1, None))
+        waiting(tmp_path, slept).fetch_file(RemoteFile("a.bin", (url,), 1, None))
     assert slept == []
 
 
@@ -64,7 +64,7 @@ def netrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_what_netrc_has_for_a_host_goes_where_a_person_asked(tmp_path: Path, netrc: str) -> None:
     with FaultyServer({"/a.bin": b"x", "/b.bin": b"x"}) as server:
         server.fault("/a.bin", redirected("/b.bin"))
-        Downloader(tmp_path).get(RemoteFile("a.bin", (server.url("/a.bin"),), 1, None))
+        Downloader(tmp_path).fetch_file(RemoteFile("a.bin", (server.url("/a.bin"),), 1, None))
         assert [request.headers.get("Authorization") for request in server.requests] == [netrc, netrc]
 
 
@@ -72,13 +72,13 @@ def test_what_netrc_has_for_a_host_goes_where_a_person_asked(tmp_path: Path, net
 def test_a_password_that_http_cannot_send_is_told(tmp_path: Path, netrc: str, entry: str) -> None:
     (tmp_path / "netrc").write_text(f"machine example.org {entry}\n", encoding="utf-8")
     with pytest.raises(DecoupleError, match="netrc"):
-        new_session().prepare_request(requests.Request("GET", "https://example.org/a"))
+        make_session().prepare_request(requests.Request("GET", "https://example.org/a"))
 
 
 def test_another_port_of_the_host_gets_none_of_it(tmp_path: Path, netrc: str) -> None:
     with FaultyServer({"/a.bin": b"x"}) as server, FaultyServer({"/a.bin": b"x"}) as other:
         server.fault("/a.bin", redirected(other.url("/a.bin")))
-        Downloader(tmp_path).get(RemoteFile("a.bin", (server.url("/a.bin"),), 1, None))
+        Downloader(tmp_path).fetch_file(RemoteFile("a.bin", (server.url("/a.bin"),), 1, None))
         assert [request.headers.get("Authorization") for request in server.requests] == [netrc]
         assert [request.headers.get("Authorization") for request in other.requests] == [None]
 
@@ -86,5 +86,5 @@ def test_another_port_of_the_host_gets_none_of_it(tmp_path: Path, netrc: str) ->
 def test_another_host_gets_what_is_its_own(tmp_path: Path, netrc: str) -> None:
     with FaultyServer({"/a.bin": b"x"}) as server, FaultyServer({"/a.bin": b"x"}) as other:
         server.fault("/a.bin", redirected(other.url("/a.bin").replace("127.0.0.1", "localhost")))
-        Downloader(tmp_path).get(RemoteFile("a.bin", (server.url("/a.bin"),), 1, None))
+        Downloader(tmp_path).fetch_file(RemoteFile("a.bin", (server.url("/a.bin"),), 1, None))
         assert [request.headers.get("Authorization") for request in other.requests] == [None]

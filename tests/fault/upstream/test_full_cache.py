@@ -11,7 +11,7 @@ from decouple.base.errors import DecoupleError
 from decouple.rebase import stop
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.providers.git import GitSource
 from tests.fault.stack.test_full_disk import fill, small_disk
 from tests.support.releases import GithubSource, git_repository, manifest, remote, sample_tree, tar_of
@@ -34,24 +34,24 @@ def test_git_and_an_archive_say_that_the_disk_is_full(small_disk: Path, tmp_path
         filler = fill(small_disk, leave)
         for source in ("auto", "git", "github"):
             with pytest.raises(DecoupleError, match="no space left in") as raised:
-                fetch(release, source, cache=cache)
+                fetch_source(release, source, cache=cache)
             assert "network" not in str(raised.value)
         filler.unlink()
-        assert fetch(release, "auto", cache=cache).provider == "github"
+        assert fetch_source(release, "auto", cache=cache).provider == "github"
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"{", b'{"sha256": "x", "size": 1}', b"\xff", b"[" * 100_000])
 def test_a_pin_that_was_emptied_is_no_first_use(tmp_path: Path, data: bytes) -> None:
     with FaultyServer({"/a.bin": b"first\n"}) as server:
         file = RemoteFile("a.bin", (server.url("/a.bin"),), None, None)
-        path, _ = Downloader(tmp_path).get(file)
+        path, _ = Downloader(tmp_path).fetch_file(file)
         pin = path.with_name("a.bin.pin.json")
         assert json.loads(pin.read_bytes())["size"] == 6
         pin.write_bytes(data)
         server.files["/a.bin"] = b"evil!\n"
         path.unlink()
         with pytest.raises(DecoupleError, match=r"a\.bin\.pin\.json: damaged") as raised:
-            Downloader(tmp_path).get(file)
+            Downloader(tmp_path).fetch_file(file)
         assert raised.value.next_step == f"rm {pin} takes what comes next for the first use"
         assert not path.exists()
 
@@ -63,4 +63,4 @@ def test_a_damaged_rebase_file_is_named(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "rebase.json"
     path.write_bytes(data)
     with pytest.raises(DecoupleError, match=r"rebase\.json"):
-        stop.load(path)
+        stop.load_state(path)

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.files import sha256_of
+from decouple.base.files import compute_sha256
 from decouple.release.manifest import Manifest
 from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetched import RECORD, read_record
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from tests.support import stopped
 from tests.support.releases import (
     DEBIAN_PATCH,
@@ -70,7 +70,7 @@ PREPARED: dict[str, Callable[[Path, FaultyServer], Manifest]] = {
 
 def work(release: Manifest, source: str, cache: Path) -> Baseline:
     """What ``decouple fetch`` does."""
-    fetched = fetch(release, source, cache=cache)
+    fetched = fetch_source(release, source, cache=cache)
     return ensure_baseline(cache, release, fetched, debian_patches=source == "debian")
 
 
@@ -98,7 +98,7 @@ def assert_nothing_is_half_done(cache: Path) -> None:
     """Everything in the cache that has a final name is whole."""
     for file in (cache / "downloads").glob("*/*"):
         if file.suffix in (".gz", ".xz", ".dsc") and len(file.parent.name) == 64:
-            assert sha256_of(file) == file.parent.name
+            assert compute_sha256(file) == file.parent.name
     for folder in (cache / "trees").glob("2.6/[!.]*"):
         record = read_record(folder)
         assert record is not None, f"{folder} has no {RECORD}"

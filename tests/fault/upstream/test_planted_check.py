@@ -25,7 +25,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def checked(archive: Path, cache: Path) -> bytes:
-    return readers.from_archive(archive, WANTED, cache).read("version.txt")
+    return readers.read_archive(archive, WANTED, cache).read("version.txt")
 
 
 def kept(cache: Path) -> Path:
@@ -38,7 +38,7 @@ def evil(archive: Path, folder: Path) -> bytes:
     before = os.environ["XDG_STATE_HOME"]
     os.environ["XDG_STATE_HOME"] = str(folder / "their-state")
     try:
-        readers.to_cache(
+        readers.write_cache(
             folder / "their-cache" / kept(folder / "cache").name, {"version.txt": 0o100644}, {"version.txt": b"evil"}
         )
     finally:
@@ -73,7 +73,7 @@ def test_what_was_kept_of_another_archive_is_not_believed(archive: Path, tmp_pat
     (tree / "version.txt").write_text("2.7.0a0\n")
     other.write_bytes(tar_of(tree, "top"))
     of_first = kept(cache)
-    shutil.copy(of_first, readers.shelf(cache, readers.sha256_of(other)))
+    shutil.copy(of_first, readers.make_shelf_path(cache, readers.compute_sha256(other)))
     assert checked(other, cache) == b"2.7.0a0\n"
 
 
@@ -81,7 +81,7 @@ def test_what_this_user_kept_is_read_again_and_the_archive_is_not(archive: Path,
     cache = tmp_path / "cache"
     checked(archive, cache)
     inode = kept(cache).stat().st_ino
-    found = readers.from_cache(kept(cache), WANTED)
+    found = readers.read_cache(kept(cache), WANTED)
     assert found is not None and found.read("version.txt") == b"2.6.0a0\n"
     assert checked(archive, cache) == b"2.6.0a0\n" and kept(cache).stat().st_ino == inode
 
@@ -89,9 +89,9 @@ def test_what_this_user_kept_is_read_again_and_the_archive_is_not(archive: Path,
 @pytest.mark.parametrize("mode", [0o644, 0o666, 0o604])
 def test_a_key_that_others_can_read_seals_nothing(archive: Path, tmp_path: Path, mode: int) -> None:
     checked(archive, tmp_path / "cache")
-    assert seal.key_file().stat().st_mode & 0o777 == 0o600
-    seal.key_file().chmod(mode)
-    assert seal.sealed("a", b"b") is None
+    assert seal.locate_key().stat().st_mode & 0o777 == 0o600
+    seal.locate_key().chmod(mode)
+    assert seal.add_seal("a", b"b") is None
     assert checked(archive, tmp_path / "cache") == b"2.6.0a0\n"
 
 

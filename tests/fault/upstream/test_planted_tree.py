@@ -12,8 +12,8 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.upstream import content, readers
-from decouple.upstream.fetched import Fetched
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetched import UnpackedRelease
+from decouple.upstream.fetching import fetch_source
 from tests.support.releases import manifest, sample_tree, tar_of
 
 EVIL = b"import evil\n"
@@ -27,8 +27,8 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def fetched(archive: Path) -> Fetched:
-    return fetch(manifest(), f"local:{archive}", cache=archive.parent / "cache")
+def fetched(archive: Path) -> UnpackedRelease:
+    return fetch_source(manifest(), f"local:{archive}", cache=archive.parent / "cache")
 
 
 def as_another(state: Path, work: Callable[[], object]) -> None:
@@ -46,7 +46,7 @@ def without_record(shelf: Path) -> None:
 
 
 def with_a_record(shelf: Path) -> None:
-    as_another(shelf.parents[3] / "theirs", lambda: content.write(shelf))
+    as_another(shelf.parents[3] / "theirs", lambda: content.record_files(shelf))
 
 
 def with_their_seal_as_ours(shelf: Path) -> None:
@@ -77,9 +77,9 @@ def test_a_changed_file_is_found_whatever_the_record_says(archive: Path, planted
     PLANTED[planted](shelf)
     again = fetched(archive)
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
-        content.check(again.path)
+        content.check_tree(again.path)
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
-        readers.unpacked("local", again.path, partial=False).source.read("setup.py")
+        readers.open_unpacked("local", again.path, partial=False).source.read("setup.py")
 
 
 def test_the_provenance_is_under_the_seal(archive: Path) -> None:
@@ -103,23 +103,23 @@ def test_a_seal_is_for_one_source(archive: Path) -> None:
     shutil.copytree(evil.path.parent, one.path.parent, symlinks=True)
     again = fetched(archive)
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
-        content.check(again.path)
+        content.check_tree(again.path)
 
 
 def test_two_users_may_share_a_cache(archive: Path) -> None:
     """Each unpacks the archive once, to know what the tree should be; neither takes it from the other."""
     one = fetched(archive)
     inode = one.path.stat().st_ino
-    as_another(archive.parent / "theirs", lambda: content.check(fetched(archive).path))
-    content.check(fetched(archive).path)
+    as_another(archive.parent / "theirs", lambda: content.check_tree(fetched(archive).path))
+    content.check_tree(fetched(archive).path)
     assert one.path.stat().st_ino == inode
     assert len(list(one.path.parent.glob(f"{content.RECORD}.*"))) == 2
 
 
 def test_what_is_sealed_is_not_unpacked_again(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched(archive)
-    monkeypatch.setattr(content, "write", lambda *arguments: pytest.fail("unpacked again"))
-    content.check(fetched(archive).path)
+    monkeypatch.setattr(content, "record_files", lambda *arguments: pytest.fail("unpacked again"))
+    content.check_tree(fetched(archive).path)
 
 
 def test_a_user_who_can_have_no_key_believes_a_folder_of_their_own(
@@ -127,7 +127,7 @@ def test_a_user_who_can_have_no_key_believes_a_folder_of_their_own(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
     tree = fetched(archive).path
-    content.check(fetched(archive).path)
+    content.check_tree(fetched(archive).path)
     assert content.is_ours(tree.parent)
     tree.parent.chmod(0o777)
     assert not content.is_ours(tree.parent)
@@ -138,5 +138,5 @@ def test_a_folder_of_a_person_has_no_record(tmp_path: Path, kind: str) -> None:
     """Whatever is called so beside it."""
     tree = sample_tree(tmp_path / "tree")
     (tmp_path / content.RECORD).mkdir() if kind == "a folder" else (tmp_path / content.RECORD).write_text("words")
-    assert content.known(tree) is None
-    content.check(tree)
+    assert content.read_known_files(tree) is None
+    content.check_tree(tree)

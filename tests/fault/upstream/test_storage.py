@@ -15,7 +15,7 @@ from decouple.base.errors import DecoupleError
 from decouple.release.manifest import Manifest
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from tests.support import server as http
 from tests.support.releases import GithubSource, manifest, remote, sample_tree, tar_of
 from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
@@ -79,7 +79,7 @@ class TestFullDisk:
     ) -> None:
         item = release(http_server, tmp_path, filler)
         with pytest.raises(DecoupleError, match=f"no space left in .* while {during}") as caught:
-            fetch(item, "github", cache=small_disk)
+            fetch_source(item, "github", cache=small_disk)
         assert "DECOUPLE_CACHE" in (caught.value.next_step or "")
         whole = ["pytorch-v2.6.0.tar.gz"] if during == "unpacking" else []
         assert files_in(small_disk) == whole
@@ -92,7 +92,7 @@ class TestFullDisk:
         http_server: FaultyServer,  # noqa: F811
     ) -> None:
         item = release(http_server, tmp_path, 2 << 20)
-        fetched = fetch(item, "github", cache=tmp_path / "roomy")
+        fetched = fetch_source(item, "github", cache=tmp_path / "roomy")
         with pytest.raises(DecoupleError, match=r"git fast-import|no space left"):
             ensure_baseline(small_disk, item, fetched)
         assert files_in(small_disk) == []
@@ -106,12 +106,12 @@ class TestReadOnlyCache:
         http_server: FaultyServer,  # noqa: F811
     ) -> None:
         item = release(http_server, tmp_path, 1000)
-        first = fetch(item, "github", cache=read_only_disk)
+        first = fetch_source(item, "github", cache=read_only_disk)
         base = ensure_baseline(read_only_disk, item, first)
         subprocess.run(["mount", "-o", "remount,ro", str(read_only_disk)], check=True)
-        assert fetch(item, "github", cache=read_only_disk) == first
+        assert fetch_source(item, "github", cache=read_only_disk) == first
         assert ensure_baseline(read_only_disk, item, first) == base
-        assert Downloader(read_only_disk).get(item.sources[0].archive)[0].is_file()  # type: ignore[union-attr]
+        assert Downloader(read_only_disk).fetch_file(item.sources[0].archive)[0].is_file()  # type: ignore[union-attr]
 
     def test_says_what_to_do_otherwise(
         self,
@@ -122,14 +122,14 @@ class TestReadOnlyCache:
         item = release(http_server, tmp_path, 1000)
         subprocess.run(["mount", "-o", "remount,ro", str(read_only_disk)], check=True)
         with pytest.raises(DecoupleError, match="cannot be written while downloading") as caught:
-            fetch(item, "github", cache=read_only_disk)
+            fetch_source(item, "github", cache=read_only_disk)
         assert caught.value.next_step == "set DECOUPLE_CACHE to a folder of yours"
         assert files_in(read_only_disk) == []
 
 
 def _run(item: Manifest, cache: Path, barrier: object, results: object) -> None:
     barrier.wait()  # type: ignore[attr-defined]
-    base = ensure_baseline(cache, item, fetch(item, "github", cache=cache))
+    base = ensure_baseline(cache, item, fetch_source(item, "github", cache=cache))
     results.put(base.commit)  # type: ignore[attr-defined]
 
 
@@ -158,6 +158,6 @@ def test_a_tree_that_vanished_is_made_again(
     http_server: FaultyServer,  # noqa: F811
 ) -> None:
     item = release(http_server, tmp_path, 1000)
-    fetched = fetch(item, "github", cache=tmp_path / "cache")
+    fetched = fetch_source(item, "github", cache=tmp_path / "cache")
     shutil.rmtree(fetched.path.parent)
-    assert fetch(item, "github", cache=tmp_path / "cache") == fetched
+    assert fetch_source(item, "github", cache=tmp_path / "cache") == fetched

@@ -12,25 +12,27 @@ import pytest
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import git, text
+from decouple.base.git import read_git_text, run_git
 from decouple.release.manifest import Manifest
 from decouple.upstream import content, readers
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetched import Fetched
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetched import UnpackedRelease
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.providers.git import GitSource
 from tests.support import kills
 from tests.support.planted import REMOTES, Planted
 from tests.support.releases import manifest, sample_tree, tar_of
 
 
-def source(tmp_path: Path) -> Fetched:
-    return Fetched("git", "source", sample_tree(tmp_path / "trees/2.6/one/tree"), "one")
+def source(tmp_path: Path) -> UnpackedRelease:
+    return UnpackedRelease("git", "source", sample_tree(tmp_path / "trees/2.6/one/tree"), "one")
 
 
 def made(tmp_path: Path, pin: str | None = None) -> Baseline:
     one = manifest(GitSource("https://example.org/x.git", tree=pin))
-    return ensure_baseline(tmp_path / "cache", one, Fetched("git", "source", tmp_path / "trees/2.6/one/tree", "one"))
+    return ensure_baseline(
+        tmp_path / "cache", one, UnpackedRelease("git", "source", tmp_path / "trees/2.6/one/tree", "one")
+    )
 
 
 def pack(repo: Path, suffix: str) -> Path:
@@ -41,11 +43,11 @@ def pack(repo: Path, suffix: str) -> Path:
 
 def other_ref(repo: Path) -> None:
     """The branch points at another commit, one with another file in its tree."""
-    blob = git("hash-object", "-w", "--stdin", cwd=repo, stdin=b"evil\n").decode().strip()
-    tree = git("mktree", cwd=repo, stdin=f"100644 blob {blob}\tsetup.py\n".encode()).decode().strip()
+    blob = run_git("hash-object", "-w", "--stdin", cwd=repo, stdin=b"evil\n").decode().strip()
+    tree = run_git("mktree", cwd=repo, stdin=f"100644 blob {blob}\tsetup.py\n".encode()).decode().strip()
     who = {f"GIT_{one}_{two}": "x" for one in ("AUTHOR", "COMMITTER") for two in ("NAME", "EMAIL")}
-    commit = git("commit-tree", tree, "-m", "upstream", cwd=repo, env=who).decode().strip()
-    git("update-ref", "refs/heads/upstream", commit, cwd=repo)
+    commit = run_git("commit-tree", tree, "-m", "upstream", cwd=repo, env=who).decode().strip()
+    run_git("update-ref", "refs/heads/upstream", commit, cwd=repo)
 
 
 def flipped(repo: Path) -> None:
@@ -81,7 +83,7 @@ def test_a_damaged_baseline_is_made_anew(tmp_path: Path, damage: str) -> None:
     DAMAGE[damage](first.repo)
     again = made(tmp_path)
     assert (again.commit, again.tree) == (first.commit, first.tree)
-    git("fsck", "--full", cwd=again.repo)
+    run_git("fsck", "--full", cwd=again.repo)
 
 
 def alternates(repo: Path) -> None:
@@ -96,9 +98,9 @@ def fifo(repo: Path) -> None:
 
 def replaced(repo: Path) -> None:
     """Git gives other bytes under the id of a file."""
-    evil = git("hash-object", "-w", "--stdin", cwd=repo, stdin=b"evil\n").decode().strip()
+    evil = run_git("hash-object", "-w", "--stdin", cwd=repo, stdin=b"evil\n").decode().strip()
     (repo / "refs/replace").mkdir()
-    (repo / "refs/replace" / text("rev-parse", "upstream:version.txt", cwd=repo)).write_text(f"{evil}\n")
+    (repo / "refs/replace" / read_git_text("rev-parse", "upstream:version.txt", cwd=repo)).write_text(f"{evil}\n")
 
 
 def elsewhere(repo: Path) -> None:
@@ -213,22 +215,22 @@ def test_a_record_made_to_fit_does_not_help_against_a_pin(tmp_path: Path) -> Non
     source(tmp_path)
     first = made(tmp_path)
     other_ref(first.repo)
-    evil = text("rev-parse", "refs/heads/upstream", cwd=first.repo)
+    evil = read_git_text("rev-parse", "refs/heads/upstream", cwd=first.repo)
     (first.repo / "decouple.json").unlink()  # the next look records what it finds
     assert made(tmp_path).commit == evil
     assert made(tmp_path, first.tree).commit == first.commit
 
 
 def test_the_manifest_of_this_checkout_pins_what_can_be_had_here() -> None:
-    from decouple.release.render import render
+    from decouple.release.render import render_manifest
     from decouple.upstream.manifests import load_release
 
     project = Path(__file__).parents[3]
     release: Manifest = load_release(project, "2.6")
-    debian = release.source("debian")
+    debian = release.find_source("debian")
     assert debian is not None and not isinstance(debian, GitSource)
     assert getattr(debian, "tree", None) and getattr(debian, "patched_tree", None)
-    assert render(release) == (project / "series/2.6.toml").read_text()
+    assert render_manifest(release) == (project / "series/2.6.toml").read_text()
     assert isinstance(debian, Struct)
 
 
@@ -258,52 +260,54 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.fixture
-def unpacked(tmp_path: Path) -> tuple[Manifest, Fetched, Path]:
+def unpacked(tmp_path: Path) -> tuple[Manifest, UnpackedRelease, Path]:
     """A release archive of which nobody knows the tree, fetched and unpacked; and the cache."""
     data = tar_of(sample_tree(tmp_path / "original"), "pytorch-v2.6.0")
     (tmp_path / "pytorch-v2.6.0.tar.gz").write_bytes(data)
     one = manifest()
-    fetched = fetch(one, f"local:{tmp_path / 'pytorch-v2.6.0.tar.gz'}", cache=tmp_path / "cache")
+    fetched = fetch_source(one, f"local:{tmp_path / 'pytorch-v2.6.0.tar.gz'}", cache=tmp_path / "cache")
     return one, fetched, tmp_path / "cache"
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_tree_that_was_edited_after_it_was_unpacked_is_not_used(
-    unpacked: tuple[Manifest, Fetched, Path], change: str
+    unpacked: tuple[Manifest, UnpackedRelease, Path], change: str
 ) -> None:
     one, fetched, cache = unpacked
     CHANGES[change](fetched.path)
     for use in (
         lambda: ensure_baseline(cache, one, fetched),
-        lambda: content.check(fetched.path),
+        lambda: content.check_tree(fetched.path),
     ):
         with pytest.raises(DecoupleError, match=r": not as it was unpacked \(rm -r .* and run again"):
             use()
     assert not list((cache / "baselines").glob("2.6/*.git"))
 
 
-def test_what_python_leaves_in_an_unpacked_tree_is_nobodys_damage(unpacked: tuple[Manifest, Fetched, Path]) -> None:
+def test_what_python_leaves_in_an_unpacked_tree_is_nobodys_damage(
+    unpacked: tuple[Manifest, UnpackedRelease, Path],
+) -> None:
     one, fetched, cache = unpacked
     for folder in (fetched.path / "__pycache__", fetched.path / "torch/__pycache__"):
         folder.mkdir()
         (folder / "setup.cpython-313.pyc").write_bytes(b"x")
-    content.check(fetched.path)
+    content.check_tree(fetched.path)
     base = ensure_baseline(cache, one, fetched)
-    assert "__pycache__" not in text("ls-tree", "-r", "--name-only", base.commit, cwd=base.repo)
-    assert not [path for path in readers.paths_of(readers.Unpacked(fetched.path)) if "__pycache__" in path]
+    assert "__pycache__" not in read_git_text("ls-tree", "-r", "--name-only", base.commit, cwd=base.repo)
+    assert not [path for path in readers.list_paths(readers.UnpackedSource(fetched.path)) if "__pycache__" in path]
     (fetched.path / "torch/__pycache__").rename(fetched.path / "torch/cache")
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
-        content.check(fetched.path)
+        content.check_tree(fetched.path)
 
 
 @pytest.mark.parametrize("change", [name for name in CHANGES if name not in ("a new file", "another link")])
-def test_check_reads_nothing_that_was_edited(unpacked: tuple[Manifest, Fetched, Path], change: str) -> None:
+def test_check_reads_nothing_that_was_edited(unpacked: tuple[Manifest, UnpackedRelease, Path], change: str) -> None:
     _, fetched, _ = unpacked
-    reader = readers.unpacked("github", fetched.path, partial=False).source
+    reader = readers.open_unpacked("github", fetched.path, partial=False).source
     before = {path: (reader.mode(path), reader.read(path)) for path in ("CMakeLists.txt", "version.txt")}
     assert all(before.values())
     CHANGES[change](fetched.path)
-    reader = readers.unpacked("github", fetched.path, partial=False).source
+    reader = readers.open_unpacked("github", fetched.path, partial=False).source
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
         for path in ("CMakeLists.txt", "version.txt", "torch/__init__.py"):
             reader.mode(path)
@@ -311,14 +315,14 @@ def test_check_reads_nothing_that_was_edited(unpacked: tuple[Manifest, Fetched, 
 
 
 def test_an_untouched_tree_is_used_and_one_from_before_records_gets_one(
-    unpacked: tuple[Manifest, Fetched, Path], tmp_path: Path
+    unpacked: tuple[Manifest, UnpackedRelease, Path], tmp_path: Path
 ) -> None:
     one, fetched, cache = unpacked
     assert ensure_baseline(cache, one, fetched).tree
     (fetched.path.parent / content.RECORD).unlink()
-    again = fetch(one, f"local:{tmp_path / 'pytorch-v2.6.0.tar.gz'}", cache=cache)
-    assert content.known(again.path)
-    content.check(again.path)
+    again = fetch_source(one, f"local:{tmp_path / 'pytorch-v2.6.0.tar.gz'}", cache=cache)
+    assert content.read_known_files(again.path)
+    content.check_tree(again.path)
 
 
 def test_a_file_whose_time_git_set_is_hashed_and_not_read_by_fsck(
@@ -328,7 +332,7 @@ def test_a_file_whose_time_git_set_is_hashed_and_not_read_by_fsck(
     from decouple.upstream import baseline
 
     asked: list[str] = []
-    monkeypatch.setattr(baseline, "git", lambda *words, **more: (asked.extend(words), git(*words, **more))[1])
+    monkeypatch.setattr(baseline, "run_git", lambda *words, **more: (asked.extend(words), run_git(*words, **more))[1])
     source(tmp_path)
     first = made(tmp_path)
     path = pack(first.repo, ".pack")

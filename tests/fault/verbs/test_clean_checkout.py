@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
-from decouple.cli import parser
+from decouple.cli import build_parser
 from decouple.cli.menu import VERBS
 from tests.support import kills
 
@@ -137,7 +137,7 @@ def test_every_verb_is_here() -> None:
 @pytest.fixture(scope="module")
 def loaded() -> None:
     """The modules of all verbs, so that a process that is forked loads none of them again."""
-    parser()
+    build_parser()
 
 
 @pytest.mark.parametrize(("verb", "arguments"), [(verb, words) for verb, rows in FAILING.items() for words in rows])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import find_cache
 from simcuda.build import cache_folder
 from simcuda.errors import SimcudaError
 
@@ -24,21 +24,21 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("base", ["", ".", "cache", "../cache"])
 def test_a_relative_xdg_folder_is_ignored(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", base)
-    assert (cache_dir(), cache_folder()) == (tmp_path / ".cache/decouple", tmp_path / ".cache/simcuda")
+    assert (find_cache(), cache_folder()) == (tmp_path / ".cache/decouple", tmp_path / ".cache/simcuda")
 
 
 def test_an_absolute_one_and_one_that_a_person_names_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    assert (cache_dir(), cache_folder()) == (tmp_path / "x/decouple", tmp_path / "x/simcuda")
+    assert (find_cache(), cache_folder()) == (tmp_path / "x/decouple", tmp_path / "x/simcuda")
     monkeypatch.setenv("DECOUPLE_CACHE", "named")
     monkeypatch.setenv("SIMCUDA_CACHE", "named")
-    assert (cache_dir(), cache_folder()) == (Path("named"), Path("named"))
+    assert (find_cache(), cache_folder()) == (Path("named"), Path("named"))
 
 
 def test_a_relative_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "here")
     with pytest.raises(UsageError, match="HOME is 'here'"):
-        cache_dir()
+        find_cache()
     with pytest.raises(SimcudaError):
         cache_folder()
 

@@ -25,27 +25,27 @@ def checkout(tmp_path: Path) -> Checkout:
 
 def test_releases_are_sorted_by_version_and_editors_leave_none(checkout: Checkout) -> None:
     # "2.6~" counted as a release for `decouple status`, and 2.10 stood before 2.6
-    assert checkout.releases() == ("2.6", "2.9", "2.10")
-    assert checkout.newest() == "2.10"
+    assert checkout.list_releases() == ("2.6", "2.9", "2.10")
+    assert checkout.find_newest_release() == "2.10"
 
 
 def test_what_has_no_source_is_never_the_newest(checkout: Checkout) -> None:
     (checkout.root / "series/2.10.toml").write_text("schema = 1\n")
-    assert checkout.releases() == ("2.10", "2.6", "2.9")
-    assert checkout.newest() == "2.9"
+    assert checkout.list_releases() == ("2.10", "2.6", "2.9")
+    assert checkout.find_newest_release() == "2.9"
 
 
 def test_without_a_series_there_is_no_newest(tmp_path: Path) -> None:
     (tmp_path / "series").mkdir()
     with pytest.raises(UsageError, match="no series"):
-        Checkout(tmp_path).newest()
+        Checkout(tmp_path).find_newest_release()
 
 
 def test_places(checkout: Checkout) -> None:
-    places = checkout.places("2.10")
+    places = checkout.find_series("2.10")
     assert places.tree == checkout.root / "build/2.10/src"
     with pytest.raises(UsageError, match=r"no series .*series/2.7 \(name one of: 2.6, 2.9, 2.10\)"):
-        checkout.places("2.7")
+        checkout.find_series("2.7")
 
 
 def test_it_needs_nothing_that_is_not_pythons_own(checkout: Checkout) -> None:

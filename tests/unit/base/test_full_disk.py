@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import has_no_room, says_full
-from decouple.base.git import GitError, ask, git
+from decouple.base.files import has_no_room, is_disk_full_message
+from decouple.base.git import GitError, run_git, try_git
 from decouple.base.process import run_logged
 from tests.fault.stack.test_full_disk import fill, pytestmark, small_disk
 
@@ -52,17 +52,17 @@ def test_git_says_it_in_words_that_nobody_knows(
 ) -> None:
     monkeypatch.setenv("PATH", program(tmp_path / "bin", "echo 'fatal: kein Platz' >&2; exit 128"))
     with pytest.raises(GitError, match="kein Platz") as raised:
-        git("add", ".", cwd=small_disk)
+        run_git("add", ".", cwd=small_disk)
     assert "full" not in raised.value.what
     fill(small_disk, 0)
     with pytest.raises(GitError, match=r"disk is full.*kein Platz"):
-        ask("add", ".", cwd=small_disk)
+        try_git("add", ".", cwd=small_disk)
 
 
 def test_no_is_an_answer_on_a_full_disk_too(small_disk: Path) -> None:
-    git("init", "-q", cwd=small_disk)
+    run_git("init", "-q", cwd=small_disk)
     fill(small_disk, 0)
-    assert ask("rev-parse", "--verify", "--quiet", "refs/heads/none", cwd=small_disk).status == 1
+    assert try_git("rev-parse", "--verify", "--quiet", "refs/heads/none", cwd=small_disk).status == 1
 
 
 def test_a_long_command_says_it_in_words_that_nobody_knows(small_disk: Path, tmp_path: Path) -> None:
@@ -75,5 +75,5 @@ def test_a_long_command_says_it_in_words_that_nobody_knows(small_disk: Path, tmp
 
 
 def test_what_gave_its_space_back_has_said_it_by_the_words_of_the_c_library() -> None:
-    assert says_full(f"cc1plus: fatal error: x.o: {os.strerror(errno.ENOSPC)}")
-    assert not says_full("error: no such device")
+    assert is_disk_full_message(f"cc1plus: fatal error: x.o: {os.strerror(errno.ENOSPC)}")
+    assert not is_disk_full_message("error: no such device")

@@ -118,7 +118,7 @@ def test_an_unfinished_tree(tmp_path: Path, dangling: bool) -> None:
 
 def test_a_lock_that_is_a_link_is_told(tmp_path: Path) -> None:
     (tmp_path / ".lock").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(DecoupleError, match="link") as refused, files.locked(tmp_path / ".lock"):
+    with pytest.raises(DecoupleError, match="link") as refused, files.hold_lock(tmp_path / ".lock"):
         pass
     assert f"rm {tmp_path / '.lock'}" in str(refused.value.next_step)
 

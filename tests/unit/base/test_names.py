@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.base.names import PathPart, RelativePath, is_relative_path, place
+from decouple.base.names import PathPart, RelativePath, is_relative_path, locate_path
 
 LEAD_OUT = [
     *("", ".", "..", "/etc/passwd", "../x", "a/../../x", "a/..", "./a", "a//b", "a/", "C:/x", "c:x", "a\\b", "a\0b"),
@@ -19,7 +19,7 @@ LEAD_OUT = [
 
 @pytest.mark.parametrize("path", ["a", "a/b.c", ".gitignore", "..a", "a/.gitattributes", "torch/größe", "-x", "a b"])
 def test_a_plain_path_is_taken(path: str, tmp_path: Path) -> None:
-    assert place(tmp_path, path) == tmp_path / path
+    assert locate_path(tmp_path, path) == tmp_path / path
     assert msgspec.convert({path: path}, dict[RelativePath, RelativePath]) == {path: path}
 
 
@@ -27,7 +27,7 @@ def test_a_plain_path_is_taken(path: str, tmp_path: Path) -> None:
 def test_a_path_that_leads_out_is_refused_by_whoever_reads_it(path: str, tmp_path: Path) -> None:
     assert not is_relative_path(path)
     with pytest.raises(DecoupleError):
-        place(tmp_path, path)
+        locate_path(tmp_path, path)
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert([path], list[RelativePath])
     with pytest.raises(msgspec.ValidationError):
@@ -55,7 +55,7 @@ def test_no_link_is_followed_and_no_fifo_is_waited_for(tmp_path: Path) -> None:
     os.mkfifo(folder / "fifo")
     for path in ("link", "link/x", "dangling", "file/x", "fifo", "fifo/x"):
         with pytest.raises(DecoupleError, match="nothing is read or written there"):
-            place(folder, path)
-    assert place(folder, "file") == folder / "file"
+            locate_path(folder, path)
+    assert locate_path(folder, "file") == folder / "file"
     (tmp_path / "named").symlink_to(folder)
-    assert place(tmp_path / "named", "file") == tmp_path / "named" / "file"
+    assert locate_path(tmp_path / "named", "file") == tmp_path / "named" / "file"

@@ -14,7 +14,7 @@ from decouple.base import files
 from decouple.base.errors import DecoupleError
 from decouple.build import wheels
 from decouple.index import get, site
-from decouple.index.wheel import read
+from decouple.index.wheel import read_wheel
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
 from simcuda import build, vendor
@@ -41,7 +41,7 @@ def test_a_folder_in_the_place_is_told(tmp_path: Path) -> None:
 def test_a_finished_wheel(tmp_path: Path, plant: Plant) -> None:
     raw = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4")
     untouched = plant(tmp_path / "out" / f".{raw.name}.part")
-    assert wheels.finish(raw, tmp_path / "out", wheels.read_manifest(raw), 0).is_file()
+    assert wheels.finish_wheel(raw, tmp_path / "out", wheels.read_manifest(raw), 0).is_file()
     untouched()
 
 
@@ -58,16 +58,16 @@ def test_a_wheel_of_stage_2(tmp_path: Path, plant: Plant) -> None:
 
 
 def test_a_published_wheel(tmp_path: Path, plant: Plant) -> None:
-    wheel = read(make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4"))
+    wheel = read_wheel(make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4"))
     untouched = plant(tmp_path / "site" / "files" / "2.6" / f".{wheel.path.name}.part")
-    site._publish(wheel, tmp_path / "site")
+    site._publish_wheel(wheel, tmp_path / "site")
     untouched()
 
 
 def test_a_fetched_wheel(tmp_path: Path, plant: Plant) -> None:
-    wheel = read(make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4"))
+    wheel = read_wheel(make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4"))
     untouched = plant(tmp_path / "dist" / f".{wheel.path.name}.part")
-    assert get._placed(wheel, tmp_path / "dist").path.read_bytes() == wheel.path.read_bytes()
+    assert get._place_wheel(wheel, tmp_path / "dist").path.read_bytes() == wheel.path.read_bytes()
     untouched()
 
 
@@ -81,7 +81,7 @@ def test_a_download(tmp_path: Path, plant: Plant, known: bool) -> None:
         server.files["/a.bin"] = tmp_path / "served"
         file = RemoteFile("a.bin", (server.url("/a.bin"),), len(data) if known else None, sha256)
         untouched = plant(tmp_path / "cache" / "downloads" / sha256 / "a.bin.part")
-        path, _ = Downloader(tmp_path / "cache", attempts=1, sleep=lambda _: None).get(file)
+        path, _ = Downloader(tmp_path / "cache", attempts=1, sleep=lambda _: None).fetch_file(file)
     untouched()
     assert path.read_bytes() == data and path.stat().st_nlink == 1
 
@@ -105,6 +105,6 @@ def test_a_folder_of_stand_ins_is_made_where_nothing_was(tmp_path: Path) -> None
 
 def test_a_lock_makes_no_file_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / ".lock").symlink_to(tmp_path / "nowhere")
-    with pytest.raises((OSError, DecoupleError)), files.locked(tmp_path / ".lock"):
+    with pytest.raises((OSError, DecoupleError)), files.hold_lock(tmp_path / ".lock"):
         pass
     assert not (tmp_path / "nowhere").exists()

@@ -35,8 +35,8 @@ def german(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "a short command": lambda folder: pytest.fail(programs.ask(["cc"]).stderr),
-    "somebody's Python": lambda folder: pytest.fail(python.run_elsewhere([str(folder / "cc")]).stderr),
+    "a short command": lambda folder: pytest.fail(programs.run_program(["cc"]).stderr),
+    "somebody's Python": lambda folder: pytest.fail(python.run_python([str(folder / "cc")]).stderr),
     "a long command": lambda folder: process.run_logged(["cc"], log=folder / "log", what="compile"),
     "nm": lambda folder: symbols.defined(folder / "x.so"),
     "readelf": lambda folder: symbols.needed(folder / "x.so"),

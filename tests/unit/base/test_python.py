@@ -72,10 +72,10 @@ def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
     project = ecosystem.Project("2.6", "x", "1", "import torch", "x")
     suite = upstream_tests.UpstreamSuite("test_cuda.py", "x")
     return {
-        "resolve": lambda: dependencies.resolve(["six"]),
-        "fetch of a piece": lambda: rootfs.fetch_pypi(piece, folder / "pieces", folder / "log"),
-        "install": lambda: get.install([wheel.read(backend)], other),
-        "version": lambda: get.version_of(other),
+        "resolve": lambda: dependencies.resolve_requirements(["six"]),
+        "fetch of a piece": lambda: rootfs.fetch_pypi_file(piece, folder / "pieces", folder / "log"),
+        "install": lambda: get.install_wheels([wheel.read_wheel(backend)], other),
+        "version": lambda: get.read_python_version(other),
         "environment of a half": lambda: core_half.make_environment(other, Path("half")),
         "libraries of another CUDA": lambda: other_cuda.install_libraries(other, other, backend, folder / "log"),
         "API of a torch": lambda: parity.dump_torch([str(other)], folder),
@@ -109,7 +109,7 @@ def test_the_plant_is_run_by_whoever_does_not_look(ran: Path) -> None:
 
 def test_somebodys_python_is_found_where_its_name_says(other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(other.parents[1])
-    done = python.run_elsewhere(["bin/python", "-c", "import sys; print(sys.prefix)"])
+    done = python.run_python(["bin/python", "-c", "import sys; print(sys.prefix)"])
     assert done.stdout.strip() == str(other.parents[1])
 
 
@@ -121,8 +121,8 @@ def test_a_relative_pythonpath_still_means_the_folder_that_a_person_named(
     (tmp_path / "unnamed.py").write_text("x = 1\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", ":lib")
-    assert python.run_elsewhere([str(other), "-c", "import mine"]).returncode == 0
-    assert python.run_elsewhere([str(other), "-c", "import unnamed"]).returncode == 1
+    assert python.run_python([str(other), "-c", "import mine"]).returncode == 0
+    assert python.run_python([str(other), "-c", "import unnamed"]).returncode == 1
 
 
 #: What we write, but for tests: those run in the checkout.

@@ -21,10 +21,10 @@ def test_whatever_a_person_sets_a_write_is_made(tmp_path: Path) -> None:
 
 def test_who_asks_in_the_same_process_is_told_of_each_change() -> None:
     seen: list[str] = []
-    fault.on_step(seen.append)
+    fault.observe_steps(seen.append)
     try:
-        fault.step("write a file")
+        fault.mark_step("write a file")
     finally:
-        fault.on_step(None)
-    fault.step("write another")
+        fault.observe_steps(None)
+    fault.mark_step("write another")
     assert seen == ["write a file"]

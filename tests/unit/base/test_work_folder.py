@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from decouple.base.files import work_folder
+from decouple.base.files import make_work_folder
 from tests.support import kills
 
 
@@ -14,7 +14,7 @@ def test_what_a_killed_run_left_is_deleted_by_the_next(tmp_path: Path) -> None:
     place = tmp_path / "place"
 
     def killed() -> int:
-        with work_folder(place, "split") as work:
+        with make_work_folder(place, "split") as work:
             (work / "half").write_bytes(b"x")
             os.kill(os.getpid(), signal.SIGKILL)
         return 0
@@ -24,7 +24,7 @@ def test_what_a_killed_run_left_is_deleted_by_the_next(tmp_path: Path) -> None:
     persons = [".split", ".split-backup", ".split.mine.part", ".split.other.name.part", ".splitter.abcdefgh.part"]
     for name in persons:
         (place / name).mkdir()
-    with work_folder(place, "split") as work:
+    with make_work_folder(place, "split") as work:
         assert work.parent == place and not list(work.iterdir())
         assert sorted(path.name for path in place.iterdir()) == sorted([*persons, work.name])
     assert sorted(path.name for path in place.iterdir()) == sorted(persons)

@@ -74,9 +74,9 @@ def host(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostEnv
     """The host environment on that tree; this Python is the one that builds."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     project = Path(__file__).parents[3]
-    places = Places.of(tmp_path, "2.6", tmp_path / "cache", tree)
+    places = Places.of_release(tmp_path, "2.6", tmp_path / "cache", tree)
     places = replace(places, project=project)
-    places.make()
+    places.create_folders()
     return HostEnvironment(places)
 
 

@@ -16,9 +16,9 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from decouple.base.errors import DecoupleError
 from decouple.build import bom, wheels
-from decouple.build.paired import pair
+from decouple.build.paired import pair_wheels
 from decouple.cli import main
-from decouple.index.wheel import read
+from decouple.index.wheel import read_wheel
 from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 from decouple.upstream import components
 from tests.unit.index.wheels import make_wheel
@@ -48,7 +48,7 @@ def manifest(project: str, version: str, *sources: dict[str, Any], **more: Any) 
 
 def portable_core() -> WheelManifest:
     """What a portable build says of the core, with all that the list of third-party components has."""
-    rows = [component.row() for component in components.load(PROJECT, "2.6").components]
+    rows = [component.make_row() for component in components.load_components(PROJECT, "2.6").components]
     return manifest(
         *("torch", "2.6.0+decoupled", *rows),
         toolchain={"inputs": {"pypi": {MKL: SHA, "ninja-1.11.1.4-py3-none-any.whl": SHA}}},
@@ -75,12 +75,12 @@ def packed(folder: Path, of: WheelManifest, members: tuple[str, ...], *requires:
         out.writestr(f"{stem}.dist-info/METADATA", "\n".join(fields) + "\n\ntext\n")
         tag = "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: false\nTag: cp313-cp313-linux_x86_64\n"
         out.writestr(f"{stem}.dist-info/WHEEL", tag)
-    return wheels.finish(raw, folder / "dist", of, EPOCH)
+    return wheels.finish_wheel(raw, folder / "dist", of, EPOCH)
 
 
 def text_of(wheel: Path) -> str:
     with zipfile.ZipFile(wheel) as archive:
-        return archive.read(f"{wheels.dist_info(archive, wheel)}/sboms/decouple.cdx.json").decode()
+        return archive.read(f"{wheels.find_dist_info(archive, wheel)}/sboms/decouple.cdx.json").decode()
 
 
 def parts(wheel: Path) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def test_a_portable_core_lists_its_source_and_all_that_is_bundled(tmp_path: Path
     grafted = "torch.libs/libgomp-a34b3233.so.1.0.0"
     wheel = packed(tmp_path, portable_core(), ("torch/__init__.py", grafted), "filelock", "sympy==1.13.1")
     found = parts(wheel)
-    listed = components.load(PROJECT, "2.6").components
+    listed = components.load_components(PROJECT, "2.6").components
     assert {one.folder.rpartition("/")[2] for one in listed} < set(found)
 
     source = found["pytorch"]
@@ -124,7 +124,7 @@ def test_a_portable_core_lists_its_source_and_all_that_is_bundled(tmp_path: Path
     named = said(json.loads(text_of(wheel))["metadata"])
     assert named["series-sha256"] == "5" * 64
     assert "miniz" in named["not-listed"] and "packages" not in named["not-listed"]
-    assert wheels.components_in(wheel) == (1 + len(listed) + 2, 2)
+    assert wheels.count_components(wheel) == (1 + len(listed) + 2, 2)
 
 
 def test_what_is_nvidias_is_asked_for_and_the_official_wheel_is_named_with_its_hash(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_renamed_core_lists_what_it_asks_for_itself(tmp_path: Path) -> None:
         cuda="12.4",
         tag="cp313-cp313-linux_x86_64",
     )
-    made = pair(core, bindings, tmp_path / "paired")
+    made = pair_wheels(core, bindings, tmp_path / "paired")
     assert parts(made.core)["torch-cuda"]["version"] == "2.6.0+cu124.paired"
     assert "mkl-static" in parts(made.core) and "mkl-static" not in parts(made.bindings)
     whole = json.loads(text_of(made.core))["metadata"]["component"]
@@ -169,11 +169,11 @@ def test_a_renamed_core_lists_what_it_asks_for_itself(tmp_path: Path) -> None:
 
 def test_index_and_explain_take_wheels_with_and_without_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wheel = packed(tmp_path, portable_core(), ("torch/__init__.py",), "filelock")
-    assert read(wheel).manifest == portable_core()  # RECORD holds, the manifest too
+    assert read_wheel(wheel).manifest == portable_core()  # RECORD holds, the manifest too
     assert main(["explain", str(wheel)]) == 0
     assert "  components  25 in it, 1 asked for (sboms/decouple.cdx.json)" in capsys.readouterr().out
     before = make_wheel(tmp_path / "old", "torch", "2.6.0+decoupled")
-    assert read(before).manifest.project == "torch"
+    assert read_wheel(before).manifest.project == "torch"
     assert main(["explain", str(before)]) == 0
     assert "  components  not listed in it" in capsys.readouterr().out
 
@@ -183,25 +183,25 @@ def test_one_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for wrong in (b"no json", b'{"components": 3}'):
         wheel = make_wheel(tmp_path, "torch", "2.6.0+decoupled", extra_members={name: wrong})
         with pytest.raises(DecoupleError, match=r"sboms/decouple\.cdx\.json: "):
-            wheels.components_in(wheel)
+            wheels.count_components(wheel)
 
 
 def test_every_licence_of_the_list_is_an_spdx_expression() -> None:
-    licences = {one.folder: one.licence for one in components.load(PROJECT, "2.6").components if one.licence}
+    licences = {one.folder: one.licence for one in components.load_components(PROJECT, "2.6").components if one.licence}
     assert len(licences) == 22
     assert [folder for folder, licence in licences.items() if not is_expression(licence)] == []
 
 
 def test_without_components_it_says_that_the_list_is_not_whole() -> None:
-    text = bom.document(manifest("torch", "2.6.0+decoupled"), b"Name: torch\n", {}, EPOCH)
+    text = bom.make_bom(manifest("torch", "2.6.0+decoupled"), b"Name: torch\n", {}, EPOCH)
     assert "packages" in said(json.loads(text)["metadata"])["not-listed"]
 
 
 def test_a_component_in_a_folder_of_the_users_own_has_no_address_and_no_licence(tmp_path: Path) -> None:
     (tmp_path / "fmt").mkdir()
     (tmp_path / "fmt/fmt.h").write_text("1")
-    row = components.given(tmp_path).rows[0]
-    text = bom.document(manifest("torch", "2.6.0+decoupled", row), b"Name: torch\n", {}, EPOCH).decode()
+    row = components.open_folder(tmp_path).rows[0]
+    text = bom.make_bom(manifest("torch", "2.6.0+decoupled", row), b"Name: torch\n", {}, EPOCH).decode()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     (fmt,) = (one for one in json.loads(text)["components"] if one["name"] == "fmt")
     assert said(fmt)["sha256"] == row["sha256"] and "purl" not in fmt

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked
+from decouple.base.files import hold_lock
 from decouple.build import settings, wheels
 from decouple.build.choices import Provenance
 from decouple.cli import main
-from decouple.flows.build_request import Build
-from decouple.flows.provenance import overlay_digest
+from decouple.flows.build_request import BuildRequest
+from decouple.flows.provenance import compute_overlay_digest
 from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 
 
@@ -51,7 +51,7 @@ def raw_wheel(folder: Path, text: str = "code") -> Path:
 
 
 def test_explain(tmp_path: Path, provenance: Provenance, capsys: pytest.CaptureFixture[str]) -> None:
-    wheel = wheels.finish(raw_wheel(tmp_path / "raw"), tmp_path / "dist", manifest(provenance), 1738108800)
+    wheel = wheels.finish_wheel(raw_wheel(tmp_path / "raw"), tmp_path / "dist", manifest(provenance), 1738108800)
     assert main(["explain", str(wheel)]) == 0
     said = capsys.readouterr().out
     for part in (
@@ -69,7 +69,9 @@ def test_explain(tmp_path: Path, provenance: Provenance, capsys: pytest.CaptureF
 
 def test_finishing_twice_gives_the_same_bytes_and_a_changed_file_others(tmp_path: Path, provenance: Provenance) -> None:
     made = [
-        wheels.finish(raw_wheel(tmp_path / name, text), tmp_path / f"{name}-out", manifest(provenance), 1738108800)
+        wheels.finish_wheel(
+            raw_wheel(tmp_path / name, text), tmp_path / f"{name}-out", manifest(provenance), 1738108800
+        )
         for name, text in (("a", "code"), ("b", "code"), ("c", "other"))
     ]
     one, two, three = (path.read_bytes() for path in made)
@@ -104,12 +106,12 @@ def test_the_estimate_says_what_each_choice_costs(
     assert main([*call, "--core", "stock", "--no-flash"]) == 0
     stock = capsys.readouterr().out
     assert stock.startswith("stage 2: 403 objects to go, about 1 h")
-    assert settings.cost(2, arch_count=3).core_seconds == 3 * settings.cost(2).core_seconds
+    assert settings.estimate_cost(2, arch_count=3).core_seconds == 3 * settings.estimate_cost(2).core_seconds
 
 
 def test_a_smoke_test_stays_out_of_the_way_of_a_whole_build() -> None:
     # Plain `nox` replaced stage 2's build directory, its wheel's stamp and its row in ci/status by those of the slice.
-    whole, part = (Build(Path("checkout"), "2.6", part=part).places for part in ("all", "runtime"))
+    whole, part = (BuildRequest(Path("checkout"), "2.6", part=part).places for part in ("all", "runtime"))
     for name in ("stage2", "state", "dist", "raw", "verify"):
         assert getattr(part, name) != getattr(whole, name)
         assert getattr(part, name).is_relative_to(whole.stage2.parent / "smoke")
@@ -145,7 +147,7 @@ def test_clean_leaves_the_source_and_the_wheels(built: Path, capsys: pytest.Capt
 
 def test_clean_deletes_nothing_under_a_build_that_runs(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = left(built)
-    with locked(built / "build/2.6/state/stage2.lock"):
+    with hold_lock(built / "build/2.6/state/stage2.lock"):
         assert main(["clean", "2.6"]) == 1
     assert "build/2.6: a build is running" in capsys.readouterr().err
     assert set(before) <= set(left(built))
@@ -154,19 +156,19 @@ def test_clean_deletes_nothing_under_a_build_that_runs(built: Path, capsys: pyte
 def test_a_lock_says_that_it_waits(tmp_path: Path) -> None:
     said: list[str] = []
     first = contextlib.ExitStack()
-    first.enter_context(locked(tmp_path / "lock", lambda: said.append("nobody holds it yet")))
+    first.enter_context(hold_lock(tmp_path / "lock", lambda: said.append("nobody holds it yet")))
 
     def busy() -> None:
         said.append("waits")
         first.close()
 
-    with locked(tmp_path / "lock", busy):
+    with hold_lock(tmp_path / "lock", busy):
         assert said == ["waits"]
 
 
 def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="git does not list third_device/"):
-        overlay_digest(tmp_path, tmp_path)
+        compute_overlay_digest(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(

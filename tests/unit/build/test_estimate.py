@@ -9,9 +9,9 @@ import pytest
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build import description, estimate, rootfs
-from decouple.build.description import layer_digest
+from decouple.build.description import compute_layer_digest
 from decouple.cli import main
-from decouple.flows.build_request import Build, estimates, root_estimate
+from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def test_the_root_that_is_made_first_is_part_of_it(checkout: Path, capsys: pytes
     """It has 8 GiB and takes minutes."""
     assert main(["build", "2.6", "--env", "rootfs", "--estimate"]) == 0
     first, *_ = capsys.readouterr().out.splitlines()
-    described = description.load()
-    layers = [described.layer(name) for name in ("core", "cuda")]
+    described = description.load_description()
+    layers = [described.find_layer(name) for name in ("core", "cuda")]
     mib = described.bootstrap.disk_mib + sum(layer.disk_mib for layer in layers)
     assert "root" in first and f"{mib / 1024:.1f} GiB" in first
 
@@ -43,16 +43,16 @@ def test_the_root_that_is_made_first_is_part_of_it(checkout: Path, capsys: pytes
 
 
 def test_of_a_root_that_is_there_only_what_it_lacks(checkout: Path) -> None:
-    described = description.load()
-    folder = rootfs.folder_of(checkout / "cache", described)
+    described = description.load_description()
+    folder = rootfs.choose_folder(checkout / "cache", described)
     folder.mkdir(parents=True)
-    core = described.layer("core")
-    layers = {"core": {"digest": layer_digest(core), **core.content()}}
+    core = described.find_layer("core")
+    layers = {"core": {"digest": compute_layer_digest(core), **core.describe_content()}}
     (folder / "done.json").write_text(json.dumps({"bootstrap": True, "layers": layers}))
-    request = Build(checkout, "2.6", env="rootfs")
-    found = root_estimate(request)
-    assert found is not None and found.disk_mib == described.layer("cuda").disk_mib
-    assert root_estimate(Build(checkout, "2.6", env="rootfs", stage=1)) is None
+    request = BuildRequest(checkout, "2.6", env="rootfs")
+    found = estimate_root(request)
+    assert found is not None and found.disk_mib == described.find_layer("cuda").disk_mib
+    assert estimate_root(BuildRequest(checkout, "2.6", env="rootfs", stage=1)) is None
 
 
 def test_figures_of_another_release_are_said_to_be_such(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,20 +66,20 @@ def test_figures_of_another_release_are_said_to_be_such(checkout: Path, capsys: 
 
 def test_a_build_that_was_stopped_says_what_is_left(checkout: Path) -> None:
     """By the seconds of the objects, of those that this build compiles."""
-    request = Build(checkout, "2.6", env="rootfs", stage=1)
-    (whole,) = estimates(request)
+    request = BuildRequest(checkout, "2.6", env="rootfs", stage=1)
+    (whole,) = estimate_stages(request)
     build = request.places.stage1
     build.mkdir(parents=True)
     from decouple.build import seconds
 
-    table = sorted(seconds.load("2.6", "portable", 1).items(), key=lambda row: row[1])[:1000]
+    table = sorted(seconds.load_seconds("2.6", "portable", 1).items(), key=lambda row: row[1])[:1000]
     (build / "build.ninja").write_text("".join(f"build {name}: CXX_COMPILER__x_y src\n" for name, _ in table))
     done = [name for name, _ in table[:900]]
     for name in done:
         (build / name).parent.mkdir(parents=True, exist_ok=True)
         (build / name).touch()
     (build / ".ninja_log").write_text("# ninja log v5\n" + "".join(f"0\t1\t0\t{name}\tx\n" for name in done))
-    (left,) = estimates(request)
+    (left,) = estimate_stages(request)
     share = sum(value for _, value in table[900:]) / sum(value for _, value in table)
     assert share > 0.15, "the large ones are left: more than the tenth that their number is"
     assert left.seconds == pytest.approx(whole.seconds * share)
@@ -89,8 +89,8 @@ def test_a_build_that_was_stopped_says_what_is_left(checkout: Path) -> None:
 def test_a_disk_too_small_for_the_root_is_said_before_anything_is_made(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = Build(checkout, "2.6", env="rootfs", stage=1)
-    costs, root = estimates(request), root_estimate(request)
+    request = BuildRequest(checkout, "2.6", env="rootfs", stage=1)
+    costs, root = estimate_stages(request), estimate_root(request)
     assert root is not None
     enough = sum(one.disk_mib for one in costs)
 

@@ -12,9 +12,9 @@ from decouple.base.errors import DecoupleError
 from decouple.build import settings
 from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import HostEnvironment
-from decouple.build.stage import Job
+from decouple.build.stage import BuildJob
 from decouple.build.stage1 import Stage1
-from decouple.flows.bisect import configures
+from decouple.flows.bisect import make_configure_oracle
 from tests.unit.build.conftest import CMAKE, commit
 
 NO_CACHE = Choices(variables={"CMAKE_C_COMPILER_LAUNCHER": "", "CMAKE_CXX_COMPILER_LAUNCHER": ""})
@@ -57,7 +57,7 @@ def later(host: HostEnvironment) -> HostEnvironment:
 
 
 def test_the_wheel_of_a_release_without_setup_py(later: HostEnvironment, provenance: Provenance) -> None:
-    outcome = Stage1(Job(later, provenance, NO_CACHE)).build()
+    outcome = Stage1(BuildJob(later, provenance, NO_CACHE)).build_wheel()
     assert outcome.wheel.name.startswith("tiny-2.6.0+decoupled-")
     assert outcome.objects == 4
     with zipfile.ZipFile(outcome.wheel) as wheel:
@@ -68,11 +68,11 @@ def test_the_wheel_of_a_release_without_setup_py(later: HostEnvironment, provena
 
 
 def test_a_second_wheel_compiles_only_what_changed(later: HostEnvironment, provenance: Provenance) -> None:
-    Stage1(Job(later, provenance, NO_CACHE)).build()
+    Stage1(BuildJob(later, provenance, NO_CACHE)).build_wheel()
     objects = sorted((later.places.tree / "build").rglob("*.o"))
     before = [one.stat().st_mtime_ns for one in objects]
     (later.places.tree / "part1.c").write_text("int part1(void) { return 11; }\n")
-    assert Stage1(Job(later, provenance, NO_CACHE)).build().built
+    assert Stage1(BuildJob(later, provenance, NO_CACHE)).build_wheel().built
     changed = [one.name for one, time in zip(objects, before, strict=True) if one.stat().st_mtime_ns != time]
     assert changed == ["part1.c.o"]
 
@@ -82,7 +82,7 @@ def test_what_the_packer_needs_is_asked_before_anything_is_compiled(
 ) -> None:
     monkeypatch.setattr("decouple.build.stage1.ask", lambda *asked: None)
     with pytest.raises(DecoupleError, match="has no module build"):
-        Stage1(Job(later, provenance, NO_CACHE)).build()
+        Stage1(BuildJob(later, provenance, NO_CACHE)).build_wheel()
     assert not list(later.places.tree.glob("build/**/*.o"))
 
 
@@ -90,26 +90,26 @@ def test_both_kinds_of_tree_are_configured_for_bisect(later: HostEnvironment, tr
     def run(command: str) -> int:
         return subprocess.run(["sh", "-c", command], cwd=tree, capture_output=True).returncode
 
-    command = settings.packer(tree).configure.format(python="python3")
-    assert configures(run, command)(tree, ()) is None
+    command = settings.find_packer(tree).configure.format(python="python3")
+    assert make_configure_oracle(run, command)(tree, ()) is None
     assert (tree / "build/build.ninja").is_file()
     (tree / "CMakeLists.txt").write_text("message(FATAL_ERROR planted)\n")
-    assert "configure fails" in (configures(run, command)(tree, ()) or "")
+    assert "configure fails" in (make_configure_oracle(run, command)(tree, ()) or "")
 
 
 @pytest.mark.parametrize("text", ["", '[build-system]\nrequires = ["numpy"]\n'])
 def test_a_tree_that_names_no_packer_has_setup_py(tmp_path: Path, text: str) -> None:
     (tmp_path / "pyproject.toml").write_text(text)
-    assert "setup.py" in settings.packer(tmp_path).configure
+    assert "setup.py" in settings.find_packer(tmp_path).configure
 
 
 def test_a_packer_that_nobody_knows_is_named(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[build-system]\nbuild-backend = "made_up.build"\n')
     with pytest.raises(DecoupleError, match=r"made_up\.build"):
-        settings.packer(tmp_path)
+        settings.find_packer(tmp_path)
 
 
 def test_a_pyproject_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[build-system\n")
     with pytest.raises(DecoupleError, match=r"pyproject\.toml"):
-        settings.packer(tmp_path)
+        settings.find_packer(tmp_path)

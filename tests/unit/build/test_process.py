@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.base.process import run_logged, time_limit
+from decouple.base.process import limit_time, run_logged
 
 
 @pytest.mark.tools("pgrep")
@@ -16,17 +16,17 @@ def test_time_is_over_for_a_command_and_for_what_it_started(tmp_path: Path) -> N
     sleeper = "sleep 321.5 & sleep 321.5"
     with (
         pytest.raises(DecoupleError, match=r"smoke: not done in 0\.01 minutes"),
-        time_limit(0.01, "smoke", "again"),
+        limit_time(0.01, "smoke", "again"),
     ):
         run_logged(["sh", "-c", sleeper], log=tmp_path / "log", what="sleeping")
     assert subprocess.run(["pgrep", "-f", "^sleep 321.5"], capture_output=True).stdout == b""
 
 
 def test_what_is_done_in_time_is_left_alone(tmp_path: Path) -> None:
-    with time_limit(1, "smoke", "again"):
+    with limit_time(1, "smoke", "again"):
         run_logged(["true"], log=tmp_path / "log", what="nothing")
 
 
 def test_an_interrupt_by_the_user_stays_one() -> None:
-    with pytest.raises(KeyboardInterrupt), time_limit(1, "smoke", "again"):
+    with pytest.raises(KeyboardInterrupt), limit_time(1, "smoke", "again"):
         raise KeyboardInterrupt

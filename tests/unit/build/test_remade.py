@@ -18,10 +18,10 @@ from installer.records import parse_record_file
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import variants
-from decouple.build.paired import pair
-from decouple.build.split import split
-from decouple.build.thin import KeptImages, thin
-from decouple.index.wheel import read
+from decouple.build.paired import pair_wheels
+from decouple.build.split import split_wheel
+from decouple.build.thin import KeptImages, thin_wheel
+from decouple.index.wheel import read_wheel
 from decouple.release.wheel_name import WheelName
 from tests.unit.build.test_split import HERE, shared_library
 from tests.unit.index.wheels import make_manifest, make_wheel
@@ -58,15 +58,15 @@ def whole(folder: Path, build: str = "", platforms: str = ".".join(PLATFORMS)) -
 
 
 def of_split(folder: Path, build: str) -> list[Path]:
-    made = split(whole(folder / "whole", build), folder / "out")
+    made = split_wheel(whole(folder / "whole", build), folder / "out")
     return [made.libraries, made.bindings]
 
 
 def of_pair(folder: Path, build: str) -> list[Path]:
-    bindings = split(whole(folder / "whole", build), folder / "split").bindings
+    bindings = split_wheel(whole(folder / "whole", build), folder / "split").bindings
     own = {"torch/version.py": f"__version__ = '{CORE}'\n".encode(), f"torch-{CORE}.data/scripts/torchrun": b"#!python"}
     core = make_wheel(folder, "torch", CORE, tag=f"{HERE}-{HERE}-linux_x86_64", extra_members=own, build=build)
-    made = pair(core, bindings, folder / "out")
+    made = pair_wheels(core, bindings, folder / "out")
     return [made.core, made.bindings]
 
 
@@ -74,11 +74,11 @@ def of_thin(folder: Path, build: str) -> list[Path]:
     def nothing(path: Path, archs: Sequence[str]) -> list[KeptImages]:
         return []
 
-    return [thin(whole(folder / "whole", build), ["9.0"], folder / "out", nothing)]
+    return [thin_wheel(whole(folder / "whole", build), ["9.0"], folder / "out", nothing)]
 
 
 def of_variants(folder: Path, build: str) -> list[Path]:
-    return list(variants.make([whole(folder / "whole", build)], folder / "out"))
+    return list(variants.make_variants([whole(folder / "whole", build)], folder / "out"))
 
 
 MADE = {"split": of_split, "pair": of_pair, "thin": of_thin}
@@ -160,7 +160,7 @@ def test_pip_and_uv_install_it_and_find_nothing_wrong(make: Make, tool: str, tmp
 @every
 def test_what_is_made_holds_by_its_record_and_passes_our_own_reader(make: Make, tmp_path: Path) -> None:
     for wheel in make(tmp_path, "1"):
-        read(wheel)
+        read_wheel(wheel)
         with zipfile.ZipFile(wheel) as archive:
             [record] = [name for name in archive.namelist() if name.endswith(".dist-info/RECORD")]
             rows = [path for path, _, _ in parse_record_file(archive.read(record).decode().splitlines())]
@@ -170,14 +170,14 @@ def test_what_is_made_holds_by_its_record_and_passes_our_own_reader(make: Make, 
 
 
 def test_wheels_of_two_builds_are_a_pair_and_wheels_of_two_pythons_are_none(tmp_path: Path) -> None:
-    bindings = split(whole(tmp_path, "3", "linux_x86_64"), tmp_path / "split").bindings
+    bindings = split_wheel(whole(tmp_path, "3", "linux_x86_64"), tmp_path / "split").bindings
     core = make_wheel(tmp_path, "torch", CORE, tag=f"{HERE}-{HERE}-linux_x86_64")
-    made = pair(core, bindings, tmp_path / "out")
+    made = pair_wheels(core, bindings, tmp_path / "out")
     assert made.core.name == f"torch-{VERSION}-{HERE}-{HERE}-linux_x86_64.whl"
     assert made.bindings.name == f"torch_cuda-{VERSION}.paired-3-{HERE}-{HERE}-linux_x86_64.whl"
     other = make_wheel(tmp_path, "torch", CORE, tag="cp38-cp38-linux_x86_64", build="3")
     with pytest.raises(UsageError, match="for two Pythons"):
-        pair(other, bindings, tmp_path / "other")
+        pair_wheels(other, bindings, tmp_path / "other")
 
 
 def test_variants_of_a_build(tmp_path: Path) -> None:
@@ -185,11 +185,11 @@ def test_variants_of_a_build(tmp_path: Path) -> None:
     assert variant.name == f"torch_cuda-2.6.0+variants-4-{HERE}-{HERE}-{'.'.join(PLATFORMS)}-cu124.whl"
     assert told(variant)["Build"] == told(null)["Build"] == ["4"]
     assert len(told(variant)["Tag"]) == len(PLATFORMS)
-    read(variant)
-    read(null)
+    read_wheel(variant)
+    read_wheel(null)
 
 
-@pytest.mark.parametrize("make", [split, lambda wheel, out: thin(wheel, ["9.0"], out, lambda *_: [])])
+@pytest.mark.parametrize("make", [split_wheel, lambda wheel, out: thin_wheel(wheel, ["9.0"], out, lambda *_: [])])
 def test_a_variant_wheel_is_not_made_into_others(make: Callable[[Path, Path], object], tmp_path: Path) -> None:
     """Its label is no part of a tag."""
     variant, _ = of_variants(tmp_path, "")
@@ -200,4 +200,4 @@ def test_a_variant_wheel_is_not_made_into_others(make: Callable[[Path, Path], ob
 def test_a_file_that_is_not_named_as_a_wheel_is_said_so(tmp_path: Path) -> None:
     odd = whole(tmp_path).rename(tmp_path / "kernels.whl")
     with pytest.raises(DecoupleError, match="not a wheel's file name"):
-        split(odd, tmp_path / "out")
+        split_wheel(odd, tmp_path / "out")

@@ -17,8 +17,8 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import remote_cache, remote_stores, shards
 from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import HostEnvironment
-from decouple.build.remote_cache import Door
-from decouple.build.stage import Job, Slice, StageWheel
+from decouple.build.remote_cache import CacheProxy
+from decouple.build.stage import BuildJob, ShardResult, StageWheel
 from decouple.build.stage1 import Stage1
 from decouple.build.wheels import read_manifest
 from tests.support.redis_server import Server
@@ -52,22 +52,22 @@ class Machine:
             stage1=tree / "build",
             **{name: folder / name for name in ("core", "verify", "raw", "dist", "state", "ccache", "logs", "stage2")},
         )
-        places.make()
+        places.create_folders()
         self.environment, self.provenance = HostEnvironment(places), provenance
 
-    def stage(self, door: Door | None) -> Stage1:
-        environment, variables = door.into(self.environment) if door else (self.environment, {})
+    def stage(self, door: CacheProxy | None) -> Stage1:
+        environment, variables = door.add_to_environment(self.environment) if door else (self.environment, {})
         # objects of a tree under another path: what a root gives by showing every tree under one
         choices = Choices(variables={**variables, "CCACHE_BASEDIR": str(self.environment.places.tree)})
-        return Stage1(Job(environment, self.provenance, choices))
+        return Stage1(BuildJob(environment, self.provenance, choices))
 
-    def shard(self, door: Door, word: str) -> Slice:
-        return self.stage(door).compile_slice(shards.ObjectShard.of_word(word))
+    def shard(self, door: CacheProxy, word: str) -> ShardResult:
+        return self.stage(door).compile_shard(shards.ObjectShard.parse(word))
 
-    def build(self, door: Door | None) -> StageWheel:
+    def build(self, door: CacheProxy | None) -> StageWheel:
         stage = self.stage(door)
-        stage.ready()  # CMake's own trials are compiled by then, and not counted
-        return stage.build()
+        stage.prepare()  # CMake's own trials are compiled by then, and not counted
+        return stage.build_wheel()
 
 
 def library(built: StageWheel) -> bytes:
@@ -95,7 +95,7 @@ def test_shards_fill_the_cache_and_the_last_build_compiles_nothing(
     server: Callable[..., Server], machines: Machines, tmp_path: Path, where: str
 ) -> None:
     url = server().url if where == "redis" else f"file:{tmp_path}/shared"
-    with remote_cache.opened(url, SECRET) as door:
+    with remote_cache.open_proxy(url, SECRET) as door:
         for number in (1, 2, 3):
             made = machines().shard(door, f"{number}/3")
             assert (made.total, made.effort.compiled) == (4, made.objects)
@@ -111,7 +111,7 @@ def test_shards_fill_the_cache_and_the_last_build_compiles_nothing(
 def test_a_shard_that_was_stopped_leaves_the_rest_to_whoever_links(
     server: Callable[..., Server], machines: Machines
 ) -> None:
-    with remote_cache.opened(server().url, SECRET) as door:
+    with remote_cache.open_proxy(server().url, SECRET) as door:
         machines().shard(door, "1/2")
         broken = machines()
         (broken.environment.places.tree / "part3.c").write_text("int part3(void) { return 3 }\n")
@@ -125,19 +125,19 @@ def test_a_shard_that_was_stopped_leaves_the_rest_to_whoever_links(
 def test_a_server_that_is_down_costs_its_objects_and_a_line(server: Callable[..., Server], machines: Machines) -> None:
     down = server()
     down.stop()
-    with remote_cache.opened(down.url, SECRET) as door:
+    with remote_cache.open_proxy(down.url, SECRET) as door:
         assert machines().build(door).effort.compiled == 4
-    assert any("no answer" in line and "refused" in line and "compiled here" in line for line in door.lines())
+    assert any("no answer" in line and "refused" in line and "compiled here" in line for line in door.format_report())
 
 
 def test_a_server_that_is_full_keeps_nothing_and_a_line_says_so(
     server: Callable[..., Server], machines: Machines
 ) -> None:
     full = server("--maxmemory", "1", "--maxmemory-policy", "noeviction")
-    with remote_cache.opened(full.url, SECRET) as door:
+    with remote_cache.open_proxy(full.url, SECRET) as door:
         assert machines().build(door).effort.compiled == 4
     assert door.tally.full >= 4
-    assert any("full, " in line and "were not kept" in line for line in door.lines())
+    assert any("full, " in line and "were not kept" in line for line in door.format_report())
 
 
 def objects_of(server: Server) -> dict[bytes, bytes]:
@@ -146,28 +146,28 @@ def objects_of(server: Server) -> dict[bytes, bytes]:
 
 def test_a_poisoned_object_is_not_linked(server: Callable[..., Server], machines: Machines) -> None:
     shared = server()
-    with remote_cache.opened(shared.url, SECRET) as door:
+    with remote_cache.open_proxy(shared.url, SECRET) as door:
         machines().shard(door, "1/1")
     before = objects_of(shared)
     assert len(before) >= 8
     names = sorted(before)
     for name, other in zip(names, [*names[1:], names[0]], strict=True):
         shared.client.set(name, before[other])  # each rightly signed, under another's name
-    with remote_cache.opened(shared.url, SECRET) as door:
+    with remote_cache.open_proxy(shared.url, SECRET) as door:
         built = machines().build(door)
         assert built.effort.compiled == 4
         assert door.tally.forged >= 4
-    assert any("not put there by a holder of DECOUPLE_CACHE_KEY" in line for line in door.lines())
+    assert any("not put there by a holder of DECOUPLE_CACHE_KEY" in line for line in door.format_report())
     assert library(built) == library(machines().build(None))
 
 
 def test_what_several_machines_put_into_folders_of_their_own_is_one_cache(machines: Machines, tmp_path: Path) -> None:
     """As a CI host hands it over: the folders of all shards, laid over each other."""
     for number in (1, 2):
-        with remote_cache.opened(f"file:{tmp_path}/of{number}") as door:
+        with remote_cache.open_proxy(f"file:{tmp_path}/of{number}") as door:
             assert machines().shard(door, f"{number}/2").effort.compiled
         shutil.copytree(tmp_path / f"of{number}", tmp_path / "all", dirs_exist_ok=True)
-    with remote_cache.opened(f"file:{tmp_path}/all") as door:
+    with remote_cache.open_proxy(f"file:{tmp_path}/all") as door:
         last = machines().build(door)
     assert (last.effort.compiled, last.effort.cached) == (0, 4)
 
@@ -177,7 +177,7 @@ def test_a_folder_that_is_damaged_or_full_keeps_nothing_and_a_line_says_so(
 ) -> None:
     folder = tmp_path / "shared"
     url = f"file:{folder}"
-    with remote_cache.opened(url, SECRET) as door:
+    with remote_cache.open_proxy(url, SECRET) as door:
         machines().shard(door, "1/1")
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert len(files) == door.tally.put
@@ -185,12 +185,12 @@ def test_a_folder_that_is_damaged_or_full_keeps_nothing_and_a_line_says_so(
         other.rename(tmp_path / one.name)  # each rightly signed, under another's name
     for one in files:
         (tmp_path / one.name).rename(one)
-    with remote_cache.opened(url, SECRET) as door:
+    with remote_cache.open_proxy(url, SECRET) as door:
         assert machines().build(door).effort.compiled == 4
         assert door.tally.forged >= 4
     shutil.rmtree(folder)
     folder.write_text("a file")
-    with pytest.raises(UsageError, match="shared"), remote_cache.opened(url):
+    with pytest.raises(UsageError, match="shared"), remote_cache.open_proxy(url):
         pass
     folder.unlink()
 
@@ -198,23 +198,25 @@ def test_a_folder_that_is_damaged_or_full_keeps_nothing_and_a_line_says_so(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(remote_stores, "write_atomically", no_room)
-    with remote_cache.opened(url, SECRET) as door:
+    with remote_cache.open_proxy(url, SECRET) as door:
         assert machines().build(door).effort.compiled == 4
-    assert any("full, " in line and "a folder more disk" in line for line in door.lines())
+    assert any("full, " in line and "a folder more disk" in line for line in door.format_report())
 
 
 def test_flipped_bits_and_another_secret_are_compiled_again(server: Callable[..., Server], machines: Machines) -> None:
     shared = server()
-    with remote_cache.opened(shared.url) as door:  # without a secret ccache's own checksum still finds chance damage
+    with remote_cache.open_proxy(
+        shared.url
+    ) as door:  # without a secret ccache's own checksum still finds chance damage
         machines().shard(door, "1/1")
-        assert any("whoever writes to it decides" in line for line in door.lines())
+        assert any("whoever writes to it decides" in line for line in door.format_report())
     for key in shared.client.keys("*"):  # type: ignore[union-attr]
         value = bytearray(shared.client.get(key))  # type: ignore[arg-type]
         value[len(value) // 2] ^= 0x10
         shared.client.set(key, bytes(value))
-    with remote_cache.opened(shared.url) as door:
+    with remote_cache.open_proxy(shared.url) as door:
         assert machines().build(door).effort.compiled == 4
-    with remote_cache.opened(shared.url, "another") as door:
+    with remote_cache.open_proxy(shared.url, "another") as door:
         assert machines().build(door).effort.compiled == 4
         assert door.tally.taken == 0
 
@@ -223,20 +225,20 @@ def test_a_password_stays_outside(
     server: Callable[..., Server], machines: Machines, capfd: pytest.CaptureFixture[str]
 ) -> None:
     closed = server("--requirepass", "hunter2")
-    with remote_cache.opened(closed.url.replace("//", "//:hunter2@"), SECRET) as door:
+    with remote_cache.open_proxy(closed.url.replace("//", "//:hunter2@"), SECRET) as door:
         machine = machines()
         machine.shard(door, "1/1")
         assert door.tally.put >= 4
-        assert "hunter2" not in "".join((*door.lines(), *map(str, machine.stage(door).variables.values())))
-    with remote_cache.opened(closed.url, SECRET) as door:
+        assert "hunter2" not in "".join((*door.format_report(), *map(str, machine.stage(door).variables.values())))
+    with remote_cache.open_proxy(closed.url, SECRET) as door:
         assert machines().build(door).effort.compiled == 4
-    assert any("no answer" in line for line in door.lines())
+    assert any("no answer" in line for line in door.format_report())
 
 
 def test_the_door_is_for_objects_only(server: Callable[..., Server]) -> None:
     shared = server()
     shared.client.set("other", b"1")
-    with remote_cache.opened(shared.url, SECRET) as door, socket.socket(socket.AF_UNIX) as talk:
+    with remote_cache.open_proxy(shared.url, SECRET) as door, socket.socket(socket.AF_UNIX) as talk:
         talk.connect(str(door.folder / "cache.sock"))
         talk.sendall(b"*1\r\n$8\r\nFLUSHALL\r\n")
         assert talk.recv(100).startswith(b"-ERR")
@@ -252,21 +254,21 @@ def test_the_door_is_for_objects_only(server: Callable[..., Server]) -> None:
     "url", ["http://host/", "host:6379", "redis://", "redis://host:port/0", "", "file:", "file://host/folder", "folder"]
 )
 def test_an_address_of_no_cache(url: str) -> None:
-    with pytest.raises(UsageError, match="--cache") as error, remote_cache.opened(url):
+    with pytest.raises(UsageError, match="--cache") as error, remote_cache.open_proxy(url):
         pass
     assert "redis://HOST:6379/0" in str(error.value.next_step)
     assert "file:FOLDER" in str(error.value.next_step)
 
 
 def test_the_address_is_named_without_its_password() -> None:
-    assert remote_cache.checked("rediss://me:hunter2@cache.example:7000/3") == "rediss://cache.example:7000"
+    assert remote_cache.check_address("rediss://me:hunter2@cache.example:7000/3") == "rediss://cache.example:7000"
 
 
 def test_every_machine_cuts_alike_and_no_slice_is_long() -> None:
     seconds = {f"{number}.o": float(number % 17 + 1) for number in range(500)}
-    slices = shards.cut(seconds, 8)
+    slices = shards.cut_objects(seconds, 8)
     assert sorted(name for one in slices for name in one) == sorted(seconds)
-    assert slices == shards.cut(dict(reversed(seconds.items())), 8)
+    assert slices == shards.cut_objects(dict(reversed(seconds.items())), 8)
     loads = [sum(seconds[name] for name in one) for one in slices]
     assert max(loads) - min(loads) <= max(seconds.values())
 
@@ -274,4 +276,4 @@ def test_every_machine_cuts_alike_and_no_slice_is_long() -> None:
 @pytest.mark.parametrize("word", ["0/8", "9/8", "3", "3/0", "a/b", "-1/8"])
 def test_a_shard_is_one_of_some(word: str) -> None:
     with pytest.raises(UsageError, match="--shard"):
-        shards.ObjectShard.of_word(word)
+        shards.ObjectShard.parse(word)

@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.base.mounts import mounts_below, remove_tree
+from decouple.base.mounts import list_mounts, remove_tree
 from decouple.build import description, record, rootfs
-from decouple.build.sandbox import Bind, Sandbox
+from decouple.build.sandbox import BindMount, Sandbox
 from tests.support.tools import find_missing
 
 reason = next(
@@ -38,9 +38,9 @@ needs_root = pytest.mark.skipif(bool(reason), reason=reason)
 
 def tiny(folder: Path) -> description.Description:
     """The shipped description with a bootstrap of essential packages and one empty layer (such a root has no apt)."""
-    shipped = description.load()
+    shipped = description.load_description()
     layer = replace(
-        shipped.layer("core"), name="tiny", packages=(), pypi=(), beside=(), seen={"dash": "0"}, disk_mib=20
+        shipped.find_layer("core"), name="tiny", packages=(), pypi=(), beside=(), seen={"dash": "0"}, disk_mib=20
     )
     bootstrap = replace(shipped.bootstrap, variant="essential", include=("libc-bin",), components=("main",))
     return replace(shipped, name="tiny", bootstrap=bootstrap, layers=(layer,), path=folder / "tiny.toml")
@@ -54,9 +54,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def root(cache: Path) -> rootfs.Root:
     # What an interrupted bootstrap leaves: a folder that is not empty, which mmdebstrap alone would refuse.
-    (rootfs.folder_of(cache, tiny(cache)) / "root" / "etc").mkdir(parents=True)
+    (rootfs.choose_folder(cache, tiny(cache)) / "root" / "etc").mkdir(parents=True)
     try:
-        return rootfs.ensure(cache, tiny(cache), ["tiny"], log=cache / "log")
+        return rootfs.ensure_root(cache, tiny(cache), ["tiny"], log=cache / "log")
     except DecoupleError as error:
         if "mmdebstrap" in error.what and "Temporary failure" in (cache / "log").read_text():
             pytest.skip("Debian's archive cannot be reached")
@@ -67,7 +67,7 @@ def test_a_disk_that_cannot_hold_it_is_named_before_anything_is_fetched(tmp_path
     small = tiny(tmp_path)
     large = replace(small, layers=(replace(small.layers[0], disk_mib=1 << 30),))
     with pytest.raises(DecoupleError, match=r"1048\d+\.\d GiB of disk are needed") as raised:
-        rootfs.ensure(tmp_path, large, ["tiny"], log=tmp_path / "log")
+        rootfs.ensure_root(tmp_path, large, ["tiny"], log=tmp_path / "log")
     assert raised.value.code == CANNOT_HERE
     assert not (tmp_path / "log").exists()
 
@@ -76,11 +76,11 @@ def test_a_disk_that_cannot_hold_it_is_named_before_anything_is_fetched(tmp_path
 @pytest.mark.slow
 def test_made_once_and_verified(cache: Path, root: rootfs.Root) -> None:
     made = root.tree.stat().st_ctime_ns
-    again = rootfs.ensure(cache, tiny(cache), ["tiny"], log=cache / "log")
+    again = rootfs.ensure_root(cache, tiny(cache), ["tiny"], log=cache / "log")
     assert again.tree.stat().st_ctime_ns == made
-    assert "dash" in root.versions()
-    assert rootfs.verify(root) == []
-    assert rootfs.moved(root) == [f"dash: seen 0, now {root.versions()['dash']}"]
+    assert "dash" in root.read_versions()
+    assert rootfs.verify_root(root) == []
+    assert rootfs.find_changed_versions(root) == [f"dash: seen 0, now {root.read_versions()['dash']}"]
 
 
 @needs_root
@@ -88,46 +88,49 @@ def test_made_once_and_verified(cache: Path, root: rootfs.Root) -> None:
 def test_commands_run_inside_and_their_mounts_end_with_them(root: rootfs.Root, tmp_path: Path) -> None:
     (tmp_path / "shown").write_text("from outside")
     before = Path("/proc/self/mountinfo").read_text()
-    sandbox = root.sandbox([Bind(tmp_path, "/decouple/2.6/src")])
+    sandbox = root.make_sandbox([BindMount(tmp_path, "/decouple/2.6/src")])
     code = "cat shown; echo; head -n1 /proc/self/comm; ls -d /dev/null; echo made > new; cat /proc/self/mounts | wc -l"
     done = subprocess.run(
-        sandbox.command(["/bin/sh", "-c", code], start="/decouple/2.6/src"), capture_output=True, text=True, check=True
+        sandbox.make_command(["/bin/sh", "-c", code], start="/decouple/2.6/src"),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.splitlines()[:3] == ["from outside", "head", "/dev/null"]
     assert (tmp_path / "new").read_text() == "made\n"
     assert Path("/proc/self/mountinfo").read_text() == before
-    assert mounts_below(root.folder) == []
+    assert list_mounts(root.folder) == []
 
 
 @needs_root
 @pytest.mark.slow
 def test_a_killed_command_leaves_no_mount_and_no_process(root: rootfs.Root) -> None:
-    argv = root.sandbox().command(["/bin/sh", "-c", "echo there; sleep 987654"])
+    argv = root.make_sandbox().make_command(["/bin/sh", "-c", "echo there; sleep 987654"])
     child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert child.stdout.readline() == "there\n"
     child.kill()
     child.wait()
     child.stdout.read()  # ends only when the last process inside has ended
-    assert mounts_below(root.folder) == []
+    assert list_mounts(root.folder) == []
 
 
 def test_a_root_with_more_than_the_description_stays_for_the_checkout_that_made_it(tmp_path: Path) -> None:
     described = tiny(tmp_path)
-    first = rootfs.folder_of(tmp_path, described)
+    first = rootfs.choose_folder(tmp_path, described)
 
     def made_with(*packages: str) -> None:
         layers = {"tiny": {"digest": "other", "packages": list(packages), "pypi": [], "beside": []}}
         first.mkdir(parents=True, exist_ok=True)
         (first / "done.json").write_text(json.dumps({"bootstrap": True, "layers": layers}))
 
-    layer = replace(described.layer("tiny"), packages=("a", "b"))
+    layer = replace(described.find_layer("tiny"), packages=("a", "b"))
     made_with("a")  # b is put on top
-    assert rootfs.folder_of(tmp_path, described, [layer]) == first
+    assert rootfs.choose_folder(tmp_path, described, [layer]) == first
     made_with("a", "b", "of another checkout")
-    assert rootfs.folder_of(tmp_path, described, [layer]) == first.with_name(f"{first.name}-2")
+    assert rootfs.choose_folder(tmp_path, described, [layer]) == first.with_name(f"{first.name}-2")
     first.with_name(f"{first.name}-2").mkdir()
-    assert rootfs.remove(tmp_path, described)  # both
+    assert rootfs.remove_roots(tmp_path, described)  # both
     assert list(first.parent.iterdir()) == []
 
 
@@ -163,15 +166,15 @@ def test_a_mount_point_with_an_odd_name_is_seen(tmp_path: Path, written: str, na
     info.write_text(
         f"36 35 98:0 / {tmp_path}/{written} rw - ext4 /dev/x rw\n37 35 98:0 / {tmp_path}x rw - ext4 /dev/x rw\n"
     )
-    assert mounts_below(tmp_path, info) == [tmp_path / name]
+    assert list_mounts(tmp_path, info) == [tmp_path / name]
 
 
 def test_a_mount_point_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root/etc").write_text("a file")
-    place = Sandbox(tmp_path / "root", (), (Bind(tmp_path, "/etc/place"),))
+    place = Sandbox(tmp_path / "root", (), (BindMount(tmp_path, "/etc/place"),))
     with pytest.raises(DecoupleError, match="root/etc/place: cannot be made to mount"):
-        place.command(["true"])
+        place.make_command(["true"])
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -188,20 +191,20 @@ def test_dpkgs_status_is_read(tmp_path: Path) -> None:
         "Package: one\nStatus: install ok installed\nVersion: 1:2.3-4\nDescription: x\n Status: fake\n\n"
         "Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n"
     )
-    assert record.installed(tmp_path) == {("one", ""): "1:2.3-4"}
+    assert record.read_installed_packages(tmp_path) == {("one", ""): "1:2.3-4"}
 
 
 def test_a_piece_of_pypi_that_is_not_the_one_described(tmp_path: Path) -> None:
     piece = description.PypiPiece("x", "1", "x-1-py3-none-any.whl", "0" * 64, "/opt/x", ())
     (tmp_path / piece.file).write_bytes(b"other")
     with pytest.raises(DecoupleError, match="not the file with SHA-256 000000000000"):
-        rootfs.fetch_pypi(piece, tmp_path, tmp_path / "log")
+        rootfs.fetch_pypi_file(piece, tmp_path, tmp_path / "log")
 
 
 def test_commands_without_a_user_namespace_as_root(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("not root")
-    argv = Sandbox(tmp_path, description.load().mounts).command(["true"])
+    argv = Sandbox(tmp_path, description.load_description().mounts).make_command(["true"])
     assert "--user" not in argv
     assert "--kill-child" in argv
 
@@ -241,5 +244,5 @@ def test_pip_is_told_whom_a_wheel_is_for(tmp_path: Path, file: str, options: lis
         (tmp_path / file).write_bytes(b"")
 
     tool = description.PipTool("x", "1", file, hashlib.sha256(b"").hexdigest())
-    assert rootfs.fetch_pypi(tool, tmp_path, tmp_path / "log", run) == tmp_path / file
+    assert rootfs.fetch_pypi_file(tool, tmp_path, tmp_path / "log", run) == tmp_path / file
     assert [word for word in asked[0] if word.startswith(("--platform", "--python", "--impl", "--abi"))] == options

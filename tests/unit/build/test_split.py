@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.build.split import split
-from decouple.index.wheel import read
+from decouple.build.split import split_wheel
+from decouple.index.wheel import read_wheel
 from tests.unit.index.wheels import make_wheel
 
 needs_cc = pytest.mark.tools("cc")
@@ -59,7 +59,7 @@ def members(path: Path) -> set[str]:
 
 @needs_cc
 def test_what_needs_a_python_stays_with_it_and_the_rest_is_one_file_for_all(tmp_path: Path) -> None:
-    first = split(whole(tmp_path / "313", "cp313"), tmp_path / "out")
+    first = split_wheel(whole(tmp_path / "313", "cp313"), tmp_path / "out")
     assert first.libraries.name == f"torch_cuda_libraries-{VERSION}-py3-none-linux_x86_64.whl"
     assert members(first.libraries) == {
         "torch_cuda/lib/libtorch_cuda.so",
@@ -70,41 +70,41 @@ def test_what_needs_a_python_stays_with_it_and_the_rest_is_one_file_for_all(tmp_
         "torch_cuda/_CUDAC.cp313.so",
         "torch_cuda/lib/libtorch_python_cuda.so",
     }
-    libraries, bindings = read(first.libraries), read(first.bindings)  # RECORD, names and manifests hold
+    libraries, bindings = read_wheel(first.libraries), read_wheel(first.bindings)  # RECORD, names and manifests hold
     assert bindings.requires == ("torch==2.6.0+decoupled", f"torch-cuda-libraries=={VERSION}")
     assert libraries.requires == (NVIDIA,)  # the core is the bindings' business
     assert libraries.manifest.cuda == "12.4"
 
     before = first.libraries.read_bytes()
-    second = split(whole(tmp_path / "39", "cp39"), tmp_path / "out")
+    second = split_wheel(whole(tmp_path / "39", "cp39"), tmp_path / "out")
     assert second.libraries == first.libraries and first.libraries.read_bytes() == before
     assert second.bindings.name == f"torch_cuda-{VERSION}-cp39-cp39-linux_x86_64.whl"
 
 
 @needs_cc
 def test_libraries_that_differ_are_not_taken_for_the_same(tmp_path: Path) -> None:
-    first = split(whole(tmp_path / "313", "cp313"), tmp_path / "out")
+    first = split_wheel(whole(tmp_path / "313", "cp313"), tmp_path / "out")
     before = first.libraries.read_bytes()
     with pytest.raises(UsageError, match="there already with other libraries"):
-        split(whole(tmp_path / "39", "cp39", "int kernels(void) { return 2; }"), tmp_path / "out")
+        split_wheel(whole(tmp_path / "39", "cp39", "int kernels(void) { return 2; }"), tmp_path / "out")
     assert first.libraries.read_bytes() == before
     assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".json", ".json", ".whl", ".whl"]
 
 
 def test_other_wheels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a wheel of torch"):
-        split(make_wheel(tmp_path, "torch", "2.6.0+decoupled"), tmp_path / "out")
+        split_wheel(make_wheel(tmp_path, "torch", "2.6.0+decoupled"), tmp_path / "out")
     with pytest.raises(UsageError, match="no library for all Pythons"):
-        split(make_wheel(tmp_path, "torch-cuda", VERSION, cuda="12.4"), tmp_path / "out")
+        split_wheel(make_wheel(tmp_path, "torch-cuda", VERSION, cuda="12.4"), tmp_path / "out")
     stranger = make_wheel(tmp_path / "s", "torch-cuda", VERSION, manifest=b"{}")
     with pytest.raises(DecoupleError, match="schema"):
-        split(stranger, tmp_path / "out")
+        split_wheel(stranger, tmp_path / "out")
 
 
 @needs_cc
 def test_pip_takes_both_from_a_folder_and_refuses_one_without_the_other(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    halves = split(whole(tmp_path / "whole", HERE), out)
+    halves = split_wheel(whole(tmp_path / "whole", HERE), out)
     make_wheel(out, "torch", "2.6.0+decoupled")
     python = fresh(tmp_path / "env")
 

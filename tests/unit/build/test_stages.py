@@ -12,15 +12,15 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import git, text
+from decouple.base.git import read_git_text, run_git
 from decouple.build import description, inputs, makings, rootfs, stage
 from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
-from decouple.build.makings import variables_of
-from decouple.build.stage import Job
+from decouple.build.makings import make_variables
+from decouple.build.stage import BuildJob
 from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import Stage2
-from decouple.build.tree_status import left_clean
+from decouple.build.tree_status import keep_clean
 from decouple.build.wheels import read_manifest
 from tests.unit.build.conftest import commit, make_tree
 
@@ -55,14 +55,14 @@ class Recorder:
 
 def test_a_wheel_with_its_manifest_in_it_and_beside_it(host: HostEnvironment, provenance: Provenance) -> None:
     progress = Recorder()
-    outcome = Stage1(Job(host, provenance, NO_CACHE, progress=progress)).build()
+    outcome = Stage1(BuildJob(host, provenance, NO_CACHE, progress=progress)).build_wheel()
     assert outcome.built
     assert outcome.objects == 4
     expected, *spent = progress.effort
     assert expected == sum(spent) > 0, "the ETA goes by what objects are expected to take"
     assert outcome.wheel.name.startswith("tiny-2.6.0+decoupled-")
     manifest = read_manifest(outcome.wheel)
-    assert manifest.tree == inputs.tree_state(host.places.tree)[0]
+    assert manifest.tree == inputs.read_tree_state(host.places.tree)[0]
     assert manifest.environment["USE_CUDA"] == "0"
     assert manifest.toolchain["cmake"].startswith("cmake version")
     assert manifest.series.digest == provenance.series_digest
@@ -79,10 +79,10 @@ def test_a_revision_ends_both_versions_and_its_absence_changes_nothing(
     host: HostEnvironment, provenance: Provenance
 ) -> None:
     second = Choices(revision=2)
-    assert variables_of(host, 1, provenance)["PYTORCH_BUILD_VERSION"] == "2.6.0+decoupled"
-    assert variables_of(host, 1, provenance, second)["PYTORCH_BUILD_VERSION"] == "2.6.0+decoupled.2"
-    assert variables_of(host, 2, provenance, second)["TORCH_CUDA_REVISION"] == "2"
-    assert "TORCH_CUDA_REVISION" not in variables_of(host, 2, provenance)
+    assert make_variables(host, 1, provenance)["PYTORCH_BUILD_VERSION"] == "2.6.0+decoupled"
+    assert make_variables(host, 1, provenance, second)["PYTORCH_BUILD_VERSION"] == "2.6.0+decoupled.2"
+    assert make_variables(host, 2, provenance, second)["TORCH_CUDA_REVISION"] == "2"
+    assert "TORCH_CUDA_REVISION" not in make_variables(host, 2, provenance)
 
 
 def test_the_hosts_compilers_and_libraries_are_those_its_user_names(
@@ -91,11 +91,11 @@ def test_the_hosts_compilers_and_libraries_are_those_its_user_names(
     monkeypatch.setenv("CUDACXX", "/opt/cuda/bin/nvcc")
     monkeypatch.setenv("CUDNN_ROOT", "/opt/own cudnn")
     monkeypatch.setenv("LD_PRELOAD_OF_MINE", "no build's business")
-    here = variables_of(host, 2, provenance)
+    here = make_variables(host, 2, provenance)
     assert (here["CUDACXX"], here["CUDNN_ROOT"]) == ("/opt/cuda/bin/nvcc", "/opt/own cudnn")
     assert "LD_PRELOAD_OF_MINE" not in here
-    root = rootfs.Root(description.load(), host.places.project, ("core", "cuda"))
-    assert variables_of(RootEnvironment(host.places, root), 2, provenance)["CUDACXX"] == "/usr/bin/nvcc"
+    root = rootfs.Root(description.load_description(), host.places.project, ("core", "cuda"))
+    assert make_variables(RootEnvironment(host.places, root), 2, provenance)["CUDACXX"] == "/usr/bin/nvcc"
 
 
 def test_a_source_with_its_submodules_keeps_the_header_that_its_flatbuffers_takes(
@@ -104,28 +104,28 @@ def test_a_source_with_its_submodules_keeps_the_header_that_its_flatbuffers_take
     """The root's flatc wrote another one over it, and "Non-compatible flatbuffers version" ended the compile."""
     monkeypatch.setattr(HostEnvironment, "kind", "portable")
     asked: list[str] = []
-    monkeypatch.setattr(Stage1, "run", lambda self, what, *_, **__: asked.append(what))
-    Stage1(Job(host, provenance, NO_CACHE)).ready()
+    monkeypatch.setattr(Stage1, "run_step", lambda self, what, *_, **__: asked.append(what))
+    Stage1(BuildJob(host, provenance, NO_CACHE)).prepare()
     assert "mobile_bytecode_generated.h for the bundled flatbuffers" in asked
     asked.clear()
     (host.places.tree / "third_party/flatbuffers/include").mkdir(parents=True)
-    Stage1(Job(host, provenance, NO_CACHE)).ready()
+    Stage1(BuildJob(host, provenance, NO_CACHE)).prepare()
     assert asked, "it is configured"
     assert "mobile_bytecode_generated.h for the bundled flatbuffers" not in asked
 
 
 def test_pip_takes_the_finished_wheel(host: HostEnvironment, provenance: Provenance, tmp_path: Path) -> None:
-    wheel = Stage1(Job(host, provenance, NO_CACHE)).build().wheel
+    wheel = Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().wheel
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(tmp_path / "site")]
     subprocess.run([*pip, str(wheel)], check=True)
     assert (tmp_path / "site" / "tiny" / "lib" / "libtiny.so").exists()
 
 
 def test_a_second_run_with_nothing_changed_takes_seconds(host: HostEnvironment, provenance: Provenance) -> None:
-    first = Stage1(Job(host, provenance, NO_CACHE)).build()
+    first = Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     before = first.wheel.stat().st_mtime_ns
     began = time.monotonic()
-    second = Stage1(Job(host, provenance, NO_CACHE)).build()
+    second = Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     assert not second.built
     assert second.wheel.stat().st_mtime_ns == before
     assert time.monotonic() - began < 10
@@ -133,21 +133,21 @@ def test_a_second_run_with_nothing_changed_takes_seconds(host: HostEnvironment, 
 
 def test_a_finished_build_does_not_count_towards_the_next(host: HostEnvironment, provenance: Provenance) -> None:
     # Building the same inputs again from nothing added up the time and the cache's hits of both builds.
-    Stage1(Job(host, provenance, NO_CACHE)).build()
+    Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     recorded = host.places.state / "stage1.effort"  # what interrupted runs took
     assert not recorded.exists()
 
 
 def test_what_makes_it_build_again(host: HostEnvironment, provenance: Provenance) -> None:
-    Stage1(Job(host, provenance, NO_CACHE)).build()
+    Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     (host.places.tree / "part1.c").write_text("int part1(void) { return 11; }\n")
-    edited = Stage1(Job(host, provenance, NO_CACHE)).build()
+    edited = Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     assert edited.built
     assert "+" in read_manifest(edited.wheel).tree  # says that the tree is not what was committed
     commit(host.places.tree)
-    assert Stage1(Job(host, provenance, NO_CACHE)).build().built
+    assert Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
     edited.wheel.write_bytes(b"damaged")
-    assert Stage1(Job(host, provenance, NO_CACHE)).build().built
+    assert Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
 
 
 def test_a_change_of_the_file_that_cmake_includes_makes_it_build_again(
@@ -157,29 +157,29 @@ def test_a_change_of_the_file_that_cmake_includes_makes_it_build_again(
     ours = tmp_path / "ours.cmake"
     ours.write_text("set(ONE 1)\n")
     choices = Choices(variables={**NO_CACHE.variables, "CMAKE_PROJECT_Torch_INCLUDE": str(ours)})
-    assert Stage1(Job(host, provenance, choices)).build().built
-    assert not Stage1(Job(host, provenance, choices)).build().built
+    assert Stage1(BuildJob(host, provenance, choices)).build_wheel().built
+    assert not Stage1(BuildJob(host, provenance, choices)).build_wheel().built
     ours.write_text("set(ONE 2)\n")
-    assert Stage1(Job(host, provenance, choices)).build().built
+    assert Stage1(BuildJob(host, provenance, choices)).build_wheel().built
 
 
 def test_another_number_of_jobs_builds_nothing(host: HostEnvironment, provenance: Provenance) -> None:
-    Stage1(Job(host, provenance, NO_CACHE)).build()
+    Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     choices = Choices(jobs=1, variables=NO_CACHE.variables)
-    assert not Stage1(Job(host, provenance, choices)).build().built
+    assert not Stage1(BuildJob(host, provenance, choices)).build_wheel().built
 
 
 def test_two_builds_of_the_same_inputs_give_the_same_bytes(
     host: HostEnvironment, provenance: Provenance, tmp_path: Path
 ) -> None:
-    first = Stage1(Job(host, provenance, NO_CACHE)).build().wheel.read_bytes()
+    first = Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().wheel.read_bytes()
     time.sleep(2)  # zip counts in steps of two seconds
     again = make_tree(tmp_path / "again" / "src")
-    places = Places.of(tmp_path / "again", "2.6", tmp_path / "cache", again)
+    places = Places.of_release(tmp_path / "again", "2.6", tmp_path / "cache", again)
     places = replace(places, project=host.places.project)
-    places.make()
+    places.create_folders()
     # The fixed places of the Debian root make paths equal; on the host the variables that name places differ.
-    other = Stage1(Job(HostEnvironment(places), provenance, NO_CACHE)).build().wheel.read_bytes()
+    other = Stage1(BuildJob(HostEnvironment(places), provenance, NO_CACHE)).build_wheel().wheel.read_bytes()
     one, two = (unpacked(data, tmp_path / name) for data, name in ((first, "one"), (other, "two")))
     different = {name for name in one if one[name] != two[name]}
     info = "tiny-2.6.0+decoupled.dist-info"  # the bill of materials names the manifest's hash, and RECORD both
@@ -197,44 +197,44 @@ def test_a_failing_compile_names_the_object_the_reason_and_the_log(
 ) -> None:
     (host.places.tree / "part2.c").write_text("int part2(void) { return nowhere; }\n")
     with pytest.raises(DecoupleError) as caught:
-        Stage1(Job(host, provenance, NO_CACHE)).build()
+        Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     assert "part2.c" in caught.value.what
     assert "nowhere" in caught.value.what
     assert str(host.places.logs / "stage1.log") in str(caught.value.next_step)
     assert "return nowhere;" in (host.places.logs / "stage1.log").read_text()  # the compiler's whole message
     (host.places.tree / "part2.c").write_text("int part2(void) { return 2; }\n")
-    assert Stage1(Job(host, provenance, NO_CACHE)).build().built
+    assert Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
 
 
 def test_a_failing_configure_says_what_cmake_said(host: HostEnvironment, provenance: Provenance) -> None:
     lists = host.places.tree / "CMakeLists.txt"
     lists.write_text(lists.read_text() + 'message(FATAL_ERROR "no such thing")\n')
     with pytest.raises(DecoupleError, match=r"configure stage 1: CMake Error at CMakeLists\.txt"):
-        Stage1(Job(host, provenance, NO_CACHE)).build()
+        Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
 
 
 def test_stage2_wants_stage1_first(host: HostEnvironment, provenance: Provenance) -> None:
     with pytest.raises(DecoupleError, match=r"no core wheel of 2\.6\.0.*--stage 1.*--core stock"):
-        Stage2(Job(host, provenance, NO_CACHE)).build()
+        Stage2(BuildJob(host, provenance, NO_CACHE)).build_wheel()
 
 
 def test_a_folder_that_is_no_applied_tree(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match=r"not an applied tree.*decouple apply RELEASE"):
-        inputs.tree_state(tmp_path)
+        inputs.read_tree_state(tmp_path)
 
 
 def test_a_stage_is_not_built_again_for_what_it_does_not_read(host: HostEnvironment, provenance: Provenance) -> None:
-    assert Stage1(Job(host, provenance, NO_CACHE)).build().built
+    assert Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
     kernel = host.places.tree / "third_device" / "torch_cuda" / "torch_cuda" / "csrc" / "Kernel.cu"
     kernel.parent.mkdir(parents=True)
     kernel.write_text("// stage 2 only\n")
     commit(host.places.tree)
-    assert not Stage1(Job(host, provenance, NO_CACHE)).build().built
+    assert not Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
     kernel.write_text("// edited\n")
-    assert not Stage1(Job(host, provenance, NO_CACHE)).build().built
+    assert not Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
     (host.places.tree / "third_device" / "new.txt").write_text("who knows\n")
     commit(host.places.tree)
-    assert Stage1(Job(host, provenance, NO_CACHE)).build().built
+    assert Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
 
 
 def test_a_newer_core_rewrites_only_the_headers_that_changed(tmp_path: Path) -> None:
@@ -245,9 +245,9 @@ def test_a_newer_core_rewrites_only_the_headers_that_changed(tmp_path: Path) -> 
         return tmp_path / name
 
     core = tmp_path / "core"
-    assert inputs.unpack_changed(wheel("one.whl", same="1", other="1", gone="1"), core) == 3
+    assert inputs.unpack_changed_files(wheel("one.whl", same="1", other="1", gone="1"), core) == 3
     before = (core / "include/same.h").stat().st_mtime_ns
-    assert inputs.unpack_changed(wheel("two.whl", same="1", other="2"), core) == 1
+    assert inputs.unpack_changed_files(wheel("two.whl", same="1", other="2"), core) == 1
     assert (core / "include/same.h").stat().st_mtime_ns == before
     assert (core / "include/other.h").read_text() == "2"
     assert not (core / "include/gone.h").exists()
@@ -256,42 +256,46 @@ def test_a_newer_core_rewrites_only_the_headers_that_changed(tmp_path: Path) -> 
 def test_what_an_earlier_build_installed_does_not_come_into_the_wheel(
     host: HostEnvironment, provenance: Provenance
 ) -> None:
-    Stage1(Job(host, provenance, NO_CACHE)).build()
+    Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     lists = host.places.tree / "CMakeLists.txt"
     lists.write_text(lists.read_text() + "set_target_properties(tiny PROPERTIES OUTPUT_NAME renamed)\n")
-    with zipfile.ZipFile(Stage1(Job(host, provenance, NO_CACHE)).build().wheel) as wheel:
+    with zipfile.ZipFile(Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().wheel) as wheel:
         assert [name for name in wheel.namelist() if ".so" in name] == ["tiny/lib/librenamed.so"]
 
 
 def test_git_takes_no_notice_of_what_a_build_leaves_in_the_tree(host: HostEnvironment, provenance: Provenance) -> None:
     """A pristine tree has no .gitignore, and whoever edits it by plain git looks for his own files in the status."""
     tree = host.places.tree
-    git("rm", "-q", ".gitignore", cwd=tree)
-    git("-c", "user.name=t", "-c", "user.email=t@example.invalid", "commit", "-qm", "no .gitignore", cwd=tree)
+    run_git("rm", "-q", ".gitignore", cwd=tree)
+    run_git("-c", "user.name=t", "-c", "user.email=t@example.invalid", "commit", "-qm", "no .gitignore", cwd=tree)
     (tree / "mine.c").write_text("int mine;\n")
-    Stage1(Job(host, provenance, NO_CACHE)).build()
+    Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     assert (tree / "tiny/lib").is_dir()
-    assert text("status", "--porcelain", cwd=tree) == "?? mine.c"
+    assert read_git_text("status", "--porcelain", cwd=tree) == "?? mine.c"
     (tree / "tiny/later.c").write_text("int later;\n")
     (tree / "part0.c").write_text("int part0(void) { return 10; }\n")
-    Stage1(Job(host, provenance, NO_CACHE)).build()
-    assert set(text("status", "--porcelain", cwd=tree).splitlines()) == {" M part0.c", "?? mine.c", "?? tiny/later.c"}
+    Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
+    assert set(read_git_text("status", "--porcelain", cwd=tree).splitlines()) == {
+        " M part0.c",
+        "?? mine.c",
+        "?? tiny/later.c",
+    }
 
 
 @pytest.mark.parametrize("name", ["a#b", "#a", "!a", "a*", "[a]", "a\\b", "a ", "a b", "ä"])
 def test_a_made_file_of_any_name_is_ignored_and_no_other(host: HostEnvironment, name: str) -> None:
     tree = host.places.tree
-    with left_clean(tree, "x"):
+    with keep_clean(tree, "x"):
         (tree / name).write_text("")
     (tree / "ab").write_text("")
-    assert text("status", "--porcelain", cwd=tree) == "?? ab"
+    assert read_git_text("status", "--porcelain", cwd=tree) == "?? ab"
 
 
 def test_objects_of_another_environment_are_not_linked_into_this_one(
     host: HostEnvironment, provenance: Provenance
 ) -> None:
     """CMake would go on with the compiler and libraries that it found before."""
-    Stage1(Job(host, provenance, NO_CACHE)).build()
+    Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     note = host.places.stage1 / "decouple-environment"
     assert note.read_text() == "host"
     note.write_text("portable 3.13")
@@ -303,24 +307,24 @@ def test_objects_of_another_environment_are_not_linked_into_this_one(
     with (host.places.stage1 / "install_manifest.txt").open("a") as manifest:
         manifest.write(f"\n{installed}\n")
     said: list[str] = []
-    Stage1(Job(host, provenance, NO_CACHE, say=said.append)).build()
+    Stage1(BuildJob(host, provenance, NO_CACHE, say=said.append)).build_wheel()
     assert any("are of another environment or Python: deleted" in line for line in said)
     assert not left.exists() and note.read_text() == "host"
     assert not installed.exists(), "it would be packed into this one's wheel"
 
 
 def test_wheels_of_several_pythons_share_the_tree_and_nothing_else(tmp_path: Path) -> None:
-    own = Places.of(tmp_path, "2.6", tmp_path / "cache")
-    other = own.of_python("3.13")
+    own = Places.of_release(tmp_path, "2.6", tmp_path / "cache")
+    other = own.with_python("3.13")
     shared = {name for name in own.__struct_fields__ if getattr(own, name) == getattr(other, name)}
     assert shared == {"project", "release", "tree", "stage1", "dist", "locks", "ccache", "logs"}
 
 
 def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, provenance: Provenance) -> None:
-    assert makings.layers_of(1, Choices(), "portable") == ["core"]
-    assert makings.layers_of(1, Choices(python="3.13"), "portable") == ["core", "python3.13"]
-    assert makings.bindings_layers(Choices(python="3.11"), "portable") == ["core", "python3.11"]
-    assert Stage1(Job(host, provenance, Choices(python="3.11"))).python() == "python3.11"
+    assert makings.list_layers(1, Choices(), "portable") == ["core"]
+    assert makings.list_layers(1, Choices(python="3.13"), "portable") == ["core", "python3.13"]
+    assert makings.list_bindings_layers(Choices(python="3.11"), "portable") == ["core", "python3.11"]
+    assert Stage1(BuildJob(host, provenance, Choices(python="3.11"))).find_python() == "python3.11"
 
 
 class Told:
@@ -350,7 +354,7 @@ def test_what_ninja_says_becomes_one_piece_of_work() -> None:
     """Where CMake runs once more ninja counts that alone, and a second try counts what the first one left."""
     told = Told()
     left = {f"{number}.o": 10.0 for number in range(30)}
-    follow = stage._Follow(told, "stage 1", lambda _: None, left, 150.0)
+    follow = stage._NinjaProgress(told, "stage 1", lambda _: None, left, 150.0)
     follow("[1/1 2 0.1] Re-running CMake...")
     assert told.calls == []
     follow("[1/31 2 0.1] Building CXX object 0.o")
@@ -364,9 +368,9 @@ def test_what_ninja_says_becomes_one_piece_of_work() -> None:
 def test_a_step_that_fails_is_over(host: HostEnvironment, provenance: Provenance) -> None:
     """Its bar went on pulsing."""
     told = Told()
-    job = Stage1(Job(host, provenance, NO_CACHE, progress=told))
+    job = Stage1(BuildJob(host, provenance, NO_CACHE, progress=told))
     host.places.logs.mkdir(parents=True, exist_ok=True)
     with pytest.raises(DecoupleError):
-        job.run("something", ["false"], "/")
+        job.run_step("something", ["false"], "/")
     assert [name for name, _ in told.calls] == ["start", "finish"]
     assert told.calls[-1][1], "not told as done"

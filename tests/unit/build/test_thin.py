@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import thin as thinning
 from decouple.build.wheels import read_manifest
-from decouple.flows.thin import thin
+from decouple.flows.thin import thin_wheel
 from decouple.index import site
-from decouple.index.wheel import read
+from decouple.index.wheel import read_wheel
 from decouple.verify.kernels import fatbin
 from tests.support.cubins import Made, cubin, library
 from tests.support.cubins import fatbin as container
@@ -76,7 +76,7 @@ def code(library: Path) -> list[list[tuple[str, bytes]]]:
 
 def test_what_such_a_gpu_would_load_is_left_and_nothing_else_moves(tmp_path: Path) -> None:
     before = whole(tmp_path / "whole")
-    made = thin(before, ["9.0"], tmp_path)
+    made = thin_wheel(before, ["9.0"], tmp_path)
     assert made.name == "torch_cuda-2.6.0+cu124.sm90-py3-none-any.whl"
     assert made.stat().st_size < before.stat().st_size
     old, new = unpacked(before, tmp_path / "old"), unpacked(made, tmp_path / "new")
@@ -93,11 +93,11 @@ def test_what_such_a_gpu_would_load_is_left_and_nothing_else_moves(tmp_path: Pat
     with zipfile.ZipFile(made) as archive:
         [text] = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
     assert "other architectures than 9.0 taken out" in text and read_manifest(made).flags["thinned"] is True
-    assert str(read(made).version) == "2.6.0+cu124.sm90" and read_manifest(made).arch_list == ("9.0",)
+    assert str(read_wheel(made).version) == "2.6.0+cu124.sm90" and read_manifest(made).arch_list == ("9.0",)
 
 
 def test_a_source_without_code_for_the_gpu_stays_as_it_is(tmp_path: Path) -> None:
-    made = thin(whole(tmp_path / "whole"), ["7.5"], tmp_path)
+    made = thin_wheel(whole(tmp_path / "whole"), ["7.5"], tmp_path)
     (first, _, third) = code(unpacked(made, tmp_path / "new") / "lib/libtorch_cuda.so")
     assert [arch for arch, _ in first] == ["sm_75"]
     assert [arch for arch, _ in third] == ["sm_80", "compute_80"], "the wheel for all has no more for it either"
@@ -105,7 +105,9 @@ def test_a_source_without_code_for_the_gpu_stays_as_it_is(tmp_path: Path) -> Non
 
 def test_two_kinds_of_gpu_and_the_same_bytes_again(tmp_path: Path) -> None:
     before = whole(tmp_path / "whole")
-    made = [thin(before, archs, tmp_path / name) for name, archs in (("a", ["9.0", "8.0"]), ("b", ["8.0", "9.0"]))]
+    made = [
+        thin_wheel(before, archs, tmp_path / name) for name, archs in (("a", ["9.0", "8.0"]), ("b", ["8.0", "9.0"]))
+    ]
     assert made[0].name == "torch_cuda-2.6.0+cu124.sm80.sm90-py3-none-any.whl"
     assert made[0].read_bytes() == made[1].read_bytes()
 
@@ -123,7 +125,7 @@ def test_two_kinds_of_gpu_and_the_same_bytes_again(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_gpu_loads(names: set[str], arch: str, left: set[str]) -> None:
-    assert thinning.loaded(names, arch) == left
+    assert thinning.select_loadable(names, arch) == left
 
 
 @pytest.mark.parametrize(
@@ -136,13 +138,13 @@ def test_what_a_gpu_loads(names: set[str], arch: str, left: set[str]) -> None:
 )
 def test_what_it_was_not_made_for_is_refused(tmp_path: Path, archs: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        thin(whole(tmp_path / "whole"), archs, tmp_path)
+        thin_wheel(whole(tmp_path / "whole"), archs, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["whole"]
 
 
 def test_a_list_of_architectures_that_is_not_found_is_no_wheel(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="0 libraries say 'sm_75 sm_80 sm_90', expected one"):
-        thin(whole(tmp_path / "whole", said="sm_75 sm_80"), ["9.0"], tmp_path)
+        thin_wheel(whole(tmp_path / "whole", said="sm_75 sm_80"), ["9.0"], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["whole"]
 
 
@@ -150,9 +152,9 @@ def test_in_an_index_it_has_a_place_of_its_own(tmp_path: Path) -> None:
     """pip would take it for the newest beside the one for all."""
     dist = tmp_path / "dist"
     before = whole(dist)
-    thin(before, ["9.0"], dist)
+    thin_wheel(before, ["9.0"], dist)
     make_wheel(dist, "torch", "2.6.0+decoupled")
-    site.build(dist, tmp_path / "site")
+    site.build_site(dist, tmp_path / "site")
     pages = {
         str(path.parent.parent.relative_to(tmp_path / "site")): path.read_text()
         for path in (tmp_path / "site").rglob("torch-cuda/index.html")

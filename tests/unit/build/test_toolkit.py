@@ -86,7 +86,7 @@ def test_what_is_no_library_stays_as_it_is(toolkit: ModuleType, library: Path, t
     ],
 )
 def test_where_things_go(toolkit: ModuleType, layer: str, name: str, place: str | None) -> None:
-    [piece] = description.load(description.PORTABLE).layer(layer).toolkit
+    [piece] = description.load_description(description.PORTABLE).find_layer(layer).toolkit
     assert toolkit.place_of(name, piece.take) == place
 
 

@@ -13,9 +13,9 @@ from decouple.build import description, inputs, probe, seconds, toolkits
 from decouple.build.choices import Choices, Provenance
 from decouple.build.core_wheel import unpack_core
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
-from decouple.build.makings import layers_of, variables_of
+from decouple.build.makings import list_layers, make_variables
 from decouple.build.rootfs import Root
-from decouple.flows.build_request import Build, choices_of
+from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.upstream.manifests import load_release
 
 PROJECT = Path(__file__).parents[3]
@@ -23,19 +23,19 @@ PINS = tomllib.loads((PROJECT / "third_device/torch_cuda/torch_cuda_build/requir
 DESCRIBED = {"rootfs": description.DEFAULT, "portable": description.PORTABLE}
 
 
-@pytest.mark.parametrize("one", toolkits.facts().toolkit, ids=lambda one: f"{one.environment}-{one.cuda}")
+@pytest.mark.parametrize("one", toolkits.read_toolkits().toolkit, ids=lambda one: f"{one.environment}-{one.cuda}")
 def test_a_toolkit_is_in_its_root_and_knows_its_compiler(one: toolkits.RootToolkit) -> None:
-    shipped = description.load(DESCRIBED[one.environment])
+    shipped = description.load_description(DESCRIBED[one.environment])
     for layer in one.layers:
-        for piece in shipped.layer(layer).toolkit:
+        for piece in shipped.find_layer(layer).toolkit:
             assert piece.prefix == one.folder
-    assert toolkits.newest_gcc(one.cuda)
+    assert toolkits.find_newest_gcc(one.cuda)
 
 
 def test_each_version_of_a_release_is_somewhere_and_has_its_requirements() -> None:
-    for release, versions in toolkits.facts().releases.items():
+    for release, versions in toolkits.read_toolkits().releases.items():
         for cuda in versions:
-            assert any(one.cuda == cuda for one in toolkits.facts().toolkit), (release, cuda)
+            assert any(one.cuda == cuda for one in toolkits.read_toolkits().toolkit), (release, cuda)
             major = cuda.partition(".")[0]
             assert all(name == "triton" or name.endswith(f"-cu{major}") for name in PINS[cuda])
 
@@ -51,7 +51,7 @@ def test_the_pins_are_those_of_the_official_wheel(release: str) -> None:
 
 @pytest.mark.parametrize("cuda", ["11.8", "12.4"])
 def test_what_is_linked_with_is_what_the_wheel_asks_for(cuda: str) -> None:
-    [piece] = description.load(description.PORTABLE).layer(f"cuda{cuda}").toolkit
+    [piece] = description.load_description(description.PORTABLE).find_layer(f"cuda{cuda}").toolkit
     linked = {wheel.project: wheel.version for wheel in piece.wheels}
     asked = {name: pin["version"] for name, pin in PINS[cuda].items() if "only" not in pin and name != "triton"}
     assert asked.items() <= linked.items()
@@ -60,38 +60,38 @@ def test_what_is_linked_with_is_what_the_wheel_asks_for(cuda: str) -> None:
 
 def test_a_version_that_nobody_has_is_refused_with_those_that_are_there() -> None:
     with pytest.raises(UsageError, match=r"--cuda 12.9: 2.6 is not compiled with it here") as caught:
-        toolkits.of_release("2.6", "portable", "12.9")
+        toolkits.check_release("2.6", "portable", "12.9")
     assert "11.8, 12.4" in str(caught.value.next_step)
     with pytest.raises(UsageError, match=r"--cuda 11.8: --env rootfs has 12.4 alone") as caught:
-        toolkits.of_release("2.6", "rootfs", "11.8")
+        toolkits.check_release("2.6", "rootfs", "11.8")
     assert caught.value.next_step == "--env portable"
     with pytest.raises(UsageError, match=r"--cuda 12.4: 2.99 is not compiled"):
-        toolkits.of_release("2.99", "portable", "12.4")
-    toolkits.of_release("2.6", "host", "11.8")  # whatever that machine has
+        toolkits.check_release("2.99", "portable", "12.4")
+    toolkits.check_release("2.6", "host", "11.8")  # whatever that machine has
 
 
 def test_the_layers_and_variables_of_a_version(host: HostEnvironment, provenance: Provenance) -> None:
-    shipped = description.load(description.PORTABLE)
+    shipped = description.load_description(description.PORTABLE)
     portable = RootEnvironment(host.places, Root(shipped, host.places.project, ("core",)), kind="portable")
-    assert layers_of(2, Choices(cuda="11.8"), "portable") == ["core", "cuda11.8", "tomli"]
-    assert layers_of(2, Choices(cuda="12.4"), "rootfs") == layers_of(2, Choices(), "rootfs") == ["core", "cuda"]
-    assert layers_of(1, Choices(cuda="11.8"), "portable") == ["core"]
-    told = variables_of(portable, 2, provenance, Choices(cuda="11.8"))
+    assert list_layers(2, Choices(cuda="11.8"), "portable") == ["core", "cuda11.8", "tomli"]
+    assert list_layers(2, Choices(cuda="12.4"), "rootfs") == list_layers(2, Choices(), "rootfs") == ["core", "cuda"]
+    assert list_layers(1, Choices(cuda="11.8"), "portable") == ["core"]
+    told = make_variables(portable, 2, provenance, Choices(cuda="11.8"))
     assert told["CUDACXX"] == "/opt/cuda-11.8/bin/nvcc" and told["CUDNN_ROOT"] == "/opt/cuda-11.8"
     assert told["CCACHE_PREFIX"].endswith("inside/same_names.sh")
-    assert variables_of(portable, 1, provenance, Choices(cuda="11.8")) == variables_of(portable, 1, provenance)
-    assert "CUDACXX" not in variables_of(portable, 2, provenance), "bindings over compiled kernels"
+    assert make_variables(portable, 1, provenance, Choices(cuda="11.8")) == make_variables(portable, 1, provenance)
+    assert "CUDACXX" not in make_variables(portable, 2, provenance), "bindings over compiled kernels"
 
 
 def test_each_version_has_a_folder_of_its_own(host: HostEnvironment) -> None:
-    folders = {host.places.of_cuda("portable", cuda).stage2 for cuda in ("11.8", "12.4")}
+    folders = {host.places.with_cuda("portable", cuda).stage2 for cuda in ("11.8", "12.4")}
     assert len(folders | {host.places.stage2}) == 3
-    assert host.places.of_cuda("portable", "11.8").core_state == host.places.core_state
+    assert host.places.with_cuda("portable", "11.8").core_state == host.places.core_state
 
 
 def test_a_host_compiler_that_is_too_new() -> None:
-    wanted = probe.Wanted("11.8", "2.6.0", ("9.0",), "/core")
-    found = probe.Probed("11.8", ("90",), "9.1.0", "2.6.0", host_gcc=14)
+    wanted = probe.Stage2Needs("11.8", "2.6.0", ("9.0",), "/core")
+    found = probe.ProbeResult("11.8", ("90",), "9.1.0", "2.6.0", host_gcc=14)
     with pytest.raises(DecoupleError, match=r"nvcc 11.8 takes gcc up to 11 as host compiler, here it is gcc 14"):
         probe.check_stage2(found, wanted)
     probe.check_stage2(replace(found, host_gcc=10), wanted)
@@ -103,7 +103,7 @@ def test_a_core_of_another_environment_is_not_built_against(host: HostEnvironmen
     wheel = places.dist / "torch-2.6.0+decoupled-cp313-cp313-linux_x86_64.whl"
     wheel.write_bytes(b"")
     inputs.write_stamp(places.core_state / "stage1.json", inputs.Stamp("0", wheel.name, "0", 1.0, 1))
-    shipped = description.load(description.PORTABLE)
+    shipped = description.load_description(description.PORTABLE)
     portable = RootEnvironment(places, Root(shipped, tmp_path, ("core",)), kind="portable")
     with pytest.raises(DecoupleError, match=r"the last core that was built is of another environment"):
         unpack_core(portable, "2.6.0")
@@ -112,7 +112,7 @@ def test_a_core_of_another_environment_is_not_built_against(host: HostEnvironmen
 def test_another_vendors_toolkit_stands_in_place_of_cudas() -> None:
     """Its layer, and what CMake is told of it; the library path of a stock core stays before its own."""
     choices = Choices(core="stock", toolkit="rocm", archs=("gfx90a", "gfx1100"))
-    layers = layers_of(2, choices, "rootfs")
+    layers = list_layers(2, choices, "rootfs")
     assert set(layers) == {"core", "rocm", "stock"}
     told = toolkits.vendor_variables("rocm", choices.archs, "/opt/stock/lib")
     assert told["PYTORCH_ROCM_ARCH"] == "gfx90a;gfx1100"
@@ -123,7 +123,7 @@ def test_another_vendors_toolkit_stands_in_place_of_cudas() -> None:
 
 
 def test_its_packages_are_pinned_by_version_and_hash_in_the_root() -> None:
-    [piece] = description.load().layer("rocm").debs
+    [piece] = description.load_description().find_layer("rocm").debs
     assert piece.prefix == "/opt/rocm"
     for path, digest in piece.files:
         assert path.startswith("pool/main/") and path.endswith(".deb") and len(digest) == 64
@@ -140,14 +140,14 @@ def test_its_packages_are_pinned_by_version_and_hash_in_the_root() -> None:
     ],
 )
 def test_what_does_not_go_with_it_is_refused_by_name(asked: dict[str, object], said: str) -> None:
-    request = Build(PROJECT, "2.6", **{"env": "rootfs", "toolkit": "rocm", **asked})
+    request = BuildRequest(PROJECT, "2.6", **{"env": "rootfs", "toolkit": "rocm", **asked})
     with pytest.raises(UsageError, match=said):
-        choices_of(request)
+        settle_choices(request)
 
 
 def test_a_build_of_another_vendor_is_stage_2_in_a_folder_of_its_own() -> None:
-    request = Build(PROJECT, "2.6", env="rootfs", toolkit="rocm", core="stock", part="runtime")
+    request = BuildRequest(PROJECT, "2.6", env="rootfs", toolkit="rocm", core="stock", part="runtime")
     assert request.stages == (2,)
     assert request.places.stage2.parent.name == "smoke-rocm"
-    assert choices_of(request).archs == ("gfx90a",)
-    assert seconds.stage_cost("2.6", "rootfs", 2, choices_of(request)).objects == 92
+    assert settle_choices(request).archs == ("gfx90a",)
+    assert seconds.estimate_stage_cost("2.6", "rootfs", 2, settle_choices(request)).objects == 92

@@ -18,7 +18,7 @@ from decouple.census.html import render_html
 from decouple.census.report import render_json
 from decouple.census.scan import scan_tree
 from decouple.inventory import rules as rule_files
-from decouple.relocate.patch import render
+from decouple.relocate.patch import render_patch
 from decouple.relocate.plan import make_plan
 from tests.unit.census import planted
 
@@ -29,10 +29,10 @@ EDITS = {"torch/csrc/planted_macro.cpp": [Removal("0007-planted", ("#if defined(
 def comparison(tmp_path_factory: pytest.TempPathFactory) -> CensusComparison:
     """The planted tree against itself relocated and with the planted conditional and include taken out."""
     folder = tmp_path_factory.mktemp("report")
-    rules = rule_files.load()
+    rules = rule_files.load_rules()
     before, after = planted.tree(folder / "before"), planted.tree(folder / "after")
     plan = make_plan(before, rules)
-    (folder / "move.patch").write_text(render(plan.moves, rules, "2.6"))
+    (folder / "move.patch").write_text(render_patch(plan.moves, rules, "2.6"))
     subprocess.run(["git", "init", "-q"], cwd=after, check=True)
     subprocess.run(["git", "apply", str(folder / "move.patch")], cwd=after, check=True)
     (after / "torch/csrc/planted_macro.cpp").write_text("int a;\nint d;\n")

@@ -17,7 +17,7 @@ from tests.unit.census import planted
 
 def take(tree: Path, jobs: int = 1, vendor: str = "cuda") -> Census:
     """One census of a pristine tree."""
-    rules = rule_files.load()
+    rules = rule_files.load_rules()
     taxonomy = taxonomies.load_taxonomy(taxonomies.DATA[vendor], undefined=rules.stage1.undefined)
     return scan_tree(make_context(tree, rules, make_plan(tree, rules).mapping), taxonomy, jobs=jobs)
 

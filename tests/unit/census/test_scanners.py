@@ -9,7 +9,7 @@ from decouple.census import taxonomy as taxonomies
 from decouple.census.finding import RawFinding
 from decouple.inventory import rules as rule_files
 
-TAXONOMY = taxonomies.load_taxonomy(undefined=rule_files.load().stage1.undefined)
+TAXONOMY = taxonomies.load_taxonomy(undefined=rule_files.load_rules().stage1.undefined)
 MOVED = frozenset({"ATen/cuda/CUDAContext.h"})
 
 

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from decouple.base.files import sha256_of
+from decouple.base.files import compute_sha256
 from decouple.build import core_wheel, inputs
 from decouple.build.environment import HostEnvironment, Places
-from decouple.cli import parser
-from decouple.flows.build_request import Build
-from decouple.syntax.globs import matches
+from decouple.cli import build_parser
+from decouple.flows.build_request import BuildRequest
+from decouple.syntax.globs import find_match
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "ci"))
@@ -123,7 +123,7 @@ def test_every_command_of_this_checkout_is_a_session_with_arguments_that_it_take
             assert words[:2] == ("nox", "-s"), job.name
             assert words[2] in sessions
             verb, release = words[2].rsplit("-", 1)
-            parser().parse_args([verb, release, *words[4:]])  # exits with 2 on what it does not know
+            build_parser().parse_args([verb, release, *words[4:]])  # exits with 2 on what it does not know
 
 
 def pairs() -> list[tuple[ci_jobs.Job, ci_jobs.Job]]:
@@ -150,14 +150,14 @@ def test_what_a_stage_hands_over_is_what_the_next_one_looks_for(
     make_wheel(built[1], 2, wheels[1])
     hand_over(cuda, built[0].project, fresh[0].project)
     assert stamped(fresh[1], 2) == wheels[1]
-    assert (fresh[0].core / "wheel.sha256").read_text() == sha256_of(fresh[0].dist / wheels[0])
+    assert (fresh[0].core / "wheel.sha256").read_text() == compute_sha256(fresh[0].dist / wheels[0])
 
 
 def make_wheel(places: Places, stage: int, name: str) -> None:
     """As a stage leaves it: a wheel, and the stamp by which the next finds it."""
     with zipfile.ZipFile(places.dist / name, "w") as archive:
         archive.writestr("torch/version.py", "__version__ = '2.6.0+decoupled'\n")
-    stamp = inputs.Stamp("0" * 64, name, sha256_of(places.dist / name), 1.0, 1)
+    stamp = inputs.Stamp("0" * 64, name, compute_sha256(places.dist / name), 1.0, 1)
     inputs.write_stamp(places.state / f"stage{stage}.json", stamp)
 
 
@@ -179,11 +179,11 @@ def stamped(places: Places, stage: int) -> str:
 def places_of(project: Path, cuda: ci_jobs.Job) -> tuple[Places, Places]:
     """Those of stage 1 and of stage 2, as the commands of ``cuda`` find them."""
     words = cuda.commands[0]
-    asked = parser().parse_args(["build", cuda.release, *words[words.index("--") + 1 :]])
-    places = Build(project, cuda.release, asked.env, python=asked.python or "").places
-    of_cuda = places.of_cuda(asked.env, asked.cuda) if asked.cuda else places
+    asked = build_parser().parse_args(["build", cuda.release, *words[words.index("--") + 1 :]])
+    places = BuildRequest(project, cuda.release, asked.env, python=asked.python or "").places
+    of_cuda = places.with_cuda(asked.env, asked.cuda) if asked.cuda else places
     for one in (places, of_cuda):
-        one.make()
+        one.create_folders()
     return places, of_cuda
 
 
@@ -209,7 +209,7 @@ def test_shards_leave_their_objects_to_those_that_link(project: Path) -> None:
 
 def matches_of(pattern: str, names: Iterable[str]) -> list[str]:
     """As actions/download-artifact takes it."""
-    return sorted(name for name in names if pattern and matches(name, (pattern,)) is not None)
+    return sorted(name for name in names if pattern and find_match(name, (pattern,)) is not None)
 
 
 def test_the_workflow_files_name_only_what_there_is() -> None:
@@ -220,7 +220,7 @@ def test_the_workflow_files_name_only_what_there_is() -> None:
             assert (ROOT / script).is_file(), f"{path.name} names {script}"
         for verb in re.findall(r"decouple (index \w+)", text):
             with pytest.raises(SystemExit) as ended:
-                parser().parse_args([*verb.split(), "--help"])
+                build_parser().parse_args([*verb.split(), "--help"])
             assert ended.value.code == 0, f"{path.name}: decouple {verb}"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.cli import parser
+from decouple.cli import build_parser
 from decouple.cli.menu import VERBS
 
 ROOT = Path(__file__).parents[3]
@@ -22,7 +22,7 @@ TYPED = re.compile(r"(?<![\w/.-])decouple ([a-z][a-z0-9-]*)((?: (?!decouple )[^\
 def options(verb: str) -> frozenset[str]:
     """The long options of a verb, and of the verbs below it."""
     found: set[str] = set()
-    (action,) = parser([verb])._subparsers._group_actions  # type: ignore[union-attr]
+    (action,) = build_parser([verb])._subparsers._group_actions  # type: ignore[union-attr]
     left = [action.choices[verb]]  # type: ignore[index,call-overload]
     while left:
         one = left.pop()

@@ -13,7 +13,7 @@ import pytest
 
 from decouple.base.paths import find_project
 from decouple.build import description
-from decouple.cli import parser
+from decouple.cli import build_parser
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.debian import DebianSource
 
@@ -45,7 +45,7 @@ def named(text: str) -> tuple[set[str], set[str]]:
 
 def verbs() -> set[str]:
     """The commands of ``decouple``."""
-    (commands,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    (commands,) = (action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
     return set(commands.choices)
 
 
@@ -104,9 +104,9 @@ def test_each_way_of_naming_a_command_is_seen() -> None:
 
 
 def test_the_sizes_that_readme_names_are_those_of_the_data_files() -> None:
-    text, root = (PROJECT / "README.md").read_text(encoding="utf-8"), description.load()
-    mib = root.bootstrap.disk_mib + sum(root.layer(name).disk_mib for name in ("core", "cuda", "stock"))
+    text, root = (PROJECT / "README.md").read_text(encoding="utf-8"), description.load_description()
+    mib = root.bootstrap.disk_mib + sum(root.find_layer(name).disk_mib for name in ("core", "cuda", "stock"))
     assert f"it makes that root, {mib // 1024} GiB of disk" in text
-    source = load_release(PROJECT, "2.6").source("debian")
+    source = load_release(PROJECT, "2.6").find_source("debian")
     assert isinstance(source, DebianSource) and source.orig.size
     assert f"fetched once ({source.orig.size // 10**6} MB)" in text

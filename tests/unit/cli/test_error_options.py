@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import decouple
-from decouple.cli import advice, main, parser
+from decouple.cli import advice, build_parser, main
 from decouple.cli.menu import VERBS
 from tests.support.server import FaultyServer, status
 from tests.unit.index.test_commands import digest, project
@@ -18,7 +18,7 @@ from tests.unit.index.test_commands import digest, project
 __all__ = ["digest", "project"]  # fixtures
 
 PACKAGE = Path(decouple.__file__).parent
-OPTIONS = {verb: advice.options_of(parser(), verb) for verb in VERBS}
+OPTIONS = {verb: advice.list_options(build_parser(), verb) for verb in VERBS}
 _NAMED = re.compile(r"(?:decouple |nox -s )(?P<verb>[a-z][a-z0-9-]*)(?P<rest>[^,;`)]*)")
 
 
@@ -60,12 +60,12 @@ def verb_of(word: str) -> str | None:
 
 def test_there_are_messages() -> None:
     assert len(MESSAGES) > 800
-    assert sum(bool(advice.bare_options(one)) for _, _, one in MESSAGES) > 100
+    assert sum(bool(advice.find_bare_options(one)) for _, _, one in MESSAGES) > 100
 
 
 def test_an_option_in_a_message_is_one_of_some_command() -> None:
     known = set().union(*OPTIONS.values())
-    assert [row for row in MESSAGES if not advice.bare_options(row[2]) <= known] == []
+    assert [row for row in MESSAGES if not advice.find_bare_options(row[2]) <= known] == []
 
 
 def test_a_command_that_a_message_names_has_the_options_that_it_names_with_it() -> None:
@@ -82,17 +82,17 @@ def test_a_command_that_a_message_names_has_the_options_that_it_names_with_it() 
 def test_what_a_command_says_to_do_next_it_can_do(verb: str) -> None:
     for where, kind, one in MESSAGES:
         if kind == "next_step":
-            said = advice.fitting(one, [verb], parser)
-            assert said and advice.bare_options(said) <= OPTIONS[verb] | {"--help"}, where
+            said = advice.select_fitting(one, [verb], build_parser)
+            assert said and advice.find_bare_options(said) <= OPTIONS[verb] | {"--help"}, where
 
 
 def test_what_fits_stays_as_it_is() -> None:
     full = "free 3.0 GiB, or build one stage at a time (--stage 1)"
-    assert advice.fitting(full, ["build", "2.6"], parser) == full
-    assert advice.fitting(full, ["parity", "2.6"], parser) == "free 3.0 GiB"
+    assert advice.select_fitting(full, ["build", "2.6"], build_parser) == full
+    assert advice.select_fitting(full, ["parity", "2.6"], build_parser) == "free 3.0 GiB"
     named = "decouple build X --env portable --stage 1, or run it again"
-    assert advice.fitting(named, ["wheels"], parser) == named
-    assert "decouple wheels --help" in advice.fitting("leave --stage out", ["wheels"], parser)
+    assert advice.select_fitting(named, ["wheels"], build_parser) == named
+    assert "decouple wheels --help" in advice.select_fitting("leave --stage out", ["wheels"], build_parser)
 
 
 def test_a_wheel_that_does_not_come_whole(project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

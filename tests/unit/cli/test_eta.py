@@ -26,7 +26,7 @@ class Simulated(Struct, frozen=True):
 
 def objects(release: str, kind: str, stage: int, seed: int, *, ordered: bool) -> list[float]:
     """Expected core-seconds of a recorded stage's objects, in the order of the build."""
-    table = seconds.load(release, kind, stage)
+    table = seconds.load_seconds(release, kind, stage)
     names = sorted(table)
     if not ordered:
         random.Random(seed).shuffle(names)
@@ -57,7 +57,7 @@ def misses(work: Sequence[Simulated], jobs: int) -> list[tuple[float, float, flo
     found = []
     for when, one in log:
         eta.advance(when, 1, one.expected)
-        left, true = eta.left(), end - when
+        left, true = eta.estimate_left(), end - when
         assert left is not None
         if when >= TENTH_MINUTE and abs(left - true) > max(0.2 * true, longest):
             found.append((when, left, true))
@@ -100,11 +100,11 @@ def test_it_begins_with_the_estimate_and_does_not_jump() -> None:
     work = noisy(objects("2.6", "portable", 1, 5, ordered=True), 1.4, 6)
     effort = sum(one.expected for one in work)
     eta = Eta(0.0, len(work), effort, effort / 2)
-    assert eta.left() == pytest.approx(effort / 2)
+    assert eta.estimate_left() == pytest.approx(effort / 2)
     told = []
     for when, one in ended(work, 2):
         eta.advance(when, 1, one.expected)
-        told.append((when, eta.left() or 0.0))
+        told.append((when, eta.estimate_left() or 0.0))
     hour = [left for when, left in told if when < HOUR]
     steps = [abs(after - before) for before, after in itertools.pairwise(hour)]
     assert max(steps) < 0.25 * effort / 2
@@ -114,13 +114,13 @@ def test_it_begins_with_the_estimate_and_does_not_jump() -> None:
 def test_the_first_moments_tell_the_estimate(first: Callable[[Eta], None]) -> None:
     eta = Eta(0.0, 3500, 20_000.0, 10_000.0)
     first(eta)
-    assert eta.left() == pytest.approx(10_000.0, rel=0.01)
+    assert eta.estimate_left() == pytest.approx(10_000.0, rel=0.01)
 
 
 def test_between_two_steps_time_passes() -> None:
     eta = Eta(0.0, 10, 1000.0, 1000.0)
-    assert eta.left(now=300.0) == pytest.approx(700.0)
-    assert eta.left(now=5000.0) == 0.0
+    assert eta.estimate_left(now=300.0) == pytest.approx(700.0)
+    assert eta.estimate_left(now=5000.0) == 0.0
 
 
 def test_a_second_try_keeps_the_pace() -> None:
@@ -129,4 +129,4 @@ def test_a_second_try_keeps_the_pace() -> None:
     for step in range(1, 51):
         eta.advance(20.0 * step, 1, 10.0)  # half as fast as expected
     eta.follow(50, 500.0)
-    assert eta.left() == pytest.approx(1000.0, rel=0.1)
+    assert eta.estimate_left() == pytest.approx(1000.0, rel=0.1)

@@ -12,14 +12,14 @@ import pytest
 
 from decouple.base.errors import CANNOT_HERE, FAULT, DecoupleError
 from decouple.cli import last_resort, main
-from decouple.cli.shown import escaped, without_secrets
+from decouple.cli.shown import escape_text, hide_secrets
 
 
 def ends(error: BaseException) -> int:
     def run() -> int:
         raise error
 
-    return last_resort.ending(run, ["wheels", "2.6", "--index", "https://me:secret@example.org/simple/"])
+    return last_resort.run_to_end(run, ["wheels", "2.6", "--index", "https://me:secret@example.org/simple/"])
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_no_memory_is_this_machines_limit(cache: Path, capsys: pytest.CaptureFix
 def test_a_fault_while_the_command_line_is_read_is_one_as_well(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("decouple.cli.parser", lambda: 1 / 0)
+    monkeypatch.setattr("decouple.cli.build_parser", lambda: 1 / 0)
     assert main(["lint"]) == FAULT
     assert "Traceback" not in capsys.readouterr().err
 
@@ -83,7 +83,7 @@ def test_a_fault_while_the_command_line_is_read_is_one_as_well(
     ],
 )
 def test_control_characters_are_shown_escaped(text: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert escaped(text) == shown
+    assert escape_text(text) == shown
     ends(DecoupleError(f"index: {text}", next_step=text))
     told = capsys.readouterr().err
     assert shown.strip() in told and "\x1b" not in told
@@ -105,7 +105,7 @@ def test_a_message_has_no_line_that_others_wrote(capsys: pytest.CaptureFixture[s
     ],
 )
 def test_a_password_never_reaches_a_message(text: str, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert without_secrets(text) == shown
+    assert hide_secrets(text) == shown
     ends(DecoupleError(text))
     assert capsys.readouterr().err == f"decouple: {shown}\n"
 

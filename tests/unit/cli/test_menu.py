@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from decouple.cli import main, parsed, parser
+from decouple.cli import build_parser, main, parse_words
 from decouple.cli.menu import GROUPS, VERBS
-from decouple.cli.request import asked
-from decouple.cli.shown import escaping
-from decouple.flows.apply import Apply
+from decouple.cli.request import make_request
+from decouple.cli.shown import escape_streams
+from decouple.flows.apply import ApplyRequest
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,7 +25,7 @@ def test_help_has_each_verb_once_those_of_every_day_first() -> None:
     listed = [name for _, names in GROUPS for name in names]
     assert sorted(listed) == sorted(VERBS)
     assert len(GROUPS[0][1]) == 10
-    told = parser([]).format_help()
+    told = build_parser([]).format_help()
     places = [told.index(f"\n  {name} ") for name in listed]
     assert places == sorted(places)
     assert max(map(len, told.splitlines())) <= 80
@@ -78,7 +78,7 @@ def test_commands_that_are_run_can_be_seen_and_repeated(words: list[str], tmp_pa
 def test_every_verb_can_show_its_commands() -> None:
     for verb in VERBS:
         words = [verb, "-v"] if verb not in ("series", "check") else ["-v", verb]
-        known = parser([verb])
+        known = build_parser([verb])
         (action,) = known._subparsers._group_actions  # type: ignore[union-attr]
         leaves = [action.choices[verb]]  # type: ignore[index,call-overload]
         while leaves:
@@ -91,9 +91,9 @@ def test_every_verb_can_show_its_commands() -> None:
 def test_help_shows_an_address_with_a_password_as_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
     for verb in VERBS:
         with pytest.raises(SystemExit):
-            parsed([verb, "--help"])
+            parse_words([verb, "--help"])
         text = capsys.readouterr().out
-        with escaping():
+        with escape_streams():
             print(text)
         assert "***" not in capsys.readouterr().out, verb
 
@@ -101,7 +101,7 @@ def test_help_shows_an_address_with_a_password_as_it_is_typed(capsys: pytest.Cap
 def test_a_slip_in_a_field_of_a_request_is_an_error() -> None:
     """It would ask for the default in silence."""
     with pytest.raises(TypeError, match="souce"):
-        asked(Apply, argparse.Namespace(), project=ROOT, release="2.6", souce="debian")
+        make_request(ApplyRequest, argparse.Namespace(), project=ROOT, release="2.6", souce="debian")
 
 
 @pytest.mark.parametrize("module", dict.fromkeys(module for module, _ in VERBS.values()))
@@ -189,10 +189,10 @@ def test_the_table_of_providers_loads_no_reader_of_metadata() -> None:
 
 def test_words_around_an_option_belong_together(capsys: pytest.CaptureFixture[str]) -> None:
     """argparse itself takes them in one run only, and called NAME of `new 2.6 -m TITLE NAME` unrecognized."""
-    assert parsed(["new", "2.6", "-m", "A title", "NAME"]).words == ["2.6", "NAME"]
-    assert parsed(["test-cuda", "2.6", "-k", "graph", "cuda", "torch"]).suite == ["cuda", "torch"]
-    assert parsed(["test-cuda", "2.6", "cuda", "-k", "graph", "torch"]).suite == ["cuda", "torch"]
+    assert parse_words(["new", "2.6", "-m", "A title", "NAME"]).words == ["2.6", "NAME"]
+    assert parse_words(["test-cuda", "2.6", "-k", "graph", "cuda", "torch"]).suite == ["cuda", "torch"]
+    assert parse_words(["test-cuda", "2.6", "cuda", "-k", "graph", "torch"]).suite == ["cuda", "torch"]
     for mistake in (["new", "2.6", "NAME", "--titel", "A title"], ["record", "2.6", "2.7"]):
         with pytest.raises(SystemExit):
-            parsed(mistake)
+            parse_words(mistake)
         assert "unrecognized arguments" in capsys.readouterr().err

@@ -9,27 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.files import locked
+from decouple.base.files import hold_lock
 from decouple.build import description, rootfs
-from decouple.build.stage import _Follow
+from decouple.build.stage import _NinjaProgress
 from decouple.cli.eta import Eta
-from decouple.cli.output import _Lines
+from decouple.cli.output import _LineProgress
 
 
 @pytest.fixture
-def lines(monkeypatch: pytest.MonkeyPatch) -> _Lines:
-    monkeypatch.setattr(_Lines, "EVERY", 0.0)
-    return _Lines()
+def lines(monkeypatch: pytest.MonkeyPatch) -> _LineProgress:
+    monkeypatch.setattr(_LineProgress, "EVERY", 0.0)
+    return _LineProgress()
 
 
-def test_objects_count_by_what_they_take(lines: _Lines, capsys: pytest.CaptureFixture[str]) -> None:
+def test_objects_count_by_what_they_take(lines: _LineProgress, capsys: pytest.CaptureFixture[str]) -> None:
     lines.start("stage 1", 2, "objects", effort=100.0)
     time.sleep(0.1)
     lines.advance(1, effort=99.0)  # the large one
     assert re.search(r"stage 1: 1 of 2 objects \(50%\), ETA 0s", capsys.readouterr().err)
 
 
-def test_a_run_that_links_alone_has_a_sensible_eta(lines: _Lines, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_links_alone_has_a_sensible_eta(lines: _LineProgress, capsys: pytest.CaptureFixture[str]) -> None:
     # "534 objects of 534 objects (100%), ETA 6959350481h41m": what was left was divided by what no object had taken
     lines.start("stage 1", 4, "objects", effort=2000.0)
     time.sleep(0.1)
@@ -44,21 +44,23 @@ def test_what_a_compiler_cache_gave_at_the_start_says_nothing_of_the_rest() -> N
         eta.advance(float(second), 10.9, 10.9 * 60.0)  # 327 objects
     for minute in range(1, 6):
         eta.advance(30.0 + 60.0 * minute, 1, 60.0)
-    left = eta.left()
+    left = eta.estimate_left()
     assert left is not None and left == pytest.approx((507 - 332) * 60.0, rel=0.05)
 
 
 def test_steps_that_take_long_still_tell_a_pace() -> None:
     eta = Eta(0.0, 20)
-    assert eta.left() is None
+    assert eta.estimate_left() is None
     for step in range(1, 11):
         eta.advance(600.0 * step, 1)
-    assert eta.left() == pytest.approx(6000.0)
+    assert eta.estimate_left() == pytest.approx(6000.0)
 
 
-def test_cmake_that_runs_once_more_is_no_stage_that_is_done(lines: _Lines, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cmake_that_runs_once_more_is_no_stage_that_is_done(
+    lines: _LineProgress, capsys: pytest.CaptureFixture[str]
+) -> None:
     # "stage 1: done in 56s", and two hours of compiling lay ahead
-    follow = _Follow(lines, "stage 1", lambda line: None, dict.fromkeys("abcdefghijk", 1.0), 60.0)
+    follow = _NinjaProgress(lines, "stage 1", lambda line: None, dict.fromkeys("abcdefghijk", 1.0), 60.0)
     for line in ("[0/1] Re-running CMake...", "[1/3] Building CXX object a.o", "[2/3] Building CXX object b.o"):
         follow(line)
     said = capsys.readouterr().err
@@ -67,18 +69,18 @@ def test_cmake_that_runs_once_more_is_no_stage_that_is_done(lines: _Lines, capsy
 
 
 def test_waiting_for_another_run_is_said_only_where_there_is_one(
-    lines: _Lines, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lines: _LineProgress, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # "Debian root trixie-…: done in 56s" before the first package was there
-    described = description.load()
-    monkeypatch.setattr(rootfs, "_bootstrap", _stop)
+    described = description.load_description()
+    monkeypatch.setattr(rootfs, "_bootstrap_root", _stop)
     with pytest.raises(KeyboardInterrupt):
-        rootfs.ensure(tmp_path, described, [], log=tmp_path / "log", progress=lines)
+        rootfs.ensure_root(tmp_path, described, [], log=tmp_path / "log", progress=lines)
     assert capsys.readouterr().err == ""
-    folder = rootfs.folder_of(tmp_path, described)
+    folder = rootfs.choose_folder(tmp_path, described)
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        with locked(folder.with_suffix(".lock")):
-            other = pool.submit(rootfs.ensure, tmp_path, described, [], log=tmp_path / "log", progress=lines)
+        with hold_lock(folder.with_suffix(".lock")):
+            other = pool.submit(rootfs.ensure_root, tmp_path, described, [], log=tmp_path / "log", progress=lines)
             time.sleep(0.5)
         assert isinstance(other.exception(), KeyboardInterrupt)
     assert "waits for the run that makes" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from decouple.cli.menu import VERBS
-from decouple.cli.shown import escaping
+from decouple.cli.shown import escape_streams
 from tests.support.series import World, usual_world
 
 CLOSED = ["1>&-", "2>&-", "0<&- 1>&- 2>&-"]
@@ -136,6 +136,6 @@ def test_files_for_a_person_are_utf_8_in_every_locale(world: World, environment:
 
 def test_a_stream_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     before = sys.stdout, sys.stdout.errors
-    with escaping():
+    with escape_streams():
         assert sys.stdout.errors == "backslashreplace"
     assert (sys.stdout, sys.stdout.errors) == before

@@ -40,7 +40,7 @@ def test_what_is_left_is_told_by_the_effort_where_items_are_not_alike(
     clock = iter([0.0, 60.0])
     monkeypatch.setattr("decouple.cli.output.time.monotonic", lambda: next(clock, 0.0))
     monkeypatch.setattr("sys.stderr.isatty", lambda: False)
-    lines = output.progress()
+    lines = output.make_progress()
     clock = iter([0.0, 60.0])
     lines.start("compile", 10, "objects", effort=100.0)
     lines.advance(5, 20.0)

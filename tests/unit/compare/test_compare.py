@@ -11,12 +11,12 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.cli import main
 from decouple.flows import record as recording
-from decouple.flows.bisect import bisect, command_oracle, touched_objects
+from decouple.flows.bisect import bisect_stack, find_touched_objects, make_command_oracle
 from decouple.patch import parse as patches
 from decouple.patch.parse import Patch
 from decouple.release import status
 from decouple.series import burndown, check, rangediff
-from decouple.series.depends import dependencies
+from decouple.series.depends import find_dependencies
 from decouple.series.rangediff import PatchChange
 from decouple.stack.engine import Stack
 from decouple.upstream.readers import GitTree
@@ -27,7 +27,7 @@ BODY = "---\n--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+{}\n c\n"
 
 def cut(name: str, identity: str, text: str = "B", line: int = 1) -> Patch:
     data = f"Decouple-Id: {identity}\n" + BODY.format(text).replace("@@ -1,3 +1,3 @@", f"@@ -{line},3 +{line},3 @@")
-    return patches.parse(data.encode(), name=name)
+    return patches.parse_patch(data.encode(), name=name)
 
 
 def test_range_diff_goes_by_id_not_by_name() -> None:
@@ -43,7 +43,7 @@ def test_range_diff_goes_by_id_not_by_name() -> None:
         cut("1.1/4.patch", "four", "X"),
         cut("1.1/5.patch", "five"),
     ]
-    rows = rangediff.compare(old, new)
+    rows = rangediff.compare_series(old, new)
     assert [(row.identity, row.status) for row in rows] == [
         ("one", PatchChange.SAME_FILE),
         ("two", PatchChange.MOVED),
@@ -57,7 +57,7 @@ def test_range_diff_goes_by_id_not_by_name() -> None:
 
 def test_two_patches_of_one_id_cannot_be_compared() -> None:
     with pytest.raises(DecoupleError, match=r"1\.0/2\.patch: has the Decouple-Id of 1\.0/1\.patch"):
-        rangediff.compare([cut("1.0/1.patch", "one"), cut("1.0/2.patch", "one")], [])
+        rangediff.compare_series([cut("1.0/1.patch", "one"), cut("1.0/2.patch", "one")], [])
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def world(tmp_path: Path) -> World:
 
 
 def test_a_patch_needs_what_it_stands_on(world: World) -> None:
-    series = check.load(world.project, "2.6")
-    found = dependencies(series, GitTree(world.upstream, "HEAD"))
+    series = check.load_series(world.project, "2.6")
+    found = find_dependencies(series, GitTree(world.upstream, "HEAD"))
     assert found == {
         "2.6/0001-move.patch": (),
         "2.6/0002-edit.patch": ("2.6/0001-move.patch",),
@@ -87,11 +87,11 @@ def test_a_patch_needs_what_it_stands_on(world: World) -> None:
 def test_a_git_hooks_variables_lead_to_no_other_repository(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = GitTree(world.upstream, "HEAD").paths()
+    wanted = GitTree(world.upstream, "HEAD").list_paths()
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "no index"))
     tree = GitTree(world.upstream, "HEAD")
-    assert tree.paths() == wanted
+    assert tree.list_paths() == wanted
     assert tree.read("torch/core.txt") == LINES.encode()
 
 
@@ -99,7 +99,7 @@ def test_bisect_finds_the_patch_and_leaves_the_stack_as_it_was(world: World) -> 
     code = "import sys; sys.exit('line nine' in open('torch/core.txt').read())"
     with Stack.open(world.places) as stack:
         stack.push(2)
-        found = bisect(stack, [command_oracle([sys.executable, "-c", code])])
+        found = bisect_stack(stack, [make_command_oracle([sys.executable, "-c", code])])
         assert found.first_bad == "2.6/0003-other.patch"
         assert stack.applied == ("2.6/0001-move.patch", "2.6/0002-edit.patch")
 
@@ -107,14 +107,14 @@ def test_bisect_finds_the_patch_and_leaves_the_stack_as_it_was(world: World) -> 
 def test_a_command_that_fails_on_the_pristine_tree_blames_no_patch(world: World) -> None:
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match="the pristine tree fails too"):
-            bisect(stack, [command_oracle(["false"])])
+            bisect_stack(stack, [make_command_oracle(["false"])])
 
 
 def test_a_command_that_cannot_tell_ends_the_search(world: World) -> None:
     code = "import sys; sys.exit(125 if 'line nine' in open('torch/core.txt').read() else 0)"
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match="cannot judge this tree") as told:
-            bisect(stack, [command_oracle([sys.executable, "-c", code])])
+            bisect_stack(stack, [make_command_oracle([sys.executable, "-c", code])])
         assert told.value.next_step and stack.applied == ()
 
 
@@ -124,7 +124,7 @@ def test_a_good_series_is_said_to_be_good(tmp_path: Path) -> None:
     world.create()
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match="the whole series is good"):
-            bisect(stack, [command_oracle(["true"])])
+            bisect_stack(stack, [make_command_oracle(["true"])])
         assert stack.applied == ()
 
 
@@ -134,7 +134,7 @@ def test_a_broken_python_file_is_found_by_compiling_alone(tmp_path: Path) -> Non
     world.patch("0002-broken", {"torch/cuda/__init__.py": "import torch as\n"})
     world.create()
     with Stack.open(world.places) as stack:
-        found = bisect(stack, [command_oracle(["true"])])
+        found = bisect_stack(stack, [make_command_oracle(["true"])])
     assert found.first_bad == "2.6/0002-broken.patch"
     assert "torch/cuda/__init__.py does not compile" in found.said
 
@@ -189,30 +189,30 @@ def test_only_what_the_build_compiles_is_compiled(tmp_path: Path) -> None:
     ]
     listing = tmp_path / "compile_commands.json"
     listing.write_text(json.dumps(entries))
-    assert touched_objects(listing, ["torch/a.cpp", "b.cpp", "torch/a.h"]) == ["b.o", "lib/a.o", "x y/a.o"]
+    assert find_touched_objects(listing, ["torch/a.cpp", "b.cpp", "torch/a.h"]) == ["b.o", "lib/a.o", "x y/a.o"]
     with pytest.raises(DecoupleError, match="no such file"):
-        touched_objects(tmp_path / "absent.json", ["b.cpp"])
+        find_touched_objects(tmp_path / "absent.json", ["b.cpp"])
 
 
 def test_burn_down_counts_what_is_left(world: World, tmp_path: Path) -> None:
     census = tmp_path / "census.json"
     census.write_text('{"summary": {"vendors": {"cuda": {"key_number": {"before": 58, "after": 3}}}}}')
-    row = burndown.row(world.project, "2.6", census)
+    row = burndown.measure_series(world.project, "2.6", census)
     assert (row.patches, row.own, row.moved, row.changed) == (4, 4, 1, 6)
     assert (row.couplings_before, row.couplings) == (58, 3)
-    assert "<svg" in burndown.as_svg([row])
+    assert "<svg" in burndown.render_svg([row])
     census.write_text("{}")
     with pytest.raises(DecoupleError, match=r"census\.json: "):
-        burndown.row(world.project, "2.6", census)
+        burndown.measure_series(world.project, "2.6", census)
 
 
 def test_burn_down_takes_the_couplings_that_were_recorded(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
-    path = status.path_of(world.project, "2.6")
+    path = status.locate_status(world.project, "2.6")
     path.parent.mkdir(parents=True, exist_ok=True)
-    status.update(path, census=status.CensusSection(61, 2))
+    status.update_status(path, census=status.CensusSection(61, 2))
     assert main(["burn-down"]) == 0
     assert capsys.readouterr().out.splitlines()[1].endswith("2 of 61")
 
@@ -221,8 +221,8 @@ def test_what_the_census_counts_of_another_vendor_is_recorded_beside_cudas(tmp_p
     counted = {word: {"key_number": {"before": before, "after": 0}} for word, before in (("cuda", 61), ("rocm", 24))}
     (tmp_path / "census.json").write_text(json.dumps({"summary": {"vendors": counted}}))
     path = tmp_path / "2.6.json"
-    status.update(path, census=recording._key_number(tmp_path / "census.json", "2.6"))
-    census = status.read(path).census
+    status.update_status(path, census=recording._read_census_section(tmp_path / "census.json", "2.6"))
+    census = status.read_status(path).census
     assert census == status.CensusSection(61, 0, {"rocm": status.VendorCouplings(24, 0)})
 
 

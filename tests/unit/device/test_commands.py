@@ -24,7 +24,7 @@ def test_the_cuda_key_makes_a_thin_folder_and_says_what_to_fill_in(
     assert 'torch_cuda_option(ACME_HOME "Prefix of acme' in made["acme.cmake"]
     assert not [path for path, text in made.items() if "newdevice" in (path + text).lower()]
     names = load_names(folder / "acme.toml")
-    assert names.of("cublasCreate") == "acmeblasCreate"
+    assert names.find_name("cublasCreate") == "acmeblasCreate"
     assert main(["new-device", "acme", "--key", "CUDA", "--into", str(folder)]) == 0
     assert "is up to date with the template" in capsys.readouterr().out
 

@@ -30,12 +30,14 @@ class Here:
         return ["env", "-C", start, "-i", *(f"{name}={value}" for name, value in given.items()), *command]
 
 
-def site(tmp_path: Path, asked: list[Sequence[str]]) -> contract.Site:
+def site(tmp_path: Path, asked: list[Sequence[str]]) -> contract.ContractSite:
     """A folder with this interpreter's environment as its ``venv``."""
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "venv").symlink_to(sys.prefix)
-    return contract.Site(Here(asked), folder, str(folder), "/opt/x/lib", str(tmp_path / "ccache"), tmp_path / "log")
+    return contract.ContractSite(
+        Here(asked), folder, str(folder), "/opt/x/lib", str(tmp_path / "ccache"), tmp_path / "log"
+    )
 
 
 def sources(tmp_path: Path) -> Path:
@@ -57,17 +59,17 @@ def sources(tmp_path: Path) -> Path:
 def test_a_backend_is_built_once_for_its_sources_and_the_checkout_stays_clean(tmp_path: Path) -> None:
     asked: list[Sequence[str]] = []
     place, home = site(tmp_path, asked), sources(tmp_path)
-    built = Path(contract.install(place, home, "torch_tiny", jobs=3))
+    built = Path(contract.install_backend(place, home, "torch_tiny", jobs=3))
     assert (built / "torch_tiny.py").read_text() == "mark = 1\n" and len(asked) == 1
     assert sorted(path.name for path in (home / "torch_tiny").iterdir()) == ["setup.py", "torch_tiny.py"]
-    contract.install(place, home, "torch_tiny", jobs=3)
+    contract.install_backend(place, home, "torch_tiny", jobs=3)
     assert len(asked) == 1  # nothing changed
     (home / "torch_tiny" / "build").mkdir()  # what somebody's own build leaves is not a source
-    contract.install(place, home, "torch_tiny", jobs=3)
+    contract.install_backend(place, home, "torch_tiny", jobs=3)
     assert len(asked) == 1
     (home / "layer" / "layer.h").write_text("2\n")
     (home / "torch_tiny" / "torch_tiny.py").write_text("mark = 2\n")
-    contract.install(place, home, "torch_tiny", jobs=3)
+    contract.install_backend(place, home, "torch_tiny", jobs=3)
     assert (built / "torch_tiny.py").read_text() == "mark = 2\n" and len(asked) == 2
 
 
@@ -80,9 +82,9 @@ def test_a_module_that_the_sources_no_longer_have_is_not_packed_again(tmp_path: 
     (project / "torch_tiny").mkdir()
     for module in ("__init__", "kept", "gone"):
         (project / "torch_tiny" / f"{module}.py").touch()
-    contract.install(place, home, "torch_tiny", jobs=3)
+    contract.install_backend(place, home, "torch_tiny", jobs=3)
     (project / "torch_tiny" / "gone.py").unlink()
-    built = Path(contract.install(place, home, "torch_tiny", jobs=3)) / "torch_tiny"
+    built = Path(contract.install_backend(place, home, "torch_tiny", jobs=3)) / "torch_tiny"
     assert sorted(path.name for path in built.glob("*.py")) == ["__init__.py", "kept.py"]
 
 
@@ -91,7 +93,7 @@ def test_a_build_that_fails_is_tried_again(tmp_path: Path) -> None:
     (home / "torch_tiny" / "setup.py").write_text("raise SystemExit('error: no such operator')\n")
     for _ in range(2):
         with pytest.raises(DecoupleError, match="build torch_tiny"):
-            contract.install(place, home, "torch_tiny", jobs=1)
+            contract.install_backend(place, home, "torch_tiny", jobs=1)
     assert not (place.folder / "torch_tiny.digest").exists()
 
 
@@ -104,23 +106,23 @@ def test_a_report_is_summed_up_for_the_status_file(tmp_path: Path) -> None:
         "items": [{"tests": [seen]}, {"tests": [seen]}, {"tests": [other]}],
     }
     (tmp_path / "contract.json").write_text(json.dumps(document))
-    assert contract.summary(tmp_path / "contract.json") == ContractSection(
+    assert contract.read_summary(tmp_path / "contract.json") == ContractSection(
         items={"supported": 2, "upstream gap": 1}, tests={"passed": 1, "skipped": 1}, torch="2.6.0"
     )
 
 
 def test_one_wheel_is_needed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is none"):
-        contract.only_wheel(tmp_path, "torch")
+        contract.find_only_wheel(tmp_path, "torch")
     (tmp_path / "torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl").touch()
     with pytest.raises(UsageError, match="there is none"):
-        contract.only_wheel(tmp_path, "torch")
+        contract.find_only_wheel(tmp_path, "torch")
     wheel = tmp_path / "torch-2.6.0+decoupled-cp313-cp313-linux_x86_64.whl"
     wheel.touch()
-    assert contract.only_wheel(tmp_path, "torch") == wheel
+    assert contract.find_only_wheel(tmp_path, "torch") == wheel
     (tmp_path / "torch-2.6.0+other-cp313-cp313-linux_x86_64.whl").touch()
     with pytest.raises(UsageError, match=r"there is torch-2\.6\.0\+decoupled.*, torch-2\.6\.0\+other"):
-        contract.only_wheel(tmp_path, "torch")
+        contract.find_only_wheel(tmp_path, "torch")
 
 
 def test_a_backend_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,11 +42,11 @@ def project(tmp_path: Path, **changed: str) -> Path:
 
 
 def test_tests_are_found_by_their_marks_without_torch(tmp_path: Path) -> None:
-    first, second = items.read(project(tmp_path))
+    first, second = items.read_items(project(tmp_path))
     assert (first.number, first.tests) == (1, ("test_a.py::test_one", "test_a.py::test_two"))
     assert second.tests == ("test_a.py::test_two", "tests/test_more.py::test_more")
     assert first.gaps == ("a sum (`torch/x.py: f (line 3 in 2.6.0)`)",)
-    text = items.table([first, second])
+    text = items.format_table([first, second])
     assert "| 1 | a \\| b | `a.h: g` | `test_a.py::test_one`<br>`test_a.py::test_two`" in text
     assert "torch.\\<dev>" in text and "**upstream lacks:** a sum" in text
 
@@ -62,11 +62,13 @@ def test_tests_are_found_by_their_marks_without_torch(tmp_path: Path) -> None:
 )
 def test_what_is_not_proven_is_an_error(tmp_path: Path, changed: dict[str, str], said: str) -> None:
     with pytest.raises(DecoupleError, match=re.escape(said)):
-        items.read(project(tmp_path, **changed))
+        items.read_items(project(tmp_path, **changed))
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert not items.insert(PAGE, items.table(items.read(ROOT)), write=False), "run `decouple contract-table`"
+    assert not items.insert_table(PAGE, items.format_table(items.read_items(ROOT)), write=False), (
+        "run `decouple contract-table`"
+    )
 
 
 def test_every_test_that_the_page_names_exists() -> None:
@@ -89,4 +91,4 @@ def test_a_page_without_markers_is_named(tmp_path: Path) -> None:
     page = tmp_path / "contract.md"
     page.write_text("# nothing\n")
     with pytest.raises(DecoupleError, match="no <!-- items:begin -->"):
-        items.insert(page, "", write=True)
+        items.insert_table(page, "", write=True)

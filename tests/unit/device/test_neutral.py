@@ -10,8 +10,8 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.cli import main
-from decouple.device.neutral import rewrite
-from decouple.flows.neutral import NeutralFiles, neutral
+from decouple.device.neutral import rewrite_program
+from decouple.flows.neutral import NeutralRequest, rewrite_programs
 
 ACCELERATOR = "torch.accelerator.current_accelerator()"
 PAIRS = {
@@ -45,7 +45,7 @@ PAIRS = {
 
 @pytest.mark.parametrize(("said", "meant"), PAIRS.items())
 def test_what_names_cuda_becomes_neutral(said: str, meant: str) -> None:
-    done = rewrite(f"import torch\ny = {said}  # kept\n")
+    done = rewrite_program(f"import torch\ny = {said}  # kept\n")
     assert done.text == f"import torch\ny = {meant}  # kept\n" and done.changes and not done.left
 
 
@@ -64,7 +64,7 @@ def test_what_names_cuda_becomes_neutral(said: str, meant: str) -> None:
     ],
 )
 def test_what_cannot_be_rewritten_is_told_with_its_line(text: str) -> None:
-    done = rewrite(text)
+    done = rewrite_program(text)
     assert done.text == text and not done.changes
     (left,) = done.left
     assert "cud" in text.splitlines()[left.line - 1].lower() and left.text in text and left.reason
@@ -72,30 +72,30 @@ def test_what_cannot_be_rewritten_is_told_with_its_line(text: str) -> None:
 
 def test_other_text_is_no_device() -> None:
     text = '"""About cuda."""\nimport torch\ny = torch.einsum("abcd", x)\nself.cpu("there")\nbarracuda = 1\n'
-    done = rewrite(text)
+    done = rewrite_program(text)
     assert (done.text, done.changes, done.left) == (text, 0, ())
 
 
 def test_names_follow_the_program_s_imports() -> None:
     text = "import torch as th\nfrom torch.cuda.amp import autocast as cast\nwith cast():\n    th.cuda.synchronize()\n"
-    assert rewrite(text).text == (
+    assert rewrite_program(text).text == (
         "import torch as th\nfrom torch.amp import autocast as cast\n"
         "with cast(th.accelerator.current_accelerator().type):\n    th.accelerator.synchronize()\n"
     )
-    made = rewrite("from torch.cuda.amp import autocast\n\nwith autocast():\n    pass\n").text
+    made = rewrite_program("from torch.cuda.amp import autocast\n\nwith autocast():\n    pass\n").text
     assert "import torch\n" in made and f"autocast({ACCELERATOR}.type)" in made
     own = "class torch:\n    pass\ntorch.cuda.synchronize()\n"
-    assert rewrite(own).text == own  # no torch of PyTorch's
+    assert rewrite_program(own).text == own  # no torch of PyTorch's
 
 
 def test_a_device_may_be_named() -> None:
     text = "import torch\nprint(torch.cuda.get_device_name(0))\n"
-    assert "torch.acme.get_device_name(0)" in rewrite(text, device="acme").text
+    assert "torch.acme.get_device_name(0)" in rewrite_program(text, device="acme").text
 
 
 def test_what_was_rewritten_has_nothing_more_to_rewrite() -> None:
     text = "import torch\n" + "".join(f"y = {said}\n" for said in PAIRS)
-    again = rewrite(rewrite(text).text)
+    again = rewrite_program(rewrite_program(text).text)
     assert (again.changes, again.left) == (0, ())
 
 
@@ -105,10 +105,10 @@ def test_files_change_only_when_asked(tmp_path: Path) -> None:
     two.write_text("# coding: latin-1\nimport torch\nt = 'é', torch.cuda.device_count()\n", encoding="latin-1")
     one.chmod(0o755)
     before = one.read_bytes(), two.read_bytes()
-    shown = neutral(NeutralFiles((one, two)))
+    shown = rewrite_programs(NeutralRequest((one, two)))
     assert all("+" in done.diff and done.changes == 1 for done in shown)
     assert (one.read_bytes(), two.read_bytes()) == before
-    neutral(NeutralFiles((one, two), write=True))
+    rewrite_programs(NeutralRequest((one, two), write=True))
     assert one.read_bytes() == b"import torch\r\ntorch.accelerator.synchronize()\r\n"
     assert two.read_text(encoding="latin-1").endswith("t = 'é', torch.accelerator.device_count()\n")
     assert one.stat().st_mode & 0o111
@@ -119,10 +119,10 @@ def test_a_file_that_does_not_parse_changes_none(tmp_path: Path) -> None:
     good.write_text("import torch\ntorch.cuda.synchronize()\n")
     bad.write_text("def (:\n")
     with pytest.raises(DecoupleError, match=r"bad\.py:1"):
-        neutral(NeutralFiles((good, bad), write=True))
+        rewrite_programs(NeutralRequest((good, bad), write=True))
     assert "torch.cuda" in good.read_text()
     with pytest.raises(DecoupleError, match="missing"):
-        neutral(NeutralFiles((tmp_path / "missing.py",)))
+        rewrite_programs(NeutralRequest((tmp_path / "missing.py",)))
 
 
 def test_the_command_says_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_each_file_is_as_hard_as_its_hardest_name(tree: Path) -> None:
-    report = reuse.count(tree, FILES, reuse.load_families())
+    report = reuse.count_names(tree, FILES, reuse.load_families())
     assert {path: kind for path, (kind, _) in report.files.items()} == {
         "plain.cpp": "",
         "ours.h": "framework",
@@ -42,7 +42,7 @@ def test_each_file_is_as_hard_as_its_hardest_name(tree: Path) -> None:
     assert report.uses["cuBLAS"] == {"cublasSgemm_v2": 1}
     assert report.headers == {"cuda_runtime.h": 1, "cublas_v2.h": 1}
     assert report.texts["device code in strings"] == {"ptx.cu"}
-    assert report.by_kind()["hand"] == (1, 2)
+    assert report.count_by_kind()["hand"] == (1, 2)
 
 
 def test_with_the_toolkit_s_headers_look_alikes_are_not_counted(tree: Path) -> None:
@@ -50,29 +50,29 @@ def test_with_the_toolkit_s_headers_look_alikes_are_not_counted(tree: Path) -> N
     (tree / "include" / "cuda_runtime_api.h").write_text("cudaError_t cudaMalloc(void** p, size_t n);\n")
     (tree / "include" / "stdio.h").write_text("int cublasSgemm_v2;\n")  # not the toolkit's
     families = reuse.load_families()
-    declared = reuse.declared_words([tree / "include"], families.headers)
-    report = reuse.count(tree, FILES, families, declared=declared)
-    assert report.library_names() == {"cudaMalloc": 2}
+    declared = reuse.read_declared_words([tree / "include"], families.headers)
+    report = reuse.count_names(tree, FILES, families, declared=declared)
+    assert report.count_library_names() == {"cudaMalloc": 2}
     with pytest.raises(DecoupleError, match="no toolkit header"):
-        reuse.declared_words([tree / "nowhere"], families.headers)
+        reuse.read_declared_words([tree / "nowhere"], families.headers)
 
 
 def test_a_vendor_s_names(tree: Path) -> None:
     table = tree / "acme.toml"
     table.write_text('missing = ["cublasSgemm_v2"]\n[prefix]\ncuda = "acme"\n[name]\ncudaFlags_of_ours = "flags"\n')
     names = reuse.load_names(table)
-    report = reuse.count(tree, FILES, reuse.load_families())
-    assert names.of("cudaMalloc") == "acmeMalloc" and names.of("cudaFlags_of_ours") == "flags"
-    assert report.open_names(names) == [("cublasSgemm_v2", 1)]
-    text = reuse.header(report, names, "PyTorch 2.6")
+    report = reuse.count_names(tree, FILES, reuse.load_families())
+    assert names.find_name("cudaMalloc") == "acmeMalloc" and names.find_name("cudaFlags_of_ours") == "flags"
+    assert report.list_open_names(names) == [("cublasSgemm_v2", 1)]
+    text = reuse.format_header(report, names, "PyTorch 2.6")
     assert "#define cudaMalloc acmeMalloc\n" in text and "// open: cublasSgemm_v2\n" in text
 
 
 def test_the_header_maps_a_real_compiler_s_input(tree: Path) -> None:
     require_tool("c++")
-    names = reuse.Names(prefixes={"cuda": "acme", "cublas": "acmeblas"})
-    report = reuse.count(tree, FILES, reuse.load_families())
-    (tree / "acme_names.h").write_text(reuse.header(report, names, "PyTorch 2.6"))
+    names = reuse.VendorNames(prefixes={"cuda": "acme", "cublas": "acmeblas"})
+    report = reuse.count_names(tree, FILES, reuse.load_families())
+    (tree / "acme_names.h").write_text(reuse.format_header(report, names, "PyTorch 2.6"))
     (tree / "cublas_v2.h").write_text("")
     command = ["c++", "-E", "-P", "-I", str(tree), "-include", str(tree / "acme_names.h"), str(tree / "names.cpp")]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout

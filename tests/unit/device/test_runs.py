@@ -33,25 +33,25 @@ def report(folder: Path, torch: str, statuses: list[str]) -> Path:
 
 def test_runs_are_kept_for_each_pytorch_and_shown_newest_first(tmp_path: Path) -> None:
     for torch in ("2.6.0+debian", "2.15.0+cu132", "2.13.0+cpu"):
-        runs.record(tmp_path, report(tmp_path / "report", torch, ["supported", "upstream gap", "missing"]))
-    runs.record(tmp_path, report(tmp_path / "report", "2.13.0+cpu", ["supported", "supported", "broken"]))
-    found = runs.read(tmp_path)
+        runs.record_run(tmp_path, report(tmp_path / "report", torch, ["supported", "upstream gap", "missing"]))
+    runs.record_run(tmp_path, report(tmp_path / "report", "2.13.0+cpu", ["supported", "supported", "broken"]))
+    found = runs.read_runs(tmp_path)
     assert [run.torch for run in found] == ["2.15.0+cu132", "2.13.0+cpu", "2.6.0+debian"]
-    newest, replaced, _ = runs.table(found).splitlines()[2:]
+    newest, replaced, _ = runs.format_table(found).splitlines()[2:]
     assert newest == "| 2.15.0+cu132 | torch_sim | 1 | 2 | 0 | 1 | 1: 2 | 0 | 1 |"
     assert replaced == "| 2.13.0+cpu | torch_sim | 2 | 0 | 1 | 2 | 0 | 1 | 0 |"
 
 
 def test_a_run_of_a_part_is_not_kept(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="items 3"):
-        runs.record(tmp_path, report(tmp_path / "report", "2.6.0", ["supported", "missing", "untried"]))
+        runs.record_run(tmp_path, report(tmp_path / "report", "2.6.0", ["supported", "missing", "untried"]))
     with pytest.raises(UsageError, match="not a report"):
-        runs.record(tmp_path, tmp_path)
+        runs.record_run(tmp_path, tmp_path)
     (tmp_path / runs.FOLDER).mkdir(parents=True)
     (tmp_path / runs.FOLDER / "2.6.0.json").write_text("{}")
     with pytest.raises(DecoupleError, match=r"2\.6\.0\.json"):
-        runs.read(tmp_path)
+        runs.read_runs(tmp_path)
 
 
 def test_the_page_shows_what_was_kept() -> None:
-    assert not runs.insert(find_project(), write=False), "run `decouple contract-table`"
+    assert not runs.insert_table(find_project(), write=False), "run `decouple contract-table`"

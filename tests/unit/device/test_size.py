@@ -9,15 +9,15 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
 from decouple.cli import main
-from decouple.device.size import code_lines, measure
+from decouple.device.size import count_code_lines, measure_files
 
 
 def test_comments_blank_lines_and_docstrings_do_not_count() -> None:
-    assert code_lines('// a\n\nint x;  // b\n/* c\n d */ int y;\nauto s = "// no comment";\n', "C++") == 3
+    assert count_code_lines('// a\n\nint x;  // b\n/* c\n d */ int y;\nauto s = "// no comment";\n', "C++") == 3
     text = '"""Doc.\n\nMore."""\n\nX = """two\nlines"""\n\n\ndef f():\n    """Doc."""\n    # no\n    return 1\n'
-    assert code_lines(text, "Python") == 4
-    assert code_lines("print 'two'  # 1\n# no\n", "Python") == 1
-    assert code_lines("# no\n\nkernels:\n  - mm.out  # yes\n", "data") == 2
+    assert count_code_lines(text, "Python") == 4
+    assert count_code_lines("print 'two'  # 1\n# no\n", "Python") == 1
+    assert count_code_lines("# no\n\nkernels:\n  - mm.out  # yes\n", "data") == 2
 
 
 def test_a_folder_is_counted_without_what_was_built(tmp_path: Path) -> None:
@@ -25,19 +25,19 @@ def test_a_folder_is_counted_without_what_was_built(tmp_path: Path) -> None:
     (tmp_path / "build" / "made.cpp").write_text("int x;\n")
     (tmp_path / "driver.cpp").write_text("int x;\n")
     (tmp_path / "README.md").write_text("text\n")
-    assert [(size.path, size.lines) for size in measure(tmp_path)] == [("driver.cpp", 1)]
+    assert [(size.path, size.lines) for size in measure_files(tmp_path)] == [("driver.cpp", 1)]
     with pytest.raises(DecoupleError, match="no source file"):
-        measure(tmp_path / "README.md")
+        measure_files(tmp_path / "README.md")
 
 
 def test_what_a_vendor_writes_stays_small(capsys: pytest.CaptureFixture[str]) -> None:
     """A driver over a CUDA-like runtime, the operators and kernels of an MLP, packaging: issue 42 wants below 150."""
     home = find_project() / "third_device"
     examples = ("csrc/extensions.cpp", "torch_sim/functions.py")  # need not stay
-    sizes = {size.path: size.lines for size in measure(home / "torch_sim")}
+    sizes = {size.path: size.lines for size in measure_files(home / "torch_sim")}
     replaced = ("csrc/driver.cpp",)  # by the driver that is counted
     backend = sum(lines for path, lines in sizes.items() if path not in examples + replaced)
-    driver = sum(size.lines for size in measure(home / "examples" / "cuda_like_driver.cpp"))
+    driver = sum(size.lines for size in measure_files(home / "examples" / "cuda_like_driver.cpp"))
     assert set(examples) < set(sizes)
     assert 0 < driver < 20 and 100 < backend + driver < 150
     assert main(["new-device", "--count", str(home / "torch_sim")]) == 0
@@ -50,7 +50,7 @@ def test_the_guide_has_the_figures_of_the_tree() -> None:
     home = root / "third_device"
 
     def lines(*places: str) -> int:
-        return sum(size.lines for place in places for size in measure(home / place))
+        return sum(size.lines for place in places for size in measure_files(home / place))
 
     written = ("torch_newdevice/__init__.py", "setup.py", "pyproject.toml", "CMakeLists.txt")
     simulated = ("layer/sim", "layer/include/third_device/sim_driver.h")

@@ -12,7 +12,7 @@ import pytest
 
 from decouple.base import files
 from decouple.base.errors import DecoupleError
-from decouple.cli import main, parser
+from decouple.cli import build_parser, main
 from decouple.cli.menu import VERBS
 from decouple.flows import apply as flow
 from tests.unit.rebase.releases import numbered
@@ -47,7 +47,7 @@ def repository(tree: Path) -> Path:
 
 def unknown_options(said: str, verb: str) -> list[str]:
     """The options that a message names and the command before them does not have."""
-    wrong, known = [], {name: parser([name, "--help"]) for name in VERBS}
+    wrong, known = [], {name: build_parser([name, "--help"]) for name in VERBS}
     for part in re.split(r"(?=decouple [a-z])", said):
         named = re.match(r"decouple ([a-z-]+)", part)
         of = named[1] if named and named[1] in VERBS else verb
@@ -102,7 +102,7 @@ def test_what_fails_behind_the_carrying_takes_the_new_series_back(
     def full(*_: object, **__: object) -> None:
         raise DecoupleError("the disk is full")
 
-    monkeypatch.setattr(flow, "create", full)
+    monkeypatch.setattr(flow, "create_tree", full)
     vendor = f"--source={carried.sources['1.1']}"
     before = git(carried.root, "status", "--porcelain")
     assert main(["apply", "acme", vendor]) == 1
@@ -118,7 +118,7 @@ def test_a_series_that_could_not_be_replaced_is_the_old_one(carried: Project, mo
     carried.write("series/1.1", "# an older one\n")
     git(carried.root, "add", "-A")
     git(carried.root, "commit", "-qm", "older")
-    with pytest.raises(OSError), flow._kept_on_failure(flow.Checkout(carried.root), "1.1"):
+    with pytest.raises(OSError), flow._restore_on_failure(flow.Checkout(carried.root), "1.1"):
         files.write_atomically(carried.root / "series/1.1", "1.0/0001-first.patch\n")
         carried.write("patches/1.1/0001-first.patch", "new\n")
         raise OSError

@@ -8,13 +8,13 @@ import pytest
 
 from decouple.base.errors import UsageError
 from decouple.cli.wheel import KERNELS
-from decouple.flows.build import build
-from decouple.flows.build_request import Build
+from decouple.flows.build import build_wheels
+from decouple.flows.build_request import BuildRequest
 
 
 def refused(tmp_path: Path, **request: object) -> str:
     with pytest.raises(UsageError) as told:
-        build(Build(tmp_path, "2.6", stage=2, **request))  # type: ignore[arg-type]
+        build_wheels(BuildRequest(tmp_path, "2.6", stage=2, **request))  # type: ignore[arg-type]
     assert "\n" not in str(told.value)
     return str(told.value)
 
@@ -36,19 +36,19 @@ def test_the_official_half_goes_with_its_own_kernels_or_with_compiled_ones(tmp_p
 
 
 def test_kernels_are_a_word_or_a_folder(tmp_path: Path) -> None:
-    assert Build(tmp_path, "2.6", kernels="monolith").kind == "installed"
-    assert Build(tmp_path, "2.6", kernels="monolith").against == "stock"
-    assert Build(tmp_path, "2.6", kernels="official").against == "official"
-    assert Build(tmp_path, "2.6").against == "built"
+    assert BuildRequest(tmp_path, "2.6", kernels="monolith").kind == "installed"
+    assert BuildRequest(tmp_path, "2.6", kernels="monolith").against == "stock"
+    assert BuildRequest(tmp_path, "2.6", kernels="official").against == "official"
+    assert BuildRequest(tmp_path, "2.6").against == "built"
 
 
 def test_wheels_of_each_kind_are_made_in_a_folder_of_their_own(tmp_path: Path) -> None:
     """So none is taken for another: objects and stamps lie apart, and the version in the wheel's name says which."""
     ways = [{}, {"kernels": "official"}, {"kernels": "official", "core": "built"}, {"kernels": "monolith"}]
-    folders = [Build(tmp_path, "2.6", **way).places.state for way in ways]  # type: ignore[arg-type]
+    folders = [BuildRequest(tmp_path, "2.6", **way).places.state for way in ways]  # type: ignore[arg-type]
     assert len(set(folders)) == len(ways)
 
 
 def test_explain_says_of_each_kind_whose_it_is(tmp_path: Path) -> None:
-    kinds = {Build(tmp_path, "2.6", kernels=word).kind for word in ("official", "monolith", "/opt/torch")}
+    kinds = {BuildRequest(tmp_path, "2.6", kernels=word).kind for word in ("official", "monolith", "/opt/torch")}
     assert kinds == set(KERNELS) and "upstream's own wheel" not in KERNELS["installed"]

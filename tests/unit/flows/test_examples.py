@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from decouple import flows
-from decouple.series.digest import series_digest
+from decouple.series.digest import compute_series_digest
 from tests.support.series import LINES, World, git, usual_world
 from tests.unit.census import planted
 from tests.unit.index.wheels import make_wheel
@@ -53,7 +53,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     applied.patch("0001-nine", {"core.txt": LINES.replace("line 9\n", "line nine\n")})
     applied.patch("0002-seven", {"core.txt": LINES.replace("line 7\n", "line seven\n")})
     applied.create()
-    wheel = make_wheel(tmp_path, "torch", "2.6.0+decoupled", series=series_digest(project, "2.6"))
+    wheel = make_wheel(tmp_path, "torch", "2.6.0+decoupled", series=compute_series_digest(project, "2.6"))
     python.mkdir()
     (python / "python").symlink_to(Path(sys.executable).resolve())
     monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))

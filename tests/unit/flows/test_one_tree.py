@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
-from decouple.base.git import text
+from decouple.base.git import read_git_text
 from decouple.cli import main
-from decouple.flows.environment import Work, need_tree
+from decouple.flows.environment import WorkRequest, ensure_tree
 from decouple.flows.listener import QUIET
 from decouple.upstream import fetching
-from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetched import UnpackedRelease
 from tests.support.series import LINES, World, git
 
 ROOT = Path(__file__).parents[3]
@@ -35,13 +35,13 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (debian / "patches").mkdir(parents=True)
     (debian / "patches/series").write_text("one.patch\n")
     (debian / "patches/one.patch").write_text(DEBIAN)
-    given = Fetched("debian", "source", source, "package", debian=debian)
-    real = fetching.fetch
+    given = UnpackedRelease("debian", "source", source, "package", debian=debian)
+    real = fetching.fetch_source
 
-    def fetch(manifest: object, word: str = "auto", **more: object) -> Fetched:
+    def fetch(manifest: object, word: str = "auto", **more: object) -> UnpackedRelease:
         return given if word in ("auto", "debian") else real(manifest, word, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(fetching, "fetch", fetch)
+    monkeypatch.setattr(fetching, "fetch_source", fetch)
     monkeypatch.setenv("DECOUPLE_PROJECT", str(made.project))
     monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
     return made
@@ -55,12 +55,12 @@ def test_apply_leaves_debians_patches_that_a_build_laid(world: World) -> None:
     """Else apply and build would lay the tree anew in turns, and each build compile what differs."""
     assert main(["apply", "2.6"]) == 0
     assert last_line(world) == "line 40"
-    work = Work(world.project, "2.6", "rootfs")
-    need_tree(work, work.places, QUIET)
+    work = WorkRequest(world.project, "2.6", "rootfs")
+    ensure_tree(work, work.places, QUIET)
     assert last_line(world) == "Debian's line"
-    head = text("rev-parse", "HEAD", cwd=world.source)
+    head = read_git_text("rev-parse", "HEAD", cwd=world.source)
     assert main(["apply", "2.6"]) == 0
-    assert text("rev-parse", "HEAD", cwd=world.source) == head
+    assert read_git_text("rev-parse", "HEAD", cwd=world.source) == head
     assert main(["apply", "2.6", "--no-debian-patches"]) == 0
     assert last_line(world) == "line 40"
 
@@ -70,9 +70,9 @@ def test_a_build_never_exchanges_a_tree_of_the_users(world: World, tmp_path: Pat
     shutil.copytree(tmp_path / "source", mine)
     (mine / "own.txt").write_text("mine\n")
     assert main(["apply", "2.6", "--source", str(mine)]) == 0
-    work = Work(world.project, "2.6", "rootfs")
+    work = WorkRequest(world.project, "2.6", "rootfs")
     with pytest.raises(UsageError, match="mine"):
-        need_tree(work, work.places, QUIET)
+        ensure_tree(work, work.places, QUIET)
     assert (world.source / "own.txt").is_file()
 
 

@@ -9,7 +9,7 @@ import pytest
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_project
 from decouple.flows import parity as flow
-from decouple.flows.parity import WholeParity, parity
+from decouple.flows.parity import ParityRequest, compare_parity
 from decouple.upstream.download import Downloader
 
 
@@ -23,16 +23,16 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "series").mkdir()
     (tmp_path / "series/2.6.toml").write_bytes((find_project() / "series/2.6.toml").read_bytes())
     monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(Downloader, "get", none)
+    monkeypatch.setattr(Downloader, "fetch_file", none)
     monkeypatch.setattr(flow.shutil, "which", lambda name: f"/usr/bin/{name}" if "python3" in name else None)
     return tmp_path
 
 
 def test_nothing_built(checkout: Path) -> None:
     with pytest.raises(UsageError, match="not both wheels are built"):
-        parity(WholeParity(checkout, "2.6"))
+        compare_parity(ParityRequest(checkout, "2.6"))
 
 
 def test_a_python_that_is_not_there(checkout: Path) -> None:
     with pytest.raises(UsageError, match="no Python there"):
-        parity(WholeParity(checkout, "2.6", python="venv/bin/nothing"))
+        compare_parity(ParityRequest(checkout, "2.6", python="venv/bin/nothing"))

@@ -10,9 +10,9 @@ import pytest
 from decouple.base.errors import UsageError
 from decouple.build.environment import Places
 from decouple.flows import portable
-from decouple.flows.build import build
-from decouple.flows.build_request import Build, choices_of, estimates
-from decouple.flows.environment import Work, need_tree
+from decouple.flows.build import build_wheels
+from decouple.flows.build_request import BuildRequest, estimate_stages, settle_choices
+from decouple.flows.environment import WorkRequest, ensure_tree
 from decouple.flows.listener import QUIET
 
 PROJECT = Path(__file__).parents[3]
@@ -21,25 +21,25 @@ PROJECT = Path(__file__).parents[3]
 def places(tmp_path: Path) -> Places:
     """Of release 2.6, with an empty tree elsewhere."""
     (tmp_path / "tree/third_party").mkdir(parents=True)
-    return Places.of(PROJECT, "2.6", tmp_path, tmp_path / "tree")
+    return Places.of_release(PROJECT, "2.6", tmp_path, tmp_path / "tree")
 
 
 @pytest.mark.parametrize(
     ("version", "new"), [("2.4.1", False), ("2.6.0", False), ("2.7.0a0", True), ("2.7.1", True), ("2.10.0", True)]
 )
 def test_the_abi_is_the_official_wheels(version: str, new: bool) -> None:
-    assert portable.cxx11_abi(version) is new
+    assert portable.has_cxx11_abi(version) is new
 
 
 def test_a_tree_with_a_name_of_its_own_has_the_abi_of_its_version(tmp_path: Path) -> None:
     manifest = (PROJECT / "series/2.7.toml").read_text().replace('release = "2.7"', 'release = "vendor"')
     (tmp_path / "series").mkdir()
     (tmp_path / "series/vendor.toml").write_text(manifest)
-    here = Places.of(tmp_path, "vendor", tmp_path, tmp_path / "tree")
+    here = Places.of_release(tmp_path, "vendor", tmp_path, tmp_path / "tree")
     for name in ("pybind11", "onnx", "protobuf", "gloo", "cpuinfo", "fmt", "ideep"):
         (here.tree / "third_party" / name).mkdir(parents=True)
         (here.tree / "third_party" / name / "LICENSE").write_text("")
-    assert portable.bundle(here, None, QUIET).variables == {"_GLIBCXX_USE_CXX11_ABI": "1"}
+    assert portable.bundle_third_party(here, None, QUIET).variables == {"_GLIBCXX_USE_CXX11_ABI": "1"}
 
 
 def test_a_source_with_its_submodules_keeps_them(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_source_with_its_submodules_keeps_them(tmp_path: Path) -> None:
     for name in ("pybind11", "onnx", "protobuf", "gloo", "cpuinfo", "fmt", "ideep"):
         (here.tree / "third_party" / name).mkdir()
         (here.tree / "third_party" / name / "LICENSE").write_text("")
-    bundled = portable.bundle(here, None, QUIET)
+    bundled = portable.bundle_third_party(here, None, QUIET)
     assert bundled.third_party is None
     assert bundled.variables == {"_GLIBCXX_USE_CXX11_ABI": "0"}
 
@@ -57,43 +57,46 @@ def test_a_folder_of_the_users_own_switches_on_what_it_has(tmp_path: Path) -> No
     for name in ("fbgemm", "gloo"):
         (mine / name).mkdir(parents=True)
         (mine / name / "CMakeLists.txt").write_text("")
-    bundled = portable.bundle(here, mine, QUIET)
+    bundled = portable.bundle_third_party(here, mine, QUIET)
     assert "USE_FBGEMM" not in bundled.variables
     assert bundled.variables["USE_NNPACK"] == "OFF"
     assert [row["folder"] for row in bundled.rows] == ["fbgemm", "gloo"]
     (mine / "gloo/gloo.cc").write_text("")
-    assert portable.bundle(here, mine, QUIET).variables != bundled.variables, "another build"
+    assert portable.bundle_third_party(here, mine, QUIET).variables != bundled.variables, "another build"
 
 
 def test_a_tree_with_debians_patches_is_refused(tmp_path: Path) -> None:
     here = places(tmp_path)
     (here.tree / "debian/patches").mkdir(parents=True)
     with pytest.raises(UsageError, match="with Debian's patches, which replace the third-party code"):
-        need_tree(Work(PROJECT, "2.6", "portable", here.tree), here, QUIET)
+        ensure_tree(WorkRequest(PROJECT, "2.6", "portable", here.tree), here, QUIET)
 
 
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        (Build(PROJECT, "2.6", portable.KIND, stage=2, cuda="12.9"), "--cuda 12.9: 2.6 is not compiled with it here"),
-        (Build(PROJECT, "2.6", "rootfs", stage=2, cuda="11.8"), "--cuda 11.8: --env rootfs has 12.4 alone"),
-        (Build(PROJECT, "2.6", portable.KIND, stage=1, cuda="11.8"), "of stage 2 with compiled kernels"),
-        (Build(PROJECT, "2.6", stage=2, kernels="official", cuda="11.8"), "of stage 2 with compiled kernels"),
+        (
+            BuildRequest(PROJECT, "2.6", portable.KIND, stage=2, cuda="12.9"),
+            "--cuda 12.9: 2.6 is not compiled with it here",
+        ),
+        (BuildRequest(PROJECT, "2.6", "rootfs", stage=2, cuda="11.8"), "--cuda 11.8: --env rootfs has 12.4 alone"),
+        (BuildRequest(PROJECT, "2.6", portable.KIND, stage=1, cuda="11.8"), "of stage 2 with compiled kernels"),
+        (BuildRequest(PROJECT, "2.6", stage=2, kernels="official", cuda="11.8"), "of stage 2 with compiled kernels"),
     ],
 )
-def test_a_cuda_that_cannot_be_is_refused_before_anything_is_done(request_: Build, said: str) -> None:
+def test_a_cuda_that_cannot_be_is_refused_before_anything_is_done(request_: BuildRequest, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        estimates(request_)
+        estimate_stages(request_)
 
 
 def test_the_official_wheels_cuda_is_taken_where_nobody_chooses() -> None:
     """Its objects are looked for where that CUDA's are, apart from those of another."""
-    assert [cost.what for cost in estimates(Build(PROJECT, "2.6", portable.KIND, stage=2))] == ["stage 2"]
-    assert choices_of(Build(PROJECT, "2.6", portable.KIND, stage=2)).cuda == "12.4"
-    assert choices_of(Build(PROJECT, "2.6", portable.KIND, stage=2, cuda="11.8")).cuda == "11.8"
-    assert choices_of(Build(PROJECT, "2.6", "rootfs", stage=2)).cuda == "", "the root's own, as ever"
-    assert choices_of(Build(PROJECT, "2.6", "rootfs", stage=2, cuda="12.4")).cuda == "", "the same build"
-    assert choices_of(Build(PROJECT, "2.6", "host", stage=2, cuda="11.8")).cuda == "11.8"
+    assert [cost.what for cost in estimate_stages(BuildRequest(PROJECT, "2.6", portable.KIND, stage=2))] == ["stage 2"]
+    assert settle_choices(BuildRequest(PROJECT, "2.6", portable.KIND, stage=2)).cuda == "12.4"
+    assert settle_choices(BuildRequest(PROJECT, "2.6", portable.KIND, stage=2, cuda="11.8")).cuda == "11.8"
+    assert settle_choices(BuildRequest(PROJECT, "2.6", "rootfs", stage=2)).cuda == "", "the root's own, as ever"
+    assert settle_choices(BuildRequest(PROJECT, "2.6", "rootfs", stage=2, cuda="12.4")).cuda == "", "the same build"
+    assert settle_choices(BuildRequest(PROJECT, "2.6", "host", stage=2, cuda="11.8")).cuda == "11.8"
 
 
 def test_the_timing_prefix_records_processor_time_and_passes_failures_on(tmp_path: Path) -> None:
@@ -125,45 +128,49 @@ def test_the_timing_prefix_records_processor_time_and_passes_failures_on(tmp_pat
 def test_the_core_is_the_one_asked_for_and_else_the_one_that_fits_the_kernels(
     core: str, kernels: str, against: str
 ) -> None:
-    assert Build(PROJECT, "2.6", stage=2, core=core, kernels=kernels).against == against
+    assert BuildRequest(PROJECT, "2.6", stage=2, core=core, kernels=kernels).against == against
 
 
 def test_what_is_built_over_other_kernels_or_elsewhere_lies_apart() -> None:
     """CMake keeps what it found: objects of another core or another root would be taken for these."""
     kinds = [("official", "", "rootfs"), ("official", "built", "rootfs"), ("official", "", "portable")]
-    folders = {Build(PROJECT, "2.6", env, core=core, kernels=kernels).places.stage2 for kernels, core, env in kinds}
-    assert len(folders | {Build(PROJECT, "2.6").places.stage2}) == 4
+    folders = {
+        BuildRequest(PROJECT, "2.6", env, core=core, kernels=kernels).places.stage2 for kernels, core, env in kinds
+    }
+    assert len(folders | {BuildRequest(PROJECT, "2.6").places.stage2}) == 4
 
 
 def test_kernels_for_the_official_half_are_compiled_portably_and_apart(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--core official: kernels for it are compiled in an old userland"):
-        build(Build(PROJECT, "2.6", "rootfs", tmp_path, stage=2, core="official"), QUIET)
-    ours, half = (Build(PROJECT, "2.6", "portable", stage=2, core=core, cuda="11.8") for core in ("built", "official"))
+        build_wheels(BuildRequest(PROJECT, "2.6", "rootfs", tmp_path, stage=2, core="official"), QUIET)
+    ours, half = (
+        BuildRequest(PROJECT, "2.6", "portable", stage=2, core=core, cuda="11.8") for core in ("built", "official")
+    )
     assert half.stages == (2,)
     assert half.places.dist != ours.places.dist, "both wheels have one name"
-    assert half.places.of_cuda("portable", "11.8").stage2 != ours.places.of_cuda("portable", "11.8").stage2
+    assert half.places.with_cuda("portable", "11.8").stage2 != ours.places.with_cuda("portable", "11.8").stage2
 
 
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        (Build(PROJECT, "2.6", python="3.13"), r"--python 3\.13: of --env portable alone"),
+        (BuildRequest(PROJECT, "2.6", python="3.13"), r"--python 3\.13: of --env portable alone"),
         (
-            Build(PROJECT, "2.6", env="portable", stage=1, python="3.8"),
+            BuildRequest(PROJECT, "2.6", env="portable", stage=1, python="3.8"),
             r"--python 3\.8: .*none.*use one of 3\.11, 3\.13",
         ),
         (
-            Build(PROJECT, "2.6", env="portable", kernels="official", python="3.11"),
+            BuildRequest(PROJECT, "2.6", env="portable", kernels="official", python="3.11"),
             r"--python 3\.11: the Python of the official wheel is taken",
         ),
     ],
 )
-def test_a_python_that_cannot_be_had_is_refused_in_one_line(request_: Build, said: str) -> None:
+def test_a_python_that_cannot_be_had_is_refused_in_one_line(request_: BuildRequest, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        build(request_)
+        build_wheels(request_)
 
 
 def test_the_architectures_of_the_official_wheel_have_a_name() -> None:
-    [cost] = estimates(Build(PROJECT, "2.6", stage=2, core="stock", archs="official"))
-    [one] = estimates(Build(PROJECT, "2.6", stage=2, core="stock", archs="9.0"))
+    [cost] = estimate_stages(BuildRequest(PROJECT, "2.6", stage=2, core="stock", archs="official"))
+    [one] = estimate_stages(BuildRequest(PROJECT, "2.6", stage=2, core="stock", archs="9.0"))
     assert cost.seconds == pytest.approx(7 * one.seconds, rel=0.05)

@@ -58,9 +58,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Given:
     (project / "dist/2.6/torch-2.6.0+decoupled-cp311-cp311-linux_x86_64.whl").write_text("")
     monkeypatch.setenv("DECOUPLE_PROJECT", str(project))
     monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(fetching, "fetch", refuse)
-    monkeypatch.setattr(Downloader, "get", refuse)
-    monkeypatch.setattr(rootfs, "_bootstrap", refuse)
+    monkeypatch.setattr(fetching, "fetch_source", refuse)
+    monkeypatch.setattr(Downloader, "fetch_file", refuse)
+    monkeypatch.setattr(rootfs, "_bootstrap_root", refuse)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 50))  # whatever this machine has
     return given
 

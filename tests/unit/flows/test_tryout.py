@@ -10,23 +10,23 @@ import pytest
 from decouple.base.errors import UsageError
 from decouple.build import systems
 from decouple.build.rootfs import Root
-from decouple.build.sandbox import clean_environment
-from decouple.flows.tryout import Bare, Tryout, fitting, tryout
+from decouple.build.sandbox import make_clean_environment
+from decouple.flows.tryout import BareSystem, TryoutRequest, select_fitting, try_wheels
 
 PROJECT = Path(__file__).parents[3]
 
 
 def test_every_system_has_a_root_of_its_own_in_the_cache() -> None:
     """Its name holds the digest of what makes it."""
-    described = [system.description() for system in systems.known()]
-    assert len({one.digest() for one in described}) == len({one.name for one in described}) == len(described)
+    described = [system.make_description() for system in systems.read_systems()]
+    assert len({one.compute_digest() for one in described}) == len({one.name for one in described}) == len(described)
 
 
 def test_further_sources_of_apt_make_another_root() -> None:
-    jammy = systems.named("ubuntu-22.04")
+    jammy = systems.find_system("ubuntu-22.04")
     assert jammy.sources
     plain = systems.System(**{name: getattr(jammy, name) for name in jammy.__struct_fields__ if name != "sources"})
-    assert plain.description().digest() != jammy.description().digest()
+    assert plain.make_description().compute_digest() != jammy.make_description().compute_digest()
 
 
 def test_a_wheel_for_every_python_fits_beside_one_for_this() -> None:
@@ -35,37 +35,37 @@ def test_a_wheel_for_every_python_fits_beside_one_for_this() -> None:
         Path("torch-2.6.0+decoupled-cp311-cp311-manylinux_2_31_x86_64.whl"),
         Path("torch_cuda_libraries-2.6.0+cu124-py3-none-manylinux_2_31_x86_64.whl"),
     ]
-    assert fitting(wheels, "3.11") == wheels[1:]
+    assert select_fitting(wheels, "3.11") == wheels[1:]
 
 
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        (Tryout(PROJECT, "2.6", system="debian-5"), "debian-5: no such system .*use one of debian-11"),
+        (TryoutRequest(PROJECT, "2.6", system="debian-5"), "debian-5: no such system .*use one of debian-11"),
         (
-            Tryout(PROJECT, "2.6", system="debian-11", projects=("nothing",)),
+            TryoutRequest(PROJECT, "2.6", system="debian-11", projects=("nothing",)),
             "nothing: no project of ecosystem.toml for 2.6 .*torchvision",
         ),
         (
-            Tryout(PROJECT, "2.6", system="debian-12", wheels=(Path("torch-2.6.0-cp39-cp39-any.whl"),)),
+            TryoutRequest(PROJECT, "2.6", system="debian-12", wheels=(Path("torch-2.6.0-cp39-cp39-any.whl"),)),
             r"0 core wheels for Python 3\.11, which debian-12 has .*--python 3\.11",
         ),
     ],
 )
-def test_what_cannot_be_tried_is_said_before_anything_is_made(request_: Tryout, said: str) -> None:
+def test_what_cannot_be_tried_is_said_before_anything_is_made(request_: TryoutRequest, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        tryout(request_)
+        try_wheels(request_)
 
 
 def test_a_password_in_pips_settings_is_on_no_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody on the machine can read one."""
     monkeypatch.setenv("PIP_INDEX_URL", "https://me:secret@index.example/simple")
     monkeypatch.setenv("TOKEN", "another")
-    bare = Bare(Root(systems.named("debian-12").description(), tmp_path, ()), ())
-    assert "secret" not in " ".join(bare.online(["pip", "install", "torch"]))
+    bare = BareSystem(Root(systems.find_system("debian-12").make_description(), tmp_path, ()), ())
+    assert "secret" not in " ".join(bare.make_online_command(["pip", "install", "torch"]))
     given = subprocess.run(
-        [*clean_environment({}, network=True, inherited=("PIP_",)), "env"], capture_output=True, text=True
+        [*make_clean_environment({}, network=True, inherited=("PIP_",)), "env"], capture_output=True, text=True
     )
     assert "PIP_INDEX_URL=https://me:secret@" in given.stdout and "TOKEN" not in given.stdout
-    plain = subprocess.run([*clean_environment({}, network=True), "env"], capture_output=True, text=True)
+    plain = subprocess.run([*make_clean_environment({}, network=True), "env"], capture_output=True, text=True)
     assert "PIP_" not in plain.stdout, "apt has no use for it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from decouple.flows.unpatched import command
+from decouple.flows.unpatched import make_command
 from decouple.verify.stage1_units import TranslationUnit
 
 NAMES = {"stage2": "/d/stage2", "tree": "/d/src"}
@@ -23,7 +23,7 @@ def test_the_release_s_own_tree_stands_where_moved_files_have_upstream_s_names()
         "Sleep.o",
     )
     unit = TranslationUnit(PurePosixPath(MOVED), PurePosixPath("/d/stage2"), words)
-    made = command(unit, NAMES, "/d/unpatched", "aten/src/ATen/cuda/Sleep.cu", "0-Sleep.cu.o")
+    made = make_command(unit, NAMES, "/d/unpatched", "aten/src/ATen/cuda/Sleep.cu", "0-Sleep.cu.o")
     assert made == (
         *("nvcc", "-I/d/unpatched/aten/src", "-I/d/unpatched", "-I/d/stage2/generated"),
         *("-c", "/d/unpatched/aten/src/ATen/cuda/Sleep.cu", "-o", "/d/stage2/unpatched/0-Sleep.cu.o"),

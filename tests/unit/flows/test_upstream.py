@@ -8,8 +8,8 @@ import pytest
 
 from decouple import cli
 from decouple.base.errors import DecoupleError
-from decouple.flows.upstream import ToUpstream, UpstreamPatches, to_upstream, verdicts
-from decouple.series.forward import NotForUpstream
+from decouple.flows.upstream import UpstreamPatches, UpstreamRequest, judge_patches, make_upstream_patches
+from decouple.series.forward import NotForUpstreamError
 from tests.support.series import LINES, World, git
 
 
@@ -65,7 +65,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def sent(world: World, identity: str, out: Path | None = None) -> UpstreamPatches:
-    return to_upstream(ToUpstream(world.project, identity, "2.6", source=str(world.upstream), out=out))
+    return make_upstream_patches(UpstreamRequest(world.project, identity, "2.6", source=str(world.upstream), out=out))
 
 
 def am(world: World, made: UpstreamPatches, clone: Path) -> Path:
@@ -114,7 +114,7 @@ def test_earlier_patches_that_it_builds_on_come_first(world: World, tmp_path: Pa
 
 def test_a_needed_patch_that_is_refused_refuses_it(world: World) -> None:
     (world.project / "series/upstream/hooks.toml").write_text('schema = 1\nid = "hooks"\nrefused = "only for us"\n')
-    with pytest.raises(NotForUpstream, match=r"^answer needs hooks: only for us$"):
+    with pytest.raises(NotForUpstreamError, match=r"^answer needs hooks: only for us$"):
         sent(world, "answer")
 
 
@@ -130,7 +130,7 @@ def test_a_needed_patch_that_is_refused_refuses_it(world: World) -> None:
     ],
 )
 def test_what_is_nothing_for_upstream_is_refused_in_one_line(world: World, identity: str, why: str) -> None:
-    with pytest.raises(NotForUpstream, match=f"^{why}") as refused:
+    with pytest.raises(NotForUpstreamError, match=f"^{why}") as refused:
         sent(world, identity)
     assert "\n" not in str(refused.value)
     assert not (world.project / "build/upstream").exists()
@@ -138,7 +138,7 @@ def test_what_is_nothing_for_upstream_is_refused_in_one_line(world: World, ident
 
 def test_without_a_text_and_a_test_it_is_not_ready(world: World) -> None:
     (world.project / "series/upstream/hooks.toml").unlink()
-    with pytest.raises(NotForUpstream, match=r"no text and no test.*series/upstream/hooks\.toml"):
+    with pytest.raises(NotForUpstreamError, match=r"no text and no test.*series/upstream/hooks\.toml"):
         sent(world, "hooks")
 
 
@@ -152,8 +152,8 @@ def test_a_tree_that_went_on_is_named_with_the_next_step(world: World, tmp_path:
     newer = tmp_path / "newer"
     (newer / "torch").mkdir(parents=True)
     (newer / "torch/core.py").write_text(LINES.replace("line 7\n", "line seven\n"))
-    with pytest.raises(NotForUpstream, match=r"hooks does not apply to this source.*decouple rebase"):
-        to_upstream(ToUpstream(world.project, "hooks", "2.6", source=str(newer)))
+    with pytest.raises(NotForUpstreamError, match=r"hooks does not apply to this source.*decouple rebase"):
+        make_upstream_patches(UpstreamRequest(world.project, "hooks", "2.6", source=str(newer)))
 
 
 def test_on_a_tree_that_went_on_every_patch_still_has_its_verdict(world: World, tmp_path: Path) -> None:
@@ -162,7 +162,9 @@ def test_on_a_tree_that_went_on_every_patch_still_has_its_verdict(world: World, 
     git(tmp_path, "clone", "-q", str(world.upstream), str(newer))
     (newer / "torch/core.py").write_text(LINES.replace("line 7\n", "line seven\n"))
     git(newer, "commit", "-q", "-a", "-m", "went on")
-    found = {one.id: one.refused for one in verdicts(ToUpstream(world.project, release="2.6", source=str(newer)))}
+    found = {
+        one.id: one.refused for one in judge_patches(UpstreamRequest(world.project, release="2.6", source=str(newer)))
+    }
     assert found["hooks"].startswith("hooks does not apply") and found["answer"].startswith("answer does not apply")
     assert found["helpers"] == ""
 
@@ -184,8 +186,8 @@ def test_the_folder_is_made_anew_and_nobody_elses_is_touched(world: World, tmp_p
 def test_the_list_says_of_every_patch_what_it_is(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    request = ToUpstream(world.project, release="2.6", source=str(world.upstream))
-    assert [verdict.id for verdict in verdicts(request) if not verdict.refused] == ["hooks", "helpers", "answer"]
+    request = UpstreamRequest(world.project, release="2.6", source=str(world.upstream))
+    assert [verdict.id for verdict in judge_patches(request) if not verdict.refused] == ["hooks", "helpers", "answer"]
     monkeypatch.chdir(world.project)
     assert cli.main(["upstream", "--release", "2.6", "--on", str(world.upstream)]) == 0
     said = capsys.readouterr().out.splitlines()

@@ -11,7 +11,7 @@ import pytest
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.cli import main
-from decouple.flows.upstream_watch import Watch, Watched, watch
+from decouple.flows.upstream_watch import WatchRequest, WatchResult, watch_upstream
 from tests.unit.census import planted
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project
@@ -30,9 +30,9 @@ def project(two_releases: Project) -> Project:
     return made
 
 
-def look(project: Project) -> Watched:
+def look(project: Project) -> WatchResult:
     tree, old = project.sources["1.1"], f"local:{project.sources['1.0']}"
-    return watch(Watch(project.root, str(tree), from_source=old, state=project.root / "state.json"))
+    return watch_upstream(WatchRequest(project.root, str(tree), from_source=old, state=project.root / "state.json"))
 
 
 def test_the_second_night_tells_only_what_changed(project: Project) -> None:
@@ -92,7 +92,7 @@ def test_a_branch_of_a_repository_is_fetched(project: Project) -> None:
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     for command in (["init", "-q", "-b", "main"], ["add", "-A"], [*identity, "commit", "-qm", "today"]):
         subprocess.run(["git", *command], cwd=tree, check=True)
-    found = watch(Watch(project.root, url=tree.as_uri(), from_source=f"local:{project.sources['1.0']}"))
+    found = watch_upstream(WatchRequest(project.root, url=tree.as_uri(), from_source=f"local:{project.sources['1.0']}"))
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tree, check=True, capture_output=True, text=True)
     assert found.now.commit == commit.stdout.strip()
     assert json.dumps(dict(found.now.patches)).count("unmodified") == 3
@@ -100,4 +100,4 @@ def test_a_branch_of_a_repository_is_fetched(project: Project) -> None:
 
 def test_a_source_that_is_none_is_refused(project: Project) -> None:
     with pytest.raises(UsageError, match="no file or folder"):
-        watch(Watch(project.root, source="nowhere"))
+        watch_upstream(WatchRequest(project.root, source="nowhere"))

@@ -8,14 +8,14 @@ import pytest
 
 from decouple.base.errors import UsageError
 from decouple.cli import main
-from decouple.flows.verify_official import VerifyOfficial, verify
+from decouple.flows.verify_official import VerifyOfficialRequest, verify_official_wheel
 
 PROJECT = Path(__file__).parents[3]
 
 
 def test_over_its_kernels_and_compiled_are_two_wheels_in_two_places() -> None:
-    over = VerifyOfficial(PROJECT, "2.6", "portable").places
-    old, new = (VerifyOfficial(PROJECT, "2.6", "portable", cuda=cuda).places for cuda in ("11.8", "12.4"))
+    over = VerifyOfficialRequest(PROJECT, "2.6", "portable").places
+    old, new = (VerifyOfficialRequest(PROJECT, "2.6", "portable", cuda=cuda).places for cuda in ("11.8", "12.4"))
     for one in ("state", "verify"):
         assert len({getattr(places, one) for places in (over, old, new)}) == 3, one
 
@@ -27,14 +27,14 @@ def test_a_wheel_that_was_not_built_is_named_with_its_command(tmp_path: Path, cu
     (tmp_path / "series").mkdir()
     (tmp_path / "series/2.6.toml").symlink_to(PROJECT / "series/2.6.toml")
     with pytest.raises(UsageError, match="nothing built yet") as caught:
-        verify(VerifyOfficial(tmp_path, "2.6", "portable", cuda=cuda))
+        verify_official_wheel(VerifyOfficialRequest(tmp_path, "2.6", "portable", cuda=cuda))
     assert caught.value.next_step == f"decouple build 2.6 --stage 2 {command}"
 
 
 def test_upstreams_half_does_not_take_another_cuda() -> None:
     """Seen with 11.8: upstream's libtorch_python asks for `_cslt_sparse_mm_impl`, which is CUDA 12's."""
     with pytest.raises(UsageError, match=r"compiled with CUDA 12\.4 and asks torch_cuda for functions"):
-        verify(VerifyOfficial(PROJECT, "2.6", "portable", cuda="11.8"))
+        verify_official_wheel(VerifyOfficialRequest(PROJECT, "2.6", "portable", cuda="11.8"))
 
 
 def test_another_cuda_is_compiled_in_the_portable_root_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
-from decouple.base.files import sha256_of
+from decouple.base.files import compute_sha256
 from decouple.build.environment import Places
 from decouple.flows import other_cuda, verify_portable
-from decouple.flows.verify_portable import VerifyPortable, verify
+from decouple.flows.verify_portable import VerifyPortableRequest, verify_portable_wheels
 from decouple.upstream.manifests import load_release
 from decouple.verify import facts
 
@@ -28,9 +28,9 @@ def a_python(folder: Path, torch: str) -> Path:
     return python
 
 
-def request(tmp_path: Path, torch: str | None = "2.6.0+cu124", cuda: str = "") -> VerifyPortable:
+def request(tmp_path: Path, torch: str | None = "2.6.0+cu124", cuda: str = "") -> VerifyPortableRequest:
     python = a_python(tmp_path / "environment", torch) if torch else None
-    return VerifyPortable(tmp_path / "project", "2.6", python=python, cuda=cuda)
+    return VerifyPortableRequest(tmp_path / "project", "2.6", python=python, cuda=cuda)
 
 
 @pytest.fixture(autouse=True)
@@ -41,30 +41,30 @@ def project(tmp_path: Path) -> None:
 
 def test_without_an_official_torch_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="compared with the official torch") as caught:
-        verify(request(tmp_path, torch=None))
+        verify_portable_wheels(request(tmp_path, torch=None))
     assert "torch==2.6.0" in str(caught.value.next_step)
 
 
 def test_the_torch_of_another_release_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no torch 2\.6\.0: 3\.\d+ 2\.7\.1"):
-        verify(request(tmp_path, torch="2.7.1+cu126"))
+        verify_portable_wheels(request(tmp_path, torch="2.7.1+cu126"))
 
 
 def test_wheels_that_were_not_built_are_named_with_their_command(tmp_path: Path) -> None:
     version = "{}.{}".format(*sys.version_info[:2])
     with pytest.raises(UsageError, match=f"no wheels of --env portable for Python {version}") as caught:
-        verify(request(tmp_path))
+        verify_portable_wheels(request(tmp_path))
     assert f"decouple build 2.6 --env portable --python {version}" in str(caught.value.next_step)
 
 
 def test_a_cuda_that_the_release_is_not_compiled_with(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--cuda 12\.9: 2\.6 is not compiled with it here"):
-        verify(request(tmp_path, cuda="12.9"))
+        verify_portable_wheels(request(tmp_path, cuda="12.9"))
 
 
 def test_another_cuda_must_say_what_its_layer_was_made_of(tmp_path: Path) -> None:
     official = load_release(PROJECT, "2.6").toolchain
-    made = other_cuda.toolchain("2.6", official, "11.8")
+    made = other_cuda.make_toolchain("2.6", official, "11.8")
     wanted = {one.asks: one.value for one in facts.list_expected_facts(made, ["9.0"], "host", {})}
     assert wanted["version.cuda"] == "11.8"
     assert wanted["_C._cuda_getCompiledVersion()"] == 11080
@@ -73,13 +73,13 @@ def test_another_cuda_must_say_what_its_layer_was_made_of(tmp_path: Path) -> Non
 
 
 def test_another_core_than_it_was_compiled_against_is_named(tmp_path: Path) -> None:
-    places = Places.of(tmp_path, "2.6", tmp_path / "cache")
+    places = Places.of_release(tmp_path, "2.6", tmp_path / "cache")
     core = tmp_path / "torch-2.6.0.whl"
     core.write_bytes(b"a core")
     places.core.mkdir(parents=True)
-    (places.core / "wheel.sha256").write_text(sha256_of(core))
-    assert verify_portable._same_core(places, core).passed
+    (places.core / "wheel.sha256").write_text(compute_sha256(core))
+    assert verify_portable._check_same_core(places, core).passed
     core.write_bytes(b"another")
-    found = verify_portable._same_core(places, core)
+    found = verify_portable._check_same_core(places, core)
     assert not found.passed
     assert "compiled against" in found.observed

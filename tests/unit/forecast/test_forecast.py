@@ -30,12 +30,12 @@ TEXT = b"0\na\nb\nc\nd\ntwo\ne\nf\ng\nh\n"
 
 
 def column(release: str, files: dict[str, bytes], series: list[Patch], *, partial: bool) -> forecast.Column:
-    verdicts = check.check(series, Reader(files.get), partial=partial)
+    verdicts = check.check_series(series, Reader(files.get), partial=partial)
     return forecast.Column(release, "a test", tuple(verdicts))
 
 
 def matrix(*texts: bytes) -> forecast.Forecast:
-    series = [patches.parse(text, name=f"1.0/000{number}.patch") for number, text in enumerate(texts, start=1)]
+    series = [patches.parse_patch(text, name=f"1.0/000{number}.patch") for number, text in enumerate(texts, start=1)]
     columns = (
         column("1.0", {"torch/x.py": TEXT, "torch/x.cpp": TEXT}, series, partial=False),
         column("1.1", {"torch/x.py": b"new\n" * 9 + TEXT}, series, partial=True),
@@ -47,13 +47,17 @@ def matrix(*texts: bytes) -> forecast.Forecast:
 
 def test_what_a_source_does_not_show_is_not_clean() -> None:
     made = matrix(CPP)
-    assert [forecast.word(column.verdicts[0]) for column in made.columns[:3]] == ["clean", "not seen", "not seen"]
-    assert forecast.tally(made.columns[1]) == "1 not seen"
+    assert [forecast.describe_verdict(column.verdicts[0]) for column in made.columns[:3]] == [
+        "clean",
+        "not seen",
+        "not seen",
+    ]
+    assert forecast.describe_column(made.columns[1]) == "1 not seen"
 
 
 def test_a_patch_that_is_seen_in_part_says_so() -> None:
     made = matrix(BOTH)
-    assert forecast.word(made.columns[1].verdicts[0]) == "offset (1 of 2 files)"
+    assert forecast.describe_verdict(made.columns[1].verdicts[0]) == "offset (1 of 2 files)"
 
 
 def test_where_a_patch_would_stop_a_way_between_is_named() -> None:
@@ -67,22 +71,22 @@ def test_the_worst_of_all_decides() -> None:
 
 
 def test_plain_text_one_letter_a_cell() -> None:
-    head, row = forecast.text_table(matrix(PYTHON))
+    head, row = forecast.render_text(matrix(PYTHON))
     assert head.split() == ["1.0", "1.1", "1.2", "1.3"]
     assert row.split() == ["1.0/0001.patch", ".", "~", "X", "-"]
 
 
 def test_plain_text_shows_what_was_judged_in_part() -> None:
     # "." in lower case is "." again: a patch of which 187 of 785 files were seen looked clean.
-    _, row = forecast.text_table(matrix(BOTH))
+    _, row = forecast.render_text(matrix(BOTH))
     assert row.split() == ["1.0/0001.patch", ".", "(~)", "(X)", "-"]
 
 
 def test_json_and_html_say_why() -> None:
     made = matrix(PYTHON)
-    releases = {row["release"]: row for row in json.loads(forecast.as_json(made))["releases"]}
+    releases = {row["release"]: row for row in json.loads(forecast.render_json(made))["releases"]}
     assert releases["1.1"]["patches"][0]["why"] == ["torch/x.py: hunk 1 offset +9"]
     assert releases["1.3"]["missing"].startswith("no source")
-    page = forecast.as_html(made)
+    page = forecast.render_html(made)
     assert 'class="conflict"' in page
     assert "offset +9" in page

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
-from decouple.flows.remake import Merging, Workshop
+from decouple.flows.remake import PatchRemaker, SeriesMerge
 from decouple.patch import parse as patches
 from decouple.patch.parse import Patch
-from decouple.recipes.model import load
-from decouple.series.check import Fit, PatchFit, check
+from decouple.recipes.model import load_recipe
+from decouple.series.check import Fit, PatchFit, check_series
 from tests.support.reader import Reader
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, project
@@ -44,44 +44,44 @@ gone = ['cuda\\(1']
 
 
 def patch() -> Patch:
-    return patches.parse(TEXT, name="1.0/0001-cut.patch")
+    return patches.parse_patch(TEXT, name="1.0/0001-cut.patch")
 
 
-def judged(workshop: Workshop, files: dict[str, bytes], *, partial: bool = False) -> PatchFit:
+def judged(workshop: PatchRemaker, files: dict[str, bytes], *, partial: bool = False) -> PatchFit:
     opened = Reader(files.get)
-    remade = Workshop(workshop.recipes, workshop.merging)
-    (found,) = check(
+    remade = PatchRemaker(workshop.recipes, workshop.merging)
+    (found,) = check_series(
         [patch()],
         opened,
         partial=partial,
         remade=lambda one, tree: (
-            (Fit.MADE, changes) if remade.merging and (changes := remade.merging.merged(one, tree)) else None
+            (Fit.MADE, changes) if remade.merging and (changes := remade.merging.merge_patch(one, tree)) else None
         ),
-        lost=remade.lost,
-        hidden=remade.hidden,
+        lost=remade.find_lost_changes,
+        hidden=remade.find_hidden_files,
     )
     return found
 
 
 @pytest.fixture
-def with_recipe(tmp_path: Path) -> Workshop:
+def with_recipe(tmp_path: Path) -> PatchRemaker:
     (tmp_path / "cut.toml").write_text(RECIPE)
-    return Workshop({"cut": load(tmp_path / "cut.toml")})
+    return PatchRemaker({"cut": load_recipe(tmp_path / "cut.toml")})
 
 
 def test_what_merges_is_no_conflict() -> None:
     """Upstream changed the context: a rebase merges it, and a forecast said conflict."""
     new = {"torch/a.cpp": b"a\nB\nc\n#ifdef USE_CUDA\ncuda(1);\n#endif\nd\ne\nf\n"}
-    assert judged(Workshop({}), new).status is Fit.CONFLICT
-    assert judged(Workshop({}, Merging([patch()], Reader(OLD.get))), new).status is Fit.MADE
+    assert judged(PatchRemaker({}), new).status is Fit.CONFLICT
+    assert judged(PatchRemaker({}, SeriesMerge([patch()], Reader(OLD.get))), new).status is Fit.MADE
 
 
 def test_what_does_not_merge_is_one() -> None:
     new = {"torch/a.cpp": b"a\nb\nc\n#ifdef USE_CUDA\ncuda(2);\n#endif\nd\ne\nf\n"}
-    assert judged(Workshop({}, Merging([patch()], Reader(OLD.get))), new).status is Fit.CONFLICT
+    assert judged(PatchRemaker({}, SeriesMerge([patch()], Reader(OLD.get))), new).status is Fit.CONFLICT
 
 
-def test_text_that_a_recipe_would_lose_is_a_conflict_where_the_old_text_fits(with_recipe: Workshop) -> None:
+def test_text_that_a_recipe_would_lose_is_a_conflict_where_the_old_text_fits(with_recipe: PatchRemaker) -> None:
     assert judged(with_recipe, OLD).status is Fit.CLEAN
     more = {"torch/a.cpp": OLD["torch/a.cpp"] + b"#ifdef USE_CUDA\ncuda(2);\n#endif\n"}
     found = judged(with_recipe, more)
@@ -93,7 +93,7 @@ def test_text_that_a_recipe_would_lose_is_a_conflict_where_the_old_text_fits(wit
 def test_of_a_patch_whose_recipe_reads_what_a_wheel_does_not_show_nothing_is_said(tmp_path: Path) -> None:
     other = '[[edit]]\nfile = "torch/hidden.cpp"\nat = [{ line = "x" }]\nput = "y"\n'
     (tmp_path / "cut.toml").write_text(RECIPE + other)
-    workshop = Workshop({"cut": load(tmp_path / "cut.toml")})
+    workshop = PatchRemaker({"cut": load_recipe(tmp_path / "cut.toml")})
     new = {"torch/a.cpp": b"a\nb\n"}
     assert judged(workshop, new).status is Fit.CONFLICT
     found = judged(workshop, new, partial=True)

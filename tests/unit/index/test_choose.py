@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.index import dependencies, site
-from decouple.index.choose import Machine, choose, driver_cuda, this_machine
+from decouple.index.choose import Machine, choose_packages, detect_machine, read_driver_cuda
 from decouple.index.remote import Index
 from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
 
@@ -23,16 +23,16 @@ def index(tmp_path: Path) -> Index:
     for cuda in ("11.8", "12.4", "12.6"):
         make_pair(dist, cuda=cuda)
     make_wheel(dist, "torch", "2.7.1+decoupled.1", requires_python=">=3.9")
-    site.build(dist, tmp_path / "site")
+    site.build_site(dist, tmp_path / "site")
     return Index(str(tmp_path / "site"))
 
 
 def machine(python: str = "3.11", driver: str | None = None) -> Machine:
-    return Machine(Version(python), this_machine(python).tags, Version(driver) if driver else None)
+    return Machine(Version(python), detect_machine(python).tags, Version(driver) if driver else None)
 
 
 def names(index: Index, machine: Machine, cuda: str | None = None) -> list[str]:
-    return [package.filename for package in choose(index, "2.6", machine, cuda).packages]
+    return [package.filename for package in choose_packages(index, "2.6", machine, cuda).packages]
 
 
 @pytest.mark.parametrize(
@@ -50,34 +50,34 @@ def test_cpu_is_the_core_alone(index: Index) -> None:
 
 def test_an_old_driver_is_told_what_there_is(index: Index) -> None:
     with pytest.raises(DecoupleError, match=r"runs CUDA 10\.2, the index has only cu118, cu124, cu126"):
-        choose(index, "2.6", machine(driver="10.2"))
+        choose_packages(index, "2.6", machine(driver="10.2"))
 
 
 def test_a_cuda_version_that_is_not_there(index: Index) -> None:
     with pytest.raises(DecoupleError, match=r"no cu121 .* it has cu118, cu124, cu126"):
-        choose(index, "2.6", machine(), "cu121")
+        choose_packages(index, "2.6", machine(), "cu121")
 
 
 def test_a_release_that_is_not_there(index: Index) -> None:
     with pytest.raises(DecoupleError, match=r"torch 2\.9: nothing .* the index has 2\.6, 2\.7"):
-        choose(index, "2.9", machine(), "cpu")
+        choose_packages(index, "2.9", machine(), "cpu")
 
 
 def test_a_python_that_does_not_fit(index: Index) -> None:
     with pytest.raises(DecoupleError, match=r"nothing for Python 3\.8"):
-        choose(index, "2.6", machine("3.8"), "cpu")
+        choose_packages(index, "2.6", machine("3.8"), "cpu")
 
 
 def test_a_yanked_file_is_not_chosen(index: Index, tmp_path: Path) -> None:
-    site.yank(tmp_path / "site", CORE, "broken")
+    site.yank_file(tmp_path / "site", CORE, "broken")
     with pytest.raises(DecoupleError, match="every file of it was yanked"):
-        choose(index, "2.6", machine(), "cpu")
+        choose_packages(index, "2.6", machine(), "cpu")
 
 
 def test_the_core_is_the_one_that_torch_cuda_is_pinned_to(index: Index, tmp_path: Path) -> None:
     newer = tmp_path / "newer"
     make_wheel(newer, "torch", "2.6.0+decoupled.2", series=SERIES_B)
-    site.build(newer, tmp_path / "site")
+    site.build_site(newer, tmp_path / "site")
     assert names(index, machine(), "cpu") == ["torch-2.6.0+decoupled.2-py3-none-any.whl"]
     assert names(index, machine(), "cu124")[0] == CORE
 
@@ -86,11 +86,11 @@ def test_libraries_that_are_a_wheel_of_their_own_come_along(index: Index, tmp_pa
     pins = ("torch==2.6.0+decoupled.1", "torch-cuda-libraries==2.6.0+cu128")
     split = tmp_path / "split"
     make_wheel(split, "torch-cuda", "2.6.0+cu128", requires=pins, cuda="12.8")
-    site.build(split, tmp_path / "site")
+    site.build_site(split, tmp_path / "site")
     with pytest.raises(DecoupleError, match="torch-cuda-libraries"):
-        choose(Index(str(tmp_path / "site")), "2.6", machine(), "cu128")
+        choose_packages(Index(str(tmp_path / "site")), "2.6", machine(), "cu128")
     make_wheel(split, "torch-cuda-libraries", "2.6.0+cu128", requires=pins[:1], cuda="12.8")
-    site.build(split, tmp_path / "site")
+    site.build_site(split, tmp_path / "site")
     assert names(Index(str(tmp_path / "site")), machine(), "cu128") == [
         CORE,
         "torch_cuda_libraries-2.6.0+cu128-py3-none-any.whl",
@@ -100,19 +100,21 @@ def test_libraries_that_are_a_wheel_of_their_own_come_along(index: Index, tmp_pa
 
 def test_a_python_is_a_version() -> None:
     with pytest.raises(UsageError, match="--python three"):
-        this_machine("three")
+        detect_machine("three")
 
 
 def test_no_driver_is_no_error() -> None:
-    assert driver_cuda("libno-such-driver.so.1") is None
+    assert read_driver_cuda("libno-such-driver.so.1") is None
 
 
 def test_a_free_threaded_python_is_another() -> None:
-    assert dependencies.python_of(parse_tag("cp313-cp313-linux_x86_64")) == "3.13"
-    assert dependencies.python_of(parse_tag("cp313-cp313t-linux_x86_64")) == "3.13t"
-    assert dependencies.python_of(parse_tag("cp313-cp313.cp313t-linux_x86_64")) is None
+    assert dependencies.find_python(parse_tag("cp313-cp313-linux_x86_64")) == "3.13"
+    assert dependencies.find_python(parse_tag("cp313-cp313t-linux_x86_64")) == "3.13t"
+    assert dependencies.find_python(parse_tag("cp313-cp313.cp313t-linux_x86_64")) is None
     asked = ['a; python_version >= "3.13"', 'b; python_version < "3.13"']
     assert (
-        dependencies.requirements_of([asked], [], "3.13t") == dependencies.requirements_of([asked], [], "3.13") == ["a"]
+        dependencies.collect_requirements([asked], [], "3.13t")
+        == dependencies.collect_requirements([asked], [], "3.13")
+        == ["a"]
     )
-    assert {tag.abi for tag in this_machine("3.13t").tags} & {"cp313", "cp313t"} == {"cp313t"}
+    assert {tag.abi for tag in detect_machine("3.13t").tags} & {"cp313", "cp313t"} == {"cp313t"}

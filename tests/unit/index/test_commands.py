@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
-from decouple.series.digest import series_digest
+from decouple.series.digest import compute_series_digest
 from tests.unit.index.wheels import SERIES_B, make_pair
 
 PATCH = b"Decouple-Id: one\n---\n"
@@ -79,7 +79,7 @@ def test_a_reworded_patch_makes_the_wheels_of_before_another_series(
     main(["index", "build", str(tmp_path / "dist"), "--site", str(tmp_path / "site")])
     patch = next((project / "patches").rglob("*.patch"))
     patch.write_bytes(b"Why it was reworded.\n" + patch.read_bytes())
-    ours = series_digest(project, "2.6")
+    ours = compute_series_digest(project, "2.6")
     assert ours != digest
     assert main(["verify", str(core)]) == 1
     assert f"made from series {digest[:12]}…, this checkout's is {ours[:12]}…" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.index import dependencies, site
-from decouple.index.check import check
+from decouple.index.check import check_index
 from decouple.index.remote import Index
 from tests.support.server import serving
 from tests.unit.index.wheels import make_pair, make_wheel
@@ -21,20 +21,20 @@ def elsewhere(tmp_path: Path) -> Iterator[list[str]]:
     other = tmp_path / "other"
     make_wheel(other, "mpmath", "1.3.0")
     make_wheel(other, "sympy", "1.13.1", requires=("mpmath>=1.1",), requires_python=">=3.8")
-    site.build(other, tmp_path / "elsewhere")
+    site.build_site(other, tmp_path / "elsewhere")
     with serving(tmp_path / "elsewhere") as url:
         yield ["--isolated", "--index-url", f"{url}/simple/"]
 
 
 def test_requirements_leave_out_our_own_and_extras() -> None:
     metadata = [("torch==2.6.0+decoupled.1", "sympy==1.13.1"), ("sympy==1.13.1", 'optree>=0.13; extra == "optree"')]
-    assert dependencies.requirements_of(metadata, {"torch", "torch-cuda"}) == ["sympy==1.13.1"]
+    assert dependencies.collect_requirements(metadata, {"torch", "torch-cuda"}) == ["sympy==1.13.1"]
 
 
 def test_markers_are_settled_for_the_python_of_the_wheel() -> None:
     metadata = [('setuptools; python_version >= "3.12"', 'old; python_version < "3.12"')]
-    assert dependencies.requirements_of(metadata, (), "3.13") == ["setuptools"]
-    assert dependencies.requirements_of(metadata, (), "3.11") == ["old"]
+    assert dependencies.collect_requirements(metadata, (), "3.13") == ["setuptools"]
+    assert dependencies.collect_requirements(metadata, (), "3.11") == ["old"]
 
 
 def test_files_are_those_for_the_python_of_the_wheel(tmp_path: Path) -> None:
@@ -44,45 +44,53 @@ def test_files_are_those_for_the_python_of_the_wheel(tmp_path: Path) -> None:
     make_wheel(
         tmp_path / "dist", "torch", "2.6.0+decoupled.1", requires=("markupsafe",), tag="cp310-cp310-linux_x86_64"
     )
-    site.build(tmp_path / "other", tmp_path / "elsewhere")
+    site.build_site(tmp_path / "other", tmp_path / "elsewhere")
     with serving(tmp_path / "elsewhere") as url:
-        site.build(
+        site.build_site(
             tmp_path / "dist",
             tmp_path / "site",
-            resolve=lambda wanted, python: dependencies.resolve(
+            resolve=lambda wanted, python: dependencies.resolve_requirements(
                 wanted, python, ["--isolated", "--index-url", f"{url}/simple/"]
             ),
         )
-    (package,) = Index(str(tmp_path / "site")).project_json("markupsafe").offers
+    (package,) = Index(str(tmp_path / "site")).read_project_json("markupsafe").offers
     assert package.filename == "markupsafe-3.0-cp310-cp310-linux_x86_64.whl"
 
 
 def test_the_whole_closure_is_linked_with_its_hashes(tmp_path: Path, elsewhere: list[str]) -> None:
     make_wheel(tmp_path / "dist", "torch", "2.6.0+decoupled.1", requires=("sympy==1.13.1",))
     root = tmp_path / "site"
-    site.build(tmp_path / "dist", root, resolve=lambda wanted, python: dependencies.resolve(wanted, python, elsewhere))
+    site.build_site(
+        tmp_path / "dist",
+        root,
+        resolve=lambda wanted, python: dependencies.resolve_requirements(wanted, python, elsewhere),
+    )
     index = Index(str(root))
-    assert index.projects() == ("mpmath", "sympy", "torch")
-    (package,) = index.project_json("sympy").offers
+    assert index.list_projects() == ("mpmath", "sympy", "torch")
+    (package,) = index.read_project_json("sympy").offers
     assert package.url.endswith("/sympy-1.13.1-py3-none-any.whl")
     assert package.sha256
     assert package.requires_python == ">=3.8"
-    assert check(index) == []
+    assert check_index(index) == []
 
 
 def test_a_page_of_ours_never_links_elsewhere(tmp_path: Path) -> None:
     make_pair(tmp_path / "dist")
-    evil = dependencies.Linked("torch", "9.9", "torch-9.9-py3-none-any.whl", "https://example.org/torch.whl", "a" * 64)
-    site.build(tmp_path / "dist", tmp_path / "site", resolve=lambda wanted, python: [evil])
-    assert len(Index(str(tmp_path / "site")).project_json("torch").offers) == 1
+    evil = dependencies.LinkedFile(
+        "torch", "9.9", "torch-9.9-py3-none-any.whl", "https://example.org/torch.whl", "a" * 64
+    )
+    site.build_site(tmp_path / "dist", tmp_path / "site", resolve=lambda wanted, python: [evil])
+    assert len(Index(str(tmp_path / "site")).read_project_json("torch").offers) == 1
 
 
 def test_a_file_that_only_this_machine_has_is_not_linked(tmp_path: Path) -> None:
     make_wheel(tmp_path / "other", "mpmath", "1.3.0")
     with pytest.raises(DecoupleError, match="only this machine has it"):
-        dependencies.resolve(["mpmath"], None, ["--isolated", "--no-index", "--find-links", str(tmp_path / "other")])
+        dependencies.resolve_requirements(
+            ["mpmath"], None, ["--isolated", "--no-index", "--find-links", str(tmp_path / "other")]
+        )
 
 
 def test_what_pip_cannot_find_is_named(elsewhere: list[str]) -> None:
     with pytest.raises(DecoupleError, match="no-such-thing"):
-        dependencies.resolve(["no-such-thing==1"], None, elsewhere)
+        dependencies.resolve_requirements(["no-such-thing==1"], None, elsewhere)

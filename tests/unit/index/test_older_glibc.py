@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.index import site
-from decouple.index.choose import Machine, choose
+from decouple.index.choose import Machine, choose_packages
 from decouple.index.remote import Index
 from tests.support.server import serving
 from tests.unit.index.wheels import make_wheel
@@ -31,7 +31,7 @@ ASKED = {
 def root(tmp_path: Path) -> Path:
     make_wheel(tmp_path / "dist", "torch", CORE, tag=BUILT)
     make_wheel(tmp_path / "dist", "torch-cuda", "2.6.0+cu124", requires=(f"torch=={CORE}",), cuda="12.4", tag=BUILT)
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     return tmp_path / "site"
 
 
@@ -52,4 +52,4 @@ def test_pip_and_uv(tmp_path: Path, root: Path, tool: str, glibc: str, fits: boo
 def test_our_own_choice_names_what_the_wheels_were_built_for(root: Path) -> None:
     older = Machine(Version("3.13"), (Tag("cp313", "cp313", "manylinux_2_28_x86_64"),), Version("12.4"))
     with pytest.raises(DecoupleError, match=rf"nothing for Python 3\.13 here; built for {BUILT}"):
-        choose(Index(str(root)), "2.6", older)
+        choose_packages(Index(str(root)), "2.6", older)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
-from decouple.build.paired import pair
+from decouple.build.paired import pair_wheels
 from decouple.cli import main
 from decouple.index import site
 from tests.support.server import serving
@@ -30,7 +30,7 @@ def publish(folder: Path, cuda: str) -> None:
     make_wheel(folder, "torch-cuda-libraries", f"2.6.0+{label}", cuda=cuda)
     pins = (f"torch=={CORE}", f"torch-cuda-libraries==2.6.0+{label}")
     bindings = make_wheel(folder, "torch-cuda", f"2.6.0+{label}", requires=pins, cuda=cuda)
-    pair(core, bindings, folder)
+    pair_wheels(core, bindings, folder)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("site")
     for cuda in ("11.8", "12.4"):
         publish(folder / "dist", cuda)
-    site.build(folder / "dist", folder / "site")
+    site.build_site(folder / "dist", folder / "site")
     assert main(["index", "check", str(folder / "site")]) == 0
     with serving(folder / "site") as url:
         yield url
@@ -114,7 +114,7 @@ def test_a_signed_list_demands_of_the_index_for_all_what_that_one_lists(tmp_path
     publish(tmp_path / "dist", "12.4")
     make_wheel(tmp_path / "dist", "torch-cuda-libraries", "2.6.0+cu124.sm90", cuda="12.4")
     root = tmp_path / "site"
-    site.build(tmp_path / "dist", root)
+    site.build_site(tmp_path / "dist", root)
     assert main(["index", "key", str(tmp_path / "key")]) == 0
     assert main(["index", "sign-list", "--site", str(root), "--key", str(tmp_path / "key")]) == 0
     assert main(["index", "check", str(root), "--root", str(root / "tuf/root.json")]) == 0
@@ -129,13 +129,13 @@ def test_two_cudas_at_once_are_refused(install: Run, tmp_path: Path) -> None:
 def test_what_does_not_belong_together_is_not_paired(tmp_path: Path) -> None:
     core, whole = make_pair(tmp_path)
     with pytest.raises(UsageError, match="has the libraries in it"):
-        pair(core, whole, tmp_path)
+        pair_wheels(core, whole, tmp_path)
     pins = ("torch==2.6.0+decoupled.7", "torch-cuda-libraries==2.6.0+cu124")
     other = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", requires=pins, cuda="12.4")
     with pytest.raises(UsageError, match=r"made for torch==2\.6\.0\+decoupled\.7, not for 2\.6\.0\+decoupled\.1"):
-        pair(core, other, tmp_path)
+        pair_wheels(core, other, tmp_path)
     with pytest.raises(UsageError, match="of torch-cuda and torch"):
-        pair(other, core, tmp_path)
+        pair_wheels(other, core, tmp_path)
 
 
 def test_the_paired_core_is_the_bare_one_but_for_its_name(tmp_path: Path) -> None:

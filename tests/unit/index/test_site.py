@@ -12,7 +12,7 @@ from pypi_simple import ProjectPage
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.index import provenance, site, wheel
-from decouple.index.check import check
+from decouple.index.check import check_index
 from decouple.index.remote import Index
 from tests.support.server import FaultyServer, wrong_bytes
 from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
@@ -30,41 +30,41 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_published_site_holds(dist: Path, tmp_path: Path) -> None:
-    built = site.build(dist, tmp_path / "site")
+    built = site.build_site(dist, tmp_path / "site")
     assert len(built.added) == 2
-    assert check(Index(str(tmp_path / "site"))) == []
+    assert check_index(Index(str(tmp_path / "site"))) == []
 
 
 def test_equal_input_gives_equal_bytes(dist: Path, tmp_path: Path) -> None:
-    site.build(dist, tmp_path / "one")
-    site.build(dist, tmp_path / "two")
+    site.build_site(dist, tmp_path / "one")
+    site.build_site(dist, tmp_path / "two")
     assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
-    assert site.build(dist, tmp_path / "one").pages == ()
+    assert site.build_site(dist, tmp_path / "one").pages == ()
 
 
 def test_a_release_is_added_without_the_wheels_of_the_others(dist: Path, tmp_path: Path) -> None:
-    site.build(dist, tmp_path / "site")
+    site.build_site(dist, tmp_path / "site")
     before = snapshot(tmp_path / "site")
     newer = tmp_path / "newer"
     make_wheel(newer, "torch", "2.7.1+decoupled.1")
-    site.build(newer, tmp_path / "site")
+    site.build_site(newer, tmp_path / "site")
     after = snapshot(tmp_path / "site")
     untouched = [name for name in before if name.startswith(("files/", "releases/"))]
     assert {name: after[name] for name in untouched} == {name: before[name] for name in untouched}
-    assert check(Index(str(tmp_path / "site"))) == []
+    assert check_index(Index(str(tmp_path / "site"))) == []
 
 
 def test_a_published_name_never_changes_its_bytes(dist: Path, tmp_path: Path) -> None:
-    site.build(dist, tmp_path / "site")
+    site.build_site(dist, tmp_path / "site")
     before = snapshot(tmp_path / "site")
     make_pair(dist, series=SERIES_B)
     with pytest.raises(DecoupleError, match="published before with other bytes"):
-        site.build(dist, tmp_path / "site")
+        site.build_site(dist, tmp_path / "site")
     assert snapshot(tmp_path / "site") == before
 
 
 def test_json_page_follows_pep_691(dist: Path, tmp_path: Path) -> None:
-    site.build(dist, tmp_path / "site")
+    site.build_site(dist, tmp_path / "site")
     page = json.loads((tmp_path / "site/simple/torch/index.json").read_bytes())
     assert page["meta"]["api-version"] == "1.1"
     assert page["versions"] == ["2.6.0+decoupled.1"]
@@ -75,27 +75,27 @@ def test_json_page_follows_pep_691(dist: Path, tmp_path: Path) -> None:
 
 
 def test_yanking_marks_both_pages_and_the_landing_page(dist: Path, tmp_path: Path) -> None:
-    site.build(dist, tmp_path / "site")
-    site.yank(tmp_path / "site", "torch-2.6.0+decoupled.1-py3-none-any.whl", "wrong <flags>")
+    site.build_site(dist, tmp_path / "site")
+    site.yank_file(tmp_path / "site", "torch-2.6.0+decoupled.1-py3-none-any.whl", "wrong <flags>")
     index = Index(str(tmp_path / "site"))
-    for page in (index.project_json("torch"), index.project_html("torch")):
+    for page in (index.read_project_json("torch"), index.read_project_html("torch")):
         assert [offer.yanked for offer in page.offers] == ["wrong <flags>"]
     assert "wrong &lt;flags&gt;" in (tmp_path / "site/index.html").read_text()
-    assert check(index) == []
+    assert check_index(index) == []
     with pytest.raises(UsageError, match=r"nothing\.whl"):
-        site.yank(tmp_path / "site", "nothing.whl", "")
+        site.yank_file(tmp_path / "site", "nothing.whl", "")
 
 
 def test_check_names_each_fault(dist: Path, tmp_path: Path) -> None:
     root = tmp_path / "site"
-    site.build(dist, root)
+    site.build_site(dist, root)
     core = next((root / "files/2.6").glob("torch-*.whl"))
     core.write_bytes(core.read_bytes() + b"x")
     (cuda_metadata,) = (root / "files/2.6").glob("torch_cuda-*.metadata")
     cuda_metadata.write_bytes(b"Name: other\n")
     page = root / "simple/torch-cuda/index.html"
     page.write_text(page.read_text().replace("&gt;=3.9", "&gt;=3.12"))
-    told = "\n".join(str(fault) for fault in check(Index(str(root))))
+    told = "\n".join(str(fault) for fault in check_index(Index(str(root))))
     assert "the link says" in told
     assert "differs from METADATA in the wheel" in told
     assert "index.json and index.html disagree" in told
@@ -103,9 +103,9 @@ def test_check_names_each_fault(dist: Path, tmp_path: Path) -> None:
 
 def test_check_names_a_link_that_leads_nowhere(dist: Path, tmp_path: Path) -> None:
     root = tmp_path / "site"
-    site.build(dist, root)
+    site.build_site(dist, root)
     next((root / "files/2.6").glob("torch_cuda-*.whl")).unlink()
-    assert "leads nowhere" in "\n".join(str(fault) for fault in check(Index(str(root))))
+    assert "leads nowhere" in "\n".join(str(fault) for fault in check_index(Index(str(root))))
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def served(tmp_path: Path) -> Iterator[FaultyServer]:
     """A site with one core wheel of 32 MiB on a web server."""
     many = {f"torch/lib/{number}.so": bytes([number]) * (1 << 20) for number in range(32)}
     make_wheel(tmp_path / "dist", "torch", "2.6.0+decoupled.1", extra_members=many)
-    site.build(tmp_path / "dist", tmp_path / "site")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
     with FaultyServer({"/": tmp_path / "site"}) as server:
         for path in (tmp_path / "site/simple").rglob("index.html"):
             folder = path.parent.relative_to(tmp_path / "site").as_posix()
@@ -126,7 +126,7 @@ def test_a_remote_wheel_is_checked_without_being_held_in_memory(served: FaultySe
     served.files[wheel_path] = _files(served)[wheel_path].read_bytes()  # the server's own copy is made before we look
     tracemalloc.start()
     try:
-        assert check(Index(served.url("/simple/"))) == []
+        assert check_index(Index(served.url("/simple/"))) == []
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -137,14 +137,14 @@ def test_a_remote_wheel_longer_than_promised_is_not_read_to_its_end(served: Faul
     (wheel_path,) = (path for path in _files(served) if path.endswith(".whl"))
     real = _files(served)[wheel_path].read_bytes()
     served.files[wheel_path] = real + bytes(64 << 20)
-    (fault,) = check(Index(served.url("/simple/")))
+    (fault,) = check_index(Index(served.url("/simple/")))
     assert f"more than {len(real)} bytes" in str(fault)
 
 
 def test_remote_bytes_that_changed_are_named_by_their_sha256(served: FaultyServer) -> None:
     (wheel_path,) = (path for path in _files(served) if path.endswith(".whl"))
     served.fault(wheel_path, wrong_bytes())
-    (fault,) = check(Index(served.url("/simple/")))
+    (fault,) = check_index(Index(served.url("/simple/")))
     assert "the link says" in str(fault)
 
 
@@ -159,36 +159,36 @@ def _files(server: FaultyServer) -> dict[str, Path]:
 def test_a_wheel_that_leaves_site_packages_is_refused(tmp_path: Path, member: str) -> None:
     path = make_wheel(tmp_path, "torch", "2.6.0+decoupled.1", extra_members={member: b"x"})
     with pytest.raises(DecoupleError, match="leaves the folder"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 def test_a_changed_member_breaks_record(tmp_path: Path) -> None:
     path = make_wheel(tmp_path, "torch", "2.6.0+decoupled.1")
     path.write_bytes(path.read_bytes().replace(b"__version__ = '2.6.0", b"__version__ = '2.6.1"))
     with pytest.raises(DecoupleError):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 def test_a_manifest_of_another_wheel_is_refused(tmp_path: Path) -> None:
-    other = wheel.read(make_wheel(tmp_path / "other", "torch", "2.6.0+decoupled.1"))
+    other = wheel.read_wheel(make_wheel(tmp_path / "other", "torch", "2.6.0+decoupled.1"))
     path = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124.1", manifest=other.manifest_bytes)
     with pytest.raises(DecoupleError, match=r"its build manifest is of torch 2\.6\.0"):
-        wheel.read(path)
+        wheel.read_wheel(path)
 
 
 def test_a_signed_statement_is_of_this_wheel_by_this_key(tmp_path: Path) -> None:
-    core, cuda = (wheel.read(path) for path in make_pair(tmp_path))
+    core, cuda = (wheel.read_wheel(path) for path in make_pair(tmp_path))
     public = provenance.make_key(tmp_path / "release.key")
     other = provenance.make_key(tmp_path / "other.key")
-    signed = provenance.sign(core, tmp_path / "release.key").read_bytes()
-    said = provenance.verify(core, signed, public)
+    signed = provenance.sign_wheel(core, tmp_path / "release.key").read_bytes()
+    said = provenance.verify_statement(core, signed, public)
     assert said["subject"][0]["digest"]["sha256"] == core.sha256
     with pytest.raises(DecoupleError, match="not signed by"):
-        provenance.verify(core, signed, other)
+        provenance.verify_statement(core, signed, other)
     with pytest.raises(DecoupleError, match="of another file"):
-        provenance.verify(cuda, signed, public)
+        provenance.verify_statement(cuda, signed, public)
     with pytest.raises(DecoupleError, match="not signed by"):
-        provenance.verify(core, signed.replace(b'"payload": "', b'"payload": "eyJ9'), public)
+        provenance.verify_statement(core, signed.replace(b'"payload": "', b'"payload": "eyJ9'), public)
 
 
 def test_a_private_key_whose_public_half_a_kill_cut_off_gets_it(tmp_path: Path) -> None:

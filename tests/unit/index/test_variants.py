@@ -49,8 +49,8 @@ def published(folder: Path) -> Path:
     given = [bindings(dist, "cu118", "11.8"), bindings(dist, "cu124", "12.4")]
     given += [bindings(dist, f"cu124.sm{arch.replace('.', '')}", "12.4", arch=arch) for arch in ("8.0", "9.0")]
     assert main(["variants", *map(str, given)]) == 0
-    site.build(dist, folder / "site")
-    site.build(dist / "variants", folder / "site")
+    site.build_site(dist, folder / "site")
+    site.build_site(dist / "variants", folder / "site")
     return folder / "site"
 
 
@@ -128,7 +128,7 @@ def installed(tmp_path: Path) -> dict[str, str]:
 def test_uv_takes_the_one_for_the_machine(
     knowing: Run, tmp_path: Path, driver: str, gpu: str, libraries: str | None
 ) -> None:
-    if not driver and choose.driver_cuda() is not None:
+    if not driver and choose.read_driver_cuda() is not None:
         pytest.skip("this machine has a driver, and uv can be told of another one, not of none")
     done = knowing("torch-cuda", driver=driver, gpu=gpu)
     assert done.returncode == 0, done.stderr
@@ -164,7 +164,7 @@ def test_the_page_says_what_the_labels_stand_for(root: Path) -> None:
         with zipfile.ZipFile(path) as opened:
             inside = json.loads(opened.read("torch_cuda-2.6.0+variants.dist-info/variant.json"))
         assert inside == said | {"variants": {label: stands_for}}
-        assert wheel.read(path).manifest.flags["variant"] == label
+        assert wheel.read_wheel(path).manifest.flags["variant"] == label
 
 
 def test_an_independent_reader_takes_both_documents(root: Path) -> None:
@@ -179,7 +179,7 @@ def test_only_an_index_of_their_own_has_them(root: Path) -> None:
     assert named == {"variants", "index.html"}
     assert "sm90" not in (root / "simple/torch-cuda-libraries/index.html").read_text()
     assert main(["index", "check", str(root)]) == 0
-    offered = Index(str(root / "variants")).project("torch-cuda")
+    offered = Index(str(root / "variants")).read_project("torch-cuda")
     assert [str(one.version) for one in offered.offers] == ["2.6.0+cu118", "2.6.0+cu124"] and not offered.refused
     assert sorted(str(one.variant) for one in offered.variants) == sorted(VARIANTS)
 
@@ -188,7 +188,7 @@ def test_an_older_decouple_can_read_the_list_of_files(root: Path) -> None:
     document = json.loads((root / "releases/2.6.json").read_text())
     assert not [one for one in document["files"] if "+variants" in one["filename"]]
     assert len(document["variants"]) == len(VARIANTS)
-    assert len(catalog.read(root / "releases/2.6.json")) == len(document["files"]) + len(VARIANTS)
+    assert len(catalog.read_entries(root / "releases/2.6.json")) == len(document["files"]) + len(VARIANTS)
 
 
 @pytest.mark.parametrize(
@@ -232,11 +232,11 @@ def test_a_signed_list_with_variants_serves_those_who_know_none(tmp_path: Path) 
 
 
 def test_a_wheel_whose_label_says_something_else_is_not_published(tmp_path: Path) -> None:
-    [made, _] = variants.make([bindings(tmp_path, "cu124", "12.4")], tmp_path / "variants")
+    [made, _] = variants.make_variants([bindings(tmp_path, "cu124", "12.4")], tmp_path / "variants")
     other = made.with_name(made.name.replace("cu124", "cu118"))
     made.rename(other)
     with pytest.raises(DecoupleError, match=r"cu118\.whl: variant\.json says .*cu124"):
-        wheel.read(other)
+        wheel.read_wheel(other)
 
 
 def test_what_no_variant_can_be_made_of(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_what_no_variant_can_be_made_of(tmp_path: Path) -> None:
     paired = bindings(tmp_path, "cu124.paired", "12.4")
     again = bindings(tmp_path / "again", "cu124", "12.4")
     elsewhere = bindings(tmp_path, "cu118", "11.8", core="2.6.0+decoupled.7")
-    ready, _ = variants.make([good], tmp_path / "ready")
+    ready, _ = variants.make_variants([good], tmp_path / "ready")
     for given, said in (
         ([core], "a wheel of torch"),
         ([paired], "for a core that brings its CUDA"),
@@ -254,11 +254,11 @@ def test_what_no_variant_can_be_made_of(tmp_path: Path) -> None:
         ([ready], "its version names no CUDA"),
     ):
         with pytest.raises(UsageError, match=said):
-            variants.make(given, tmp_path / "variants")
+            variants.make_variants(given, tmp_path / "variants")
     assert not (tmp_path / "variants").exists()
 
 
 def test_the_same_wheels_give_the_same_bytes(tmp_path: Path) -> None:
     given = [bindings(tmp_path, "cu124", "12.4")]
-    one, two = (variants.make(given, tmp_path / name) for name in ("one", "two"))
+    one, two = (variants.make_variants(given, tmp_path / name) for name in ("one", "two"))
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]

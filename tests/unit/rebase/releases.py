@@ -9,7 +9,7 @@ from decouple.base.git import Repository
 from decouple.patch.parse import Patch
 from decouple.rebase.carry import Step
 from decouple.stack.commits import CommitText, NewCommit, write_chain
-from decouple.stack.export import diff
+from decouple.stack.export import make_diff
 
 Files = Mapping[str, str]
 HEADER = b"From: A <a@example.org>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: a patch\n\n---\n"
@@ -34,7 +34,7 @@ class Upstream:
     def patch(self, before: str, files: Files, name: str = "1.0/0001-a.patch") -> Step:
         """The patch that turns ``before`` into ``files``."""
         after = self.release(files)
-        body = diff(self.repository, before, after)
+        body = make_diff(self.repository, before, after)
         return Step(Patch(name, HEADER + body), before, after)
 
     def _commit(self, tree: str) -> str:

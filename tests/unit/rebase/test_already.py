@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from decouple.rebase.carry import carry
-from decouple.rebase.made import by_recipe
-from decouple.rebase.verdicts import Carried, Verdict
-from decouple.recipes.model import load
+from decouple.rebase.carry import carry_patch
+from decouple.rebase.made import carry_by_recipe
+from decouple.rebase.verdicts import CarryResult, Verdict
+from decouple.recipes.model import load_recipe
 from tests.unit.rebase.releases import Files, Upstream, numbered
 
 HELPER = "int checked(int value) {\n  require(value > 0);\n  return value;\n}\n"
@@ -24,12 +24,12 @@ def upstream(tmp_path: Path) -> Upstream:
     return Upstream(tmp_path / "upstream")
 
 
-def carried(upstream: Upstream, old: Files, patched: Files, new: Files) -> Carried:
+def carried(upstream: Upstream, old: Files, patched: Files, new: Files) -> CarryResult:
     step = upstream.patch(upstream.release(old), patched)
-    return carry(upstream.repository, step, upstream.release(new), upstream.repository.root)
+    return carry_patch(upstream.repository, step, upstream.release(new), upstream.repository.root)
 
 
-def told(result: Carried) -> list[str]:
+def told(result: CarryResult) -> list[str]:
     return [f"{note.path}:{note.line}: {note.text}" for note in result.notes]
 
 
@@ -130,7 +130,7 @@ def test_what_a_recipe_makes_is_looked_at_as_well(upstream: Upstream, tmp_path: 
     step = upstream.patch(upstream.release({"a.cpp": OLD}), {"a.cpp": PATCHED})
     new = OLD.replace("// line 3\n", f"// line 3\n{HELPER}").replace("int run() {\n", "int run() {\n  log();\n")
     tip = upstream.release({"a.cpp": new})
-    merged = carry(upstream.repository, step, tip, upstream.repository.root)
-    result = by_recipe(upstream.repository, load(tmp_path / "a.toml"), tip, merged, step)
+    merged = carry_patch(upstream.repository, step, tip, upstream.repository.root)
+    result = carry_by_recipe(upstream.repository, load_recipe(tmp_path / "a.toml"), tip, merged, step)
     assert result.verdict is Verdict.AMBIGUOUS
     assert any("checked" in note.text for note in result.notes)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from decouple.rebase.carry import carry
-from decouple.rebase.verdicts import Carried, Verdict
+from decouple.rebase.carry import carry_patch
+from decouple.rebase.verdicts import CarryResult, Verdict
 from tests.unit.rebase.releases import Files, Upstream, numbered
 
 OLD = numbered(1, 400)
@@ -19,16 +19,16 @@ def upstream(tmp_path: Path) -> Upstream:
     return Upstream(tmp_path / "upstream")
 
 
-def carried(upstream: Upstream, old: Files, patched: Files, new: Files) -> Carried:
+def carried(upstream: Upstream, old: Files, patched: Files, new: Files) -> CarryResult:
     before = upstream.release(old)
     step = upstream.patch(before, patched)
     tip = upstream.release(new)
-    result = carry(upstream.repository, step, tip, upstream.repository.root)
-    assert (result.changes is None) == result.verdict.stops
+    result = carry_patch(upstream.repository, step, tip, upstream.repository.root)
+    assert (result.changes is None) == result.verdict.is_stop
     return result
 
 
-def text(upstream: Upstream, result: Carried, path: str) -> str:
+def text(upstream: Upstream, result: CarryResult, path: str) -> str:
     assert result.changes is not None
     entry = result.changes[path]
     assert entry is not None
@@ -176,13 +176,13 @@ def test_what_is_as_it_was_is_told_without_a_merge_as_with_one(
     old = {"a": OLD, **MORE}
     patched = {name: body for name, body in {**old, **does}.items() if body}
     short = carried(upstream, old, patched, new)
-    monkeypatch.setattr("decouple.rebase.carry._nothing_to_merge", lambda repository, step, tip: None)
+    monkeypatch.setattr("decouple.rebase.carry._find_unmerged_changes", lambda repository, step, tip: None)
     whole = carried(upstream, old, patched, new)
     assert (short.verdict, short.changes, short.notes) == (whole.verdict, whole.changes, whole.notes)
 
 
 def test_what_is_as_it_was_needs_no_merge(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("decouple.rebase.carry.merged", None)
+    monkeypatch.setattr("decouple.rebase.carry.merge_patch", None)
     monkeypatch.setattr("decouple.rebase.carry.applier", None)
     result = carried(upstream, {"a": OLD}, {"a": PATCHED, "d/new": "x\n"}, {"a": OLD, "b": "new file\n"})
     assert result.verdict is Verdict.UNMODIFIED

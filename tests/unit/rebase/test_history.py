@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
-from decouple.rebase.history import explained
-from decouple.rebase.verdicts import Carried, Note, Verdict
+from decouple.rebase.history import explain_stops
+from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from tests.unit.rebase.releases import numbered
 
 
@@ -39,7 +39,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def told(clone: Path, note: Note, origins: dict[str, str] | None = None) -> list[str]:
-    (one,) = explained([Carried("p", Verdict.CONFLICT, notes=(note,))], clone, "v1.0", "v1.1", origins or {})
+    (one,) = explain_stops([CarryResult("p", Verdict.CONFLICT, notes=(note,))], clone, "v1.0", "v1.1", origins or {})
     return [commit.split(" ", 1)[1] for commit in one.notes[0].commits]
 
 
@@ -58,10 +58,10 @@ def test_who_deleted_a_file(clone: Path) -> None:
 
 
 def test_a_patch_that_fits_is_not_looked_up(clone: Path) -> None:
-    one = Carried("p", Verdict.OFFSET, {}, (Note("a.cpp", 20, "hunk 1: +2 lines"),))
-    assert explained([one], clone, "v1.0", "v1.1", {}) == [one]
+    one = CarryResult("p", Verdict.OFFSET, {}, (Note("a.cpp", 20, "hunk 1: +2 lines"),))
+    assert explain_stops([one], clone, "v1.0", "v1.1", {}) == [one]
 
 
 def test_a_clone_without_the_tag(clone: Path) -> None:
     with pytest.raises(UsageError, match=r"has no v9\.9"):
-        explained([], clone, "v1.0", "v9.9", {})
+        explain_stops([], clone, "v1.0", "v9.9", {})

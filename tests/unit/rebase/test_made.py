@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from decouple.rebase.carry import carry
-from decouple.rebase.made import by_recipe
-from decouple.rebase.stop import what_helps
-from decouple.rebase.verdicts import Carried, Verdict
-from decouple.recipes.model import load
+from decouple.rebase.carry import carry_patch
+from decouple.rebase.made import carry_by_recipe
+from decouple.rebase.stop import find_next_step
+from decouple.rebase.verdicts import CarryResult, Verdict
+from decouple.recipes.model import load_recipe
 from tests.unit.rebase.releases import Files, Upstream
 
 OLD = "int a() {\n#ifdef USE_CUDA\n  return cuda(1);\n#else\n  return 0;\n#endif\n}\n"
@@ -35,12 +35,12 @@ def upstream(tmp_path: Path) -> Upstream:
     return Upstream(tmp_path / "upstream")
 
 
-def made(upstream: Upstream, folder: Path, new: Files) -> Carried:
+def made(upstream: Upstream, folder: Path, new: Files) -> CarryResult:
     (folder / "a.toml").write_text(RECIPE)
     step = upstream.patch(upstream.release({"a.cpp": OLD}), {"a.cpp": PATCHED})
     tip = upstream.release(new)
-    merged = carry(upstream.repository, step, tip, upstream.repository.root)
-    return by_recipe(upstream.repository, load(folder / "a.toml"), tip, merged)
+    merged = carry_patch(upstream.repository, step, tip, upstream.repository.root)
+    return carry_by_recipe(upstream.repository, load_recipe(folder / "a.toml"), tip, merged)
 
 
 def test_lines_that_upstream_rewrote_do_not_stop_it(upstream: Upstream, tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_a_recipe_that_finds_nothing_says_so_at_the_stop(upstream: Upstream, tmp
     result = made(upstream, tmp_path, {"a.cpp": OLD.replace("int a()", "long b()").replace("cuda(1)", "cuda(3)")})
     assert result.verdict is Verdict.CONFLICT
     assert result.notes[-1].text == 'its recipe: a.cpp: { function = "a" } is not there'
-    assert "series/recipes" in what_helps(result)
-    assert "--restart" in what_helps(result)
+    assert "series/recipes" in find_next_step(result)
+    assert "--restart" in find_next_step(result)
 
 
 def test_text_that_would_be_lost_stops_what_merges_well(upstream: Upstream, tmp_path: Path) -> None:
@@ -93,15 +93,15 @@ def test_text_that_would_be_lost_stops_what_merges_well(upstream: Upstream, tmp_
     (tmp_path / "a.toml").write_text(RECIPE.replace("[[upstream]]", f"{more}[[upstream]]"))
     step = upstream.patch(upstream.release({"a.cpp": OLD}), {"a.cpp": PATCHED})
     tip = upstream.release({"a.cpp": f"{OLD}\n{other}"})
-    merged = carry(upstream.repository, step, tip, upstream.repository.root)
-    assert not merged.verdict.stops
-    result = by_recipe(upstream.repository, load(tmp_path / "a.toml"), tip, merged, step)
+    merged = carry_patch(upstream.repository, step, tip, upstream.repository.root)
+    assert not merged.verdict.is_stop
+    result = carry_by_recipe(upstream.repository, load_recipe(tmp_path / "a.toml"), tip, merged, step)
     assert result.verdict is Verdict.CONFLICT
     assert "return cuda(2);" in result.notes[-1].text
 
 
 def test_a_conflict_without_a_recipe_is_settled_by_hand(upstream: Upstream) -> None:
     step = upstream.patch(upstream.release({"a.cpp": OLD}), {"a.cpp": PATCHED})
-    result = carry(upstream.repository, step, upstream.release({"a.cpp": "int a();\n"}), upstream.repository.root)
-    assert result.verdict.stops
-    assert what_helps(result).startswith("settle it")
+    result = carry_patch(upstream.repository, step, upstream.release({"a.cpp": "int a();\n"}), upstream.repository.root)
+    assert result.verdict.is_stop
+    assert find_next_step(result).startswith("settle it")

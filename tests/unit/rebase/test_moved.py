@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from decouple.patch.parse import Patch
-from decouple.rebase.carry import Step, carry
-from decouple.rebase.verdicts import Carried, Verdict
-from decouple.series.lint import moved_faults
+from decouple.rebase.carry import Step, carry_patch
+from decouple.rebase.verdicts import CarryResult, Verdict
+from decouple.series.lint import find_moved_faults
 from tests.unit.rebase.releases import Upstream, numbered
 
 HEAD, TAIL = numbered(1, 40), numbered(41, 80)
@@ -26,13 +26,13 @@ def upstream(tmp_path: Path) -> Upstream:
     return Upstream(tmp_path / "upstream")
 
 
-def carried(upstream: Upstream, release: dict[str, str], new: dict[str, str] = NEW) -> Carried:
+def carried(upstream: Upstream, release: dict[str, str], new: dict[str, str] = NEW) -> CarryResult:
     step = upstream.patch(upstream.release(OLD), new)
     tip = upstream.release(release)
-    return carry(upstream.repository, step, tip, upstream.repository.root)
+    return carry_patch(upstream.repository, step, tip, upstream.repository.root)
 
 
-def text(upstream: Upstream, one: Carried, path: str) -> str:
+def text(upstream: Upstream, one: CarryResult, path: str) -> str:
     assert one.changes
     entry = one.changes[path]
     assert entry
@@ -85,7 +85,7 @@ def test_all_hunks_that_do_not_fit_are_shown_with_what_upstream_did(upstream: Up
         upstream.release({"a": numbered(1, 60)}), {"a": numbered(1, 60, {10: "ours\n", 50: "ours too\n"})}
     )
     tip = upstream.release({"a": numbered(1, 60, {10: "theirs\n", 50: "theirs too\n"})})
-    one = carry(upstream.repository, step, tip, upstream.repository.root)
+    one = carry_patch(upstream.repository, step, tip, upstream.repository.root)
     assert one.verdict is Verdict.CONFLICT
     shown = [note for note in one.notes if note.upstream]
     assert [note.line for note in shown] == [7, 47]
@@ -99,13 +99,13 @@ def test_where_the_lines_of_a_split_file_went(upstream: Upstream) -> None:
     old, new = numbered(1, 300, words), numbered(1, 300, words | {20: "ours\n"})
     step = upstream.patch(upstream.release({"a": old}), {"a": new})
     parts = {f"part{number}": numbered(60 * number + 1, 60 * number + 60, words) for number in range(5)}
-    one = carry(upstream.repository, step, upstream.release(parts), upstream.repository.root)
+    one = carry_patch(upstream.repository, step, upstream.release(parts), upstream.repository.root)
     assert one.verdict is Verdict.TARGET_GONE
     assert "part0" in [note.path for note in one.notes if "lines that it looks for in a" in note.text]
 
 
 def faults(step: Step) -> list[str]:
-    return [fault.message for fault in moved_faults(step.patch, lambda identity, line: False)]
+    return [fault.message for fault in find_moved_faults(step.patch, lambda identity, line: False)]
 
 
 def test_lint_sees_a_line_that_was_lost_on_the_way(upstream: Upstream) -> None:
@@ -122,7 +122,7 @@ def test_lint_is_content_with_an_unchanged_move_and_a_settled_guard(upstream: Up
 def test_what_changes_on_the_way_on_purpose_is_said(upstream: Upstream) -> None:
     step = upstream.patch(upstream.release(OLD), {**NEW, "cuda.cpp": BODY.replace("(7)", "(70)")})
     assert len(faults(step)) == 1
-    assert moved_faults(step.patch, lambda identity, line: "step_number(7)" in line) == [], "its recipe says so"
+    assert find_moved_faults(step.patch, lambda identity, line: "step_number(7)" in line) == [], "its recipe says so"
     header = step.patch.header_bytes.replace(b"---\n", b"Moved-Differs: seventy, because of the other unit\n---\n")
     said = Patch(step.patch.name, header + step.patch.data[len(step.patch.header_bytes) :])
-    assert moved_faults(said, lambda identity, line: False) == [], "its header says so"
+    assert find_moved_faults(said, lambda identity, line: False) == [], "its header says so"

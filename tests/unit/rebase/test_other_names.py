@@ -10,12 +10,12 @@ import pytest
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.cli import main
-from decouple.flows.carry import nearest
+from decouple.flows.carry import find_nearest
 from decouple.patch import seriesfile
-from decouple.release.manifest import release_of
-from decouple.upstream.fill_other import candidate_tag
+from decouple.release.manifest import derive_release
+from decouple.upstream.fill_other import make_candidate_tag
 from decouple.upstream.manifests import load_release
-from decouple.upstream.official_text import likeness
+from decouple.upstream.official_text import measure_likeness
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, conflict_in_b, project
 
@@ -44,7 +44,7 @@ def test_apply_carries_the_nearest_series(project: Project, capsys: pytest.Captu
     assert (project.root / "patches/1.1/0001-first.patch").is_file()
     tree = project.root / "build/1.1/src"
     assert "second" in (tree / "b").read_text()
-    made_on, measured = seriesfile.read(project.root / "series/1.1").made_on
+    made_on, measured = seriesfile.read_series(project.root / "series/1.1").made_on
     assert made_on == git(tree, "rev-parse", "refs/decouple/base^{tree}")
     assert measured == "its distance to the official wheel was not measured", "this manifest names no wheel"
 
@@ -73,9 +73,11 @@ def test_a_fork_gets_its_manifest_off_its_tree(project: Project) -> None:
     fork = project.sources["1.1"]
     assert main(["apply", "acme-1.1", "--source", str(fork)]) == 0
     manifest = load_release(project.root, "acme-1.1")
-    assert nearest(project.root, "acme-1.1") == "1.0", "the fork's own series names no source to carry it from"
+    assert find_nearest(project.root, "acme-1.1") == "1.0", "the fork's own series names no source to carry it from"
     assert (manifest.release, manifest.version, manifest.commit) == ("acme-1.1", "1.1.0a0", None)
-    assert Checkout(project.root).releases() == ("acme-1.1", "1.0"), "never the newest: nothing comes from it unasked"
+    assert Checkout(project.root).list_releases() == ("acme-1.1", "1.0"), (
+        "never the newest: nothing comes from it unasked"
+    )
     assert main(["lint", "acme-1.1"]) in (0, 1)
     assert main(["check", "acme-1.1", "--source", str(fork)]) == 0
 
@@ -89,7 +91,7 @@ def test_a_release_that_is_not_out_is_read_off_a_tree_of_its_version(project: Pr
     assert main(["apply", "1.2.0", "--source", str(tree)]) == 0
     assert load_release(project.root, "1.2").version == "1.2.0a0+git1234567"
     assert main(["apply", "1.2", "--source", str(tree)]) == 0
-    assert Checkout(project.root).releases()[-1] == "1.0", "no source: nothing is carried from it unasked"
+    assert Checkout(project.root).list_releases()[-1] == "1.0", "no source: nothing is carried from it unasked"
     git(tree, "init", "-q")
     git(tree, "add", "-A")
     git(tree, "commit", "-qm", "main at a date")
@@ -107,8 +109,8 @@ def test_no_tree_of_another_version_is_called_so(
     said = capsys.readouterr().err
     assert "1.2.0a0" in said
     assert "1.3" in said
-    assert not Checkout(project.root).manifest("1.3").exists()
-    assert not Checkout(project.root).read_off("1.3").exists()
+    assert not Checkout(project.root).locate_manifest("1.3").exists()
+    assert not Checkout(project.root).locate_draft_manifest("1.3").exists()
 
 
 def test_no_tree_describes_a_release_that_is_out(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,13 +150,13 @@ def test_a_commit_of_a_repository_is_a_source_and_a_manifest(project: Project, t
 
 @pytest.mark.parametrize("name", ["2.7.0rc3", "main-2026-11-20", "acme-2.7"])
 def test_another_name_is_not_cut_short(name: str) -> None:
-    assert release_of(name) == name
+    assert derive_release(name) == name
 
 
 def test_upstreams_tag_of_a_candidate() -> None:
-    assert candidate_tag("2.7.0rc3") == "v2.7.0-rc3"
+    assert make_candidate_tag("2.7.0rc3") == "v2.7.0-rc3"
     with pytest.raises(UsageError, match=r"acme-2\.7 is no upstream release"):
-        candidate_tag("acme-2.7")
+        make_candidate_tag("acme-2.7")
 
 
 def test_how_near_a_tree_is_to_the_official_text(tmp_path: Path) -> None:
@@ -162,13 +164,13 @@ def test_how_near_a_tree_is_to_the_official_text(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         for name, text in texts.items():
             (tmp_path / folder / name).write_text(text)
-    found = likeness(tmp_path / "tree", tmp_path / "wheel", "torch.whl")
-    assert found.text() == "50.0 % official text: 1 of 2 files as in torch.whl"
-    assert not found.official
+    found = measure_likeness(tmp_path / "tree", tmp_path / "wheel", "torch.whl")
+    assert found.format_line() == "50.0 % official text: 1 of 2 files as in torch.whl"
+    assert not found.is_official
     assert found.different == ("b",)
     (tmp_path / "tree/b").write_text("2")
-    same = likeness(tmp_path / "tree", tmp_path / "wheel", "torch.whl")
-    assert same.official
-    assert "all 2 files" in same.text()
-    assert "no C++ source" in same.text(), "a wheel shows none, so nothing says that the tree is the release"
-    assert "100" not in same.text()
+    same = measure_likeness(tmp_path / "tree", tmp_path / "wheel", "torch.whl")
+    assert same.is_official
+    assert "all 2 files" in same.format_line()
+    assert "no C++ source" in same.format_line(), "a wheel shows none, so nothing says that the tree is the release"
+    assert "100" not in same.format_line()

@@ -29,7 +29,7 @@ def record(project: Project) -> int:
 
 
 def trial(project: Project) -> status.CarriedTrialSection:
-    return status.read(status.path_of(project.root, "1.1")).trials["scripted"]
+    return status.read_status(status.locate_status(project.root, "1.1")).trials["scripted"]
 
 
 def test_a_trial_keeps_stops_verdict_and_tree(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,4 +63,4 @@ def test_what_cannot_be_recorded_is_refused(
 ) -> None:
     assert main(["record", "1.1", *words]) == 2
     assert said in capsys.readouterr().err
-    assert not status.path_of(project.root, "1.1").exists()
+    assert not status.locate_status(project.root, "1.1").exists()

@@ -24,16 +24,16 @@ def upstream(tmp_path: Path) -> Upstream:
 
 def settled(upstream: Upstream) -> Resolution:
     step = upstream.patch(upstream.release(OLD), NEW)
-    tree = upstream.repository.tree_of(upstream.release(SETTLED))
-    return memory.resolution_of(upstream.repository, step, upstream.release(THEIRS), tree, "0" * 40, "")
+    tree = upstream.repository.read_tree_id(upstream.release(SETTLED))
+    return memory.make_resolution(upstream.repository, step, upstream.release(THEIRS), tree, "0" * 40, "")
 
 
 def replayed(upstream: Upstream, release: dict[str, str], new: dict[str, str] = NEW) -> dict[str, str] | None:
     """What the resolution makes of each file of another release, None where it is not used."""
     known = settled(upstream)
     step, tip = upstream.patch(upstream.release(OLD), new), upstream.release(release)
-    found = memory.recall(upstream.repository, [known], step, tip)
-    changes = found and memory.replayed(upstream.repository, found, step, tip)
+    found = memory.recall_resolution(upstream.repository, [known], step, tip)
+    changes = found and memory.replay_resolution(upstream.repository, found, step, tip)
     if not changes:
         return None
     read = upstream.repository.run
@@ -63,12 +63,12 @@ def test_a_second_conflict_that_was_not_settled(upstream: Upstream) -> None:
 
 def test_no_line_of_upstreams_is_kept(upstream: Upstream, tmp_path: Path) -> None:
     path = tmp_path / "1.0-1.1.toml"
-    resolutions.remember(path, settled(upstream))
+    resolutions.remember_resolution(path, settled(upstream))
     text = path.read_text()
     assert "+ours, after it" in text
     assert "theirs" not in text
     assert "line 2" not in text
-    assert resolutions.load(path) == [settled(upstream)], "written and read it is the same"
+    assert resolutions.load_resolutions(path) == [settled(upstream)], "written and read it is the same"
 
 
 def test_a_patch_that_was_left_out_is_left_out_again_with_the_reason(

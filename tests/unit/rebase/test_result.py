@@ -9,7 +9,7 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.patch.parse import Patch
 from decouple.rebase import result
-from decouple.rebase.series import RebaseWork, Sides
+from decouple.rebase.series import RebaseWork, ReleasePair
 from decouple.recipes.model import Edit, Recipe, Selector
 from tests.unit.rebase.releases import Upstream, numbered
 
@@ -19,13 +19,13 @@ def test_a_series_that_gives_another_tree_is_not_written(tmp_path: Path) -> None
     old = upstream.release({"a": numbered(1, 40)})
     step = upstream.patch(old, {"a": numbered(1, 40, {20: "cut\n"})})
     new = upstream.release({"a": "new\n" * 9 + numbered(1, 40)})
-    sides = Sides("v1.0", old, "v1.1", new)
+    sides = ReleasePair("v1.0", old, "v1.1", new)
     outcome = RebaseWork(upstream.repository, sides, [step.patch]).run()
-    (patch,) = result.texts(tmp_path, result.new_series(outcome, "1.1"))
-    result.prove(upstream.repository, sides, outcome, [patch])
+    (patch,) = result.read_patches(tmp_path, result.make_series(outcome, "1.1"))
+    result.check_series(upstream.repository, sides, outcome, [patch])
     wrong = Patch(patch.name, patch.data.replace(b"+cut", b"+other"))
     with pytest.raises(DecoupleError, match="does not give the tree"):
-        result.prove(upstream.repository, sides, outcome, [wrong])
+        result.check_series(upstream.repository, sides, outcome, [wrong])
 
 
 def test_a_patch_that_its_recipe_made_keeps_its_header(tmp_path: Path) -> None:
@@ -34,9 +34,9 @@ def test_a_patch_that_its_recipe_made_keeps_its_header(tmp_path: Path) -> None:
     step = upstream.patch(old, {"a": "y\n"})
     known = step.patch.data.replace(b"Subject: a patch\n\n", b"Subject: a patch\n\nDecouple-Id: a\n")
     recipe = Recipe(id="a", edit=[Edit(file="a", at=[Selector(line="^x")], put="y")])
-    sides = Sides("v1.0", old, "v1.1", upstream.release({"a": "x(2)\n"}))
+    sides = ReleasePair("v1.0", old, "v1.1", upstream.release({"a": "x(2)\n"}))
     patch = Patch(step.patch.name, known)
     outcome = RebaseWork(upstream.repository, sides, [patch], recipes={"a": recipe}).run()
-    (made,) = result.texts(tmp_path, result.new_series(outcome, "1.1"))
+    (made,) = result.read_patches(tmp_path, result.make_series(outcome, "1.1"))
     assert made.header_bytes == patch.header_bytes
     assert b"-x(2)" in made.data

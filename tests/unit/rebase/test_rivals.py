@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from decouple.rebase import carry as merging
-from decouple.rebase.carry import carry
+from decouple.rebase.carry import carry_patch
 from tests.support import rivals
 from tests.unit.rebase.releases import Files, Upstream, numbered
 
@@ -153,7 +153,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str,
         upstream = Upstream(folder / "upstream")
         step = upstream.patch(upstream.release(case.old), case.patched)
         tip = upstream.release(case.new)
-        mine = rivals.ours(upstream.repository, carry(upstream.repository, step, tip, upstream.repository.root))
+        mine = rivals.ours(upstream.repository, carry_patch(upstream.repository, step, tip, upstream.repository.root))
         git = rivals.GitAm(upstream.repository, folder / "git")(tip, step.patch)
         quilt = rivals.quilt_push(upstream.repository, tip, step.patch, folder / "quilt")
         rows[case.name] = (judged(mine, case), judged(git, case), judged(quilt, case))
@@ -187,9 +187,9 @@ def test_a_merge_of_the_patchs_files_is_the_merge_of_whole_trees(
     other = {"other/a": BLOCK, "other/b": BETWEEN}
     step = upstream.patch(upstream.release(case.old | other), case.patched | other)
     tip = upstream.release(case.new | {"other/c": BLOCK + "renamed and changed\n", "other/b": ""})
-    quick = merging.merged(upstream.repository, step, tip)
-    monkeypatch.setattr(merging, "_same_files", lambda *_: None)
-    whole = merging.merged(upstream.repository, step, tip)
+    quick = merging.merge_patch(upstream.repository, step, tip)
+    monkeypatch.setattr(merging, "_make_reduced_commits", lambda *_: None)
+    whole = merging.merge_patch(upstream.repository, step, tip)
     assert quick.conflicts == whole.conflicts
     assert quick.conflicts or quick.tree == whole.tree, (
         "the markers of a conflict name commits, so only clean trees compare"

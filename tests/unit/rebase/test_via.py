@@ -10,7 +10,7 @@ import pytest
 from decouple.cli import main
 from decouple.patch import seriesfile
 from decouple.rebase import resolutions
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project
@@ -45,11 +45,11 @@ def keep_in_cache(project: Project, release: str) -> None:
     """The whole source of ``release`` is at hand, as after an ``apply`` or a ``fetch`` of it."""
     (project.sources[release] / "version.txt").write_text(f"{release}.0\n")
     project.give_from_source(release)
-    fetch(load_release(project.root, release))
+    fetch_source(load_release(project.root, release))
 
 
 def names(project: Project, release: str) -> tuple[str, ...]:
-    return seriesfile.read(project.root / "series" / release).names
+    return seriesfile.read_series(project.root / "series" / release).names
 
 
 def test_a_far_jump_stops_where_the_way_through_what_lies_between_does_not(
@@ -73,7 +73,7 @@ def test_a_stop_between_is_settled_and_the_way_goes_on(project: Project, capsys:
     subprocess.run(["git", "add", "a"], cwd=project.root / "build/rebase/src", check=True)
     assert project.decouple("--continue") == 0
     assert names(project, "1.2") == ("1.1/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch")
-    (kept,) = resolutions.load_all(project.root)
+    (kept,) = resolutions.load_all_resolutions(project.root)
     assert kept.since == "1.1"
     for release in ("1.1", "1.2"):
         (project.root / "series" / release).unlink()

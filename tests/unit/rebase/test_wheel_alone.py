@@ -12,7 +12,7 @@ from msgspec import structs
 from decouple.cli import main
 from decouple.patch import seriesfile
 from decouple.release.manifest import Manifest
-from decouple.release.render import render
+from decouple.release.render import render_manifest
 from decouple.upstream.providers.wheel import WheelSource
 from tests.support import releases
 from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
@@ -73,7 +73,7 @@ class Project:
         source = WheelSource(releases.remote(self.server.url(f"/{name}"), wheel))
         made: Manifest = releases.manifest(source)
         made = structs.replace(made, release=release, version=f"{release}.0", tag=f"v{release}.0")
-        self.write(f"series/{release}.toml", render(made))
+        self.write(f"series/{release}.toml", render_manifest(made))
 
     def publish(self, changes: dict[str, str]) -> None:
         """Release 1.1: the source with ``changes``, and its wheel, which lacks the C++ file."""
@@ -155,7 +155,7 @@ def test_a_tree_is_a_release_only_where_it_has_the_wheels_text(
     assert project.rebase(tree, "--report") == 0
     assert not (project.root / "series/1.1").exists()
     assert project.rebase(tree, "--replace") == 0
-    assert len(seriesfile.read(project.root / "series/1.1").names) == 5
+    assert len(seriesfile.read_series(project.root / "series/1.1").names) == 5
     capsys.readouterr()
     assert project.rebase(tree, "--replace") == 2, "a series that is there is never replaced in silence"
     assert "series/1.1 exists" in capsys.readouterr().err

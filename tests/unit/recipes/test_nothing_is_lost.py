@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from decouple.recipes.make import make
-from decouple.recipes.model import LostTextError, Recipe, RecipeError, load
-from decouple.recipes.moved import explained
+from decouple.recipes.make import make_texts
+from decouple.recipes.model import LostTextError, Recipe, RecipeError, load_recipe
+from decouple.recipes.moved import is_explained
 
 BINDINGS = """\
 #include <core.h>
@@ -61,7 +61,7 @@ SECOND = """\
 def recipe(tmp_path: Path, text: str = RECIPE) -> Recipe:
     path = tmp_path / "bindings.toml"
     path.write_text(text)
-    return load(path)
+    return load_recipe(path)
 
 
 def with_second(text: str = BINDINGS) -> str:
@@ -70,14 +70,14 @@ def with_second(text: str = BINDINGS) -> str:
 
 
 def test_text_that_is_taken_may_go(tmp_path: Path) -> None:
-    made = make(recipe(tmp_path), {"bindings.cpp": BINDINGS}.get)
+    made = make_texts(recipe(tmp_path), {"bindings.cpp": BINDINGS}.get)
     assert "nccl" not in made["bindings.cpp"]
     assert '#include <nccl/group.h>\n\nvoid add(Module& module) {\n  module.def("nccl"' in made["cuda/bindings.cpp"]
 
 
 def test_undefine_stops_where_text_goes_that_no_take_carries(tmp_path: Path) -> None:
     with pytest.raises(LostTextError, match=r'bindings\.cpp: 1 lines .*: line 12: module\.def\("nccl2"') as error:
-        make(recipe(tmp_path), {"bindings.cpp": with_second()}.get)
+        make_texts(recipe(tmp_path), {"bindings.cpp": with_second()}.get)
     assert error.value.path == "bindings.cpp"
     assert "[[take]]" in error.value.next_step
     assert "bindings.toml" in error.value.next_step
@@ -86,18 +86,20 @@ def test_undefine_stops_where_text_goes_that_no_take_carries(tmp_path: Path) -> 
 def test_a_take_for_the_new_text_lets_it_go(tmp_path: Path) -> None:
     take = '[[take]]\nname = "nccl2"\nfile = "bindings.cpp"\nat = [{ branch = "USE_NCCL", has = \'"nccl2"\' }]\n'
     more = RECIPE.replace("{{nccl}}\n", "{{nccl}}\n{{nccl2}}\n").replace("[[new]]", f"{take}\n[[new]]")
-    assert "nccl2::create" in make(recipe(tmp_path, more), {"bindings.cpp": with_second()}.get)["cuda/bindings.cpp"]
+    assert (
+        "nccl2::create" in make_texts(recipe(tmp_path, more), {"bindings.cpp": with_second()}.get)["cuda/bindings.cpp"]
+    )
 
 
 def test_a_pattern_names_what_may_go(tmp_path: Path) -> None:
     named = f"{RECIPE}gone = ['\"nccl2\"']\n"
-    assert "nccl2" not in make(recipe(tmp_path, named), {"bindings.cpp": with_second()}.get)["bindings.cpp"]
+    assert "nccl2" not in make_texts(recipe(tmp_path, named), {"bindings.cpp": with_second()}.get)["bindings.cpp"]
 
 
 def test_a_pattern_of_one_edit_excuses_no_other(tmp_path: Path) -> None:
     other = '[[edit]]\nfile = "bindings.cpp"\nat = [{ include = "core.h" }]\nput = ""\ngone = [\'"nccl2"\']\n'
     with pytest.raises(LostTextError, match="nccl2"):
-        make(recipe(tmp_path, f"{RECIPE}\n{other}"), {"bindings.cpp": with_second()}.get)
+        make_texts(recipe(tmp_path, f"{RECIPE}\n{other}"), {"bindings.cpp": with_second()}.get)
 
 
 def test_text_that_upstream_adds_where_ours_is_put_stops(tmp_path: Path) -> None:
@@ -106,10 +108,10 @@ def test_text_that_upstream_adds_where_ours_is_put_stops(tmp_path: Path) -> None
         "[[new]]\npath = \"cuda/bindings.cpp\"\ntext = '''\n#include <nccl/group.h>\n'''\n\n"
         '[[edit]]\nfile = "bindings.cpp"\nat = [{ guard = "USE_NCCL", has = "#include" }]\nput = ""\n'
     )
-    assert make(recipe(tmp_path, fixed), {"bindings.cpp": BINDINGS}.get)
+    assert make_texts(recipe(tmp_path, fixed), {"bindings.cpp": BINDINGS}.get)
     later = BINDINGS.replace("#include <nccl/group.h>\n", "#include <nccl/group.h>\n#include <nccl/event.h>\n")
     with pytest.raises(LostTextError, match=r"1 lines .*#include <nccl/event\.h>"):
-        make(recipe(tmp_path, fixed), {"bindings.cpp": later}.get)
+        make_texts(recipe(tmp_path, fixed), {"bindings.cpp": later}.get)
 
 
 def test_a_branch_that_a_take_settles_away_stops(tmp_path: Path) -> None:
@@ -118,17 +120,17 @@ def test_a_branch_that_a_take_settles_away_stops(tmp_path: Path) -> None:
     )
     either = BINDINGS.replace("&nccl::create);\n", '&nccl::create);\n#else\n  module.def("none", &none);\n')
     with pytest.raises(LostTextError, match=r'module\.def\("none"'):
-        make(recipe(tmp_path, taking), {"bindings.cpp": either}.get)
+        make_texts(recipe(tmp_path, taking), {"bindings.cpp": either}.get)
 
 
 def test_comments_brackets_and_conditionals_may_go(tmp_path: Path) -> None:
     said = BINDINGS.replace("#ifdef USE_NCCL\n  module", "#ifdef USE_NCCL // two\n  // NCCL\n  {\n  }\n  module")
-    make(recipe(tmp_path), {"bindings.cpp": said}.get)
+    make_texts(recipe(tmp_path), {"bindings.cpp": said}.get)
 
 
 def test_a_line_that_comes_again_in_text_of_ours_is_not_lost(tmp_path: Path) -> None:
     ours = RECIPE.replace("{{nccl}}\n", '{{nccl}}\n    module.def("nccl2", &nccl2::create);\n')
-    make(recipe(tmp_path, ours), {"bindings.cpp": with_second()}.get)
+    make_texts(recipe(tmp_path, ours), {"bindings.cpp": with_second()}.get)
 
 
 CONDITIONAL = """\
@@ -153,27 +155,27 @@ replace = [["ON", "OFF"]]
 
 def test_a_recipe_none_of_whose_conditions_holds_is_an_error(tmp_path: Path) -> None:
     bare = CONDITIONAL.replace('either = "option"\n', "")
-    assert make(recipe(tmp_path, bare), {"CMakeLists.txt": "option(A ON)\n"}.get)
+    assert make_texts(recipe(tmp_path, bare), {"CMakeLists.txt": "option(A ON)\n"}.get)
     for text in ("choice(A ON)\n", None):
         with pytest.raises(RecipeError, match="the recipe bindings changes nothing in this tree") as error:
-            make(recipe(tmp_path, bare), {"CMakeLists.txt": text}.get)
+            make_texts(recipe(tmp_path, bare), {"CMakeLists.txt": text}.get)
         assert "[[upstream]]" in error.value.next_step
 
 
 def test_of_alternatives_one_must_apply(tmp_path: Path) -> None:
     always = f'{CONDITIONAL}\n[[edit]]\nfile = "a.txt"\nat = [{{ line = "a" }}]\nput = "b"\n'
     for option in ("option(A ON)\n", "dependent_option(A ON)\n"):
-        made = make(recipe(tmp_path, always), {"CMakeLists.txt": option, "a.txt": "a\n"}.get)
+        made = make_texts(recipe(tmp_path, always), {"CMakeLists.txt": option, "a.txt": "a\n"}.get)
         assert made["CMakeLists.txt"] == option.replace("ON", "OFF")
     with pytest.raises(RecipeError, match=r"CMakeLists\.txt: none of 2 edits for 'option' applies"):
-        make(recipe(tmp_path, always), {"CMakeLists.txt": "choice(A ON)\n", "a.txt": "a\n"}.get)
+        make_texts(recipe(tmp_path, always), {"CMakeLists.txt": "choice(A ON)\n", "a.txt": "a\n"}.get)
 
 
 def test_every_place_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
     other = '[[edit]]\nfile = "other.cpp"\nat = [{ line = "x" }]\nput = "y"\n'
     gone = BINDINGS.replace("USE_NCCL", "USE_RCCL")
     with pytest.raises(RecipeError) as error:
-        make(recipe(tmp_path, f"{RECIPE}\n{other}"), {"bindings.cpp": gone}.get)
+        make_texts(recipe(tmp_path, f"{RECIPE}\n{other}"), {"bindings.cpp": gone}.get)
     assert [one.path for one in error.value.parts] == ["other.cpp", "bindings.cpp", "bindings.cpp"]
     assert all(one.what in error.value.what for one in error.value.parts)
 
@@ -187,9 +189,9 @@ def test_a_condition_may_ask_another_file(tmp_path: Path) -> None:
         f'[[new]]\npath = "register.cpp"\ntext = "second;"\n{asking}'
         '[[edit]]\nfile = "call.cpp"\nat = [{ line = "call" }]\nreplace = [["call", "stub"]]\n'
     )
-    made = make(recipe(tmp_path, text), {"stub.h": "first\n", "call.cpp": "call()\n"}.get)
+    made = make_texts(recipe(tmp_path, text), {"stub.h": "first\n", "call.cpp": "call()\n"}.get)
     assert made == {"call.cpp": "stub()\n"}
-    made = make(recipe(tmp_path, text), {"stub.h": "first\n", "call.cpp": "call()\nwith_address()\n"}.get)
+    made = make_texts(recipe(tmp_path, text), {"stub.h": "first\n", "call.cpp": "call()\nwith_address()\n"}.get)
     assert made["stub.h"] == "first\nsecond\n"
     assert made["register.cpp"] == "second;"
 
@@ -201,5 +203,5 @@ def test_a_condition_of_a_new_file_needs_a_file_to_ask(tmp_path: Path) -> None:
 
 def test_what_a_pattern_names_is_explained_to_lint(tmp_path: Path) -> None:
     named = recipe(tmp_path, f"{RECIPE}gone = ['\"nccl2\"']\n")
-    assert explained({"bindings": named}, "bindings", '  module.def("nccl2", &nccl2::create);')
-    assert not explained({"bindings": named}, "bindings", '  module.def("nccl3", &nccl3::create);')
+    assert is_explained({"bindings": named}, "bindings", '  module.def("nccl2", &nccl2::create);')
+    assert not is_explained({"bindings": named}, "bindings", '  module.def("nccl3", &nccl3::create);')

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from decouple.base.checkout import Checkout
-from decouple.recipes.find import Range, find
-from decouple.recipes.make import done_upstream, make
-from decouple.recipes.model import Recipe, RecipeError, Selector, load
-from decouple.recipes.settle import settle
+from decouple.recipes.find import LineRange, find_ranges
+from decouple.recipes.make import is_done_upstream, make_texts
+from decouple.recipes.model import Recipe, RecipeError, Selector, load_recipe
+from decouple.recipes.settle import settle_text
 
 STORAGE = """\
 #include <a.h>
@@ -68,11 +68,11 @@ gone = ["CUDAGuard"]
 def recipe(tmp_path: Path, text: str = RECIPE, name: str = "storage") -> Recipe:
     path = tmp_path / f"{name}.toml"
     path.write_text(text)
-    return load(path)
+    return load_recipe(path)
 
 
 def test_a_body_moves_and_a_call_takes_its_place(tmp_path: Path) -> None:
-    made = make(recipe(tmp_path), {"storage.cpp": STORAGE}.get)
+    made = make_texts(recipe(tmp_path), {"storage.cpp": STORAGE}.get)
     assert made["cuda/storage.cpp"] == (
         "static int share(int self) {\n  auto handle = cuda::open(self);\n  return handle;\n}\n"
     )
@@ -84,41 +84,44 @@ def test_a_body_moves_and_a_call_takes_its_place(tmp_path: Path) -> None:
 
 def test_what_upstream_mends_in_a_moved_body_moves_with_it(tmp_path: Path) -> None:
     mended = STORAGE.replace("return handle;", "check(handle);\n  return handle;")
-    made = make(recipe(tmp_path), {"storage.cpp": mended}.get)
+    made = make_texts(recipe(tmp_path), {"storage.cpp": mended}.get)
     assert "check(handle);" in made["cuda/storage.cpp"]
     assert "check(handle);" not in made["storage.cpp"]
 
 
 def test_lines_may_be_added_anywhere_around_what_is_found(tmp_path: Path) -> None:
     moved = "// a notice\n" * 40 + STORAGE.replace("CHECK(self);", "CHECK(self);\n  log(self);")
-    assert "  log(self);\n  return sharing(self);" in make(recipe(tmp_path), {"storage.cpp": moved}.get)["storage.cpp"]
+    assert (
+        "  log(self);\n  return sharing(self);"
+        in make_texts(recipe(tmp_path), {"storage.cpp": moved}.get)["storage.cpp"]
+    )
 
 
 def test_a_function_that_is_gone_is_named_with_the_file(tmp_path: Path) -> None:
     gone = STORAGE.replace("share(", "share_storage(")
     with pytest.raises(RecipeError, match=r'storage\.cpp: \{ function = "share" \} is not there') as error:
-        make(recipe(tmp_path), {"storage.cpp": gone}.get)
+        make_texts(recipe(tmp_path), {"storage.cpp": gone}.get)
     assert error.value.path == "storage.cpp"
 
 
 def test_what_is_there_twice_is_not_guessed(tmp_path: Path) -> None:
     twice = STORAGE + STORAGE[STORAGE.index("static") :]
     with pytest.raises(RecipeError, match=r"is there 2 times \(lines 6, 19\)"):
-        make(recipe(tmp_path), {"storage.cpp": twice}.get)
+        make_texts(recipe(tmp_path), {"storage.cpp": twice}.get)
 
 
 def test_a_replacement_that_finds_nothing_is_an_error(tmp_path: Path) -> None:
     other = STORAGE.replace("open(self)", "get(self)")
     with pytest.raises(RecipeError, match="the text that moves as 'body' has nothing that"):
-        make(recipe(tmp_path), {"storage.cpp": other}.get)
+        make_texts(recipe(tmp_path), {"storage.cpp": other}.get)
 
 
 def test_a_file_that_only_a_later_release_has_may_be_missing(tmp_path: Path) -> None:
     edit = '[[edit]]\nfile = "later.cpp"\nat = [{ line = "cuda" }]\nwhere = [{ line = "cuda" }]\nput = ""\n'
     made = recipe(tmp_path, f"{RECIPE}\n{edit}")
     here = {"storage.cpp": STORAGE}
-    assert "later.cpp" not in make(made, here.get)
-    assert make(made, (here | {"later.cpp": "a\n#include <cuda.h>\nb\n"}).get)["later.cpp"] == "a\nb\n"
+    assert "later.cpp" not in make_texts(made, here.get)
+    assert make_texts(made, (here | {"later.cpp": "a\n#include <cuda.h>\nb\n"}).get)["later.cpp"] == "a\nb\n"
 
 
 @pytest.mark.parametrize(
@@ -136,11 +139,11 @@ def test_the_core_is_configured_without_fetching_nccl(call: str, left: str) -> N
         "caffe2/core/macros.h.in": "#cmakedefine CAFFE2_USE_CUDNN\n#cmakedefine CAFFE2_USE_NVTX\n",
     }
     build = "def build_pytorch():\n    env()\n{}    generate()\n"
-    indep = load(Checkout(Path(__file__).parents[3]).recipes / "use-cuda-indep.toml")
-    made = make(indep, {**texts, "tools/build_pytorch_libs.py": build.format(call)}.get)
+    indep = load_recipe(Checkout(Path(__file__).parents[3]).recipes / "use-cuda-indep.toml")
+    made = make_texts(indep, {**texts, "tools/build_pytorch_libs.py": build.format(call)}.get)
     assert made.get("tools/build_pytorch_libs.py", build.format(call)) == build.format(left)
     as_in_2_6 = {**texts, "tools/build_pytorch_libs.py": build.format("")}
-    assert "tools/build_pytorch_libs.py" not in make(indep, as_in_2_6.get)
+    assert "tools/build_pytorch_libs.py" not in make_texts(indep, as_in_2_6.get)
 
 
 @pytest.mark.parametrize(
@@ -153,17 +156,20 @@ def test_the_core_is_configured_without_fetching_nccl(call: str, left: str) -> N
 )
 def test_a_registered_runner_is_made_with_the_arguments_of_the_release(other: str, ours: str) -> None:
     """What was carried to 2.8 did not compile: "too few arguments to function"."""
-    aoti = load(Checkout(Path(__file__).parents[3]).recipes / "aoti-runner-registry.toml")
+    aoti = load_recipe(Checkout(Path(__file__).parents[3]).recipes / "aoti-runner-registry.toml")
     kept = "#ifdef USE_CUDA\n#include <model_container_runner_cuda.h>\n#endif\n"
     guarded = "#ifdef USE_CUDA\n  return std::make_shared<AOTIModelContainerRunnerCuda>(so_path);\n#endif\n"
     holder = f"{kept}void load() {{\n{guarded}  return make{other}\n}}\n"
     texts = dict.fromkeys(aoti.needed, kept) | {"torch/csrc/inductor/aoti_eager/kernel_holder.cpp": holder}
-    assert f"return create->second{ours}" in make(aoti, texts.get)["torch/csrc/inductor/aoti_eager/kernel_holder.cpp"]
+    assert (
+        f"return create->second{ours}"
+        in make_texts(aoti, texts.get)["torch/csrc/inductor/aoti_eager/kernel_holder.cpp"]
+    )
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"storage\.cpp: not in this tree"):
-        make(recipe(tmp_path), {}.get)
+        make_texts(recipe(tmp_path), {}.get)
 
 
 UPSTREAM = """
@@ -184,7 +190,7 @@ lacks = [{ guard = "USE_CUDA" }]
     ],
 )
 def test_upstream_did_it_when_every_sign_is_there(tmp_path: Path, text: str, done: bool) -> None:
-    assert done_upstream(recipe(tmp_path, RECIPE + UPSTREAM), {"storage.cpp": text}.get) is done
+    assert is_done_upstream(recipe(tmp_path, RECIPE + UPSTREAM), {"storage.cpp": text}.get) is done
 
 
 @pytest.mark.parametrize(
@@ -218,17 +224,17 @@ CMAKE = "if(USE_CUDA)\n  a()\nendif()\nif(USE_MPI AND USE_CUDA)\n  b()\nendif()\
 @pytest.mark.parametrize(
     ("path", "text", "step", "where"),
     [
-        ("a.cpp", "int A::f() {\n  return 1;\n}\n", Selector(function="f"), Range(0, 3)),
-        ("a.cpp", "int A::f() {\n  return 1;\n}\n", Selector(inside="f"), Range(1, 2)),
-        ("a.cpp", "#include <x.h>\n  #  include <y.h>\n", Selector(include="y.h"), Range(1, 2)),
-        ("a.cpp", "#if defined(A) || B\nx\n#endif\n", Selector(guard="B"), Range(0, 3)),
-        ("CMakeLists.txt", CMAKE, Selector(guard="USE_MPI"), Range(3, 6)),
-        ("CMakeLists.txt", CMAKE, Selector(guard="USE_CUDA", has=r"a\(\)"), Range(0, 3)),
-        ("a.py", "x = 1\ny = 2\nz = 3\n", Selector(begin="^x", end="^y"), Range(0, 2)),
+        ("a.cpp", "int A::f() {\n  return 1;\n}\n", Selector(function="f"), LineRange(0, 3)),
+        ("a.cpp", "int A::f() {\n  return 1;\n}\n", Selector(inside="f"), LineRange(1, 2)),
+        ("a.cpp", "#include <x.h>\n  #  include <y.h>\n", Selector(include="y.h"), LineRange(1, 2)),
+        ("a.cpp", "#if defined(A) || B\nx\n#endif\n", Selector(guard="B"), LineRange(0, 3)),
+        ("CMakeLists.txt", CMAKE, Selector(guard="USE_MPI"), LineRange(3, 6)),
+        ("CMakeLists.txt", CMAKE, Selector(guard="USE_CUDA", has=r"a\(\)"), LineRange(0, 3)),
+        ("a.py", "x = 1\ny = 2\nz = 3\n", Selector(begin="^x", end="^y"), LineRange(0, 2)),
     ],
 )
-def test_a_place_is_found_by_what_it_is(path: str, text: str, step: Selector, where: Range) -> None:
-    assert find(text, path, [step]) == [where]
+def test_a_place_is_found_by_what_it_is(path: str, text: str, step: Selector, where: LineRange) -> None:
+    assert find_ranges(text, path, [step]) == [where]
 
 
 @pytest.mark.parametrize(
@@ -244,8 +250,8 @@ def test_a_place_is_found_by_what_it_is(path: str, text: str, step: Selector, wh
     ],
 )
 def test_conditionals_of_a_macro_that_is_not_defined_are_settled(text: str, settled: str) -> None:
-    assert settle(text, undefine=["X"]) == settled
+    assert settle_text(text, undefine=["X"]) == settled
 
 
 def test_conditionals_of_a_macro_that_is_defined_are_settled() -> None:
-    assert settle("#ifdef X\nb\n#else\nc\n#endif\n", define=["X"]) == "b\n"
+    assert settle_text("#ifdef X\nb\n#else\nc\n#endif\n", define=["X"]) == "b\n"

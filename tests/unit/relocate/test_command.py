@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
-from decouple.inventory.rules import load
+from decouple.inventory.rules import load_rules
 from tests.unit.relocate.trees import FILES, write
 
 PATCH = "patches/2.6/0001-relocate-cuda-sources.patch"
@@ -57,7 +57,7 @@ def test_each_file_is_printed_under_its_rule_with_the_reason(project: Path, caps
     lines = capsys.readouterr().out.splitlines()
     moved = lines.index("  aten/src/THC/THCAtomics.cuh -> csrc/aten/THC/THCAtomics.cuh")
     rule = next(line for line in reversed(lines[:moved]) if not line.startswith(" "))
-    reason = next(one.reason for one in load().rules if one.name == "thc")
+    reason = next(one.reason for one in load_rules().rules if one.name == "thc")
     assert rule == f"move by thc: {reason} (1)"
     stays = next(line for line in lines if "cuda_enabled.h" in line)
     assert "stage 1 includes it through torch/csrc/a.cpp" in stays

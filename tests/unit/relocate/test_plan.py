@@ -11,8 +11,8 @@ from msgspec import structs
 from decouple.base.errors import DecoupleError
 from decouple.inventory import rules as rule_files
 from decouple.inventory.rules import Cut, Rule, RuleFile
-from decouple.relocate.patch import render
-from decouple.relocate.plan import make_plan, unclassified
+from decouple.relocate.patch import render_patch
+from decouple.relocate.plan import list_unclassified, make_plan
 from tests.unit.relocate.trees import FILES, write
 
 UNGUARDED = "#include <torch/csrc/utils/cuda_enabled.h>\n#include <c10/cuda/CUDAStream.h>\n"
@@ -21,7 +21,7 @@ ROOT = "third_device/torch_cuda/torch_cuda"
 
 @pytest.fixture
 def rules() -> RuleFile:
-    return rule_files.load()
+    return rule_files.load_rules()
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_guarded_include_keeps_nothing_and_an_unguarded_one_does(tree: Path, r
 
 def test_an_unclassified_cuda_file_is_an_error_that_names_it(tree: Path, rules: RuleFile) -> None:
     write(tree, {"torch/headeronly/cuda/Half.h": ""})
-    assert unclassified(tree, rules) == ["torch/headeronly/cuda/Half.h"]
+    assert list_unclassified(tree, rules) == ["torch/headeronly/cuda/Half.h"]
     with pytest.raises(DecoupleError, match=r"torch/headeronly/cuda/Half\.h: unclassified CUDA file"):
         make_plan(tree, rules)
 
@@ -139,8 +139,8 @@ def test_not_a_pytorch_tree(tmp_path: Path, rules: RuleFile) -> None:
 
 def test_the_patch_moves_files_and_nothing_else(tree: Path, rules: RuleFile, tmp_path: Path) -> None:
     plan = make_plan(tree, rules)
-    text = render(plan.moves, rules, "2.6")
-    assert text == render(make_plan(tree, rules).moves, rules, "2.6"), "the same tree gives the same bytes"
+    text = render_patch(plan.moves, rules, "2.6")
+    assert text == render_patch(make_plan(tree, rules).moves, rules, "2.6"), "the same tree gives the same bytes"
     patch = tmp_path / "move.patch"
     patch.write_text(text)
     before = {path.relative_to(tree).as_posix(): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
@@ -156,7 +156,7 @@ def test_the_patch_moves_files_and_nothing_else(tree: Path, rules: RuleFile, tmp
 
 def test_git_am_keeps_the_dep3_fields_in_its_message(tree: Path, rules: RuleFile, tmp_path: Path) -> None:
     patch = tmp_path / "move.patch"
-    patch.write_text(render(make_plan(tree, rules).moves, rules, "2.6"))
+    patch.write_text(render_patch(make_plan(tree, rules).moves, rules, "2.6"))
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@localhost", "-C", str(tree)]
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "upstream"], ["am", "-q", str(patch)]):
         subprocess.run([*git, *command], check=True)
@@ -166,11 +166,11 @@ def test_git_am_keeps_the_dep3_fields_in_its_message(tree: Path, rules: RuleFile
 
 def test_a_relocated_tree_moves_nothing_more(tree: Path, rules: RuleFile, tmp_path: Path) -> None:
     patch = tmp_path / "move.patch"
-    patch.write_text(render(make_plan(tree, rules).moves, rules, "2.6"))
+    patch.write_text(render_patch(make_plan(tree, rules).moves, rules, "2.6"))
     subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
     subprocess.run(["git", "apply", str(patch)], cwd=tree, check=True)
     with pytest.raises(DecoupleError, match="moves nothing"):
-        render(make_plan(tree, rules).moves, rules, "2.6")
+        render_patch(make_plan(tree, rules).moves, rules, "2.6")
 
 
 @pytest.mark.parametrize(
@@ -185,4 +185,4 @@ def test_a_faulty_rule_file_is_refused_with_the_key(tmp_path: Path, text: str, t
     path = tmp_path / "rules.toml"
     path.write_text(text)
     with pytest.raises(DecoupleError, match=told):
-        rule_files.load(path)
+        rule_files.load_rules(path)

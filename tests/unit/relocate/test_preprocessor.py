@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from decouple.syntax.conditions import Macros, evaluate
-from decouple.syntax.preprocessor import branches, code_and_strings, directives, includes, without_comments
+from decouple.syntax.conditions import Macros, evaluate_condition
+from decouple.syntax.preprocessor import blank_comments, find_branches, parse_directives, parse_includes, split_strings
 
 NO_CUDA = Macros(undefined=frozenset({"USE_CUDA", "USE_ROCM", "__CUDACC__"}))
 
@@ -27,25 +27,25 @@ NO_CUDA = Macros(undefined=frozenset({"USE_CUDA", "USE_ROCM", "__CUDACC__"}))
     ],
 )
 def test_an_expression_is_true_false_or_not_known(expression: str, value: bool | None) -> None:
-    assert evaluate(expression, NO_CUDA) is value
+    assert evaluate_condition(expression, NO_CUDA) is value
 
 
 def test_comments_go_and_strings_stay_in_place() -> None:
     text = "int a; // USE_CUDA\n/* two\nlines */ f(\"cuda // no comment\", 'x', 1'000);\n"
-    clean = without_comments(text)
+    clean = blank_comments(text)
     assert len(clean) == len(text) and clean.count("\n") == text.count("\n")
     assert "USE_CUDA" not in clean and "two" not in clean and '"cuda // no comment"' in clean and "1'000" in clean
 
 
 def test_string_contents_are_no_code_and_are_handed_out() -> None:
-    code, strings = code_and_strings('auto s = "cuda"; auto t = R"(is_cuda " quoted)"; // "cuda" again\nuse(is_cuda);')
+    code, strings = split_strings('auto s = "cuda"; auto t = R"(is_cuda " quoted)"; // "cuda" again\nuse(is_cuda);')
     assert [content for _, content in strings] == ["cuda", '(is_cuda " quoted)']
     assert code.count("cuda") == 1 and "use(is_cuda)" in code
 
 
 def test_a_hash_in_a_comment_or_raw_string_is_no_directive() -> None:
     text = '/*\n#ifdef USE_CUDA\n*/\nauto s = R"(\n#if 1\n)";\n#  define X 1 // why\n#if A && \\\n  B\n#endif\n'
-    assert [(d.word, d.rest, d.line, d.end_line) for d in directives(text)] == [
+    assert [(d.word, d.rest, d.line, d.end_line) for d in parse_directives(text)] == [
         ("define", "X 1", 7, 7),
         ("if", "A &&    B", 8, 9),
         ("endif", "", 10, 10),
@@ -54,15 +54,17 @@ def test_a_hash_in_a_comment_or_raw_string_is_no_directive() -> None:
 
 def test_branches_of_a_nested_conditional() -> None:
     text = "#ifdef USE_CUDA\na\n#  if N > 1\nb\n#  endif\n#elif defined(USE_ROCM)\nc\n#else\nd\n#endif\n"
-    found = branches(list(directives(text)), 10)
-    assert [(b.word, b.line, b.end, b.opened) for b in found] == [
+    found = find_branches(list(parse_directives(text)), 10)
+    assert [(b.word, b.line, b.end, b.opening_line) for b in found] == [
         ("ifdef", 1, 6, 1),
         ("if", 3, 5, 3),
         ("elif", 6, 8, 1),
         ("else", 8, 10, 1),
     ]
-    assert found[1].conditions() == ["defined(USE_CUDA)", "N > 1"]
-    assert evaluate(found[3].condition, NO_CUDA) is True, "neither CUDA nor ROCm: the else branch is what stage 1 sees"
+    assert found[1].list_conditions() == ["defined(USE_CUDA)", "N > 1"]
+    assert evaluate_condition(found[3].condition, NO_CUDA) is True, (
+        "neither CUDA nor ROCm: the else branch is what stage 1 sees"
+    )
 
 
 def test_an_include_is_live_only_where_stage_1_compiles_it() -> None:
@@ -70,7 +72,7 @@ def test_an_include_is_live_only_where_stage_1_compiles_it() -> None:
         "#include <always.h>\n#ifdef USE_CUDA\n#include <cuda.h>\n#else\n#include <cpu.h>\n#endif\n"
         '#if OTHER\n#include "maybe.h" // because\n#endif\n// #include <never.h>\n'
     )
-    assert [(i.name, i.quoted, i.live) for i in includes(text, NO_CUDA)] == [
+    assert [(i.name, i.quoted, i.live) for i in parse_includes(text, NO_CUDA)] == [
         ("always.h", False, True),
         ("cuda.h", False, False),
         ("cpu.h", False, True),

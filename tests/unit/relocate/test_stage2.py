@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
-from decouple.relocate.stage2 import Left, ListsReport, Stage2Sources, check, load
+from decouple.relocate.stage2 import LeftUnits, ListsReport, Stage2Sources, check_lists, load_sources
 
 SOURCES = """
 set(ATEN aten/src/ATen)
@@ -21,7 +21,7 @@ FILES = ("aten/src/ATen/cuda/A.cu", "third_party/new/flash.cu", "torch/csrc/cuda
 DATA = Stage2Sources(
     sources=["Sources.cmake"],
     either=[["aten/src/ATen/old/*.cu", "third_party/new/*.cu"]],
-    left=[Left(["torch/csrc/cuda/test.cpp"], "a test")],
+    left=[LeftUnits(["torch/csrc/cuda/test.cpp"], "a test")],
 )
 
 
@@ -33,7 +33,7 @@ def report(
     for name in files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    return check(folder, moved, folder, DATA)
+    return check_lists(folder, moved, folder, DATA)
 
 
 def test_every_unit_that_moves_is_compiled_or_left_with_a_reason(tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_a_listed_file_that_is_gone_is_told(tmp_path: Path, listed: str) -> None
 def test_a_pattern_of_a_later_release_may_find_nothing(tmp_path: Path) -> None:
     report(tmp_path)
     (tmp_path / "Sources.cmake").write_text('torch_cuda_glob(launcher "torch/csrc/later.cpp")\n')
-    assert [fault for fault in check(tmp_path, (), tmp_path, DATA).faults if "later.cpp finds nothing" in fault]
+    assert [fault for fault in check_lists(tmp_path, (), tmp_path, DATA).faults if "later.cpp finds nothing" in fault]
     later = Stage2Sources(DATA.sources, DATA.either, DATA.left, ["torch/csrc/later.cpp"])
-    assert check(tmp_path, (), tmp_path, later).faults == ()
+    assert check_lists(tmp_path, (), tmp_path, later).faults == ()
 
 
 C10D = "torch/csrc/distributed/c10d"
@@ -104,9 +104,9 @@ def test_what_later_releases_added_is_compiled_whichever_list_of_theirs_has_it(t
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "build_variables.bzl").write_text("")
-    found = check(tmp_path, moved, find_project())
+    found = check_lists(tmp_path, moved, find_project())
     assert [fault for fault in found.faults if "by no list" in fault] == []
-    later = load().later
+    later = load_sources().later
     assert not [fault for fault in found.faults for pattern in later if f" {pattern} finds nothing" in fault]
 
 
@@ -121,4 +121,4 @@ def test_no_pattern_of_a_later_release_takes_what_stays_in_the_core(tmp_path: Pa
     for name in stays:
         (tmp_path / C10D / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / C10D / name).touch()
-    assert [one for pattern in load().later for one in tmp_path.glob(pattern)] == []
+    assert [one for pattern in load_sources().later for one in tmp_path.glob(pattern)] == []

@@ -6,7 +6,7 @@ import pytest
 from scripts.bench.fuzz import Files
 
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, PatchResult, Tree, apply
+from decouple.patch.apply import File, PatchResult, Tree, apply_patch
 from decouple.patch.parse import EXECUTABLE, REGULAR, SYMLINK
 from tests.support import reference
 
@@ -15,7 +15,7 @@ NUMBERS = b"".join(b"%d\n" % number for number in range(1, 31))
 
 def run(data: bytes, files: dict[str, File], reverse: bool = False) -> PatchResult:
     """Apply, and make sure that git apply does the same."""
-    result = apply(patch.parse(data), Tree(Files(files)), reverse=reverse)
+    result = apply_patch(patch.parse_patch(data), Tree(Files(files)), reverse=reverse)
     theirs = reference.git_apply(data, files, reverse=reverse)
     assert theirs.applied == result.applies, theirs.said
     if result.applies:
@@ -152,8 +152,8 @@ def test_nothing_of_a_patch_is_taken_unless_all_of_it_applies() -> None:
 def test_a_tree_keeps_what_patches_did_and_leaves_its_source_alone() -> None:
     files = text(NUMBERS)
     tree = Tree(Files(files))
-    tree.update(apply(patch.parse(edit(10, b"ten")), tree).changes)
-    assert apply(patch.parse(edit(20, b"twenty")), tree).applies
+    tree.update(apply_patch(patch.parse_patch(edit(10, b"ten")), tree).changes)
+    assert apply_patch(patch.parse_patch(edit(20, b"twenty")), tree).applies
     assert files["f"].data == NUMBERS
     found = tree.get("f")
     assert found and b"ten\n" in found.data

@@ -17,9 +17,9 @@ from decouple.base.errors import DecoupleError
 from decouple.patch import parse as patch
 from decouple.patch.apply import File, Tree
 from decouple.patch.parse import REGULAR, Patch
-from decouple.series.check import Fit, PatchFit, check
+from decouple.series.check import Fit, PatchFit, check_series
 from decouple.upstream import readers as sources
-from decouple.upstream.readers import from_archive, open_path
+from decouple.upstream.readers import open_path, read_archive
 from tests.support.reader import Reader
 
 LINES = [f"line {number}\n" for number in range(1, 41)]
@@ -30,11 +30,11 @@ def change(line: int, new: str, name: str = "2.6/0001-x.patch", path: str = "src
     """A patch that replaces one line of src/f.c."""
     text = f"--- a/{path}\n+++ b/{path}\n@@ -{line - 3},7 +{line - 3},7 @@\n"
     text += "".join(f" {other}" for other in LINES[line - 4 : line - 1]) + f"-{old or LINES[line - 1]}+{new}\n"
-    return patch.parse((text + "".join(f" {other}" for other in LINES[line : line + 3])).encode(), name=name)
+    return patch.parse_patch((text + "".join(f" {other}" for other in LINES[line : line + 3])).encode(), name=name)
 
 
 def statuses(series: list[Patch], files: dict[str, bytes] | None = None, **options: bool) -> list[PatchFit]:
-    return check(series, Reader((SOURCE if files is None else files).get), **options)
+    return check_series(series, Reader((SOURCE if files is None else files).get), **options)
 
 
 def with_lines(change_at: int, *new: str) -> dict[str, bytes]:
@@ -67,7 +67,7 @@ def test_a_patch_that_is_made_anew_is_no_conflict_and_those_behind_it_see_what_i
         return Fit.MADE, dict(made)
 
     series = [change(10, "ten"), change(10, "ELEVEN", name="2.6/0002-y.patch", old="ten\n")]
-    first, second = check(series, Reader(with_lines(12, "another\n").get), remade=remade)
+    first, second = check_series(series, Reader(with_lines(12, "another\n").get), remade=remade)
     assert (first.status, second.status) == (Fit.MADE, Fit.CLEAN)
     assert asked == ["2.6/0001-x.patch"], "only what does not apply is made anew"
 
@@ -75,8 +75,8 @@ def test_a_patch_that_is_made_anew_is_no_conflict_and_those_behind_it_see_what_i
 def test_a_patch_that_upstream_took_and_one_half_taken() -> None:
     (verdict,) = statuses([change(10, "ten")], with_lines(10, "ten\n"))
     assert verdict.status is Fit.UPSTREAM
-    both = patch.parse(
-        change(10, "ten").text() + b"--- a/src/g.c\n+++ b/src/g.c\n@@ -1,3 +1,3 @@\n alpha\n-beta\n+b\n gamma\n"
+    both = patch.parse_patch(
+        change(10, "ten").to_text() + b"--- a/src/g.c\n+++ b/src/g.c\n@@ -1,3 +1,3 @@\n alpha\n-beta\n+b\n gamma\n"
     )
     (half,) = statuses([both], with_lines(10, "ten\n"))
     assert half.status is Fit.CONFLICT and half.conflicts[0].present
@@ -87,13 +87,13 @@ def test_where_context_repeats_nobody_can_tell() -> None:
     block = b"if (x) {\n  one();\n  two();\n  three();\n}\n"
     files = {"f": b"start\n" + block + block.replace(b"two", b"2")}
     text = b"--- a/f\n+++ b/f\n@@ -2,5 +2,5 @@\n if (x) {\n   one();\n-  two();\n+  2();\n   three();\n }\n"
-    (verdict,) = statuses([patch.parse(text)], files)
+    (verdict,) = statuses([patch.parse_patch(text)], files)
     assert verdict.status is Fit.AMBIGUOUS
 
 
 def test_a_change_of_mode_alone_is_not_ambiguous() -> None:
     text = b"diff --git a/empty b/empty\nold mode 100644\nnew mode 100755\n"
-    (verdict,) = statuses([patch.parse(text)])
+    (verdict,) = statuses([patch.parse_patch(text)])
     assert verdict.status is Fit.CLEAN
 
 
@@ -111,12 +111,12 @@ def test_patches_see_each_other_and_failures_that_follow_say_so() -> None:
 
 
 def test_patches_laid_under_the_series() -> None:
-    (verdict,) = check([change(10, "TEN", old="ten\n")], Reader(SOURCE.get), under=[change(10, "ten")])
+    (verdict,) = check_series([change(10, "TEN", old="ten\n")], Reader(SOURCE.get), under=[change(10, "ten")])
     assert verdict.status is Fit.CLEAN
 
 
 def test_a_source_that_lacks_files_says_nothing_about_them() -> None:
-    move = patch.parse(
+    move = patch.parse_patch(
         b"diff --git a/src/f.c b/new/f.c\nsimilarity index 100%\nrename from src/f.c\nrename to new/f.c\n"
         b"diff --git a/src/g.c b/new/g.c\nsimilarity index 100%\nrename from src/g.c\nrename to new/g.c\n"
     )
@@ -150,12 +150,12 @@ def test_archives(tmp_path: Path, name: str, mode: str) -> None:
     cache = tmp_path / "cache"
     archive = tar(tmp_path / name, mode)
     for _ in range(2):  # the second time from the cache
-        found = from_archive(archive, {"src/f.c", "empty", "nowhere"}, cache)
+        found = read_archive(archive, {"src/f.c", "empty", "nowhere"}, cache)
         assert found.read("src/f.c") == SOURCE["src/f.c"]
         assert (found.mode("empty"), found.mode("src"), found.mode("nowhere")) == (0o100755, 0o040000, None)
         assert found.mode("link") == 0o120000 and found.mode("src/g.c") == REGULAR
-    assert from_archive(archive, {"src/g.c"}, cache).read("src/g.c") == SOURCE["src/g.c"]
-    assert from_archive(archive, {"src/f.c"}, cache).read("src/f.c") == SOURCE["src/f.c"]
+    assert read_archive(archive, {"src/g.c"}, cache).read("src/g.c") == SOURCE["src/g.c"]
+    assert read_archive(archive, {"src/f.c"}, cache).read("src/f.c") == SOURCE["src/f.c"]
     assert len(list((cache / "check").iterdir())) == 1
 
 
@@ -163,7 +163,7 @@ def test_a_zip_without_a_folder_on_top(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         for name, data in SOURCE.items():
             archive.writestr(name, data)
-    assert from_archive(tmp_path / "a.zip", {"src/g.c"}, None).read("src/g.c") == SOURCE["src/g.c"]
+    assert read_archive(tmp_path / "a.zip", {"src/g.c"}, None).read("src/g.c") == SOURCE["src/g.c"]
 
 
 def test_a_damaged_archive_or_cache(tmp_path: Path) -> None:
@@ -171,11 +171,11 @@ def test_a_damaged_archive_or_cache(tmp_path: Path) -> None:
     cut = tmp_path / "cut.tar.xz"
     cut.write_bytes(archive.read_bytes()[:-40])
     with pytest.raises(DecoupleError, match=r"cut\.tar\.xz cannot be read"):
-        from_archive(cut, {"src/f.c"}, None)
-    from_archive(archive, {"src/f.c"}, tmp_path)
+        read_archive(cut, {"src/f.c"}, None)
+    read_archive(archive, {"src/f.c"}, tmp_path)
     (kept,) = (tmp_path / "check").iterdir()
     kept.write_bytes(kept.read_bytes()[:100])
-    assert from_archive(archive, {"src/f.c"}, tmp_path).read("src/f.c") == SOURCE["src/f.c"]
+    assert read_archive(archive, {"src/f.c"}, tmp_path).read("src/f.c") == SOURCE["src/f.c"]
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def test_the_command(
     series = {"0001-a": change(10, "ten"), "0002-b": change(30, "thirty", old="no such line\n")}
     (tmp_path / "series" / "2.6").write_text("".join(f"2.6/{name}.patch\n" for name in series))
     for name, one in series.items():
-        (tmp_path / "patches" / "2.6" / f"{name}.patch").write_bytes(one.text())
+        (tmp_path / "patches" / "2.6" / f"{name}.patch").write_bytes(one.to_text())
     assert cli.main(["check", "2.6", "--source", str(repository)]) == 1
     out = capsys.readouterr().out
     assert "clean            2.6/0001-a.patch" in out
@@ -274,7 +274,7 @@ def test_a_source_is_read_only_where_the_series_touches_it() -> None:
         def read(self, path: str) -> bytes:
             return SOURCE[path]
 
-    check([change(10, "ten")], Watched())
+    check_series([change(10, "ten")], Watched())
     assert set(asked) == {"src/f.c", "src"}
 
 
@@ -294,6 +294,6 @@ def test_members_larger_than_what_is_read_at_a_time(tmp_path: Path) -> None:
             archive.addfile(info, io.BytesIO(data))
     for wanted in (members, ["t/7"], ["t/3", "t/8"]):
         names = [name.removeprefix("t/") for name in wanted]
-        found = from_archive(tmp_path / "a.tar", names, None)
+        found = read_archive(tmp_path / "a.tar", names, None)
         assert all(found.read(name) == members[f"t/{name}"] for name in names)
-        assert found.paths() == [str(at) for at in range(9)]
+        assert found.list_paths() == [str(at) for at in range(9)]

@@ -12,8 +12,8 @@ from decouple import cli
 from decouple.base.errors import UsageError
 from decouple.patch import parse as patch
 from decouple.patch.faults import CODES
-from decouple.series.lint import lint
-from decouple.series.overlap import overlaps
+from decouple.series.lint import lint_series
+from decouple.series.overlap import find_overlaps
 
 FULL = "1" * 40 + ".." + "2" * 40
 HEADER = """\
@@ -64,7 +64,7 @@ class Checkout:
         return self
 
     def codes(self) -> list[tuple[str, int, str]]:
-        return [(Path(fault.file).name[:4], fault.line, fault.code) for fault in lint(self.root).faults]
+        return [(Path(fault.file).name[:4], fault.line, fault.code) for fault in lint_series(self.root).faults]
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_good_series_has_no_faults(checkout: Checkout) -> None:
     new = f"diff --git a/n.py b/n.py\nnew file mode 100644\nindex {'0' * 40}..{'2' * 40}\n"
     new += "--- /dev/null\n+++ b/n.py\n@@ -0,0 +1 @@\n+x\n"
     checkout.put(HEADER.format(id="move") + rename, good(), HEADER.format(id="add") + new, good("far", at=40))
-    report = lint(checkout.root)
+    report = lint_series(checkout.root)
     assert report.faults == ()
     assert (report.series, report.patches) == (("2.6",), 4)
 
@@ -200,7 +200,7 @@ def test_names_on_disk_and_in_the_series(checkout: Checkout) -> None:
         series="2.6/0001-patch-1.patch\n2.6/0009-gone.patch -p0\n2.6/0001-patch-1.patch\nhacks/Fix.diff\n",
     )
     (checkout.root / "patches" / "2.6" / "README").write_text("?")
-    found = [(fault.file, fault.line, fault.code) for fault in lint(checkout.root).faults]
+    found = [(fault.file, fault.line, fault.code) for fault in lint_series(checkout.root).faults]
     assert found == [
         ("patches/2.6/0002-patch-2.patch", 1, "unused-patch"),
         ("patches/2.6/README", 1, "unused-patch"),
@@ -220,8 +220,8 @@ def test_a_byte_order_mark_of_a_series_file_is_told_and_hides_no_name(checkout: 
 def test_a_later_release_may_list_a_patch_of_an_earlier_one(checkout: Checkout) -> None:
     checkout.put(good("a"), good("b", path="g.c"), series="2.6/0001-patch-1.patch\n")
     (checkout.root / "series" / "2.7").write_text("2.6/0001-patch-1.patch\n2.6/0002-patch-2.patch\n")
-    assert lint(checkout.root).faults == ()
-    assert lint(checkout.root, ["2.6"]).faults == ()
+    assert lint_series(checkout.root).faults == ()
+    assert lint_series(checkout.root, ["2.6"]).faults == ()
 
 
 def test_one_run_tells_everything(checkout: Checkout) -> None:
@@ -243,16 +243,16 @@ def test_two_patches_on_one_hunk_need_a_word(checkout: Checkout) -> None:
         .replace("-beta 3", "-beta three")
     )
     checkout.put(good("first"), later)
-    (fault,) = lint(checkout.root).faults
+    (fault,) = lint_series(checkout.root).faults
     assert (fault.code, fault.line) == ("overlap", 14) and "Depends: first" in fault.message
     checkout.put(good("first"), later.replace("Drop-When", "Depends: first\nDrop-When"))
-    assert lint(checkout.root).faults == ()
+    assert lint_series(checkout.root).faults == ()
 
 
 def place(name: str, path: str, at: int, removed: int, added: int, context: int = 3) -> patch.Patch:
     lines = [" c"] * context + ["-r"] * removed + ["+a"] * added + [" c"] * context
     old, new = 2 * context + removed, 2 * context + added
-    return patch.parse(
+    return patch.parse_patch(
         f"--- a/{path}\n+++ b/{path}\n@@ -{at},{old} +{at},{new} @@\n".encode() + "\n".join(lines).encode() + b"\n",
         name=name,
     )
@@ -270,26 +270,28 @@ def place(name: str, path: str, at: int, removed: int, added: int, context: int 
 )
 def test_what_an_overlap_is(second: patch.Patch, overlap: bool) -> None:
     first = place("1", "f", 10, 1, 1)  # changes line 13
-    assert [found.earlier.name for found in overlaps([first, second])] == (["1"] if overlap else [])
+    assert [found.earlier.name for found in find_overlaps([first, second])] == (["1"] if overlap else [])
 
 
 def test_ranges_move_with_the_patches_between() -> None:
     first, last = place("1", "f", 100, 1, 1), place("3", "f", 110, 1, 1)
-    assert not list(overlaps([first, last]))
+    assert not list(find_overlaps([first, last]))
     between = place("2", "f", 10, 0, 10)  # ten lines more in front: line 103 is now 113
-    assert [found.earlier.name for found in overlaps([first, between, last])] == ["1"]
+    assert [found.earlier.name for found in find_overlaps([first, between, last])] == ["1"]
 
 
 def test_ranges_move_with_a_rename() -> None:
-    rename = patch.parse(b"diff --git a/f b/g\nsimilarity index 100%\nrename from f\nrename to g\n", name="2")
-    found = list(overlaps([place("1", "f", 10, 1, 1), rename, place("3", "g", 10, 1, 1), place("4", "f", 10, 1, 1)]))
+    rename = patch.parse_patch(b"diff --git a/f b/g\nsimilarity index 100%\nrename from f\nrename to g\n", name="2")
+    found = list(
+        find_overlaps([place("1", "f", 10, 1, 1), rename, place("3", "g", 10, 1, 1), place("4", "f", 10, 1, 1)])
+    )
     assert [(one.earlier.name, one.later.name) for one in found] == [("1", "3")]
 
 
 def test_lines_taken_away_are_lines_touched() -> None:
     first = place("1", "f", 10, 2, 0)  # takes lines 13 and 14 away
-    assert [o.later.name for o in overlaps([first, place("2", "f", 10, 1, 1)])] == ["2"], "it spans the gap"
-    assert not list(overlaps([first, place("2", "f", 13, 1, 1)])), "it begins behind the gap"
+    assert [o.later.name for o in find_overlaps([first, place("2", "f", 10, 1, 1)])] == ["2"], "it spans the gap"
+    assert not list(find_overlaps([first, place("2", "f", 13, 1, 1)])), "it begins behind the gap"
 
 
 def test_the_command(checkout: Checkout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -307,7 +309,7 @@ def test_the_command(checkout: Checkout, monkeypatch: pytest.MonkeyPatch, capsys
     assert out.startswith("::error file=patches/2.6/0001-patch-1.patch,line=23,title=junk::") and "100%25" in out
     assert cli.main(["lint", "2.9"]) == 2
     with pytest.raises(UsageError, match=r"no series file series/2\.9"):
-        lint(checkout.root, ["2.9"])
+        lint_series(checkout.root, ["2.9"])
 
 
 def test_every_code_is_explained(capsys: pytest.CaptureFixture[str]) -> None:

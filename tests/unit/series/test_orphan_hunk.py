@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decouple.patch.parse import scan
+from decouple.patch.parse import scan_patch
 
 PATCH = b"""\
 diff --git a/f b/f
@@ -18,7 +18,7 @@ KcmZ
 
 def test_hunks_behind_a_binary_patch_are_named() -> None:
     # Found by the fuzzer (seed 1, cases 5790 and 18162).
-    _, problems = scan(PATCH)
+    _, problems = scan_patch(PATCH)
     assert [(problem.code, problem.line) for problem in problems if problem.code == "orphan-hunk"] == [
         ("orphan-hunk", 7)
     ]

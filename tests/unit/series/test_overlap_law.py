@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decouple.patch import parse as patch
-from decouple.patch.apply import Tree, apply
-from decouple.series.overlap import overlaps
+from decouple.patch.apply import Tree, apply_patch
+from decouple.series.overlap import find_overlaps
 from tests.support.reader import Reader
 
 
@@ -30,7 +30,7 @@ def edited(lines: list[str], rng: random.Random, mark: str) -> list[str]:
 
 def diff(name: str, before: list[str], after: list[str]) -> patch.Patch | None:
     text = "".join(difflib.unified_diff(before, after, "a/f", "b/f"))
-    return patch.parse(text.encode(), name=name) if text else None
+    return patch.parse_patch(text.encode(), name=name) if text else None
 
 
 @settings(max_examples=400, deadline=None)
@@ -43,8 +43,8 @@ def test_patches_that_do_not_overlap_apply_alone_and_others_do_not(seed: int, le
     first, second = diff("first", base, middle), diff("second", middle, last)
     if not first or not second or not middle or not last:
         return
-    alone = apply(second, Tree(Reader({"f": "".join(base).encode()}.get))).applies
-    assert alone == (not list(overlaps([first, second]))), (base, middle, last)
+    alone = apply_patch(second, Tree(Reader({"f": "".join(base).encode()}.get))).applies
+    assert alone == (not list(find_overlaps([first, second]))), (base, middle, last)
 
 
 @settings(max_examples=200, deadline=None)
@@ -60,14 +60,14 @@ def test_ranges_are_carried_through_the_patches_between(seed: int, length: int) 
     if not all(series) or not all(states):
         return
     first, second, third = (one for one in series if one)
-    found = list(overlaps([first, second, third]))
+    found = list(find_overlaps([first, second, third]))
     if any("second" in (one.earlier.name, one.later.name) for one in found):
         return
-    only_second = apply(second, Tree(Reader({"f": "".join(base).encode()}.get)))
+    only_second = apply_patch(second, Tree(Reader({"f": "".join(base).encode()}.get)))
     assert only_second.applies
     without_first = only_second.changes["f"]
     assert without_first
-    alone = apply(third, Tree(Reader({"f": without_first.data}.get))).applies
+    alone = apply_patch(third, Tree(Reader({"f": without_first.data}.get))).applies
     assert alone == (not found)
 
 
@@ -80,5 +80,5 @@ def test_lines_cut_off_at_either_end_of_a_file_hold_what_is_next_to_them() -> No
     ):
         first, second = diff("first", base, first_change), diff("second", first_change, second_change)
         assert first and second
-        assert not apply(second, Tree(Reader({"f": "".join(base).encode()}.get))).applies
-        assert [one.earlier.name for one in overlaps([first, second])] == ["first"]
+        assert not apply_patch(second, Tree(Reader({"f": "".join(base).encode()}.get))).applies
+        assert [one.earlier.name for one in find_overlaps([first, second])] == ["first"]

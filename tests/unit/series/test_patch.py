@@ -7,7 +7,7 @@ from scripts.bench.fuzz import Files
 
 from decouple.base.errors import DecoupleError
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, Tree, apply
+from decouple.patch.apply import File, Tree, apply_patch
 from tests.support import reference
 
 HUNK = b"@@ -1,3 +1,3 @@ int main()\n a\n-b\n+B\n c\n"
@@ -32,16 +32,16 @@ rename to new/name.c
 
 def only(data: bytes, strip: int = 1) -> patch.FilePatch:
     """The one section of a patch."""
-    (section,) = patch.parse(data, strip=strip).files
+    (section,) = patch.parse_patch(data, strip=strip).files
     return section
 
 
 def codes(data: bytes, strip: int = 1) -> list[str]:
-    return [problem.code for problem in patch.scan(data, strip=strip)[1]]
+    return [problem.code for problem in patch.scan_patch(data, strip=strip)[1]]
 
 
 def test_a_git_diff() -> None:
-    read = patch.parse(GIT, name="2.6/0001-x.patch")
+    read = patch.parse_patch(GIT, name="2.6/0001-x.patch")
     assert read.header.synopsis == "x"
     (section,) = read.files
     assert (section.old_path, section.new_path, section.line) == ("dir/f.c", "dir/f.c", 3)
@@ -50,7 +50,7 @@ def test_a_git_diff() -> None:
     assert (hunk.old_start, hunk.old_count, hunk.leading, hunk.trailing, hunk.line) == (1, 3, 1, 1, 7)
     assert hunk.old_lines == (b"a\n", b"b\n", b"c\n")
     assert hunk.new_lines == (b"a\n", b"B\n", b"c\n")
-    assert read.text() == GIT
+    assert read.to_text() == GIT
 
 
 def test_a_rename_without_a_hunk() -> None:
@@ -95,11 +95,11 @@ def test_index_lines_of_subversion_and_quilt_belong_to_their_section() -> None:
         + b"\n--- p.orig/g\n+++ p/g\n"
         + HUNK
     )
-    read = patch.parse(data)
+    read = patch.parse_patch(data)
     assert read.header_bytes == b"text\n"
     assert [section.path for section in read.files] == ["f", "g"]
     assert read.files[1].preamble.startswith(b"Index: p/g")
-    assert read.text() == data
+    assert read.to_text() == data
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_missing_newlines_are_part_of_a_line() -> None:
 
 
 def test_a_mail_signature_is_a_trailer() -> None:
-    read = patch.parse(GIT + b"-- \n2.39.5\n\n")
+    read = patch.parse_patch(GIT + b"-- \n2.39.5\n\n")
     assert read.trailer == b"-- \n2.39.5\n\n" and read.trailer_line == 12
-    assert read.diff() == GIT[GIT.index(b"diff") :]
+    assert read.to_diff() == GIT[GIT.index(b"diff") :]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_mail_signature_is_a_trailer() -> None:
 def test_what_cannot_be_read_is_told_with_its_line(data: bytes, code: str) -> None:
     assert code in codes(data)
     with pytest.raises(DecoupleError, match=r"^p:\d+: ") as caught:
-        patch.parse(data, name="p")
+        patch.parse_patch(data, name="p")
     assert caught.value.next_step
 
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_read_is_told_with_its_line(data: bytes, code: str) -> No
 def test_two_spellings_of_a_mode_do_what_they_do_to_git(old: str, new: str, mode: int) -> None:
     data, files = f"diff --git a/f b/f\nold mode {old}\nnew mode {new}\n".encode(), {"f": File(mode, b"a\n")}
     theirs = reference.git_apply(data, files)
-    ours = apply(patch.parse(data, name="p"), Tree(Files(files)))
+    ours = apply_patch(patch.parse_patch(data, name="p"), Tree(Files(files)))
     assert not any(file.failure for file in ours.files)
     if theirs.applied:  # git 2.39 takes a patch that changes nothing, git 2.47 sees garbage in it
         assert {**files, **ours.changes} == theirs.files
@@ -183,14 +183,14 @@ def test_two_spellings_of_a_mode_do_what_they_do_to_git(old: str, new: str, mode
 
 def test_a_broken_hunk_does_not_hide_the_rest() -> None:
     data = GIT.replace(b"-1,3 +1,3", b"-1,9 +1,3") + b"diff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1,5 +1 @@\n-a\n"
-    read, problems = patch.scan(data)
+    read, problems = patch.scan_patch(data)
     assert [section.path for section in read.files] == ["dir/f.c", "g"]
     assert [(problem.line, problem.code) for problem in problems] == [(7, "hunk-count"), (15, "hunk-count")]
 
 
 def test_a_patch_without_a_diff_is_refused() -> None:
     with pytest.raises(DecoupleError, match="no diff in it"):
-        patch.parse(b"Description: x\n")
+        patch.parse_patch(b"Description: x\n")
 
 
 def test_binary_and_submodule_changes_are_seen() -> None:
@@ -200,4 +200,4 @@ def test_binary_and_submodule_changes_are_seen() -> None:
     section = only(start + b"100644\n" + literal)
     assert section.binary and section.raw_tail == literal
     commits = b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-Subproject commit 1\n+Subproject commit 2\n"
-    assert only(start + b"160000\n" + commits).submodule
+    assert only(start + b"160000\n" + commits).is_submodule

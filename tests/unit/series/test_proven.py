@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decouple.patch import parse as patches
-from decouple.series.evidence import Level, levels
+from decouple.series.evidence import Level, prove_levels
 from tests.support.reader import Reader
 
 DIFF = "--- a/{path}\n+++ b/{path}\n@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+{line}\n c = 3\n"
@@ -12,7 +12,7 @@ TEXT = b"a = 1\nb = 2\nc = 3\n"
 
 def proven(files: dict[str, bytes], *diffs: str, partial: bool) -> list[Level]:
     text = "Decouple-Id: one\n---\n" + "".join(diffs)
-    found = levels([patches.parse(text.encode(), name="1.0/1.patch")], Reader(files.get), partial=partial)
+    found = prove_levels([patches.parse_patch(text.encode(), name="1.0/1.patch")], Reader(files.get), partial=partial)
     return [level for level, _ in found.values()]
 
 

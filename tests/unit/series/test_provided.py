@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.patch.parse import Patch, parse
+from decouple.patch.parse import Patch, parse_patch
 from decouple.release.manifest import Manifest
-from decouple.series.check import Fit, check
+from decouple.series.check import Fit, check_series
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch
-from decouple.upstream.manifest_sources import open_provided
+from decouple.upstream.fetching import fetch_source
+from decouple.upstream.manifest_sources import open_source
 from decouple.upstream.providers.github import GithubSource
 from decouple.upstream.providers.wheel import WheelSource
 from decouple.upstream.source_word import read_series
 from tests.support import releases
 from tests.support.server import FaultyServer, http_server, not_found, range_ignored  # noqa: F401 - a fixture
 
-OURS = parse(
+OURS = parse_patch(
     b"--- a/torch/__init__.py\n+++ b/torch/__init__.py\n@@ -98,7 +98,7 @@\n line 97\n line 98\n line 99\n-line 100\n"
     b"+line hundred\n line 101\n line 102\n line 103\n",
     name="2.6/0001-hundred.patch",
@@ -39,8 +39,8 @@ def debian(server: FaultyServer, tmp_path: Path) -> Manifest:
 
 
 def statuses(series: list[Patch], manifest: Manifest, word: str, downloader: Downloader) -> list[Fit]:
-    opened, _ = open_provided(manifest, word, WANTED, downloader)
-    return [verdict.status for verdict in check(series, opened.source, partial=opened.partial)]
+    opened, _ = open_source(manifest, word, WANTED, downloader)
+    return [verdict.status for verdict in check_series(series, opened.source, partial=opened.partial)]
 
 
 def test_the_archive_is_read_without_unpacking_it(
@@ -49,12 +49,12 @@ def test_the_archive_is_read_without_unpacking_it(
     downloader: Downloader,
 ) -> None:
     manifest = debian(http_server, tmp_path)
-    opened, patches = open_provided(manifest, "debian", WANTED, downloader)
+    opened, patches = open_source(manifest, "debian", WANTED, downloader)
     assert patches is None and not opened.partial and "orig.tar.xz" in opened.described
-    assert [verdict.status for verdict in check([OURS], opened.source)] == [Fit.CLEAN]
+    assert [verdict.status for verdict in check_series([OURS], opened.source)] == [Fit.CLEAN]
     assert not (downloader.cache / "trees").exists()
-    fetch(manifest, "debian", cache=downloader.cache, downloader=downloader)
-    opened, _ = open_provided(manifest, "auto", WANTED, downloader)
+    fetch_source(manifest, "debian", cache=downloader.cache, downloader=downloader)
+    opened, _ = open_source(manifest, "auto", WANTED, downloader)
     assert "unpacked in the cache" in opened.described
 
 
@@ -64,11 +64,11 @@ def test_debians_patches_come_first(
     downloader: Downloader,
 ) -> None:
     manifest = debian(http_server, tmp_path)
-    opened, folder = open_provided(manifest, "auto", WANTED, downloader, debian_patches=True)
+    opened, folder = open_source(manifest, "auto", WANTED, downloader, debian_patches=True)
     assert folder
     theirs = read_series(folder)
     assert [patch.name for patch in theirs] == ["first.patch"]
-    again = check(theirs, opened.source, under=theirs)
+    again = check_series(theirs, opened.source, under=theirs)
     assert [verdict.status for verdict in again] == [Fit.UPSTREAM], "they lie under the series"
 
 
@@ -81,10 +81,12 @@ def test_a_wheel_is_read_by_range(
     data = releases.wheel_of({"torch/__init__.py": text, **bulk}, releases.COMMIT)
     http_server.files["/torch-2.6.0.whl"] = data
     manifest = releases.manifest(WheelSource(releases.remote(http_server.url("/torch-2.6.0.whl"), data)))
-    opened, _ = open_provided(manifest, "wheel", WANTED, downloader)
+    opened, _ = open_source(manifest, "wheel", WANTED, downloader)
     assert opened.partial and "by range" in opened.described
-    elsewhere = parse(OURS.text().replace(b"torch/__init__.py", b"torch/csrc/Module.cpp"), name="2.6/0002-cpp.patch")
-    verdicts = check([OURS, elsewhere], opened.source, partial=True)
+    elsewhere = parse_patch(
+        OURS.to_text().replace(b"torch/__init__.py", b"torch/csrc/Module.cpp"), name="2.6/0002-cpp.patch"
+    )
+    verdicts = check_series([OURS, elsewhere], opened.source, partial=True)
     assert [verdict.status for verdict in verdicts] == [Fit.CLEAN, Fit.UNSEEN]
 
 
@@ -96,13 +98,13 @@ def test_what_was_read_of_a_wheel_is_kept(
     data = releases.wheel_of({"torch/__init__.py": b"x\n", "torch/more.py": b"y\n"}, releases.COMMIT)
     http_server.files["/torch-2.6.0.whl"] = data
     manifest = releases.manifest(WheelSource(releases.remote(http_server.url("/torch-2.6.0.whl"), data)))
-    open_provided(manifest, "wheel", WANTED, downloader)
+    open_source(manifest, "wheel", WANTED, downloader)
     asked = len(http_server.requests)
-    opened, _ = open_provided(manifest, "wheel", WANTED, downloader)
+    opened, _ = open_source(manifest, "wheel", WANTED, downloader)
     assert len(http_server.requests) == asked
     assert "kept in the cache" in opened.described
     assert opened.source.mode("torch/more.py") is not None, "the names of the rest are known"
-    opened, _ = open_provided(manifest, "wheel", {"torch/more.py"}, downloader)
+    opened, _ = open_source(manifest, "wheel", {"torch/more.py"}, downloader)
     assert opened.source.read("torch/more.py") == b"y\n"
     assert opened.source.read("torch/__init__.py") == b"x\n", "what was kept before stays"
 
@@ -123,11 +125,11 @@ def test_a_header_is_read_without_the_guard_that_installing_adds(
     data = releases.wheel_of(files, releases.COMMIT)
     http_server.files["/torch-2.6.0.whl"] = data
     manifest = releases.manifest(WheelSource(releases.remote(http_server.url("/torch-2.6.0.whl"), data)))
-    opened, _ = open_provided(manifest, "wheel", {"c10/a.h", "torch/csrc/b.h"}, downloader)
+    opened, _ = open_source(manifest, "wheel", {"c10/a.h", "torch/csrc/b.h"}, downloader)
     assert opened.source.read("c10/a.h") == bare
     assert opened.source.read("torch/csrc/b.h") == bare
     # 2.10.0 could not be unpacked at all: two members have one place in the source
-    tree = fetch(manifest, "wheel", cache=downloader.cache, downloader=downloader).path
+    tree = fetch_source(manifest, "wheel", cache=downloader.cache, downloader=downloader).path
     assert (tree / "torch/csrc/b.h").read_bytes() == bare
 
 
@@ -140,7 +142,7 @@ def test_a_server_that_ignores_ranges_is_told(
     http_server.fault("/torch-2.6.0.whl", range_ignored())
     manifest = releases.manifest(WheelSource(releases.remote(http_server.url("/torch-2.6.0.whl"), data)))
     with pytest.raises(DecoupleError, match="ignores ranges"):
-        open_provided(manifest, "wheel", WANTED, downloader)
+        open_source(manifest, "wheel", WANTED, downloader)
 
 
 def test_auto_goes_on_to_the_next_source_and_tells_all_that_failed(
@@ -152,10 +154,10 @@ def test_auto_goes_on_to_the_next_source_and_tells_all_that_failed(
     nowhere = GithubSource(releases.remote(http_server.url("/nowhere.tar.gz")))
     assert statuses([OURS], releases.manifest(nowhere, packaged), "auto", downloader) == [Fit.CLEAN]
     with pytest.raises(DecoupleError, match=r"github: .*nowhere\.tar\.gz.*404"):
-        open_provided(releases.manifest(nowhere), "auto", WANTED, downloader)
+        open_source(releases.manifest(nowhere), "auto", WANTED, downloader)
     with pytest.raises(UsageError, match="no source 'git'"):
-        open_provided(releases.manifest(nowhere), "git", WANTED, downloader)
+        open_source(releases.manifest(nowhere), "git", WANTED, downloader)
     with pytest.raises(UsageError, match="brings no patches of Debian's"):
         http_server.files["/ours.tar.gz"] = data = releases.tar_of(tmp_path / "tree", "pytorch-v2.6.0")
         ours = GithubSource(releases.remote(http_server.url("/ours.tar.gz"), data))
-        open_provided(releases.manifest(ours), "github", WANTED, downloader, debian_patches=True)
+        open_source(releases.manifest(ours), "github", WANTED, downloader, debian_patches=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.files import locked
+from decouple.base.files import hold_lock
 from simcuda import build, library, vendor
 from simcuda.errors import SimcudaError
 from tests.support.tools import require_tool
@@ -35,7 +35,7 @@ def stand_ins(out: Path, version: str, *names: str) -> Path:
                 kit.exported(one.wheel, one.soname)
     except SimcudaError as error:
         pytest.skip(str(error))
-    with locked(out.with_suffix(".lock")):
+    with hold_lock(out.with_suffix(".lock")):
         for one in wanted:
             if not (out / one.soname).exists():
                 build.stand_in(one, fills, kit, out)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.git import ask, fetching
+from decouple.base.git import make_fetch_environment, try_git
 from decouple.stack import edits
 from decouple.stack.engine import Stack
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetched import UnpackedRelease
 from tests.support.releases import DEBIAN_PATCH, manifest, sample_tree
 from tests.support.series import edited_patch, usual_world
 from tests.unit.upstream.test_baseline import debian_folder
@@ -42,7 +42,7 @@ VARIABLES = {
 def all_of_it(root: Path) -> dict[str, str]:
     """What a baseline with Debian's patches, a push, an edit and a refresh make, as ids and digests."""
     tree = sample_tree(root / "release")
-    source = Fetched("local", "source", tree, "one", debian=debian_folder(root / "debian", DEBIAN_PATCH))
+    source = UnpackedRelease("local", "source", tree, "one", debian=debian_folder(root / "debian", DEBIAN_PATCH))
     base = ensure_baseline(root / "cache", manifest(), source, debian_patches=True)
     world = usual_world(root / "world")
     with Stack.open(world.places) as stack:
@@ -91,7 +91,7 @@ def test_what_the_tree_itself_says_of_diffs_is_in_no_patch(tmp_path: Path) -> No
             stack.push(None)
             streams = world.source / "third_device/torch_cuda/core/streams.py"
             streams.write_text(streams.read_text().replace("line 30\n", "line thirty\n"))
-            edits.refresh(stack)
+            edits.refresh_patches(stack)
         made.append((world.project / "patches/2.6/0003-split.patch").read_bytes())
     assert b"line thirty" in made[0]
     assert made[1] == made[0] == made[2]
@@ -107,8 +107,8 @@ def test_what_fetches_knows_the_persons_proxy_and_nothing_else_of_theirs(
     monkeypatch.setenv("GIT_SHALLOW_FILE", "/nonexistent")
 
     def asked(key: str) -> str:
-        return ask("config", "--get", key, cwd=tmp_path, env=fetching()).out.decode().strip()
+        return try_git("config", "--get", key, cwd=tmp_path, env=make_fetch_environment()).out.decode().strip()
 
     assert (asked("http.proxy"), asked("core.sshCommand"), asked("user.name")) == ("http://proxy:3128", "ssh -4", "")
-    reaching = {key for key, value in fetching().items() if value and not key.startswith("GIT_CONFIG_")}
+    reaching = {key for key, value in make_fetch_environment().items() if value and not key.startswith("GIT_CONFIG_")}
     assert reaching == {"GIT_SSL_CAINFO"}

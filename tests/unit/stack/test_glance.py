@@ -9,7 +9,7 @@ import pytest
 
 from decouple.cli import main
 from decouple.stack.engine import Stack
-from decouple.stack.glance import applied
+from decouple.stack.glance import read_applied_names
 from tests.support.series import World
 
 
@@ -23,23 +23,25 @@ def pushed(world: World) -> World:
 def test_it_says_what_the_engine_says(pushed: World, tmp_path: Path) -> None:
     with Stack.open(pushed.places) as stack:
         names = list(stack.applied)
-    assert applied(pushed.project, ["2.6"], tmp_path) == names
-    assert applied(pushed.project, [], pushed.source / "torch") == names  # the release is where the user stands
+    assert read_applied_names(pushed.project, ["2.6"], tmp_path) == names
+    assert (
+        read_applied_names(pushed.project, [], pushed.source / "torch") == names
+    )  # the release is where the user stands
 
 
 @pytest.mark.parametrize("words", [["2.7"], ["2.6.toml"], ["2.6", "more"], [], ["push"]])
 def test_words_that_need_an_answer_in_words_are_the_engines(pushed: World, tmp_path: Path, words: list[str]) -> None:
-    assert applied(pushed.project, words, tmp_path) is None
+    assert read_applied_names(pushed.project, words, tmp_path) is None
 
 
 def test_a_command_under_way_and_a_state_of_another_version_are_the_engines(pushed: World) -> None:
     own = pushed.source / ".git/decouple"
     (own / "journal.json").write_text("{}")
-    assert applied(pushed.project, ["2.6"], pushed.project) is None
+    assert read_applied_names(pushed.project, ["2.6"], pushed.project) is None
     (own / "journal.json").unlink()
     state = json.loads((own / "state.json").read_text())
     (own / "state.json").write_text(json.dumps(state | {"version": 2}))
-    assert applied(pushed.project, ["2.6"], pushed.project) is None
+    assert read_applied_names(pushed.project, ["2.6"], pushed.project) is None
 
 
 def test_the_verbs_print_it(pushed: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from decouple.base.checkout import SeriesPlaces
 from decouple.base.git import Repository
 from decouple.stack import branch, edits, export
 from decouple.stack.commits import CommitText, NewCommit, write_chain
-from decouple.stack.engine import Stack, create
+from decouple.stack.engine import Stack, create_tree
 from tests.support.series import git, header, tree_of
 
 Tree = Mapping[str, bytes]
@@ -79,13 +79,13 @@ def test_any_series_goes_on_and_off_and_out_again(states: list[Tree], verbs: lis
         names = []
         for number in range(1, len(commits)):
             name = f"2.6/{number:04}-step.patch"
-            body = export.diff(repository, commits[number - 1], commits[number])
+            body = export.make_diff(repository, commits[number - 1], commits[number])
             (root / "patches" / name).write_bytes(header(f"step {number}", f"step-{number}").encode() + body)
             names.append(name)
         series = root / "2.6"
         series.write_text("".join(f"{name}\n" for name in names))
         places = SeriesPlaces("2.6", series, root / "patches", root / "src")
-        create(places, bare, commits[0], commits[0], {})
+        create_tree(places, bare, commits[0], commits[0], {})
         before = {path: path.read_bytes() for path in (root / "patches").rglob("*.patch")}
 
         with Stack.open(places) as stack:
@@ -93,28 +93,28 @@ def test_any_series_goes_on_and_off_and_out_again(states: list[Tree], verbs: lis
             assert moved.stopped is None, moved.stopped
             assert not moved.offsets
             for item, tree in zip(stack.state.applied, wanted[1:], strict=True):
-                assert stack.repository.tree_of(item.commit) == tree
+                assert stack.repository.read_tree_id(item.commit) == tree
             assert tree_of(places.tree) == wanted[-1]
             head = stack.state.head
 
             # import then export: the same bytes
-            assert edits.refresh(stack).written.files == {}
-            edits.export_to(stack, root / "out")
+            assert edits.refresh_patches(stack).written.files == {}
+            edits.export_patches(stack, root / "out")
             for name in names:
                 assert (root / "out" / name).read_bytes() == (root / "patches" / name).read_bytes()
 
             # a branch and back: nothing to write
-            made = branch.to_branch(places, repository, "series", commits[0])
+            made = branch.make_branch(places, repository, "series", commits[0])
             assert made.commit == head
-            assert branch.from_branch(stack, repository, "series", commits[0]).files == {}
+            assert branch.import_branch(stack, repository, "series", commits[0]).files == {}
 
             # any verbs in any order: the tree is the one of so many patches
             for verb, amount in verbs:
                 if verb == "refresh":
-                    assert edits.refresh(stack).written.files == {}
+                    assert edits.refresh_patches(stack).written.files == {}
                 else:
                     (stack.push if verb == "push" else stack.pop)(amount)
-                assert stack.repository.tree_of("HEAD") == wanted[len(stack.applied)]
+                assert stack.repository.read_tree_id("HEAD") == wanted[len(stack.applied)]
             assert tree_of(places.tree) == wanted[len(stack.applied)]
 
             stack.pop(None)
@@ -141,9 +141,9 @@ def test_any_edit_is_taken_and_comes_back(states: list[Tree]) -> None:
         (root / "patches/2.6").mkdir(parents=True)
         (root / "2.6").write_text("")
         places = SeriesPlaces("2.6", root / "2.6", root / "patches", root / "src")
-        create(places, bare, base, base, {})
+        create_tree(places, bare, base, base, {})
         with Stack.open(places) as stack:
-            edits.new(stack, "the-edit", now=1_700_000_000)
+            edits.create_patch(stack, "the-edit", now=1_700_000_000)
             for name in states[0]:
                 (places.tree / name).unlink()
             for name, text in states[1].items():
@@ -155,12 +155,12 @@ def test_any_edit_is_taken_and_comes_back(states: list[Tree]) -> None:
                 target.write_bytes(text)
             git(places.tree, "add", "-A")
             wanted = tree_of(places.tree)
-            edits.refresh(stack)
-            assert stack.repository.tree_of("HEAD") == wanted
+            edits.refresh_patches(stack)
+            assert stack.repository.read_tree_id("HEAD") == wanted
             stack.pop(None)
-            assert stack.repository.tree_of("HEAD") == git(bare, "rev-parse", f"{base}^{{tree}}")
+            assert stack.repository.read_tree_id("HEAD") == git(bare, "rev-parse", f"{base}^{{tree}}")
             stack.push(None)
             assert tree_of(places.tree) == wanted
-            assert edits.refresh(stack).written.files == {}
+            assert edits.refresh_patches(stack).written.files == {}
     finally:
         shutil.rmtree(root)

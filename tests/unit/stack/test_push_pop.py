@@ -114,7 +114,7 @@ def test_only_files_that_differ_are_touched(world: World) -> None:
         # another series: the second patch goes, a new third one comes
         world.series.write_text("2.6/0001-relocate.patch\n2.6/0003-split.patch\n")
         time.sleep(0.01)
-        stack.goto([stack.patch(name) for name in stack.series.names], verb="apply", overlay=True)
+        stack.move_to([stack.read_patch(name) for name in stack.series.names], verb="apply", overlay=True)
     after = snapshot(world.source)
     touched = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     assert touched == {
@@ -155,7 +155,7 @@ def test_no_fuzz(world: World) -> None:
         assert moved.stopped is not None
         assert "2.6/0004-fuzz.patch: torch/core.py: hunk 1 does not apply" in moved.stopped.what
         with pytest.raises(DecoupleError, match=r"0004-fuzz.patch: torch/core.py: hunk 1"):
-            stack.goto([stack.patch(name) for name in stack.series.names], verb="apply", overlay=True)
+            stack.move_to([stack.read_patch(name) for name in stack.series.names], verb="apply", overlay=True)
         assert stack.top == "2.6/0003-split.patch"
     assert git(world.source, "status", "--porcelain") == ""
 
@@ -354,7 +354,7 @@ def test_the_overlay_holds_the_series_as_applied_and_changes_alone(world: World)
         assert (folder / "2.6/0002-hooks.patch").read_bytes() == patch.read_bytes()
         before = snapshot(world.source)
         (world.project / "third_device/torch_cuda/new.cmake").write_text("# new\n")
-        moved = stack.goto([stack.patch(name) for name in stack.series.names], verb="apply", overlay=True)
+        moved = stack.move_to([stack.read_patch(name) for name in stack.series.names], verb="apply", overlay=True)
         assert moved.files == 1 and moved.pushed == ()
         after = snapshot(world.source)
         del after["third_device/torch_cuda/new.cmake"]

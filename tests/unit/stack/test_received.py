@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from decouple.patch import mail
-from decouple.series.check import check
+from decouple.series.check import check_series
 from decouple.stack import edits
 from decouple.stack.engine import Stack
 from tests.support import received
@@ -249,7 +249,7 @@ def test_a_header_survives_an_amended_commit(template: World, tmp_path: Path, ki
     carried = kind.startswith(("quoted-printable", "base64", "all of it in CR LF"))
     assert (before == patch.read_bytes()) != carried, "those are taken out of what carried them"
     with Stack.open(world.places) as stack:
-        assert not edits.refresh(stack).written.files
+        assert not edits.refresh_patches(stack).written.files
         stack.pop(None)
         stack.push(None, overlay=False)
     plain = received.Commit.at(world.source)
@@ -264,7 +264,7 @@ def test_a_header_survives_an_amended_commit(template: World, tmp_path: Path, ki
         git(world.source, "commit", "-q", "--amend", "--author", author, "-m", message)
         amended = received.Commit.at(world.source)
         with Stack.open(world.places) as stack:
-            edits.refresh(stack)
+            edits.refresh_patches(stack)
             assert received.Commit.at(world.source) == amended
             stack.pop(None)
             stack.push(None, overlay=False)
@@ -280,7 +280,7 @@ def test_a_folded_subject_stays_whole_when_the_text_is_amended(template: World, 
         stack.push(None, overlay=False)
         message = git(world.source, "log", "-1", "--format=%B").replace("caller", "reader")
         git(world.source, "commit", "-q", "--amend", "-m", message)
-        edits.refresh(stack)
+        edits.refresh_patches(stack)
     text = (world.project / "patches" / RELEASE / "0001-folded.patch").read_text()
     assert text == str(TAKEN["folded subject"]).replace("caller", "reader")
 
@@ -294,10 +294,10 @@ def test_each_mail_is_read_as_git_mailinfo_reads_it(template: World, tmp_path: P
         out = git(tmp_path, "mailinfo", "-b", "-u", "message", "patch", stdin=raw, HOME=str(tmp_path))
         said = dict(line.split(": ", 1) for line in out.split("\n") if ": " in line)
         head = data[: data.index(b"diff --git")].decode("utf-8", "surrogateescape")
-        read = mail.read(head)
+        read = mail.read_mail(head)
         body = (tmp_path / "message").read_bytes().decode("utf-8", "surrogateescape")
         if said.get("Subject"):
-            assert read.message == mail.stripped(f"{said['Subject']}\n\n{body}") or "Latin-1" in kind, kind
+            assert read.message == mail.strip_message(f"{said['Subject']}\n\n{body}") or "Latin-1" in kind, kind
 
 
 def test_a_patch_for_a_file_that_the_series_moved_is_told_where_it_is(world: World, tmp_path: Path) -> None:
@@ -310,8 +310,8 @@ def test_a_patch_for_a_file_that_the_series_moved_is_told_where_it_is(world: Wor
         assert done.code == 1 and "third_device/torch_cuda/csrc/Gemm.cu" in done.words, done.words
         assert "2.6/0001-relocate.patch moved it" in done.words
     with Stack.open(world.places) as stack:
-        series = [stack.patch(name) for name in stack.series.names]
-    last = check(series, Reader({name: text.encode() for name, text in UPSTREAM.items()}.get))[-1]
+        series = [stack.read_patch(name) for name in stack.series.names]
+    last = check_series(series, Reader({name: text.encode() for name, text in UPSTREAM.items()}.get))[-1]
     assert "third_device/torch_cuda/csrc/Gemm.cu" in last.conflicts[0].failure.message
 
 

@@ -33,7 +33,7 @@ def test_an_untouched_tree_changes_no_byte(world: World) -> None:
     with Stack.open(world.places) as stack:
         stack.push(None)
         head = stack.state.head
-        done = edits.refresh(stack)
+        done = edits.refresh_patches(stack)
         assert done.written.files == {}
         assert stack.state.head == head
     assert project_files(world) == before
@@ -50,7 +50,7 @@ def test_a_commit_amended_without_change_changes_no_byte(world: World, amend: li
     git(world.source, "commit", "-q", *amend)
     assert git(world.source, "rev-parse", "HEAD") != head
     with Stack.open(world.places) as stack:
-        edits.refresh(stack)
+        edits.refresh_patches(stack)
         assert stack.state.head == head == git(world.source, "rev-parse", "HEAD")
     assert project_files(world) == before
 
@@ -63,7 +63,7 @@ def test_an_amended_commit_is_written_back(world: World) -> None:
     core.write_text(core.read_text().replace("line 30\n", "line 30: too\n"))
     git(world.source, "commit", "-q", "-a", "--amend", "--no-edit")
     with Stack.open(world.places) as stack:
-        done = edits.refresh(stack)
+        done = edits.refresh_patches(stack)
         assert done.written.changed == ("2.6/0002-hooks.patch",)
         stack.check_unedited()
         tree = git(world.source, "rev-parse", "HEAD^{tree}")
@@ -91,13 +91,13 @@ def test_a_message_amended_by_hand_is_written_back_and_the_diff_kept(world: Worl
         "hooks, better\n\nWhy: because.\nAnd more.\n\nDecouple-Id: hooks\nForwarded: yes",
     )
     with Stack.open(world.places) as stack:
-        edits.refresh(stack)
+        edits.refresh_patches(stack)
     text = path.read_text()
     assert "Subject: hooks, better\n" in text and "Forwarded: yes\n" in text and "And more.\n" in text
     assert "Forwarded: no" not in text
     assert path.read_bytes().partition(b"---\n")[2] == body
     with Stack.open(world.places) as stack:
-        assert edits.refresh(stack).written.files == {}
+        assert edits.refresh_patches(stack).written.files == {}
 
 
 def test_edits_go_into_the_top_patch_below_the_overlay(world: World) -> None:
@@ -108,10 +108,10 @@ def test_edits_go_into_the_top_patch_below_the_overlay(world: World) -> None:
     (world.source / "torch/untracked.py").write_text("a build product\n")
     git(world.source, "add", "-N", "torch/new.py")
     with Stack.open(world.places) as stack:
-        done = edits.refresh(stack)
+        done = edits.refresh_patches(stack)
         assert done.taken == ("README.md", "torch/new.py")
         assert done.into == "2.6/0003-split.patch"
-        assert stack.edited_files() == ()
+        assert stack.list_edited_files() == ()
         laid = world.source / "third_device/torch_cuda/torch_patches/2.6/0003-split.patch"
         assert laid.read_bytes() == (world.project / "patches/2.6/0003-split.patch").read_bytes()
         everything = contents(world.source)
@@ -129,13 +129,13 @@ def test_edits_go_into_a_lower_patch_if_no_later_one_is_in_the_way(world: World)
     core = world.source / "torch/core.py"
     core.write_text(core.read_text().replace("line 1\n", "line one\n"))
     with Stack.open(world.places) as stack:
-        done = edits.refresh(stack, into="0002")
+        done = edits.refresh_patches(stack, into="0002")
         assert done.into == "2.6/0002-hooks.patch" and done.written.changed == ("2.6/0002-hooks.patch",)
     streams = world.source / "third_device/torch_cuda/core/streams.py"
     streams.write_text(streams.read_text() + "more\n")
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match=r"streams.py is also changed by the later patch 2.6/0003-split.patch"):
-            edits.refresh(stack, into="0001")
+            edits.refresh_patches(stack, into="0001")
 
 
 def test_a_new_commit_becomes_a_new_patch(world: World) -> None:
@@ -144,11 +144,11 @@ def test_a_new_commit_becomes_a_new_patch(world: World) -> None:
     (world.source / "README.md").write_text("by hand\n")
     git(world.source, "commit", "-qam", "Readme: say so\n\nIt was time.")
     with Stack.open(world.places) as stack:
-        done = edits.refresh(stack)
+        done = edits.refresh_patches(stack)
         assert done.written.added == ("2.6/0004-readme-say-so.patch",)
         assert stack.top == "2.6/0004-readme-say-so.patch"
         assert stack.state.overlay is not None
-        assert edits.refresh(stack).written.files == {}
+        assert edits.refresh_patches(stack).written.files == {}
     text = (world.project / "patches/2.6/0004-readme-say-so.patch").read_text()
     assert text.startswith("From: Ada <ada@example.org>\nDate: ")
     assert "Subject: Readme: say so\n\nIt was time.\n\nDecouple-Id: readme-say-so\n---\ndiff --git a/README.md" in text
@@ -167,7 +167,7 @@ def test_rebase_i_reorders_and_drops(world: World) -> None:
     git(world.source, "reset", "-q", "--hard", base)
     git(world.source, "cherry-pick", third, second, overlay.commit)
     with Stack.open(world.places) as stack:
-        done = edits.refresh(stack)
+        done = edits.refresh_patches(stack)
         assert stack.applied == ("2.6/0001-relocate.patch", "2.6/0003-split.patch", "2.6/0002-hooks.patch")
         assert stack.series.names == stack.applied
         assert done.written.changed == ()  # the same changes in another order: the same bytes
@@ -175,9 +175,9 @@ def test_rebase_i_reorders_and_drops(world: World) -> None:
     git(world.source, "cherry-pick", third)
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match=r"the commit of 2.6/0002-hooks.patch is gone from the tree"):
-            edits.refresh(stack)
+            edits.refresh_patches(stack)
         assert (world.project / "patches/2.6/0002-hooks.patch").exists()
-        done = edits.refresh(stack, drop=True)
+        done = edits.refresh_patches(stack, drop=True)
         assert done.written.dropped == ("2.6/0002-hooks.patch",)
         assert stack.series.names == ("2.6/0001-relocate.patch", "2.6/0003-split.patch")
     assert not (world.project / "patches/2.6/0002-hooks.patch").exists()
@@ -192,12 +192,12 @@ def test_a_refresh_of_a_tree_reset_to_upstream_does_not_delete_the_series(world:
     git(world.source, "reset", "-q", "--hard", world.base)
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match=r"0001-relocate.patch and 2 more is gone"):
-            edits.refresh(stack)
+            edits.refresh_patches(stack)
     git(world.source, "checkout", "-q", "--orphan", "elsewhere")
     git(world.source, "commit", "-q", "-m", "unrelated")
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match=r"straight line|does not descend"):
-            edits.refresh(stack)
+            edits.refresh_patches(stack)
     assert project_files(world) == before
 
 
@@ -206,7 +206,7 @@ def test_renames_stay_renames(world: World) -> None:
         stack.push(1)
         (world.source / "torch/empty.py").rename(world.source / "third_device/empty.py")
         git(world.source, "add", "-A", "torch", "third_device")
-        edits.refresh(stack)
+        edits.refresh_patches(stack)
     text = (world.project / "patches/2.6/0001-relocate.patch").read_text()
     assert "rename from torch/empty.py\nrename to third_device/empty.py\n" in text
     assert text.count("rename from") == 4 and "\n@@" not in text
@@ -218,17 +218,17 @@ def test_edits_of_overlay_files_are_refused_with_the_place_to_make_them(world: W
     (world.source / "third_device/torch_cuda/setup.py").write_text("# edited in the wrong place\n")
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match=r"third_device/torch_cuda/setup.py comes from the overlay"):
-            edits.refresh(stack)
+            edits.refresh_patches(stack)
     git(world.source, "commit", "-qam", "wrong place")
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match=r"third_device/torch_cuda/setup.py comes from the overlay"):
-            edits.refresh(stack)
+            edits.refresh_patches(stack)
     git(world.source, "reset", "-q", "--hard", "HEAD^")
     (world.source / "third_device/torch_cuda/setup.py").write_text("# amended in the wrong place\n")
     git(world.source, "commit", "-qa", "--amend", "--no-edit")
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match=r"the overlay commit .* was edited"):
-            edits.refresh(stack)
+            edits.refresh_patches(stack)
 
 
 def test_binary_files_have_no_place_in_a_patch(world: World) -> None:
@@ -237,8 +237,8 @@ def test_binary_files_have_no_place_in_a_patch(world: World) -> None:
         (world.source / "logo.png").write_bytes(b"\x89PNG\0\0\1")
         git(world.source, "add", "logo.png")
         with pytest.raises(DecoupleError, match=r"a binary file changed .*logo.png"):
-            edits.refresh(stack)
-        assert stack.edited_files() == ("logo.png",)
+            edits.refresh_patches(stack)
+        assert stack.list_edited_files() == ("logo.png",)
 
 
 def test_a_patch_that_changed_on_disk_and_in_the_tree_is_not_overwritten(world: World) -> None:
@@ -248,12 +248,12 @@ def test_a_patch_that_changed_on_disk_and_in_the_tree_is_not_overwritten(world: 
     theirs = path.read_text().replace("a stream", "another stream")
     path.write_text(theirs)
     with Stack.open(world.places) as stack:
-        assert edits.refresh(stack).written.newer == ("2.6/0003-split.patch",)
+        assert edits.refresh_patches(stack).written.newer == ("2.6/0003-split.patch",)
     assert path.read_text() == theirs
     (world.source / "README.md").write_text("ours\n")
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match=r"2.6/0003-split.patch changed on disk and in the tree"):
-            edits.refresh(stack)
+            edits.refresh_patches(stack)
     assert path.read_text() == theirs
     assert (world.source / "README.md").read_text() == "ours\n"
 
@@ -266,20 +266,20 @@ def test_a_patch_that_another_release_lists_gets_a_body_of_its_own(world: World)
         stack.push(None)
         # the release the patch was cut for owns the file and may change it
         (world.source / "README.md").write_text("changed in 2.6\n")
-        edits.refresh(stack)
+        edits.refresh_patches(stack)
     assert (world.project / "patches/2.6/0003-split.patch").read_bytes() != shared
     assert here.read_text() == "2.6/0002-hooks.patch\n2.6/0003-split.patch\n"
     # seen from 2.7, 2.6's file is not ours to change
-    from decouple.stack.engine import create
+    from decouple.stack.engine import create_tree
 
     (world.project / "patches/2.6/0003-split.patch").write_bytes(shared)
     here.write_text("2.6/0002-hooks.patch\n")
-    places = Checkout(world.project).places("2.7")
-    create(places, world.upstream, world.base, world.base, {})
+    places = Checkout(world.project).find_series("2.7")
+    create_tree(places, world.upstream, world.base, world.base, {})
     with Stack.open(places) as stack:
         stack.push(None)
         (places.tree / "README.md").write_text("changed in 2.7\n")
-        done = edits.refresh(stack)
+        done = edits.refresh_patches(stack)
         assert done.written.renamed == {"2.6/0002-hooks.patch": "2.7/0002-hooks.patch"}
         assert stack.applied == ("2.7/0002-hooks.patch",)
     assert here.read_text() == "2.7/0002-hooks.patch\n"
@@ -293,7 +293,7 @@ def test_a_refresh_in_the_middle_of_a_rebase_is_refused(world: World) -> None:
     (world.source / ".git/rebase-merge").mkdir()
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match="in the middle of a rebase"):
-            edits.refresh(stack)
+            edits.refresh_patches(stack)
 
 
 def test_a_merge_cannot_become_a_patch(world: World) -> None:
@@ -307,7 +307,7 @@ def test_a_merge_cannot_become_a_patch(world: World) -> None:
     git(world.source, "merge", "-q", "--no-ff", "side")
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match="not a straight line"):
-            edits.refresh(stack)
+            edits.refresh_patches(stack)
 
 
 def test_offsets_can_be_taken_out(world: World, tmp_path: Path) -> None:
@@ -317,8 +317,8 @@ def test_offsets_can_be_taken_out(world: World, tmp_path: Path) -> None:
     )
     with Stack.open(world.places) as stack:
         stack.push(None)
-        assert edits.refresh(stack).written.files == {}
-        edits.refresh(stack, rewrite=["2.6/0004-off.patch"])
+        assert edits.refresh_patches(stack).written.files == {}
+        edits.refresh_patches(stack, rewrite=["2.6/0004-off.patch"])
         assert stack.state.applied[-1].offsets == ()
         stack.pop(1)
         assert not stack.push(1).offsets

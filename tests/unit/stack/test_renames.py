@@ -70,19 +70,21 @@ def test_the_same_is_made_as_by_git(
 
     def made() -> object:
         try:
-            return [one.changes for one in applier.apply(repository, commit, [renames(moves)], tmp_path / "scratch")]
+            return [
+                one.changes for one in applier.apply_patches(repository, commit, [renames(moves)], tmp_path / "scratch")
+            ]
         except ApplyError as error:
             return error.what
 
     mine = made()
-    monkeypatch.setattr("decouple.stack.applier._renamed", lambda before, patches: None)
+    monkeypatch.setattr("decouple.stack.applier._apply_renames", lambda before, patches: None)
     assert mine == made()
 
 
 def test_plain_ones_need_no_git(tree: tuple[Repository, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository, commit = tree
     monkeypatch.setattr(Repository, "try_run", None)
-    (one,) = applier.apply(repository, commit, [renames(CASES["every kind"])], tmp_path / "scratch")
+    (one,) = applier.apply_patches(repository, commit, [renames(CASES["every kind"])], tmp_path / "scratch")
     assert one.changes["a/b"] is not None
     assert one.changes["plain"] is None
 
@@ -99,7 +101,7 @@ def test_what_does_more_is_gits(
         patch = Patch(
             "m", patch.data.replace(more.encode(), b"").replace(b"rename from", more.encode() + b"rename from")
         )
-    (one,) = applier.apply(repository, commit, [patch], tmp_path / "scratch")
+    (one,) = applier.apply_patches(repository, commit, [patch], tmp_path / "scratch")
     assert one.changes["x"] != one.changes["plain"]
-    monkeypatch.setattr("decouple.stack.applier._renamed", lambda before, patches: None)
-    assert applier.apply(repository, commit, [patch], tmp_path / "scratch")[0].changes == one.changes
+    monkeypatch.setattr("decouple.stack.applier._apply_renames", lambda before, patches: None)
+    assert applier.apply_patches(repository, commit, [patch], tmp_path / "scratch")[0].changes == one.changes

@@ -13,9 +13,9 @@ import pytest
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
 from decouple.stack import branch, edits
-from decouple.stack.commits import CommitText, from_header, rfc2822, to_header
+from decouple.stack.commits import CommitText, format_header, format_mail_date, parse_commit_text
 from decouple.stack.engine import Stack
-from decouple.stack.status import status
+from decouple.stack.status import read_status
 from tests.support.series import LINES, World, contents, git, header, tree_of
 
 
@@ -28,12 +28,12 @@ def project(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_new_edit_refresh_is_how_a_patch_is_written(world: World) -> None:
     with Stack.open(world.places) as stack:
         stack.push(None)
-        name = edits.new(stack, "Ask the hook", title="core: ask the hook for the device", now=1_700_000_000)
+        name = edits.create_patch(stack, "Ask the hook", title="core: ask the hook for the device", now=1_700_000_000)
         assert name == "2.6/0004-ask-the-hook.patch" == stack.top
         assert stack.state.overlay
         (world.source / "torch/core.py").write_text("hook()\n")
-        edits.refresh(stack)
-        assert edits.refresh(stack).written.files == {}
+        edits.refresh_patches(stack)
+        assert edits.refresh_patches(stack).written.files == {}
     text = (world.project / "patches/2.6/0004-ask-the-hook.patch").read_text()
     assert text.startswith("From: ")
     assert "Date: Tue, 14 Nov 2023 22:13:20 +0000\nSubject: core: ask the hook for the device\n" in text
@@ -43,7 +43,7 @@ def test_new_edit_refresh_is_how_a_patch_is_written(world: World) -> None:
 def test_new_in_the_middle_goes_behind_the_top_patch(world: World) -> None:
     with Stack.open(world.places) as stack:
         stack.push(1)
-        edits.new(stack, "2.6/0001a-between.patch")
+        edits.create_patch(stack, "2.6/0001a-between.patch")
         names = stack.series.names
         assert names[:3] == ("2.6/0001-relocate.patch", "2.6/0001a-between.patch", "2.6/0002-hooks.patch")
         stack.push(None)
@@ -54,11 +54,11 @@ def test_fold_merges_a_diff_into_the_top_patch(world: World) -> None:
     diff = b"--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-A framework.\n+A decoupled framework.\n"
     with Stack.open(world.places) as stack:
         stack.push(2)
-        edits.fold(stack, diff)
+        edits.fold_diff(stack, diff)
         assert (world.source / "README.md").read_text() == "A decoupled framework.\n"
         assert git(world.source, "status", "--porcelain") == ""
         with pytest.raises(DecoupleError, match=r"README.md: hunk 1 does not apply"):
-            edits.fold(stack, diff)
+            edits.fold_diff(stack, diff)
     text = (world.project / "patches/2.6/0002-hooks.patch").read_text()
     assert "+A decoupled framework.\n" in text and "+line 7: ask the hook\n" in text
 
@@ -67,10 +67,10 @@ def test_rename(world: World) -> None:
     with Stack.open(world.places) as stack:
         stack.push(None)
         tree = git(world.source, "rev-parse", f"{stack.state.tip}^{{tree}}")
-        edits.rename(stack, "2.6/0002-hooks.patch", "0002-device-hooks")
+        edits.rename_patch(stack, "2.6/0002-hooks.patch", "0002-device-hooks")
         assert stack.applied[1] == "2.6/0002-device-hooks.patch" == stack.series.names[1]
         assert git(world.source, "rev-parse", f"{stack.state.tip}^{{tree}}") == tree
-        assert edits.refresh(stack).written.files == {}
+        assert edits.refresh_patches(stack).written.files == {}
     assert not (world.project / "patches/2.6/0002-hooks.patch").exists()
     assert (world.project / "patches/2.6/0002-device-hooks.patch").exists()
 
@@ -79,11 +79,11 @@ def test_delete(world: World) -> None:
     with Stack.open(world.places) as stack:
         stack.push(None)
         with pytest.raises(UsageError, match="has patches on top of it"):
-            edits.delete(stack, "2.6/0002-hooks.patch")
-        edits.delete(stack, "2.6/0003-split.patch")
+            edits.delete_patch(stack, "2.6/0002-hooks.patch")
+        edits.delete_patch(stack, "2.6/0003-split.patch")
         assert stack.applied == ("2.6/0001-relocate.patch", "2.6/0002-hooks.patch") == stack.series.names
         stack.pop(1)
-        edits.delete(stack, "2.6/0002-hooks.patch", remove_file=True)
+        edits.delete_patch(stack, "2.6/0002-hooks.patch", remove_file=True)
     assert (world.project / "patches/2.6/0003-split.patch").exists()
     assert not (world.project / "patches/2.6/0002-hooks.patch").exists()
 
@@ -106,7 +106,7 @@ def test_import(world: World, tmp_path: Path) -> None:
 
 def test_export_of_no_patch_at_all_makes_an_empty_series(world: World, tmp_path: Path) -> None:
     with Stack.open(world.places) as stack:
-        edits.export_to(stack, tmp_path / "out/here")
+        edits.export_patches(stack, tmp_path / "out/here")
     assert (tmp_path / "out/here/series").read_text() == ""
 
 
@@ -114,10 +114,10 @@ def test_header_is_replaced_for_applied_and_unapplied_patches(world: World) -> N
     with Stack.open(world.places) as stack:
         stack.push(2)
         for name in ("2.6/0002-hooks.patch", "2.6/0003-split.patch"):
-            body = stack.patch(name).body
+            body = stack.read_patch(name).body
             edits.set_header(stack, name, header("A better title", "hooks", "And why."))
-            assert stack.patch(name).body == body
-            assert stack.patch(name).header_text == header("A better title", "hooks", "And why.")
+            assert stack.read_patch(name).body == body
+            assert stack.read_patch(name).header_text == header("A better title", "hooks", "And why.")
         assert git(world.source, "log", "-1", "--format=%s") == "A better title"
         with pytest.raises(DecoupleError, match="holds lines of a diff"):
             edits.set_header(stack, "2.6/0002-hooks.patch", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n")
@@ -128,7 +128,7 @@ def test_a_series_becomes_a_branch_of_any_clone_and_comes_back(world: World, tmp
     git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
     with Stack.open(world.places) as stack:
         stack.push(None)
-        made = branch.to_branch(world.places, branch.open_repository(clone), "cuda-out", world.base)
+        made = branch.make_branch(world.places, branch.open_repository(clone), "cuda-out", world.base)
         assert made.commit == stack.state.tip  # the very commits of the applied tree
     assert git(clone, "rev-parse", "cuda-out^{tree}") == world.final_tree
     assert git(clone, "status", "--porcelain") == ""
@@ -137,15 +137,15 @@ def test_a_series_becomes_a_branch_of_any_clone_and_comes_back(world: World, tmp
 
     # back without a change: nothing is written
     with Stack.open(world.places) as stack:
-        assert branch.from_branch(stack, branch.open_repository(clone), "cuda-out", world.base).files == {}
+        assert branch.import_branch(stack, branch.open_repository(clone), "cuda-out", world.base).files == {}
 
     # back into a project that has lost every patch: the same files again
     for path in before:
         path.unlink()
     world.series.write_text("# the order matters\n")
     with Stack.open(world.places) as stack:
-        stack.goto([], verb="apply", overlay=False)
-        written = branch.from_branch(stack, branch.open_repository(clone), "cuda-out", world.base)
+        stack.move_to([], verb="apply", overlay=False)
+        written = branch.import_branch(stack, branch.open_repository(clone), "cuda-out", world.base)
         assert len(written.added) == 3
         stack.push(None, overlay=False)
     assert tree_of(world.source) == world.final_tree
@@ -157,13 +157,13 @@ def test_a_series_becomes_a_branch_of_any_clone_and_comes_back(world: World, tmp
 def test_a_branch_that_was_worked_on_comes_back_with_the_work(world: World, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
-    branch.to_branch(world.places, branch.open_repository(clone), "work", world.base)
+    branch.make_branch(world.places, branch.open_repository(clone), "work", world.base)
     git(clone, "checkout", "-q", "work")
     (clone / "README.md").write_text("from the branch\n")
     git(clone, "commit", "-qam", "Another step\n\nDecouple-Id: another-step")
     untouched = (world.project / "patches/2.6/0001-relocate.patch").read_bytes()
     with Stack.open(world.places) as stack:
-        written = branch.from_branch(stack, branch.open_repository(clone), "work", world.base)
+        written = branch.import_branch(stack, branch.open_repository(clone), "work", world.base)
         assert written.added == ("2.6/0004-another-step.patch",) and written.changed == ()
         stack.push(None, overlay=False)
     assert tree_of(world.source) == git(clone, "rev-parse", "HEAD^{tree}")
@@ -171,14 +171,14 @@ def test_a_branch_that_was_worked_on_comes_back_with_the_work(world: World, tmp_
     git(clone, "reset", "-q", "--hard", "HEAD~2")
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match=r"the commit of 2.6/0003-split.patch and 1 more is gone"):
-            branch.from_branch(stack, branch.open_repository(clone), "work", world.base)
+            branch.import_branch(stack, branch.open_repository(clone), "work", world.base)
 
 
 def test_status_tells_what_disagrees(world: World) -> None:
     with Stack.open(world.places) as stack:
         stack.push(None)
-    found = status(world.project, "2.6")
-    assert found.clean
+    found = read_status(world.project, "2.6")
+    assert found.is_clean
     split = found.patches[2].size
     assert (split.added, split.removed, split.files, split.in_file) == (2, 1, 3, True)
     assert found.patches[0].size.renames == 3 and not found.patches[0].size.in_file
@@ -186,8 +186,8 @@ def test_status_tells_what_disagrees(world: World) -> None:
     with (world.project / "patches/2.6/0003-split.patch").open("a") as out:
         out.write("-- \n2.39\n")
     (world.project / "third_device/torch_cuda/more.py").write_text("")
-    found = status(world.project, "2.6")
-    assert not found.clean
+    found = read_status(world.project, "2.6")
+    assert not found.is_clean
     assert found.edited == ("README.md",)
     assert [patch.state for patch in found.patches] == ["applied", "applied", "changed on disk"]
     assert found.overlay == "out of date"
@@ -252,32 +252,32 @@ def test_it_is_a_program(world: World) -> None:
     ],
 )
 def test_a_header_survives_the_way_through_a_commit(text: str) -> None:
-    commit = from_header(text, "2.6/0001-x.patch")
-    assert commit.trailer("Decouple-Patch") == "2.6/0001-x.patch"
-    again = to_header(commit, text)
+    commit = parse_commit_text(text, "2.6/0001-x.patch")
+    assert commit.find_trailer("Decouple-Patch") == "2.6/0001-x.patch"
+    again = format_header(commit, text)
     assert again.removesuffix("---\n") == text.removesuffix("---\n")
-    assert from_header(again, "2.6/0001-x.patch") == commit
-    fresh = to_header(commit)
-    assert from_header(fresh, "2.6/0001-x.patch").same_text(commit) or "Author" in text or not text
+    assert parse_commit_text(again, "2.6/0001-x.patch") == commit
+    fresh = format_header(commit)
+    assert parse_commit_text(fresh, "2.6/0001-x.patch").has_same_text(commit) or "Author" in text or not text
 
 
 def test_dates() -> None:
     def raw(field: str) -> str:
-        return from_header(f"Subject: x\nFrom: A <a@example.org>\n{field}\n\n", "x").date
+        return parse_commit_text(f"Subject: x\nFrom: A <a@example.org>\n{field}\n\n", "x").date
 
     assert raw("Date: Mon, 3 Feb 2025 10:00:00 +0100") == "1738573200 +0100"
-    assert rfc2822("1738573200 +0100") == "Mon, 3 Feb 2025 10:00:00 +0100"
-    assert from_header("Description: x\nLast-Update: 2024-02-29\n", "x").date == "1709164800 +0000"
-    assert rfc2822(raw("Date: Sat, 1 Mar 2025 00:30:00 -0530")) == "Sat, 1 Mar 2025 00:30:00 -0530"
+    assert format_mail_date("1738573200 +0100") == "Mon, 3 Feb 2025 10:00:00 +0100"
+    assert parse_commit_text("Description: x\nLast-Update: 2024-02-29\n", "x").date == "1709164800 +0000"
+    assert format_mail_date(raw("Date: Sat, 1 Mar 2025 00:30:00 -0530")) == "Sat, 1 Mar 2025 00:30:00 -0530"
     for beyond in ("99999999999 +0000", "253402300800 -1200", "4102444800 +0000"):
-        assert rfc2822(beyond) == f"@{beyond}", "a year that no mail has"
-    assert raw(f"Date: {rfc2822('99999999999 +0000')}") == "99999999999 +0000"
-    assert rfc2822("123456789 +9999") == "@123456789 +9999", "a zone that a clock does not have"
+        assert format_mail_date(beyond) == f"@{beyond}", "a year that no mail has"
+    assert raw(f"Date: {format_mail_date('99999999999 +0000')}") == "99999999999 +0000"
+    assert format_mail_date("123456789 +9999") == "@123456789 +9999", "a zone that a clock does not have"
 
 
 def test_a_message_that_would_hide_the_diff_is_refused() -> None:
     with pytest.raises(DecoupleError, match="where a reader would see the patch begin"):
-        to_header(CommitText("A <a@b>", "0 +0000", "title\n\ndiff --git a/x b/x\n"))
+        format_header(CommitText("A <a@b>", "0 +0000", "title\n\ndiff --git a/x b/x\n"))
 
 
 def test_a_tree_that_is_not_ours_is_left_alone(world: World) -> None:

@@ -169,11 +169,11 @@ def test_what_the_simulated_device_cannot_pass_is_known_by_its_own_list(
     row = {"id": "t.py::A::x", "outcome": "failed", "why": "no network", "known": "network: fetched", "ledger": None}
     (here.folder / "rows").write_text(f"{json.dumps(row)}\n")
     found = store.read_results(here.folder / "rows")
-    assert cli_test_cuda._print(found, "simulated", None)
+    assert cli_test_cuda._print_results(found, "simulated", None)
     assert "1 failures are known" in capsys.readouterr().out
     unknown = {"t.py::A::x": structs.replace(found["t.py::A::x"], known="")}
-    assert not cli_test_cuda._print(unknown, "simulated", None)
-    assert cli_test_cuda._print(unknown, "simulated", None, theirs=unknown)
+    assert not cli_test_cuda._print_results(unknown, "simulated", None)
+    assert cli_test_cuda._print_results(unknown, "simulated", None, theirs=unknown)
 
 
 def test_values_are_computed_by_one_thread_per_job_on_the_simulated_device_only() -> None:
@@ -229,12 +229,12 @@ def test_a_slice_of_what_another_build_ran_is_quick_and_collects_nothing(
         )
     }
     choice = flow.SuiteChoice(slice=10, files=4, seed="x")
-    done = flow.suites(here, Path(here.tests), choice, theirs=theirs)
+    done = flow.run_suites(here, Path(here.tests), choice, theirs=theirs)
     assert {name: one.outcome for name, one in done.results.items()} == {"test_things.py::TestGood::test_one": "passed"}
     monkeypatch.setattr(
         run, "collect_tests", lambda *_: run.CollectionResult(SUITE, "test_things.py", tuple(theirs)[:2])
     )
-    every = flow.suites(here, Path(here.tests), structs.replace(choice, every=True), theirs=theirs)
+    every = flow.run_suites(here, Path(here.tests), structs.replace(choice, every=True), theirs=theirs)
     assert set(every.results) == set(tuple(theirs)[:2])
 
 
@@ -247,10 +247,10 @@ def test_a_file_that_cannot_be_collected_is_a_failure_and_one_without_a_chosen_t
     files = ("test_things.py", "test_broken.py", "test_other.py")
     monkeypatch.setattr(Target, "describe_torch", lambda _: ABOUT | {"available": True})
     monkeypatch.setattr(catalog, "select_suites", lambda _: (structs.replace(SUITE, files=files, select="TestGood"),))
-    done = flow.suites(here, Path(here.tests), flow.SuiteChoice())
+    done = flow.run_suites(here, Path(here.tests), flow.SuiteChoice())
     found = {name.rpartition("::")[2]: one.outcome for name, one in done.results.items()}
     assert found == {"test_one": "passed", "test_two": "passed", "(collection)": "failed"}
-    assert not cli_test_cuda._print(done.results, "gpu", None)
+    assert not cli_test_cuda._print_results(done.results, "gpu", None)
 
 
 def results(**changed: Any) -> Mapping[str, SuiteResult]:
@@ -428,5 +428,7 @@ def test_bytes_that_nobody_sets_are_left_out_where_they_were_learned() -> None:
 def test_a_torch_that_was_not_built_names_its_own_build(tmp_path: Path) -> None:
     for word, command in (("stock", "--stage 2 --kernels monolith"), ("smoke", "smoke-2.6"), ("built", "build-2.6")):
         with pytest.raises(UsageError) as failed:
-            flow.find(flow.Torch(word, word, "simulated", tmp_path, tmp_path), flow.Work(tmp_path, "2.6"))
+            flow.find_target(
+                flow.TorchChoice(word, word, "simulated", tmp_path, tmp_path), flow.WorkRequest(tmp_path, "2.6")
+            )
         assert command in str(failed.value.next_step)

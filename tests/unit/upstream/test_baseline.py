@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.upstream.baseline import debian_series, ensure_baseline
-from decouple.upstream.fetched import Fetched
+from decouple.upstream.baseline import ensure_baseline, read_debian_series
+from decouple.upstream.fetched import UnpackedRelease
 from tests.support.releases import DEBIAN_PATCH, manifest, sample_tree
 
 
@@ -18,8 +18,8 @@ def git(repo: Path, *arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=repo, check=True, capture_output=True, text=True).stdout
 
 
-def fetched(tree: Path, identity: str | None = "test-1", debian: Path | None = None) -> Fetched:
-    return Fetched("local", "source", tree, identity, debian=debian)
+def fetched(tree: Path, identity: str | None = "test-1", debian: Path | None = None) -> UnpackedRelease:
+    return UnpackedRelease("local", "source", tree, identity, debian=debian)
 
 
 def debian_folder(root: Path, patch: str) -> Path:
@@ -124,7 +124,7 @@ class TestDebian:
         folder = debian_folder(tmp_path / "debian", DEBIAN_PATCH)
         (folder / "patches/series").write_text(f"{line}\n")
         with pytest.raises(DecoupleError, match=said):
-            debian_series(folder)
+            read_debian_series(folder)
 
 
 def test_what_git_cannot_hold(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.upstream import components, content
-from decouple.upstream.components import Component, Components
-from decouple.upstream.deb import data_of
+from decouple.upstream.components import Component, ComponentList
+from decouple.upstream.deb import open_data
 from decouple.upstream.download import Downloader
 from tests.support.server import FaultyServer
 
@@ -53,9 +53,9 @@ def archive(http_server: FaultyServer) -> Archive:
     return Archive(http_server)
 
 
-def listed(*found: Component) -> Components:
+def listed(*found: Component) -> ComponentList:
     """A list of them."""
-    return Components("2.6", found)
+    return ComponentList("2.6", found)
 
 
 def test_each_archive_fills_its_folder(archive: Archive, downloader: Downloader) -> None:
@@ -63,7 +63,9 @@ def test_each_archive_fills_its_folder(archive: Archive, downloader: Downloader)
     outer = archive.component("pipe", tarball("pipe-1/pipe.c", "pipe-1/tests/large.bin"), without=("tests",))
     part = archive.component("fft", tarball("debian/fft-9d3/fft.h", "debian/other/x"), part="fft-9d3")
     flat = archive.component("gloo", tarball("CMakeLists.txt", "gloo/gloo.cc"), top=0)
-    made = components.ensure(listed(inner, outer, part, flat), downloader)  # an inner one may be listed first
+    made = components.ensure_components(
+        listed(inner, outer, part, flat), downloader
+    )  # an inner one may be listed first
     files = sorted(path.relative_to(made.path).as_posix() for path in made.path.rglob("*") if path.is_file())
     assert files == [
         "fft/fft.h",
@@ -72,28 +74,28 @@ def test_each_archive_fills_its_folder(archive: Archive, downloader: Downloader)
         "pipe/pipe.c",
         "pipe/third_party/uv/src/uv.c",
     ]
-    assert made.folders() == ["fft", "gloo", "pipe"]
+    assert made.list_folders() == ["fft", "gloo", "pipe"]
 
 
 def test_a_second_call_asks_nobody(archive: Archive, downloader: Downloader) -> None:
     one = listed(archive.component("fmt", tarball("fmt-1/fmt.h")))
-    first = components.ensure(one, downloader)
+    first = components.ensure_components(one, downloader)
     asked = len(archive.server.requests)
-    assert components.ensure(one, downloader) == first
+    assert components.ensure_components(one, downloader) == first
     assert len(archive.server.requests) == asked
 
 
 def test_other_bytes_are_another_build(archive: Archive, downloader: Downloader) -> None:
-    first = components.ensure(listed(archive.component("fmt", tarball("fmt-1/fmt.h"))), downloader)
-    second = components.ensure(listed(archive.component("fmt", tarball("fmt-1/other.h"))), downloader)
+    first = components.ensure_components(listed(archive.component("fmt", tarball("fmt-1/fmt.h"))), downloader)
+    second = components.ensure_components(listed(archive.component("fmt", tarball("fmt-1/other.h"))), downloader)
     assert first.digest != second.digest
     assert (first.path / "fmt/fmt.h").exists() and (second.path / "fmt/other.h").exists()
 
 
 def test_a_licence_that_was_read_makes_no_other_build(archive: Archive, downloader: Downloader) -> None:
     one = archive.component("fmt", tarball("fmt-1/fmt.h"))
-    first = components.ensure(listed(one), downloader)
-    second = components.ensure(listed(replace(one, licence="MIT")), downloader)
+    first = components.ensure_components(listed(one), downloader)
+    second = components.ensure_components(listed(replace(one, licence="MIT")), downloader)
     assert (first.digest, first.path) == (second.digest, second.path)
     assert [row["licence"] for made in (first, second) for row in made.rows] == ["", "MIT"]
 
@@ -107,14 +109,14 @@ def test_a_licence_that_was_read_makes_no_other_build(archive: Archive, download
     ],
 )
 def test_a_row_says_whether_the_pin_differs(version: str, pin: str, differs: object) -> None:
-    row = Component("x", version, pin, "x.tar.xz", ("https://e.org/x",), 1, "0" * 64).row()
+    row = Component("x", version, pin, "x.tar.xz", ("https://e.org/x",), 1, "0" * 64).make_row()
     assert (row["version"], row["pin"], row["differs"]) == (version, pin, differs)
 
 
 def test_a_part_that_is_not_there_leaves_nothing(archive: Archive, downloader: Downloader) -> None:
     wrong = listed(archive.component("fft", tarball("debian/fft-1/fft.h"), part="fft-2"))
     with pytest.raises(DecoupleError, match=r"fft\.tar\.xz: no folder 'fft-2' in it"):
-        components.ensure(wrong, downloader)
+        components.ensure_components(wrong, downloader)
     assert not [path for path in (downloader.cache / "components").iterdir() if path.is_dir()]
 
 
@@ -122,25 +124,25 @@ def test_what_another_component_brings_is_not_hidden(archive: Archive, downloade
     outer = archive.component("pipe", tarball("pipe-1/uv/own.c"))
     inner = archive.component("pipe/uv", tarball("uv-1/uv.c"))
     with pytest.raises(DecoupleError, match="third_party/pipe/uv is there already"):
-        components.ensure(listed(outer, inner), downloader)
+        components.ensure_components(listed(outer, inner), downloader)
 
 
 def test_a_folder_of_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "fmt").mkdir()
     (tmp_path / "fmt/fmt.h").write_text("1")
-    first = components.given(tmp_path)
+    first = components.open_folder(tmp_path)
     assert [row["folder"] for row in first.rows] == ["fmt"]
     (tmp_path / "fmt/fmt.h").write_text("2")
-    assert components.given(tmp_path).digest != first.digest
+    assert components.open_folder(tmp_path).digest != first.digest
 
 
 def test_a_folder_with_nothing_in_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no folder with components"):
-        components.given(tmp_path)
+        components.open_folder(tmp_path)
 
 
 def test_the_list_we_ship() -> None:
-    shipped = components.load(PROJECT, "2.6")
+    shipped = components.load_components(PROJECT, "2.6")
     folders = [component.folder for component in shipped.components]
     assert len(set(folders)) == len(folders)
     assert {"XNNPACK", "onnx", "protobuf", "ideep", "ideep/mkl-dnn", "pybind11", "kineto"} <= set(folders)
@@ -150,7 +152,7 @@ def test_the_list_we_ship() -> None:
 
 def test_a_release_that_nobody_listed() -> None:
     with pytest.raises(DecoupleError, match=r"9\.9\.toml: no list of third-party components"):
-        components.load(PROJECT, "9.9")
+        components.load_components(PROJECT, "9.9")
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
@@ -162,15 +164,15 @@ def test_the_files_of_a_binary_package(tmp_path: Path) -> None:
     (tmp_path / "p/usr").mkdir()
     (tmp_path / "p/usr/x.h").write_text("int x;")
     subprocess.run(["dpkg-deb", "-b", "--root-owner-group", "-Zxz", "p", "x.deb"], cwd=tmp_path, check=True)
-    with data_of(tmp_path / "x.deb", tmp_path / "scratch") as found, tarfile.open(found) as files:
+    with open_data(tmp_path / "x.deb", tmp_path / "scratch") as found, tarfile.open(found) as files:
         assert "./usr/x.h" in files.getnames()
     assert not (tmp_path / "scratch").exists()
     whole = (tmp_path / "x.deb").read_bytes()
     (tmp_path / "x.deb").write_bytes(whole[:-100])
-    with pytest.raises(DecoupleError, match="ends early"), data_of(tmp_path / "x.deb", tmp_path / "scratch"):
+    with pytest.raises(DecoupleError, match="ends early"), open_data(tmp_path / "x.deb", tmp_path / "scratch"):
         pass
     (tmp_path / "x.deb").write_bytes(b"no archive")
-    with pytest.raises(DecoupleError, match="is no ar archive"), data_of(tmp_path / "x.deb", tmp_path / "scratch"):
+    with pytest.raises(DecoupleError, match="is no ar archive"), open_data(tmp_path / "x.deb", tmp_path / "scratch"):
         pass
 
 
@@ -180,15 +182,15 @@ def test_what_was_changed_in_the_cache_is_not_built(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     wanted, downloader = listed(archive.component("a", tarball("x/a.c"))), Downloader(tmp_path / "cache")
-    found = components.ensure(wanted, downloader)
+    found = components.ensure_components(wanted, downloader)
     (found.path / "a/a.c").write_text("evil")
     if record == "made anew by another":
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "theirs"))
-        content.write(found.path.parent)
+        content.record_files(found.path.parent)
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     elif record == "none":
         (found.path.parent / content.RECORD).unlink()
     with pytest.raises(DecoupleError, match=r"a\.c: not as it was unpacked"):
-        components.ensure(wanted, downloader)
+        components.ensure_components(wanted, downloader)
     shutil.rmtree(found.path.parent)
-    assert (components.ensure(wanted, downloader).path / "a/a.c").read_text() == "x/a.c"
+    assert (components.ensure_components(wanted, downloader).path / "a/a.c").read_text() == "x/a.c"

@@ -33,11 +33,11 @@ def leftovers(downloader: Downloader) -> list[str]:
 
 def test_a_download_is_verified_and_then_comes_from_the_cache(server: FaultyServer, downloader: Downloader) -> None:
     file = remote(server.url(PATH), DATA)
-    path, verified = downloader.get(file)
+    path, verified = downloader.fetch_file(file)
     assert path.read_bytes() == DATA
     assert verified.verified == "manifest"
     assert (verified.size, verified.sha256, verified.url) == (len(DATA), file.sha256, file.urls[0])
-    assert downloader.get(file)[0] == path
+    assert downloader.fetch_file(file)[0] == path
     assert len(server.requests) == 1
     assert leftovers(downloader) == ["file.tar.gz"]
 
@@ -45,7 +45,7 @@ def test_a_download_is_verified_and_then_comes_from_the_cache(server: FaultyServ
 @pytest.mark.parametrize("after", [1, 100_000, len(DATA) - 1])
 def test_what_broke_off_is_resumed(server: FaultyServer, downloader: Downloader, after: int) -> None:
     server.fault(PATH, http.truncated(after), times=1)
-    path, _ = downloader.get(remote(server.url(PATH), DATA))
+    path, _ = downloader.fetch_file(remote(server.url(PATH), DATA))
     assert path.read_bytes() == DATA
     assert [request.range for request in server.requests] == [None, f"bytes={after}-"]
 
@@ -54,16 +54,16 @@ def test_another_run_resumes_too(server: FaultyServer, downloader: Downloader) -
     server.fault(PATH, http.truncated(1000), times=1)
     file = remote(server.url(PATH), DATA)
     with pytest.raises(DecoupleError, match="the connection ended"):
-        replace(downloader, attempts=1).get(file)
+        replace(downloader, attempts=1).fetch_file(file)
     assert leftovers(downloader) == ["file.tar.gz.part", "file.tar.gz.part.json"]
-    assert downloader.get(file)[0].read_bytes() == DATA
+    assert downloader.fetch_file(file)[0].read_bytes() == DATA
     assert server.requests[-1].range == "bytes=1000-"
 
 
 def test_a_server_that_ignores_ranges(server: FaultyServer, downloader: Downloader) -> None:
     server.fault(PATH, http.truncated(1000), times=1)
     server.fault(PATH, http.range_ignored())
-    assert downloader.get(remote(server.url(PATH), DATA))[0].read_bytes() == DATA
+    assert downloader.fetch_file(remote(server.url(PATH), DATA))[0].read_bytes() == DATA
 
 
 def test_a_file_that_changed_is_not_glued_to_the_old_part(server: FaultyServer, downloader: Downloader) -> None:
@@ -71,9 +71,9 @@ def test_a_file_that_changed_is_not_glued_to_the_old_part(server: FaultyServer, 
     server.files[PATH] = b"\x1f\x8b" + old[2:]
     server.fault(PATH, http.truncated(1000), times=1)
     with pytest.raises(DecoupleError):
-        replace(downloader, attempts=1).get(remote(server.url(PATH), DATA))
+        replace(downloader, attempts=1).fetch_file(remote(server.url(PATH), DATA))
     server.files[PATH] = DATA
-    assert downloader.get(remote(server.url(PATH), DATA))[0].read_bytes() == DATA
+    assert downloader.fetch_file(remote(server.url(PATH), DATA))[0].read_bytes() == DATA
     assert server.requests[-1].headers["If-Range"]  # so the server sent the whole file, not its end
 
 
@@ -82,38 +82,38 @@ def test_a_part_of_another_file_is_thrown_away_without_an_etag(server: FaultySer
     folder = downloader.cache / "downloads" / (file.sha256 or "")
     folder.mkdir(parents=True)
     (folder / "file.tar.gz.part").write_bytes(b"something else")
-    assert downloader.get(file)[0].read_bytes() == DATA
+    assert downloader.fetch_file(file)[0].read_bytes() == DATA
     assert [request.range for request in server.requests] == ["bytes=14-", None]
 
 
 def test_retry_after_and_backoff(server: FaultyServer, downloader: Downloader, naps: list[float]) -> None:
     server.fault(PATH, http.too_many("7"), times=1)
     server.fault(PATH, http.status(503), times=2)
-    downloader.get(remote(server.url(PATH), DATA))
+    downloader.fetch_file(remote(server.url(PATH), DATA))
     assert naps[0] == 7
     assert 1.5 <= naps[1] <= 2.5 and 3 <= naps[2] <= 5  # doubled each time, jitter of a quarter
 
 
 def test_a_server_cannot_ask_for_a_day(server: FaultyServer, downloader: Downloader, naps: list[float]) -> None:
     server.fault(PATH, http.too_many("86400"), times=1)
-    downloader.get(remote(server.url(PATH), DATA))
+    downloader.fetch_file(remote(server.url(PATH), DATA))
     assert naps == [downloader.longest_wait]
 
 
 @pytest.mark.parametrize("zone", ["GMT", "-0000"])
 def test_retry_after_as_a_date(server: FaultyServer, downloader: Downloader, naps: list[float], zone: str) -> None:
     server.fault(PATH, http.too_many(f"Wed, 21 Oct 2015 07:28:00 {zone}"), times=1)
-    downloader.get(remote(server.url(PATH), DATA))
+    downloader.fetch_file(remote(server.url(PATH), DATA))
     assert naps == [0]
 
 
 def test_a_redirect_is_followed(server: FaultyServer, downloader: Downloader) -> None:
     server.fault("/moved.tar.gz", http.redirected(PATH))
-    assert downloader.get(remote(server.url("/moved.tar.gz"), DATA))[0].read_bytes() == DATA
+    assert downloader.fetch_file(remote(server.url("/moved.tar.gz"), DATA))[0].read_bytes() == DATA
 
 
 def test_the_next_mirror_is_taken(server: FaultyServer, downloader: Downloader) -> None:
-    _, verified = downloader.get(remote(server.url("/gone/file.tar.gz"), DATA, server.url(PATH)))
+    _, verified = downloader.fetch_file(remote(server.url("/gone/file.tar.gz"), DATA, server.url(PATH)))
     assert verified.url == server.url(PATH)
 
 
@@ -134,7 +134,7 @@ def test_refusals_leave_nothing_that_looks_whole(server: FaultyServer, downloade
     fault, said = REFUSALS[name]
     server.fault(PATH, fault)
     with pytest.raises(DecoupleError) as caught:
-        downloader.get(remote(server.url(PATH), DATA))
+        downloader.fetch_file(remote(server.url(PATH), DATA))
     assert said in caught.value.what
     assert caught.value.what.startswith("cannot download file.tar.gz: http://127.0.0.1:")
     assert "\n" not in caught.value.what and caught.value.next_step
@@ -144,7 +144,7 @@ def test_refusals_leave_nothing_that_looks_whole(server: FaultyServer, downloade
 def test_every_url_and_its_reason_is_named(server: FaultyServer, downloader: Downloader) -> None:
     server.fault(PATH, http.wrong_bytes())
     with pytest.raises(DecoupleError) as caught:
-        downloader.get(remote(server.url("/gone.tar.gz"), DATA, server.url(PATH)))
+        downloader.fetch_file(remote(server.url("/gone.tar.gz"), DATA, server.url(PATH)))
     assert f"{server.url('/gone.tar.gz')}: HTTP 404" in caught.value.what
     assert f"{server.url(PATH)}: wrong SHA-256" in caught.value.what
 
@@ -152,39 +152,39 @@ def test_every_url_and_its_reason_is_named(server: FaultyServer, downloader: Dow
 def test_a_host_that_is_not_there(downloader: Downloader, naps: list[float]) -> None:
     file = remote("http://127.0.0.1:9/file.tar.gz", DATA)
     with pytest.raises(DecoupleError, match=r"connection refused \(5 attempts\)"):
-        downloader.get(file)
+        downloader.fetch_file(file)
     naps.clear()
     with pytest.raises(DecoupleError, match=r"connection refused \(1 attempt\)"):
-        downloader.impatient().get(file)
+        downloader.make_impatient().fetch_file(file)
     assert naps == []
 
 
 def test_without_content_length(server: FaultyServer, downloader: Downloader) -> None:
     server.fault(PATH, http.without_length())
-    assert downloader.get(remote(server.url(PATH), DATA))[0].read_bytes() == DATA
+    assert downloader.fetch_file(remote(server.url(PATH), DATA))[0].read_bytes() == DATA
 
 
 def test_without_content_length_and_cut_off(server: FaultyServer, downloader: Downloader) -> None:
     server.fault(PATH, dataclasses.replace(http.without_length(), after=500), times=1)
-    assert downloader.get(remote(server.url(PATH), DATA))[0].read_bytes() == DATA
+    assert downloader.fetch_file(remote(server.url(PATH), DATA))[0].read_bytes() == DATA
 
 
 def test_a_damaged_file_in_the_cache_is_fetched_again(server: FaultyServer, downloader: Downloader) -> None:
     file = remote(server.url(PATH), DATA)
-    path, _ = downloader.get(file)
+    path, _ = downloader.fetch_file(file)
     path.write_bytes(DATA[:-1])
-    assert downloader.get(file)[0].read_bytes() == DATA
+    assert downloader.fetch_file(file)[0].read_bytes() == DATA
     path.write_bytes(DATA[:-1] + b"x")
-    assert downloader.get(file)[0].read_bytes() == DATA
+    assert downloader.fetch_file(file)[0].read_bytes() == DATA
 
 
 def test_offline(server: FaultyServer, downloader: Downloader) -> None:
     file = remote(server.url(PATH), DATA)
     with pytest.raises(DecoupleError, match=r"is not in the cache .* and --offline forbids to download it"):
-        replace(downloader, offline=True).get(file)
+        replace(downloader, offline=True).fetch_file(file)
     assert server.requests == []
-    downloader.get(file)
-    assert replace(downloader, offline=True).get(file)[0].read_bytes() == DATA
+    downloader.fetch_file(file)
+    assert replace(downloader, offline=True).fetch_file(file)[0].read_bytes() == DATA
 
 
 class TestFirstUse:
@@ -192,39 +192,39 @@ class TestFirstUse:
 
     def test_is_trusted_once_and_says_so(self, server: FaultyServer, downloader: Downloader) -> None:
         file = remote(server.url(PATH))
-        path, verified = downloader.get(file)
+        path, verified = downloader.fetch_file(file)
         assert verified.verified == "first use"
         pin = json.loads(path.with_name(path.name + ".pin.json").read_text())
         assert (pin["sha256"], pin["size"], pin["url"]) == (verified.sha256, len(DATA), server.url(PATH))
-        assert downloader.get(file)[1].verified.startswith("first use on 20")
+        assert downloader.fetch_file(file)[1].verified.startswith("first use on 20")
 
     def test_other_bytes_are_refused_later(self, server: FaultyServer, downloader: Downloader) -> None:
         file = remote(server.url(PATH))
-        path, _ = downloader.get(file)
+        path, _ = downloader.fetch_file(file)
         path.unlink()
         server.files[PATH] = DATA + b"changed"
         with pytest.raises(DecoupleError, match=r"wrong size: 512009 bytes, 512002 expected by the first use on 20"):
-            downloader.get(file)
+            downloader.fetch_file(file)
         assert not path.exists()
 
     @pytest.mark.parametrize("content_type", ["text/html", "application/octet-stream"])
     def test_a_proxy_page_is_not_pinned(self, server: FaultyServer, downloader: Downloader, content_type: str) -> None:
         server.fault(PATH, http.proxy_page(content_type), times=1)
         with pytest.raises(DecoupleError, match="proxy"):
-            downloader.get(remote(server.url(PATH)))
+            downloader.fetch_file(remote(server.url(PATH)))
         assert leftovers(downloader) == []
-        assert downloader.get(remote(server.url(PATH)))[0].read_bytes() == DATA
+        assert downloader.fetch_file(remote(server.url(PATH)))[0].read_bytes() == DATA
 
     def test_a_cut_off_file_is_not_pinned(self, server: FaultyServer, downloader: Downloader) -> None:
         server.fault(PATH, http.truncated(500))
         with pytest.raises(DecoupleError):
-            downloader.get(remote(server.url(PATH)))
+            downloader.fetch_file(remote(server.url(PATH)))
         assert "file.tar.gz.pin.json" not in leftovers(downloader)
 
 
 def test_a_cache_that_cannot_be_made(server: FaultyServer, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DecoupleError, match="Not a directory while downloading") as caught:
-        Downloader(tmp_path / "file").get(remote(server.url(PATH), DATA))
+        Downloader(tmp_path / "file").fetch_file(remote(server.url(PATH), DATA))
     assert caught.value.next_step
     assert os.listdir(tmp_path) == ["file"]  # noqa: PTH208

@@ -16,7 +16,7 @@ from decouple.base.errors import DecoupleError
 from decouple.upstream import debian_index, dsc, fill, pypi
 from decouple.upstream.download import Downloader
 from decouple.upstream.providers import github
-from decouple.upstream.providers.context import Published
+from decouple.upstream.providers.context import ReleaseFacts
 from decouple.upstream.providers.github import GithubSource
 from decouple.upstream.providers.wheel import WheelSource
 from tests.support import server as http
@@ -45,10 +45,10 @@ iQJFBAEBCgAv
 
 
 def test_a_signed_control_file() -> None:
-    fields = next(dsc.paragraphs(dsc.unsigned(SIGNED)))
+    fields = next(dsc.parse_paragraphs(dsc.remove_signature(SIGNED)))
     assert (fields["source"], fields["version"]) == ("pytorch", "2.6.0+dfsg-7")
     assert fields["build-depends"] == "cmake,\npython3"
-    files = dsc.source_files(fields, "x.dsc")
+    files = dsc.parse_source_files(fields, "x.dsc")
     assert [(file.name, file.size) for file in files.values()] == [("a.orig.tar.xz", 10), ("a.debian.tar.xz", 20)]
 
 
@@ -67,19 +67,19 @@ _A = "a" * 64
 )
 def test_a_line_that_is_no_checksum(line: str) -> None:
     with pytest.raises(DecoupleError, match=r"x\.dsc: not a checksum line"):
-        dsc.source_files({"checksums-sha256": line}, "x.dsc")
+        dsc.parse_source_files({"checksums-sha256": line}, "x.dsc")
 
 
 def test_a_control_file_without_checksums() -> None:
     with pytest.raises(DecoupleError, match="no list of SHA-256 sums"):
-        dsc.source_files({}, "x.dsc")
+        dsc.parse_source_files({}, "x.dsc")
 
 
 @pytest.mark.tools("gpgv")
 def test_a_paragraph_that_names_two_packages_is_not_the_one_that_was_asked_for(tmp_path: Path) -> None:
     paragraph = "Package: pytorch\nVersion: 2.6.0-7\nPackage: other\nDirectory: pool/o\n\n"
     (tmp_path / "Sources.xz").write_bytes(lzma.compress(paragraph.encode()))
-    assert debian_index.listed(tmp_path / "Sources.xz", "pytorch", "2.6.0") is None
+    assert debian_index.find_paragraph(tmp_path / "Sources.xz", "pytorch", "2.6.0") is None
 
 
 def test_a_forged_index_is_refused() -> None:
@@ -155,7 +155,7 @@ JSON = {
 )
 def test_both_forms_of_the_index(http_server: FaultyServer, downloader: Downloader, kind: str, body: bytes) -> None:
     http_server.fault("/simple/torch/", http.status(200, body, Content_Type=kind))
-    found = pypi.wheels("torch", downloader, http_server.url("/simple"))
+    found = pypi.list_wheels("torch", downloader, http_server.url("/simple"))
     assert [(str(wheel.version), wheel.yanked) for wheel in found] == [("2.6.0", False), ("2.6.1", True)]
     assert found[0].file.urls == (http_server.url("/simple/files/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl"),)
     assert found[0].file.sha256 == "c" * 64 and found[1].file.sha256 is None
@@ -164,12 +164,12 @@ def test_both_forms_of_the_index(http_server: FaultyServer, downloader: Download
 def test_a_proxy_page_instead_of_the_index(http_server: FaultyServer, downloader: Downloader) -> None:
     http_server.fault("/simple/torch/", http.proxy_page())
     with pytest.raises(DecoupleError, match="lists no wheel"):
-        pypi.wheels("torch", downloader, http_server.url("/simple"))
+        pypi.list_wheels("torch", downloader, http_server.url("/simple"))
 
 
 def test_no_such_project(http_server: FaultyServer, downloader: Downloader) -> None:
     with pytest.raises(DecoupleError, match="/simple/none/: HTTP 404"):
-        pypi.wheels("none", downloader, http_server.url("/simple"))
+        pypi.list_wheels("none", downloader, http_server.url("/simple"))
 
 
 METADATA = """\
@@ -183,7 +183,7 @@ Requires-Dist: cuda-bindings<14,>=13.0.3; platform_system == "Linux"
 
 
 def test_only_exact_pins_of_cuda_are_facts() -> None:
-    assert fill.cuda_pins(METADATA.encode()) == ("cuda-toolkit==13.0.2", "nvidia-cudnn-cu12==9.1.0.70")
+    assert fill.parse_cuda_pins(METADATA.encode()) == ("cuda-toolkit==13.0.2", "nvidia-cudnn-cu12==9.1.0.70")
 
 
 def linux_wheels(server: FaultyServer, tags: Iterable[str], data: bytes) -> str:
@@ -216,9 +216,9 @@ def test_fill_reads_everything_off_the_files(
         ),
         "/files/nvidia_cuda_nvcc_cu12-12.4.131-py3-none-manylinux1_x86_64.whl": nvcc,
     }
-    monkeypatch.setattr(pypi.wheels, "__defaults__", (http_server.url("/simple"),))
+    monkeypatch.setattr(pypi.list_wheels, "__defaults__", (http_server.url("/simple"),))
     monkeypatch.setattr(debian_index, "DEBIAN", http_server.url("/debian"))  # 404 for each suite
-    filled = fill.fill("2.6", downloader)
+    filled = fill.fill_manifest("2.6", downloader)
     assert (filled.manifest.version, filled.manifest.tag, filled.manifest.commit) == ("2.6.0", "v2.6.0", COMMIT)
     assert filled.manifest.toolchain == replace(
         manifest().toolchain,
@@ -234,9 +234,9 @@ def test_fill_reads_everything_off_the_files(
 
 def test_fill_keeps_what_only_github_could_say(downloader: Downloader) -> None:
     known = GithubSource(remote("https://github.com/x/pytorch-v2.6.0.tar.gz", b"data"), tree="a" * 40)
-    release = Published("2.6.0", downloader, manifest(known), WheelSource(remote("https://x/torch.whl", b"wheel")))
-    kept = github.published(release)
+    release = ReleaseFacts("2.6.0", downloader, manifest(known), WheelSource(remote("https://x/torch.whl", b"wheel")))
+    kept = github.read_published(release)
     assert (kept.archive.size, kept.archive.sha256, kept.tree) == (4, known.archive.sha256, None)
-    assert release.pinned(replace(known, tree=None)) == known, "the tree of this very archive is known"
-    assert release.pinned(kept) == kept, "not of one from another place"
-    assert github.published(replace(release, version="2.6.1")).archive.sha256 is None
+    assert release.keep_tree_ids(replace(known, tree=None)) == known, "the tree of this very archive is known"
+    assert release.keep_tree_ids(kept) == kept, "not of one from another place"
+    assert github.read_published(replace(release, version="2.6.1")).archive.sha256 is None

@@ -9,9 +9,9 @@ import pytest
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
-from decouple.release.manifest import release_of
-from decouple.release.render import render
-from decouple.upstream.manifests import load, load_release, parse
+from decouple.release.manifest import derive_release
+from decouple.release.render import render_manifest
+from decouple.upstream.manifests import load_manifest, load_release, parse_manifest
 from decouple.upstream.providers.debian import DebianSource
 from decouple.upstream.providers.github import GithubSource
 
@@ -31,34 +31,34 @@ def test_the_first_release() -> None:
 
 
 def test_a_hash_that_nobody_published_is_none_and_not_invented() -> None:
-    source = load_release(PROJECT, "2.6").source("github")
+    source = load_release(PROJECT, "2.6").find_source("github")
     assert isinstance(source, GithubSource)
     assert (source.archive.size, source.archive.sha256) == (None, None)
 
 
 def test_debian_archives_have_a_second_place() -> None:
-    source = load_release(PROJECT, "2.6").source("debian")
+    source = load_release(PROJECT, "2.6").find_source("debian")
     assert isinstance(source, DebianSource)
     for file in (source.dsc, source.orig, source.debian):
         assert [url.split("/")[2] for url in file.urls] == ["deb.debian.org", "snapshot.debian.org"]
 
 
-@pytest.mark.parametrize("release", Checkout(PROJECT).known())
+@pytest.mark.parametrize("release", Checkout(PROJECT).list_manifest_releases())
 def test_every_manifest_reads_back_byte_for_byte(release: str) -> None:
-    path = Checkout(PROJECT).manifest(release)
-    manifest = load(path)
-    assert render(manifest) == path.read_text(encoding="utf-8")
-    assert parse(render(manifest), path) == manifest
+    path = Checkout(PROJECT).locate_manifest(release)
+    manifest = load_manifest(path)
+    assert render_manifest(manifest) == path.read_text(encoding="utf-8")
+    assert parse_manifest(render_manifest(manifest), path) == manifest
 
 
 @pytest.mark.parametrize("named", ["2.6", "2.6.0", "v2.6.1"])
 def test_a_release_can_be_named_by_its_version(named: str) -> None:
-    assert release_of(named) == "2.6"
+    assert derive_release(named) == "2.6"
 
 
 def test_what_is_no_release_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"'la/test' is not a release"):
-        release_of("la/test")
+        derive_release("la/test")
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_what_is_no_release_is_a_usage_error() -> None:
     ],
 )
 def test_errors_name_file_key_and_what_was_expected(tmp_path: Path, old: str, new: str, said: str) -> None:
-    text = Checkout(PROJECT).manifest("2.6").read_text(encoding="utf-8")
+    text = Checkout(PROJECT).locate_manifest("2.6").read_text(encoding="utf-8")
     assert old in text
     path = tmp_path / "2.6.toml"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(DecoupleError) as caught:
-        load(path)
+        load_manifest(path)
     assert str(path) in caught.value.what
     assert said in caught.value.what
     assert "\n" not in caught.value.what
@@ -100,11 +100,11 @@ def test_errors_name_file_key_and_what_was_expected(tmp_path: Path, old: str, ne
 
 
 def test_one_provider_once(tmp_path: Path) -> None:
-    text = Checkout(PROJECT).manifest("2.6").read_text(encoding="utf-8")
+    text = Checkout(PROJECT).locate_manifest("2.6").read_text(encoding="utf-8")
     path = tmp_path / "2.6.toml"
     path.write_text(text.replace("[toolchain]", '[[source]]\nprovider = "git"\nurl = "https://x/y"\n\n[toolchain]'))
     with pytest.raises(DecoupleError, match="provider 'git' is listed twice"):
-        load(path)
+        load_manifest(path)
 
 
 def test_a_release_without_a_manifest_names_those_there_are() -> None:

@@ -13,7 +13,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.upstream import content
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetching import fetch_source
 from tests.support import server as http
 from tests.support.releases import (
     DEBIAN_PATCH,
@@ -53,15 +53,15 @@ def test_a_record_that_a_power_cut_emptied_is_made_anew_and_what_it_hurt_beside_
     data = tar_of(tree, "pytorch-v2.6.0")
     http_server.files[ARCHIVE] = data
     release = manifest(GithubSource(remote(http_server.url(ARCHIVE), data)))
-    fetched = fetch(release, "github", cache=downloader.cache, downloader=downloader)
+    fetched = fetch_source(release, "github", cache=downloader.cache, downloader=downloader)
     (fetched.path.parent / "provenance.json").write_bytes(b"")
-    assert fetch(release, "auto", cache=downloader.cache, downloader=downloader).path == fetched.path
-    content.check(fetched.path)
+    assert fetch_source(release, "auto", cache=downloader.cache, downloader=downloader).path == fetched.path
+    content.check_tree(fetched.path)
     (fetched.path.parent / "provenance.json").write_bytes(b"")
     (fetched.path / "version.txt").write_bytes(b"")
-    fetch(release, "auto", cache=downloader.cache, downloader=downloader)
+    fetch_source(release, "auto", cache=downloader.cache, downloader=downloader)
     with pytest.raises(DecoupleError, match=r"version\.txt: not as it was unpacked") as told:
-        content.check(fetched.path)
+        content.check_tree(fetched.path)
     assert str(told.value.next_step).startswith(f"rm -r {fetched.path.parent} ")
 
 
@@ -70,11 +70,11 @@ class TestGithub:
         data = tar_of(tree, "pytorch-v2.6.0")
         http_server.files[ARCHIVE] = data
         release = manifest(GithubSource(remote(http_server.url(ARCHIVE), data)))
-        fetched = fetch(release, "github", cache=downloader.cache, downloader=downloader)
+        fetched = fetch_source(release, "github", cache=downloader.cache, downloader=downloader)
         assert (fetched.path / "version.txt").read_text() == "2.6.0a0\n"
         assert fetched.why == "asked for with --source github"
         assert fetched.notes == ()
-        again = fetch(release, "github", cache=downloader.cache, offline=True)
+        again = fetch_source(release, "github", cache=downloader.cache, offline=True)
         assert again == fetched
         assert len(http_server.requests) == 1
 
@@ -84,7 +84,7 @@ class TestGithub:
         data = tar_of(tree, "pytorch-v2.6.0")
         http_server.files[ARCHIVE] = data
         release = manifest(GithubSource(remote(http_server.url(ARCHIVE))))
-        fetched = fetch(release, "github", cache=downloader.cache, downloader=downloader)
+        fetched = fetch_source(release, "github", cache=downloader.cache, downloader=downloader)
         assert fetched.files[0].verified == "first use"
         assert fetched.notes[0].startswith("NOBODY PUBLISHED A HASH of pytorch-v2.6.0.tar.gz")
         assert hashlib.sha256(data).hexdigest() in fetched.notes[0]
@@ -96,7 +96,7 @@ class TestGithub:
         (tree / "version.txt").write_text("2.6.9a0\n")
         http_server.files[ARCHIVE] = tar_of(tree, "top")
         release = manifest(GithubSource(remote(http_server.url(ARCHIVE))))
-        fetched = fetch(release, "github", cache=downloader.cache, downloader=downloader)
+        fetched = fetch_source(release, "github", cache=downloader.cache, downloader=downloader)
         assert any("version.txt says 2.6.9a0" in note for note in fetched.notes)
 
     def test_another_version_in_the_archive(
@@ -106,7 +106,7 @@ class TestGithub:
         http_server.files[ARCHIVE] = tar_of(tree, "top")
         release = manifest(GithubSource(remote(http_server.url(ARCHIVE))))
         with pytest.raises(DecoupleError, match=r"version.txt says 2.7.0a0, but release 2.6 is 2.6.0"):
-            fetch(release, "github", cache=downloader.cache, downloader=downloader)
+            fetch_source(release, "github", cache=downloader.cache, downloader=downloader)
         assert not list(downloader.cache.glob("trees/2.6/github*"))
 
 
@@ -120,30 +120,30 @@ class TestGit:
         git_repository(tmp_path / "part", sub)
         commit = git_repository(tree, repo, submodule=sub)
         release = manifest(GitSource(repo.as_uri()), commit=commit)
-        fetched = fetch(release, "git", cache=downloader.cache)
+        fetched = fetch_source(release, "git", cache=downloader.cache)
         assert (fetched.path / "third_party/sub/lib.h").is_file()
         assert (fetched.path / "scripts/build.bat").read_bytes() == b"@echo off\r\n"  # as .gitattributes asks
         assert not list(fetched.path.rglob(".git*"))
         assert not (fetched.path / ".ci").exists()
         assert (fetched.path / "third_party/sub/.ci").exists()  # only the top's are left out of a release
-        assert fetch(release, "git", cache=downloader.cache, offline=True).path == fetched.path
+        assert fetch_source(release, "git", cache=downloader.cache, offline=True).path == fetched.path
 
     def test_a_moved_tag(self, tmp_path: Path, downloader: Downloader, tree: Path) -> None:
         (tmp_path / "repo").mkdir()
         commit = git_repository(tree, tmp_path / "repo")
         release = manifest(GitSource((tmp_path / "repo").as_uri()), commit="0" * 40)
         with pytest.raises(DecoupleError, match=f"tag v2.6.0 is commit {commit}, the manifest says 0000"):
-            fetch(release, "git", cache=downloader.cache)
+            fetch_source(release, "git", cache=downloader.cache)
         assert [path.name for path in downloader.cache.rglob("*") if path.is_file()] == [f".git-{'0' * 40}.lock"]
 
     def test_no_such_repository(self, tmp_path: Path, downloader: Downloader) -> None:
         with pytest.raises(DecoupleError, match=r"git clone of tag v2.6.0: fatal: ") as caught:
-            fetch(manifest(GitSource((tmp_path / "none").as_uri())), "git", cache=downloader.cache)
+            fetch_source(manifest(GitSource((tmp_path / "none").as_uri())), "git", cache=downloader.cache)
         assert "\n" not in caught.value.what
 
     def test_offline(self, downloader: Downloader) -> None:
         with pytest.raises(DecoupleError, match=r"tag v2.6.0 of https://x/y is not in the cache and --offline"):
-            fetch(manifest(GitSource("https://x/y")), "git", cache=downloader.cache, offline=True)
+            fetch_source(manifest(GitSource("https://x/y")), "git", cache=downloader.cache, offline=True)
 
 
 class TestDebian:
@@ -155,7 +155,7 @@ class TestDebian:
 
     def test_package(self, files: dict[str, bytes], http_server: FaultyServer, downloader: Downloader) -> None:
         release = manifest(debian_source(http_server.base, files))
-        fetched = fetch(release, "debian", cache=downloader.cache, downloader=downloader)
+        fetched = fetch_source(release, "debian", cache=downloader.cache, downloader=downloader)
         assert [file.verified for file in fetched.files] == ["manifest", "manifest and .dsc", "manifest and .dsc"]
         assert fetched.debian is not None and (fetched.debian / "patches/series").is_file()
         assert not (fetched.path / "debian").exists()
@@ -167,7 +167,7 @@ class TestDebian:
         source = debian_source(http_server.base, files)
         other = replace(source.orig, sha256="0" * 64) if field == "sha256" else replace(source.orig, size=1)
         with pytest.raises(DecoupleError, match=rf"pytorch_2.6.0.orig.tar.xz: {field} .*, but the manifest says"):
-            fetch(manifest(replace(source, orig=other)), "debian", cache=downloader.cache, downloader=downloader)
+            fetch_source(manifest(replace(source, orig=other)), "debian", cache=downloader.cache, downloader=downloader)
         assert len(http_server.requests) == 1  # the .dsc; no archive was asked for
 
     def test_a_dsc_of_another_version(
@@ -175,7 +175,7 @@ class TestDebian:
     ) -> None:
         source = replace(debian_source(http_server.base, files), version="2.6.0-2")
         with pytest.raises(DecoupleError, match=r"this is pytorch 2.6.0-1, the manifest says pytorch 2.6.0-2"):
-            fetch(manifest(source), "debian", cache=downloader.cache, downloader=downloader)
+            fetch_source(manifest(source), "debian", cache=downloader.cache, downloader=downloader)
 
     def test_a_swapped_archive_is_not_unpacked(
         self, files: dict[str, bytes], http_server: FaultyServer, downloader: Downloader
@@ -183,19 +183,19 @@ class TestDebian:
         source = debian_source(http_server.base, files)
         http_server.fault("/pytorch_2.6.0.orig.tar.xz", http.wrong_bytes())
         with pytest.raises(DecoupleError, match="wrong SHA-256"):
-            fetch(manifest(source), "debian", cache=downloader.cache, downloader=downloader)
+            fetch_source(manifest(source), "debian", cache=downloader.cache, downloader=downloader)
         assert not list(downloader.cache.glob("trees/2.6/debian*"))
 
 
 class TestLocal:
     def test_folder(self, downloader: Downloader, tree: Path) -> None:
-        fetched = fetch(manifest(), f"local:{tree}", cache=downloader.cache)
+        fetched = fetch_source(manifest(), f"local:{tree}", cache=downloader.cache)
         assert (fetched.path, fetched.identity, fetched.files) == (tree, None, ())
 
     def test_archive(self, tmp_path: Path, downloader: Downloader, tree: Path) -> None:
         path = tmp_path / "mine.tar.xz"
         path.write_bytes(tar_of(tree, "x", "w:xz"))
-        fetched = fetch(manifest(), f"local:{path}", cache=downloader.cache)
+        fetched = fetch_source(manifest(), f"local:{path}", cache=downloader.cache)
         assert fetched.files[0].verified == "not at all: your own file"
         assert (fetched.path / "torch/__init__.py").is_file()
 
@@ -205,17 +205,17 @@ class TestLocal:
     )
     def test_usage(self, downloader: Downloader, source: str, said: str) -> None:
         with pytest.raises(UsageError, match=said):
-            fetch(manifest(), source, cache=downloader.cache)
+            fetch_source(manifest(), source, cache=downloader.cache)
 
     def test_another_version(self, downloader: Downloader, tree: Path) -> None:
         (tree / "version.txt").write_text("2.7.1\n")
         with pytest.raises(DecoupleError, match=r"says 2.7.1"):
-            fetch(manifest(), f"local:{tree}", cache=downloader.cache)
+            fetch_source(manifest(), f"local:{tree}", cache=downloader.cache)
 
     def test_an_empty_folder(self, tmp_path: Path, downloader: Downloader) -> None:
         (tmp_path / "empty").mkdir()
         with pytest.raises(DecoupleError, match="an empty folder"):
-            fetch(manifest(), f"local:{tmp_path}/empty", cache=downloader.cache)
+            fetch_source(manifest(), f"local:{tmp_path}/empty", cache=downloader.cache)
 
 
 class TestAuto:
@@ -229,12 +229,12 @@ class TestAuto:
             GitSource((tmp_path / "none").as_uri()),
             debian_source(http_server.base, files),
         )
-        fetched = fetch(release, cache=downloader.cache, downloader=downloader)
+        fetched = fetch_source(release, cache=downloader.cache, downloader=downloader)
         assert fetched.provider == "debian"
         assert fetched.why.startswith("the first that could be had; not github: cannot download gone.tar.gz: ")
         assert "; not git: git clone of tag v2.6.0: fatal: " in fetched.why
         before = len(http_server.requests)
-        again = fetch(release, cache=downloader.cache, downloader=downloader)
+        again = fetch_source(release, cache=downloader.cache, downloader=downloader)
         assert again.why == "the first of the manifest's sources that is in the cache"
         assert len(http_server.requests) == before
 
@@ -242,7 +242,7 @@ class TestAuto:
         http_server.files["/t.whl"] = wheel = wheel_of({})
         release = manifest(WheelSource(remote(http_server.url("/t.whl"), wheel)))
         with pytest.raises(DecoupleError, match=r"no source of PyTorch 2\.6\.0 can be had: wheel: has Python files"):
-            fetch(release, cache=downloader.cache, downloader=downloader)
+            fetch_source(release, cache=downloader.cache, downloader=downloader)
 
 
 class TestSameTree:
@@ -259,7 +259,7 @@ class TestSameTree:
         release = manifest(*sources, commit=commit)
         cache = downloader.cache
         bases = [
-            ensure_baseline(cache, release, fetch(release, source, cache=cache, downloader=downloader))
+            ensure_baseline(cache, release, fetch_source(release, source, cache=cache, downloader=downloader))
             for source in ("github", "git", f"local:{tree}", f"local:{tmp_path / 'repo'}")
         ]
         assert len({base.repo for base in bases}) == 4

@@ -11,9 +11,9 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch
-from decouple.upstream.providers.wheel import source_path
-from decouple.upstream.ranges import RemoteZip, coalesce
+from decouple.upstream.fetching import fetch_source
+from decouple.upstream.providers.wheel import make_source_path
+from decouple.upstream.ranges import RemoteZip, merge_ranges
 from tests.support import server as http
 from tests.support.releases import COMMIT, WheelSource, manifest, remote, wheel_of
 from tests.support.server import FaultyServer
@@ -40,7 +40,7 @@ def server(http_server: FaultyServer) -> FaultyServer:
 
 def test_only_the_text_is_transferred(server: FaultyServer, downloader: Downloader) -> None:
     source = WheelSource(remote(server.url(PATH), WHEEL))
-    fetched = fetch(manifest(source), "wheel", cache=downloader.cache, downloader=downloader)
+    fetched = fetch_source(manifest(source), "wheel", cache=downloader.cache, downloader=downloader)
     found = {str(path.relative_to(fetched.path)) for path in fetched.path.rglob("*") if path.is_file()}
     assert found == {
         "functorch/__init__.py",
@@ -50,7 +50,7 @@ def test_only_the_text_is_transferred(server: FaultyServer, downloader: Download
     }
     assert fetched.kind == "python"
     assert len(server.requests) == 2  # the end of the file; what lies before the library
-    assert fetch(manifest(source), "wheel", cache=downloader.cache).path == fetched.path
+    assert fetch_source(manifest(source), "wheel", cache=downloader.cache).path == fetched.path
     assert len(server.requests) == 2
 
 
@@ -102,21 +102,21 @@ def test_a_file_that_is_not_what_record_says(server: FaultyServer, downloader: D
     server.files[PATH] = out.getvalue()
     source = WheelSource(remote(server.url(PATH), out.getvalue()))
     with pytest.raises(DecoupleError, match=r"torch/a\.py is not what the wheel's RECORD"):
-        fetch(manifest(source), "wheel", cache=downloader.cache, downloader=downloader)
+        fetch_source(manifest(source), "wheel", cache=downloader.cache, downloader=downloader)
     assert not list(downloader.cache.glob("trees/*/wheel*"))
 
 
 def test_a_wheel_of_another_commit(server: FaultyServer, downloader: Downloader) -> None:
     source = WheelSource(remote(server.url(PATH), WHEEL))
     with pytest.raises(DecoupleError, match=f"made from commit {COMMIT}, the manifest says 0000"):
-        fetch(manifest(source, commit="0" * 40), "wheel", cache=downloader.cache, downloader=downloader)
+        fetch_source(manifest(source, commit="0" * 40), "wheel", cache=downloader.cache, downloader=downloader)
 
 
 def test_a_hostile_member(server: FaultyServer, downloader: Downloader, tmp_path: Path) -> None:
     server.files[PATH] = wheel_of({"../../evil.py": b"x"})
     source = WheelSource(remote(server.url(PATH), server.files[PATH]))
     with pytest.raises(DecoupleError, match="refused: entry"):
-        fetch(manifest(source), "wheel", cache=downloader.cache, downloader=downloader)
+        fetch_source(manifest(source), "wheel", cache=downloader.cache, downloader=downloader)
     assert not list(tmp_path.rglob("evil.py"))
 
 
@@ -132,9 +132,9 @@ def test_a_hostile_member(server: FaultyServer, downloader: Downloader, tmp_path
     ],
 )
 def test_headers_go_back_to_where_they_came_from(member: str, path: str | None) -> None:
-    assert source_path(member) == path
+    assert make_source_path(member) == path
 
 
 def test_ranges_with_little_between_them_are_one() -> None:
-    assert coalesce([(100, 110), (0, 10), (12, 20)], gap=5) == [(0, 20), (100, 110)]
-    assert coalesce([(0, 50), (10, 20)], gap=5) == [(0, 50)]
+    assert merge_ranges([(100, 110), (0, 10), (12, 20)], gap=5) == [(0, 20), (100, 110)]
+    assert merge_ranges([(0, 50), (10, 20)], gap=5) == [(0, 50)]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.upstream.pristine import left_out
-from decouple.upstream.unpack import Limits, new_folder, unpack_tar
+from decouple.upstream.pristine import is_left_out
+from decouple.upstream.unpack import Limits, make_new_folder, unpack_tar
 from tests.support.releases import sample_tree, tar_of
 
 Member = tuple[str, str, str | bytes]  # kind, name, content or link target
@@ -170,7 +170,7 @@ def test_what_no_release_archive_holds_is_left_out(tmp_path: Path) -> None:
         ("file", "top/docs/.ci", b"kept"),
     ]
     path = archive(tmp_path / "a.tar", *members)
-    unpack_tar(path, tmp_path / "tree", leave_out=left_out)
+    unpack_tar(path, tmp_path / "tree", leave_out=is_left_out)
     assert [str(found.relative_to(tmp_path / "tree")) for found in (tmp_path / "tree").rglob("*")] == [
         "docs",
         "docs/.ci",
@@ -179,12 +179,12 @@ def test_what_no_release_archive_holds_is_left_out(tmp_path: Path) -> None:
 
 def test_a_new_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     final = tmp_path / "final"
-    with pytest.raises(RuntimeError), new_folder(final) as temporary:
+    with pytest.raises(RuntimeError), make_new_folder(final) as temporary:
         (temporary / "half").touch()
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
     stale = tmp_path / ".final.abc.part"
     stale.mkdir()
-    with new_folder(final) as temporary:
+    with make_new_folder(final) as temporary:
         (temporary / "whole").touch()
     assert [path.name for path in tmp_path.iterdir()] == ["final"]

@@ -20,7 +20,7 @@ QUESTIONS = patches.load_questions()
 
 
 def test_each_question_is_of_a_patch_and_the_patch_makes_the_difference() -> None:
-    series = {one.header.get("Decouple-Id"): one for one in check.load(find_project(), "2.6")}
+    series = {one.header.get("Decouple-Id"): one for one in check.load_series(find_project(), "2.6")}
     assert {one.patch for one in QUESTIONS} <= series.keys()
     # what the headers say of a device
     promised = {
@@ -129,7 +129,7 @@ def test_on_the_command_line_with_the_result_in_the_status(
     words = ["test-patches", "2.6", "--torch", str(python), "--device", "gpu", "--label", "mine", "--record"]
     assert cli.main(words) == 0
     assert "mine: torch 2.6.0, torch_cuda on an unmodified CPU torch, gpu device" in capsys.readouterr().out
-    document = status.read(status.path_of(tmp_path, "2.6"))
+    document = status.read_status(status.locate_status(tmp_path, "2.6"))
     (row,) = document.patches["mine-gpu"].answers
     assert (row.patch, row.device, row.ok, row.seen) == (
         "storage-cuda-ipc",

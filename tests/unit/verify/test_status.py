@@ -26,14 +26,16 @@ def by_release(statuses: dict[str, status.ReleaseStatus]) -> str:
 
 
 def table(**documents: dict[str, Any]) -> str:
-    return by_release({name.strip("_").replace("_", "."): status.of(known) for name, known in documents.items()})
+    return by_release(
+        {name.strip("_").replace("_", "."): status.parse_status(known) for name, known in documents.items()}
+    )
 
 
 def test_sections_do_not_disturb_each_other(tmp_path: Path) -> None:
-    path = status.path_of(tmp_path, "2.6")
-    status.update(path, stage1=STAGE)
-    status.update(path, verify=status.VerifySection("built"))
-    status.update(path, stage1=replace(STAGE, objects=1))
+    path = status.locate_status(tmp_path, "2.6")
+    status.update_status(path, stage1=STAGE)
+    status.update_status(path, verify=status.VerifySection("built"))
+    status.update_status(path, stage1=replace(STAGE, objects=1))
     document = json.loads(path.read_text())
     assert document["stage1"]["objects"] == 1
     assert set(document) == {"schema", "stage1", "verify"}
@@ -84,9 +86,9 @@ def test_built_is_said_only_of_the_series_that_was_built() -> None:
     level, stage = "applied to the full tree", replace(STAGE, series="aa")
     series = status.SeriesSection(2, "aa")
     document = status.ReleaseStatus(series, proven=proven(level), stage1=stage, stage2=stage)
-    assert status_table.levels(document) == {"one": "built", "cpp": "not proven"}
+    assert status_table.find_levels(document) == {"one": "built", "cpp": "not proven"}
     for other in (replace(STAGE, series="an older one"), STAGE, None):  # one that does not say so proves nothing
-        assert status_table.levels(replace(document, stage2=other))["one"] == level
+        assert status_table.find_levels(replace(document, stage2=other))["one"] == level
 
 
 def test_portable_wheels_are_built_wheels_too() -> None:
@@ -96,10 +98,10 @@ def test_portable_wheels_are_built_wheels_too() -> None:
     )
     pair = status.WheelSection("w.whl", "aa", seen)
     document = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("configured"), portable={"py3": pair})
-    assert status_table.levels(document) == {"one": "built", "cpp": "not proven"}
+    assert status_table.find_levels(document) == {"one": "built", "cpp": "not proven"}
     wrong = status.CheckSection("one core", False, "it is not")
     for other in (replace(pair, series="older"), replace(pair, verify=replace(seen, checks=(wrong,)))):
-        assert status_table.levels(replace(document, portable={"py3": other}))["one"] == "configured"
+        assert status_table.find_levels(replace(document, portable={"py3": other}))["one"] == "configured"
 
 
 def test_figures_of_wheels_that_another_series_made_say_so() -> None:
@@ -115,7 +117,7 @@ def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
     whole = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("applied to the full tree"))
     partial = status.ReleaseStatus(status.SeriesSection(1, "bb"), proven=proven("Python only"))
     assert "| 1.1 | 1 | 1 Python only, 1 not proven |" in by_release({"1.0": whole, "1.1": partial})
-    lines = status_table.matrix({"1.10": partial, "1.0": whole}).splitlines()
+    lines = status_table.render_patch_matrix({"1.10": partial, "1.0": whole}).splitlines()
     assert lines[0] == "| patch | 1.0 | 1.10 |"
     assert lines[2] == "| one | applied to the full tree | Python only |"
     assert lines[3] == "| cpp | not proven | not proven |"
@@ -130,7 +132,7 @@ def test_the_command_leaves_no_status_file_out(tmp_path: Path, monkeypatch: pyte
     for page, names in tables.items():
         page.write_text("".join(f"# {name}\n<!-- {name}:begin -->\n<!-- {name}:end -->\n" for name in names))
     for name in ("2.6", "acme"):
-        status.update(status.path_of(tmp_path, name), verify=status.VerifySection("built"))
+        status.update_status(status.locate_status(tmp_path, name), verify=status.VerifySection("built"))
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
     assert main(["status-table"]) == 0
     summary, proofs, _ = (page.read_text() for page in tables)
@@ -145,7 +147,7 @@ def test_the_suites_have_a_row_per_torch_our_wheels_first() -> None:
     ours = status.SuitesSection("simulated", found, {"nn": {"failed": 1}, "cuda": {"passed": 2}}, "built")
     theirs = status.SuitesSection("simulated", found, {"cuda": {"passed": 3}}, "a-monolith")
     document = status.ReleaseStatus(suites={"a-monolith-simulated": theirs, "built-simulated": ours})
-    assert status_table.suites({"1.0": document, "1.1": status.ReleaseStatus()}).splitlines() == [
+    assert status_table.render_suites({"1.0": document, "1.1": status.ReleaseStatus()}).splitlines() == [
         "| release | torch | of each suite: passed/failed |",
         "|---|---|---|",
         "| 1.0 | our wheels (simulated) | cuda 2/0, nn 0/1 |",
@@ -164,7 +166,7 @@ def test_the_readme_says_in_five_columns_what_a_user_asks() -> None:
         "verify": {"parity": parity},
         "suites": {"built": {**suites, "tally": {"cuda": {"passed": 3, "failed": 1}}}},
     }
-    text = status_table.summarize({"2.6": status.of(built), "2.7": status.ReleaseStatus()})
+    text = status_table.summarize({"2.6": status.parse_status(built), "2.7": status.ReleaseStatus()})
     head, _, newest, row = text.splitlines()
     assert head == "| release | patches | builds | tested | compared with the single-stage build | how old |"
     assert newest == "| 2.7 | not known | no | no | no |  |"
@@ -180,7 +182,7 @@ def test_a_series_with_a_name_of_its_own_is_a_row_and_says_how_near_its_tree_is_
     rows = by_release({**known, "2.6": status.ReleaseStatus()}).splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows] == ["| 2.6", "| b-2.7", "| acme"]
     assert "; tried on a tree of which 91.1 % is the official text |" in rows[1]
-    assert status_table.matrix(known).splitlines()[0] == "| patch | acme | b-2.7 |"
+    assert status_table.render_patch_matrix(known).splitlines()[0] == "| patch | acme | b-2.7 |"
 
 
 def test_each_table_of_a_page_goes_between_its_own_markers_and_nowhere_else(tmp_path: Path) -> None:
@@ -206,7 +208,7 @@ def test_a_file_of_another_schema_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "2.6.json"
     path.write_text('{"schema": 99}\n')
     with pytest.raises(DecoupleError, match="schema: expected 1, found 99"):
-        status.update(path, stage1=STAGE)
+        status.update_status(path, stage1=STAGE)
     assert path.read_text() == '{"schema": 99}\n'
 
 
@@ -214,10 +216,12 @@ def test_a_short_build_on_a_warm_cache_does_not_hide_what_the_stage_costs(tmp_pa
     path = tmp_path / "2.6.json"
     for seconds, spent in ((7260, 14400.0), (60.0, 90.0)):
         again = replace(STAGE, seconds=seconds, object_seconds=spent)
-        status.update(path, stage1=status.costliest(again, status.read(path).stage1))
-    stage = status.read(path).stage1
+        status.update_status(path, stage1=status.keep_costliest(again, status.read_status(path).stage1))
+    stage = status.read_status(path).stage1
     assert stage and (stage.seconds, stage.object_seconds) == (60.0, 14400.0)
-    assert "1528 objects, at least 120 min of compiling on 2 cores, 100 MiB" in by_release({"2.6": status.read(path)})
+    assert "1528 objects, at least 120 min of compiling on 2 cores, 100 MiB" in by_release(
+        {"2.6": status.read_status(path)}
+    )
 
 
 def test_kernels_are_a_hundred_percent_only_when_all_are_the_official_ones() -> None:
@@ -264,11 +268,11 @@ def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None
 
 
 def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:
-    path = status.path_of(tmp_path, "2.6")
+    path = status.locate_status(tmp_path, "2.6")
     with pytest.raises(TypeError, match="no section 'verfiy'"):
-        status.update(path, verfiy=status.VerifySection())
+        status.update_status(path, verfiy=status.VerifySection())
     with pytest.raises(DecoupleError, match=r"Expected `int`, got `str` - at `\$\.stage1\.objects`"):
-        status.update(path, stage1=replace(STAGE, objects="many"))  # type: ignore[arg-type]
+        status.update_status(path, stage1=replace(STAGE, objects="many"))  # type: ignore[arg-type]
     assert not path.exists()
 
 
@@ -276,8 +280,8 @@ def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:
 def test_a_section_written_again_is_the_same(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / path.name
     copy.write_bytes(path.read_bytes())
-    known, sections = status.read(copy), json.loads(path.read_text()).keys() - {"schema"}
-    status.update(copy, **{name: getattr(known, name) for name in sections})
+    known, sections = status.read_status(copy), json.loads(path.read_text()).keys() - {"schema"}
+    status.update_status(copy, **{name: getattr(known, name) for name in sections})
     assert copy.read_bytes() == path.read_bytes()
 
 
@@ -337,10 +341,10 @@ def test_a_release_without_a_series_is_in_the_table_of_carried_ones_alone(
     for folder in ("series", "patches"):
         (tmp_path / folder).mkdir()
     exact = status.ExactSection("aa", "torch.whl", {"one": "merged"}, files=1, shown=1)
-    status.update(status.path_of(tmp_path, "2.7"), exact=exact)
+    status.update_status(status.locate_status(tmp_path, "2.7"), exact=exact)
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
     assert main(["status-table"]) == 0
     assert "| 2.7 | 1 of 1 patches (1 merged)" in (tmp_path / "docs/rebase.md").read_text()
     assert "2.7" not in (tmp_path / "README.md").read_text() + (tmp_path / "docs/proofs.md").read_text()
-    status.update(status.path_of(tmp_path, "2.7"), exact=replace(exact, patches={"one": "conflict"}))
+    status.update_status(status.locate_status(tmp_path, "2.7"), exact=replace(exact, patches={"one": "conflict"}))
     assert main(["status-table", "--check"]) == 1

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from decouple import cli
-from decouple.base.files import sha256_of
+from decouple.base.files import compute_sha256
 from decouple.flows import parity as flow
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.verify import elf
@@ -129,14 +129,14 @@ def test_wheels_are_asked_in_place_of_what_the_other_python_has(tmp_path: Path) 
     ours, theirs = pretended.write(tmp_path / "ours"), Path(sys.executable)
     pretended.plant(ours, "torch/version.py", "+cu124", "+decoupled")
     made = wheel(tmp_path, ours)
-    python = flow.unpacked(theirs, tmp_path / "made/whole", [made])
+    python = flow.unpack_wheels(theirs, tmp_path / "made/whole", [made])
     assert offer.ask_torch(offer.TorchLocation((str(python),), tmp_path)).said["torch"] == "2.6.0+decoupled"
     mark = tmp_path / "made/whole.content"
     before = mark.stat().st_mtime_ns
-    flow.unpacked(theirs, tmp_path / "made/whole", [made])
+    flow.unpack_wheels(theirs, tmp_path / "made/whole", [made])
     assert mark.stat().st_mtime_ns == before  # nothing was made anew
     pretended.plant(ours, "torch/version.py", "+decoupled", "+decoupled.1")
-    again = flow.unpacked(theirs, tmp_path / "made/whole", [wheel(tmp_path, ours)])
+    again = flow.unpack_wheels(theirs, tmp_path / "made/whole", [wheel(tmp_path, ours)])
     assert offer.ask_torch(offer.TorchLocation((str(again),), tmp_path)).said["torch"] == "2.6.0+decoupled.1"
 
 
@@ -155,7 +155,7 @@ def official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "Requires-Dist: a (==1) ; extra == 'a' and",
     )
     path = wheel(folder, python)
-    known = RemoteWheel(path.name, "https://pypi.invalid/x", path.stat().st_size, sha256_of(path), "0" * 64)
+    known = RemoteWheel(path.name, "https://pypi.invalid/x", path.stat().st_size, compute_sha256(path), "0" * 64)
     monkeypatch.setattr(flow, "load_pair", lambda release: Pair("pre-C++11", known, ()))
     monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
     return folder

@@ -14,18 +14,18 @@ from msgspec.structs import asdict
 from packaging.version import InvalidVersion, Version
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked, work_folder
+from decouple.base.files import hold_lock, make_work_folder
 from decouple.base.git import GitError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
 from decouple.upstream import content
-from decouple.upstream.download import Downloader, storage_error
-from decouple.upstream.fetched import RECORD, Fetched, read_record, write_record
-from decouple.upstream.readers import OpenedSource, unpacked
-from decouple.upstream.unpack import new_folder
+from decouple.upstream.download import Downloader, make_storage_error
+from decouple.upstream.fetched import RECORD, UnpackedRelease, read_record, write_record
+from decouple.upstream.readers import OpenedSource, open_unpacked
+from decouple.upstream.unpack import make_new_folder
 
 
-class Published(Struct, frozen=True):
+class ReleaseFacts(Struct, frozen=True):
     """What a provider is told when the facts of an upstream release are read: its version ("2.6.0") and official wheel.
 
     ``known`` is the manifest as it is, for what is not published anywhere; ``remarks`` are for whoever reads the facts.
@@ -37,9 +37,9 @@ class Published(Struct, frozen=True):
     wheel: RemoteFile
     remarks: list[str] = []
 
-    def pinned(self, source: ManifestSource) -> ManifestSource:
+    def keep_tree_ids(self, source: ManifestSource) -> ManifestSource:
         """The source with the tree ids that the manifest had for these very files."""
-        known = self.known.source(source.provider) if self.known else None
+        known = self.known.find_source(source.provider) if self.known else None
         ids = {"tree": None, "patched_tree": None}
         return known if known and {**asdict(known), **ids} == {**asdict(source), **ids} else source
 
@@ -52,49 +52,52 @@ class FetchContext(Struct, frozen=True):
     offline: bool = False
     progress: Progress = SILENT
 
-    def shelf(self, manifest: Manifest, identity: str) -> Path:
+    def make_shelf_path(self, manifest: Manifest, identity: str) -> Path:
         """The folder of one unpacked release: the tree, what lies beside it, and its record."""
         return self.cache / "trees" / manifest.release / identity
 
-    def unpacked(self, manifest: Manifest, identity: str) -> Fetched | None:
+    def find_unpacked(self, manifest: Manifest, identity: str) -> UnpackedRelease | None:
         """The release if this user unpacked it before."""
-        folder = self.shelf(manifest, identity)
+        folder = self.make_shelf_path(manifest, identity)
         return read_record(folder) if content.is_ours(folder) else None
 
-    def unpack(self, manifest: Manifest, identity: str, make: Callable[[Path], Fetched]) -> Fetched:
+    def unpack(self, manifest: Manifest, identity: str, make: Callable[[Path], UnpackedRelease]) -> UnpackedRelease:
         """The release from the shelf; ``make`` fills a new folder with it when it is not there.
 
         What others left there, or nobody knows who, is unpacked once more to know what it should be. Raises
         DecoupleError; nothing is left on the shelf then.
         """
-        folder = self.shelf(manifest, identity)
-        found = self.unpacked(manifest, identity)
-        if found:
-            return found
-        with self._storage(f"unpacking PyTorch {manifest.version}"), locked(folder.with_name(f".{folder.name}.lock")):
+        folder = self.make_shelf_path(manifest, identity)
+        release = self.find_unpacked(manifest, identity)
+        if release:
+            return release
+        with (
+            self._convert_storage_errors(f"unpacking PyTorch {manifest.version}"),
+            hold_lock(folder.with_name(f".{folder.name}.lock")),
+        ):
             if not (folder / RECORD).is_file():
-                with new_folder(folder) as temporary:
+                with make_new_folder(folder) as temporary:
                     write_record(temporary, make(temporary))
-                    content.write(temporary, of=folder)
+                    content.record_files(temporary, of=folder)
             elif not content.is_ours(folder):  # another run may have been quicker
-                with work_folder(folder.parent, folder.name) as temporary:
+                with make_work_folder(folder.parent, folder.name) as temporary:
                     write_record(temporary, make(temporary))
-                    content.renew(folder, temporary)
-            found = read_record(folder)
-            assert found is not None
-        return found
+                    content.renew_records(folder, temporary)
+            release = read_record(folder)
+            assert release is not None
+        return release
 
     @contextlib.contextmanager
-    def _storage(self, doing: str) -> Iterator[None]:
+    def _convert_storage_errors(self, doing: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise storage_error(error, self.cache, doing) from None
+            raise make_storage_error(error, self.cache, doing) from None
         except GitError as error:
             if not error.answer.full:
                 raise
             full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            raise storage_error(full, self.cache, doing) from None
+            raise make_storage_error(full, self.cache, doing) from None
 
 
 class Provider(Struct, frozen=True):
@@ -102,25 +105,25 @@ class Provider(Struct, frozen=True):
 
     keys: type[ManifestSource]
     """What its entry in a manifest has, next to ``provider``."""
-    cached: Callable[[Manifest, Any, FetchContext], Fetched | None]
+    find_cached: Callable[[Manifest, Any, FetchContext], UnpackedRelease | None]
     """What an earlier fetch left in the cache."""
-    fetch: Callable[[Manifest, Any, FetchContext], Fetched]
+    fetch: Callable[[Manifest, Any, FetchContext], UnpackedRelease]
     """The release, verified and unpacked."""
-    opened: Callable[[Any, Collection[str], FetchContext], OpenedSource] | None = None
+    open_files: Callable[[Any, Collection[str], FetchContext], OpenedSource] | None = None
     """The wanted files alone, where they can be had without unpacking all of it."""
-    published: Callable[[Published], ManifestSource | None] | None = None
+    read_published: Callable[[ReleaseFacts], ManifestSource | None] | None = None
     """Where an upstream release is to be had from it, read off what is published; None where it has none."""
     lacks: str = ""
     """Why nothing can be built from it; empty where something can."""
 
-    def read(
+    def open_wanted(
         self, manifest: Manifest, source: ManifestSource, wanted: Collection[str], context: FetchContext
     ) -> OpenedSource:
         """The source, opened so that no more than ``wanted`` is read where that is possible. Raises DecoupleError."""
-        if self.opened:
-            return self.opened(source, wanted, context)
+        if self.open_files:
+            return self.open_files(source, wanted, context)
         fetched = self.fetch(manifest, source, context)
-        return unpacked(fetched.provider, fetched.path, partial=fetched.kind != "source")
+        return open_unpacked(fetched.provider, fetched.path, partial=fetched.kind != "source")
 
 
 def check_version(tree: Path, manifest: Manifest, where: str) -> tuple[str, ...]:
@@ -132,16 +135,16 @@ def check_version(tree: Path, manifest: Manifest, where: str) -> tuple[str, ...]
     """
     try:
         text = (tree / "version.txt").read_text(encoding="utf-8").strip()
-        found = Version(text)
+        version = Version(text)
     except FileNotFoundError:
         return ("no version.txt, so the version was not checked",)
     except (InvalidVersion, UnicodeDecodeError):
         raise DecoupleError(f"{where}: version.txt holds no version", next_step="is this a PyTorch tree?") from None
-    if found.release[:2] != Version(manifest.version).release[:2]:
+    if version.release[:2] != Version(manifest.version).release[:2]:
         raise DecoupleError(
             f"{where}: version.txt says {text}, but release {manifest.release} is {manifest.version}",
             next_step="name the release that this source is, or fetch the right source",
         )
-    if found.release != Version(manifest.version).release:
+    if version.release != Version(manifest.version).release:
         return (f"version.txt says {text}; upstream does not always raise it for a patch release",)
     return ()

@@ -19,9 +19,9 @@ from decouple.base.errors import DecoupleError
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile, TreeId
 from decouple.upstream import debian_index, dsc, pristine
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetched import Fetched, VerifiedFile
-from decouple.upstream.providers.context import FetchContext, Provider, Published, check_version
-from decouple.upstream.readers import OpenedSource, from_archive
+from decouple.upstream.fetched import UnpackedRelease, VerifiedFile
+from decouple.upstream.providers.context import FetchContext, Provider, ReleaseFacts, check_version
+from decouple.upstream.readers import OpenedSource, read_archive
 from decouple.upstream.unpack import unpack_tar
 
 SNAPSHOT = "https://snapshot.debian.org/file"
@@ -46,20 +46,22 @@ class DebianSource(ManifestSource, frozen=True):
         return self.dsc, self.orig, self.debian
 
 
-def published(release: Published) -> DebianSource | None:
+def read_published(release: ReleaseFacts) -> DebianSource | None:
     """The source package of this version in the first suite that has it and serves it. Raises DecoupleError."""
-    for suite, fields, trusted in debian_index.packages(release.version, release.downloader, release.remarks):
-        source = _listed(fields, suite)
+    for suite, fields, trusted in debian_index.find_packages(release.version, release.downloader, release.remarks):
+        source = _parse_source(fields, suite)
         gone = [file.urls[0] for file in source.files if not debian_index.is_served(file, release.downloader)]
-        said = f"Debian {suite} lists pytorch {source.version}, but {gone[0]} is not served: left out" if gone else None
-        release.remarks.append(said or f"Debian {suite}: pytorch {source.version}, index {trusted}")
+        remark = (
+            f"Debian {suite} lists pytorch {source.version}, but {gone[0]} is not served: left out" if gone else None
+        )
+        release.remarks.append(remark or f"Debian {suite}: pytorch {source.version}, index {trusted}")
         if not gone:
-            return _with_snapshots(source, release.downloader)
+            return _add_snapshots(source, release.downloader)
     return None
 
 
-def _listed(fields: dict[str, str], suite: str) -> DebianSource:
-    listed = dsc.source_files(fields, f"Sources of {suite}")
+def _parse_source(fields: dict[str, str], suite: str) -> DebianSource:
+    listed = dsc.parse_source_files(fields, f"Sources of {suite}")
 
     def one(suffix: str) -> RemoteFile:
         name = next((name for name in listed if re.search(suffix, name)), None)
@@ -77,14 +79,16 @@ def _listed(fields: dict[str, str], suite: str) -> DebianSource:
     )
 
 
-def _with_snapshots(source: DebianSource, downloader: Downloader) -> DebianSource:
+def _add_snapshots(source: DebianSource, downloader: Downloader) -> DebianSource:
     """Add the second place of each file: snapshot.debian.org names files by SHA-1, so they stay when the pool moves on.
 
     The index has no SHA-1; the ``.dsc`` lists it for the archives.
     """
-    path, _ = downloader.get(source.dsc)
+    path, _ = downloader.fetch_file(source.dsc)
     control = path.read_bytes()
-    listed = dsc.source_files(next(dsc.paragraphs(dsc.unsigned(control.decode())), {}), source.dsc.name)
+    listed = dsc.parse_source_files(
+        next(dsc.parse_paragraphs(dsc.remove_signature(control.decode())), {}), source.dsc.name
+    )
 
     def second(file: RemoteFile, sha1: str | None) -> RemoteFile:
         return replace(file, urls=(*file.urls, f"{SNAPSHOT}/{sha1}")) if sha1 else file
@@ -97,7 +101,7 @@ def _with_snapshots(source: DebianSource, downloader: Downloader) -> DebianSourc
     )
 
 
-def identity(source: DebianSource) -> str:
+def make_identity(source: DebianSource) -> str:
     """The key of this source package: a digest over the names and hashes of its files."""
     digest = hashlib.sha256()
     for file in source.files:
@@ -105,58 +109,58 @@ def identity(source: DebianSource) -> str:
     return f"debian-{digest.hexdigest()[:32]}"
 
 
-def cached(manifest: Manifest, source: DebianSource, context: FetchContext) -> Fetched | None:
+def find_cached(manifest: Manifest, source: DebianSource, context: FetchContext) -> UnpackedRelease | None:
     """The package if it was unpacked before."""
-    return context.unpacked(manifest, identity(source))
+    return context.find_unpacked(manifest, make_identity(source))
 
 
-def opened(source: DebianSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
+def open_files(source: DebianSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
     """The wanted files, straight from the .orig archive. Raises DecoupleError."""
-    control, _ = context.downloader.get(source.dsc)
-    orig, _ = agree(control, source)
-    archive, _ = context.downloader.get(orig)
-    return OpenedSource(from_archive(archive, wanted, context.cache), f"debian, {orig.name}")
+    control, _ = context.downloader.fetch_file(source.dsc)
+    orig, _ = check_agreement(control, source)
+    archive, _ = context.downloader.fetch_file(orig)
+    return OpenedSource(read_archive(archive, wanted, context.cache), f"debian, {orig.name}")
 
 
-def fetch(manifest: Manifest, source: DebianSource, context: FetchContext) -> Fetched:
+def fetch_source(manifest: Manifest, source: DebianSource, context: FetchContext) -> UnpackedRelease:
     """Download, verify and unpack. Raises DecoupleError."""
 
-    def make(folder: Path) -> Fetched:
-        control, control_file = context.downloader.get(source.dsc)
-        orig, debian = agree(control, source)
-        orig_path, orig_file = context.downloader.get(orig)
-        debian_path, debian_file = context.downloader.get(debian)
-        unpack_tar(orig_path, folder / "tree", leave_out=pristine.left_out, progress=context.progress)
+    def make(folder: Path) -> UnpackedRelease:
+        control, control_file = context.downloader.fetch_file(source.dsc)
+        orig, debian = check_agreement(control, source)
+        orig_path, orig_file = context.downloader.fetch_file(orig)
+        debian_path, debian_file = context.downloader.fetch_file(debian)
+        unpack_tar(orig_path, folder / "tree", leave_out=pristine.is_left_out, progress=context.progress)
         unpack_tar(debian_path, folder / "debian", progress=context.progress)
         notes = ["third_party is not in it: Debian's patches put system libraries in its place"]
         notes += check_version(folder / "tree", manifest, orig.name)
-        return Fetched(
+        return UnpackedRelease(
             provider="debian",
             kind="source",
             path=folder / "tree",
             debian=folder / "debian",
-            identity=identity(source),
-            files=(control_file, _both(orig_file), _both(debian_file)),
+            identity=make_identity(source),
+            files=(control_file, _fetch_verified_file(orig_file), _fetch_verified_file(debian_file)),
             notes=tuple(notes),
         )
 
-    return context.unpack(manifest, identity(source), make)
+    return context.unpack(manifest, make_identity(source), make)
 
 
-def agree(control: Path, source: DebianSource) -> tuple[RemoteFile, RemoteFile]:
+def check_agreement(control: Path, source: DebianSource) -> tuple[RemoteFile, RemoteFile]:
     """The .orig and .debian archives, after manifest and ``.dsc`` were found to say the same about them.
 
     Raises DecoupleError that names the first thing they disagree about.
     """
     text = control.read_text(encoding="utf-8")
-    fields = next(dsc.paragraphs(dsc.unsigned(text)), {})
+    fields = next(dsc.parse_paragraphs(dsc.remove_signature(text)), {})
     if fields.get("source") != "pytorch" or fields.get("version") != source.version:
         raise DecoupleError(
             f"{control}: this is {fields.get('source')} {fields.get('version')}, the manifest says "
             f"pytorch {source.version}",
             next_step="correct the manifest with: decouple manifest fill",
         )
-    listed = dsc.source_files(fields, str(control))
+    listed = dsc.parse_source_files(fields, str(control))
     result = []
     for file in (source.orig, source.debian):
         entry = listed.get(file.name)
@@ -174,8 +178,8 @@ def agree(control: Path, source: DebianSource) -> tuple[RemoteFile, RemoteFile]:
     return result[0], result[1]
 
 
-def _both(file: VerifiedFile) -> VerifiedFile:
+def _fetch_verified_file(file: VerifiedFile) -> VerifiedFile:
     return replace(file, verified=f"{file.verified} and .dsc")
 
 
-PROVIDER = Provider(DebianSource, cached, fetch, opened, published)
+PROVIDER = Provider(DebianSource, find_cached, fetch_source, open_files, read_published)

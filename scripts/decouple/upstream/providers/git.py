@@ -10,13 +10,13 @@ from msgspec import Meta
 
 from decouple.base import git as runner
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import step
+from decouple.base.fault import mark_step
 from decouple.base.files import remove_folder
 from decouple.base.progress import Progress
 from decouple.release.manifest import Manifest, ManifestSource, TreeId
 from decouple.upstream import pristine
-from decouple.upstream.fetched import Fetched
-from decouple.upstream.providers.context import FetchContext, Provider, Published, check_version
+from decouple.upstream.fetched import UnpackedRelease
+from decouple.upstream.providers.context import FetchContext, Provider, ReleaseFacts, check_version
 from decouple.upstream.providers.github import GITHUB
 
 
@@ -29,59 +29,59 @@ class GitSource(ManifestSource, frozen=True):
     provider: ClassVar[str] = "git"
 
 
-def published(release: Published) -> GitSource:
+def make_source(release: ReleaseFacts) -> GitSource:
     """Upstream's repository."""
     return GitSource(f"{GITHUB}.git")
 
 
-def cached(manifest: Manifest, source: GitSource, context: FetchContext) -> Fetched | None:
+def find_cached(manifest: Manifest, source: GitSource, context: FetchContext) -> UnpackedRelease | None:
     """The checkout if it was made before."""
-    return context.unpacked(manifest, f"git-{manifest.commit}")
+    return context.find_unpacked(manifest, f"git-{manifest.commit}")
 
 
-def fetch(manifest: Manifest, source: GitSource, context: FetchContext) -> Fetched:
+def fetch_source(manifest: Manifest, source: GitSource, context: FetchContext) -> UnpackedRelease:
     """Clone the tag (history cut off), check commit and submodules, keep the files. Raises DecoupleError."""
-    found = cached(manifest, source, context)
-    if found:
-        return found
+    cached = find_cached(manifest, source, context)
+    if cached:
+        return cached
     if context.offline:
         raise DecoupleError(
             f"tag {manifest.tag} of {source.url} is not in the cache and --offline forbids to clone it",
             next_step="run once without --offline, or use --source local:PATH",
         )
 
-    def make(folder: Path) -> Fetched:
+    def make(folder: Path) -> UnpackedRelease:
         tree = folder / "tree"
-        step("clone")
+        mark_step("clone")
         if manifest.tag == manifest.commit:
-            _by_commit(source.url, manifest.tag, tree)
+            _clone_commit(source.url, manifest.tag, tree)
         else:
-            runner.clone(
+            runner.clone_repository(
                 source.url,
                 tree,
                 *("--depth=1", "--branch", manifest.tag),
                 doing=f"git clone of tag {manifest.tag}",
                 next_step="check the network, or try another --source",
-                told=_Drawn(context.progress, manifest.tag),
+                told=_CloneProgress(context.progress, manifest.tag),
             )
-        commit = runner.text("rev-parse", "HEAD", cwd=tree)
+        commit = runner.read_git_text("rev-parse", "HEAD", cwd=tree)
         if commit != manifest.commit:
             raise DecoupleError(
                 f"{source.url}: tag {manifest.tag} is commit {commit}, the manifest says {manifest.commit}",
                 next_step="the tag was moved: find out why before you go on",
             )
         context.progress.start("submodules")
-        step("fetch submodules")
-        runner.git(
+        mark_step("fetch submodules")
+        runner.run_git(
             *("submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"),
             cwd=tree,
-            env=runner.fetching(),
+            env=runner.make_fetch_environment(),
             doing=f"submodules of {source.url}",
             next_step="run again; submodules come from many repositories and one did not answer",
         )
         context.progress.finish()
-        _strip(tree)
-        return Fetched(
+        _remove_excluded(tree)
+        return UnpackedRelease(
             provider="git",
             kind="source",
             path=tree,
@@ -95,24 +95,24 @@ def fetch(manifest: Manifest, source: GitSource, context: FetchContext) -> Fetch
     return context.unpack(manifest, f"git-{manifest.commit}", make)
 
 
-def _by_commit(url: str, commit: str, tree: Path) -> None:
+def _clone_commit(url: str, commit: str, tree: Path) -> None:
     """A work tree of a commit that no tag names: ``git clone --branch`` takes names only."""
     tree.mkdir()
-    fetch_one(
+    fetch_ref(
         tree, url, commit, doing=f"{url}: commit {commit}", next_step="check the network, or try another --source"
     )
-    runner.git("checkout", "-q", "--detach", "FETCH_HEAD", cwd=tree)
+    runner.run_git("checkout", "-q", "--detach", "FETCH_HEAD", cwd=tree)
 
 
-def fetch_one(here: Path, url: str, ref: str, *options: str, doing: str, next_step: str) -> None:
+def fetch_ref(here: Path, url: str, ref: str, *options: str, doing: str, next_step: str) -> None:
     """Make the folder ``here`` a repository whose FETCH_HEAD is ``ref`` of ``url``, without history."""
-    runner.git("init", "-q", cwd=here)
-    runner.git("remote", "add", "origin", url, cwd=here)
+    runner.run_git("init", "-q", cwd=here)
+    runner.run_git("remote", "add", "origin", url, cwd=here)
     words = ("fetch", "-q", "--depth=1", *options, "origin", ref)
-    runner.git(*words, cwd=here, env=runner.fetching(), doing=doing, next_step=next_step)
+    runner.run_git(*words, cwd=here, env=runner.make_fetch_environment(), doing=doing, next_step=next_step)
 
 
-class _Drawn:
+class _CloneProgress:
     """The objects of a clone as a Progress wants them: a total once it is known, then how many more came."""
 
     def __init__(self, progress: Progress, tag: str) -> None:
@@ -127,17 +127,17 @@ class _Drawn:
         self._seen = received
 
 
-def _strip(tree: Path) -> None:
+def _remove_excluded(tree: Path) -> None:
     """Remove what is no part of a pristine tree, .git folders first of all."""
-    step("remove .git folders")
+    mark_step("remove .git folders")
     doomed = []
     for base, folders, files in os.walk(tree):
         folder = Path(base)
         for name in list(folders):
-            if pristine.left_out((folder / name).relative_to(tree).parts):
+            if pristine.is_left_out((folder / name).relative_to(tree).parts):
                 doomed.append(folder / name)
                 folders.remove(name)
-        doomed += [folder / name for name in files if pristine.left_out((folder / name).relative_to(tree).parts)]
+        doomed += [folder / name for name in files if pristine.is_left_out((folder / name).relative_to(tree).parts)]
     for path in doomed:
         if path.is_dir() and not path.is_symlink():
             remove_folder(path)
@@ -145,4 +145,4 @@ def _strip(tree: Path) -> None:
             path.unlink()
 
 
-PROVIDER = Provider(GitSource, cached, fetch, published=published)
+PROVIDER = Provider(GitSource, find_cached, fetch_source, read_published=make_source)

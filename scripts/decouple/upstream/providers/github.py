@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile, TreeId
 from decouple.upstream import pristine
-from decouple.upstream.fetched import Fetched
-from decouple.upstream.providers.context import FetchContext, Provider, Published, check_version
-from decouple.upstream.readers import OpenedSource, from_archive
+from decouple.upstream.fetched import UnpackedRelease
+from decouple.upstream.providers.context import FetchContext, Provider, ReleaseFacts, check_version
+from decouple.upstream.readers import OpenedSource, read_archive
 from decouple.upstream.unpack import unpack_tar
 
 GITHUB = "https://github.com/pytorch/pytorch"
@@ -27,38 +27,38 @@ class GithubSource(ManifestSource, frozen=True):
     provider: ClassVar[str] = "github"
 
 
-def published(release: Published) -> GithubSource:
+def read_published(release: ReleaseFacts) -> GithubSource:
     """The archive of the release; size and hash, which only GitHub could say, are those of the manifest as it is."""
     name = f"pytorch-v{release.version}.tar.gz"
     archive = RemoteFile(name, (f"{GITHUB}/releases/download/v{release.version}/{name}",), None, None)
-    before = release.known.source("github") if release.known else None
+    before = release.known.find_source("github") if release.known else None
     if isinstance(before, GithubSource) and before.archive.name == name:
         archive = replace(archive, size=before.archive.size, sha256=before.archive.sha256)
     return GithubSource(archive)
 
 
-def cached(manifest: Manifest, source: GithubSource, context: FetchContext) -> Fetched | None:
+def find_cached(manifest: Manifest, source: GithubSource, context: FetchContext) -> UnpackedRelease | None:
     """The release if it was unpacked before."""
-    digest = context.downloader.trusted_hash(source.archive)
-    return context.unpacked(manifest, f"github-{digest[:32]}") if digest else None
+    digest = context.downloader.read_trusted_hash(source.archive)
+    return context.find_unpacked(manifest, f"github-{digest[:32]}") if digest else None
 
 
-def opened(source: GithubSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
+def open_files(source: GithubSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
     """The wanted files, straight from the archive. Raises DecoupleError."""
-    archive, _ = context.downloader.get(source.archive)
-    return OpenedSource(from_archive(archive, wanted, context.cache), f"github, {source.archive.name}")
+    archive, _ = context.downloader.fetch_file(source.archive)
+    return OpenedSource(read_archive(archive, wanted, context.cache), f"github, {source.archive.name}")
 
 
-def fetch(manifest: Manifest, source: GithubSource, context: FetchContext) -> Fetched:
+def fetch_source(manifest: Manifest, source: GithubSource, context: FetchContext) -> UnpackedRelease:
     """Download, verify and unpack. Raises DecoupleError."""
-    found = cached(manifest, source, context)
-    if found:
-        return found
-    archive, verified = context.downloader.get(source.archive)
+    cached = find_cached(manifest, source, context)
+    if cached:
+        return cached
+    archive, verified = context.downloader.fetch_file(source.archive)
     identity = f"github-{verified.sha256[:32]}"
 
-    def make(folder: Path) -> Fetched:
-        unpack_tar(archive, folder / "tree", leave_out=pristine.left_out, progress=context.progress)
+    def make(folder: Path) -> UnpackedRelease:
+        unpack_tar(archive, folder / "tree", leave_out=pristine.is_left_out, progress=context.progress)
         notes = list(check_version(folder / "tree", manifest, source.archive.name))
         if source.archive.sha256 is None:
             notes.append(
@@ -66,7 +66,7 @@ def fetch(manifest: Manifest, source: GithubSource, context: FetchContext) -> Fe
                 f"{verified.url.split('/')[2]} first; its SHA-256 {verified.sha256} is recorded in the cache, "
                 "and another file under this name will be refused"
             )
-        return Fetched(
+        return UnpackedRelease(
             provider="github",
             kind="source",
             path=folder / "tree",
@@ -78,4 +78,4 @@ def fetch(manifest: Manifest, source: GithubSource, context: FetchContext) -> Fe
     return context.unpack(manifest, identity, make)
 
 
-PROVIDER = Provider(GithubSource, cached, fetch, opened, published)
+PROVIDER = Provider(GithubSource, find_cached, fetch_source, open_files, read_published)

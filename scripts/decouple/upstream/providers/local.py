@@ -6,38 +6,38 @@ import os
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import sha256_of
-from decouple.base.git import EXECUTABLE, SUBMODULE, SYMLINK, is_repository, text
+from decouple.base.files import compute_sha256
+from decouple.base.git import EXECUTABLE, SUBMODULE, SYMLINK, is_repository, read_git_text
 from decouple.release.manifest import Manifest
 from decouple.upstream import pristine, words
-from decouple.upstream.fetched import Fetched, VerifiedFile
+from decouple.upstream.fetched import UnpackedRelease, VerifiedFile
 from decouple.upstream.providers.context import FetchContext, check_version
 from decouple.upstream.readers import GitTree
 from decouple.upstream.unpack import unpack_tar
 
 
-def fetch(manifest: Manifest, path: Path, context: FetchContext) -> Fetched:
+def fetch_source(manifest: Manifest, path: Path, context: FetchContext) -> UnpackedRelease:
     """The tree at ``path``, in the archive ``path``, or of the commit that ``REPOSITORY@REVISION`` names.
 
     Raises DecoupleError, UsageError when there is none.
     """
-    path, revision = words.split(path.expanduser().resolve())
+    path, revision = words.split_revision(path.expanduser().resolve())
     if revision is None and is_repository(path) and not (path / ".git").exists():
         revision = "HEAD"
     if revision is not None:
-        return _commit(manifest, path, revision, context)
+        return _fetch_commit(manifest, path, revision, context)
     if path.is_dir():
-        return _folder(manifest, path)
+        return _open_folder(manifest, path)
     if not path.is_file():
         raise UsageError(
             f"{path}: no such file or folder", next_step="name a folder, an archive or REPOSITORY@REVISION"
         )
-    digest = sha256_of(path)
+    digest = compute_sha256(path)
     identity = f"local-{digest[:32]}"
 
-    def make(folder: Path) -> Fetched:
-        unpack_tar(path, folder / "tree", leave_out=pristine.left_out, progress=context.progress)
-        return Fetched(
+    def make(folder: Path) -> UnpackedRelease:
+        unpack_tar(path, folder / "tree", leave_out=pristine.is_left_out, progress=context.progress)
+        return UnpackedRelease(
             provider="local",
             kind="source",
             path=folder / "tree",
@@ -49,16 +49,16 @@ def fetch(manifest: Manifest, path: Path, context: FetchContext) -> Fetched:
     return context.unpack(manifest, identity, make)
 
 
-def _commit(manifest: Manifest, repository: Path, revision: str, context: FetchContext) -> Fetched:
+def _fetch_commit(manifest: Manifest, repository: Path, revision: str, context: FetchContext) -> UnpackedRelease:
     """The files of one commit, submodules left out: a repository has them elsewhere."""
     tree = GitTree(repository, revision)
-    identity = f"local-{text('rev-parse', f'{revision}^{{tree}}', cwd=repository)}"
+    identity = f"local-{read_git_text('rev-parse', f'{revision}^{{tree}}', cwd=repository)}"
 
-    def make(folder: Path) -> Fetched:
-        left = [path for path in tree.paths() if tree.mode(path) == SUBMODULE]
+    def make(folder: Path) -> UnpackedRelease:
+        left = [path for path in tree.list_paths() if tree.mode(path) == SUBMODULE]
         (folder / "tree").mkdir()
-        for path in tree.paths():
-            if path in left or pristine.left_out(tuple(path.split("/"))):
+        for path in tree.list_paths():
+            if path in left or pristine.is_left_out(tuple(path.split("/"))):
                 continue
             target, mode = folder / "tree" / path, tree.mode(path)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -70,15 +70,15 @@ def _commit(manifest: Manifest, repository: Path, revision: str, context: FetchC
         notes = check_version(folder / "tree", manifest, f"{repository}@{revision}")
         if left:
             notes = (*notes, f"{len(left)} submodules left out: {left[0]}, …")
-        return Fetched(provider="local", kind="source", path=folder / "tree", identity=identity, notes=notes)
+        return UnpackedRelease(provider="local", kind="source", path=folder / "tree", identity=identity, notes=notes)
 
     return context.unpack(manifest, identity, make)
 
 
-def _folder(manifest: Manifest, path: Path) -> Fetched:
+def _open_folder(manifest: Manifest, path: Path) -> UnpackedRelease:
     if not any(path.iterdir()):
         raise DecoupleError(f"{path}: an empty folder", next_step="name a PyTorch source tree")
     notes = list(check_version(path, manifest, str(path)))
     if (path / ".git").exists():
         notes.append("a git work tree: its tracked files are taken, as they are there now")
-    return Fetched(provider="local", kind="source", path=path, identity=None, notes=tuple(notes))
+    return UnpackedRelease(provider="local", kind="source", path=path, identity=None, notes=tuple(notes))

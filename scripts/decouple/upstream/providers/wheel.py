@@ -16,14 +16,21 @@ from typing import ClassVar
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import step
+from decouple.base.fault import mark_step
 from decouple.base.git import REGULAR
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
-from decouple.release.projects import digests
-from decouple.upstream.fetched import Fetched, VerifiedFile
-from decouple.upstream.providers.context import FetchContext, Provider, Published
+from decouple.release.projects import parse_digests
+from decouple.upstream.fetched import UnpackedRelease, VerifiedFile
+from decouple.upstream.providers.context import FetchContext, Provider, ReleaseFacts
 from decouple.upstream.ranges import TEXT_TAIL, Member, RemoteZip
-from decouple.upstream.readers import Kept, OpenedSource, cached_names, from_cache, shelf, to_cache
+from decouple.upstream.readers import (
+    MemorySource,
+    OpenedSource,
+    make_shelf_path,
+    read_cache,
+    read_cached_names,
+    write_cache,
+)
 from decouple.upstream.unpack import TreeWriter
 
 #: What is not text, by its name; anything else that holds a NUL byte is left out when it is read.
@@ -58,18 +65,18 @@ class WheelSource(ManifestSource, frozen=True):
     provider: ClassVar[str] = "wheel"
 
 
-def published(release: Published) -> WheelSource:
+def make_source(release: ReleaseFacts) -> WheelSource:
     """The wheel that the other facts are read from."""
     return WheelSource(release.wheel)
 
 
-def of_manifest(manifest: Manifest) -> RemoteFile | None:
+def find_wheel(manifest: Manifest) -> RemoteFile | None:
     """The official wheel that a manifest names."""
-    source = manifest.source(WheelSource.provider)
+    source = manifest.find_source(WheelSource.provider)
     return source.wheel if isinstance(source, WheelSource) else None
 
 
-def source_path(name: str) -> str | None:
+def make_source_path(name: str) -> str | None:
     """The path in the source tree of a wheel's member; None for what no source tree has.
 
     >>> source_path("torch/include/c10/cuda/CUDAStream.h")
@@ -83,7 +90,7 @@ def source_path(name: str) -> str | None:
     return name
 
 
-def source_text(name: str, data: bytes) -> bytes:
+def make_source_text(name: str, data: bytes) -> bytes:
     """The content of a wheel's member as the source tree has it: without the guard that installing puts around it."""
     begin, end = _GUARD
     if name.startswith("torch/include/") and data.startswith(begin) and data.endswith(end):
@@ -91,31 +98,31 @@ def source_text(name: str, data: bytes) -> bytes:
     return data
 
 
-def identity(source: WheelSource) -> str:
+def make_identity(source: WheelSource) -> str:
     """The key of the unpacked text."""
     key = source.wheel.sha256 or hashlib.sha256(source.wheel.urls[0].encode()).hexdigest()
     return f"wheel-{key[:32]}"
 
 
-def cached(manifest: Manifest, source: WheelSource, context: FetchContext) -> Fetched | None:
+def find_cached(manifest: Manifest, source: WheelSource, context: FetchContext) -> UnpackedRelease | None:
     """The text if it was read before."""
-    return context.unpacked(manifest, identity(source))
+    return context.find_unpacked(manifest, make_identity(source))
 
 
-def fetch(manifest: Manifest, source: WheelSource, context: FetchContext) -> Fetched:
+def fetch_source(manifest: Manifest, source: WheelSource, context: FetchContext) -> UnpackedRelease:
     """Read the wheel's text, check each file against the wheel's RECORD, lay it out. Raises DecoupleError."""
 
-    def make(folder: Path) -> Fetched:
+    def make(folder: Path) -> UnpackedRelease:
         remote = RemoteZip(source.wheel, context.downloader, context.progress, tail=TEXT_TAIL)
-        members = remote.load(is_text)
-        recorded = record(remote)
-        commit = git_version(remote)
+        members = remote.load_members(is_text)
+        recorded = read_record(remote)
+        commit = read_git_version(remote)
         if commit != manifest.commit:
             raise DecoupleError(
                 f"{source.wheel.name}: made from commit {commit}, the manifest says {manifest.commit}",
                 next_step=f"correct the manifest with: decouple manifest fill {manifest.release}",
             )
-        count = _lay_out(remote, members, recorded, folder / "tree", context)
+        count = _write_members(remote, members, recorded, folder / "tree", context)
         file = VerifiedFile(
             source.wheel.name, remote.url, remote.size, source.wheel.sha256 or "", "per file, by the wheel's own RECORD"
         )
@@ -124,9 +131,9 @@ def fetch(manifest: Manifest, source: WheelSource, context: FetchContext) -> Fet
             f"{remote.size / 2**20:.0f}; nothing can be built from them",
             "the SHA-256 of the whole wheel cannot be checked by range",
         )
-        return Fetched("wheel", "python", folder / "tree", identity(source), files=(file,), notes=notes)
+        return UnpackedRelease("wheel", "python", folder / "tree", make_identity(source), files=(file,), notes=notes)
 
-    return context.unpack(manifest, identity(source), make)
+    return context.unpack(manifest, make_identity(source), make)
 
 
 def is_text(info: zipfile.ZipInfo) -> bool:
@@ -134,13 +141,13 @@ def is_text(info: zipfile.ZipInfo) -> bool:
     return not info.is_dir() and not _BINARY.search(info.filename)
 
 
-def record(remote: RemoteZip) -> dict[str, str]:
+def read_record(remote: RemoteZip) -> dict[str, str]:
     """The wheel's RECORD: member name -> SHA-256 as hex. Raises DecoupleError."""
-    name = next((name for name in remote.names() if re.fullmatch(r"[^/]+\.dist-info/RECORD", name)), "RECORD")
-    return digests(remote.read(name))
+    name = next((name for name in remote.list_names() if re.fullmatch(r"[^/]+\.dist-info/RECORD", name)), "RECORD")
+    return parse_digests(remote.read(name))
 
 
-def git_version(remote: RemoteZip) -> str:
+def read_git_version(remote: RemoteZip) -> str:
     """The commit that ``torch/version.py`` of the wheel names. Raises DecoupleError."""
     match = re.search(r"^git_version = '([0-9a-f]{40})'", remote.read("torch/version.py").decode(), re.M)
     if not match:
@@ -151,10 +158,10 @@ def git_version(remote: RemoteZip) -> str:
     return match[1]
 
 
-def _lay_out(
+def _write_members(
     remote: RemoteZip, members: list[Member], recorded: dict[str, str], tree: Path, context: FetchContext
 ) -> int:
-    step("write the wheel's text")
+    mark_step("write the wheel's text")
     tree.mkdir()
     writer = TreeWriter(tree, remote.file.name)
     context.progress.start("write files", len(members))
@@ -162,10 +169,10 @@ def _lay_out(
     for member in members:
         context.progress.advance()
         name = member.info.filename
-        target = source_path(name)
+        target = make_source_path(name)
         if target is None:
             continue
-        writer.count(name, member.info.file_size)
+        writer.count_entry(name, member.info.file_size)
         data = remote.read(member)
         if b"\0" in data[:8192]:
             continue
@@ -173,7 +180,7 @@ def _lay_out(
             raise DecoupleError(
                 f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later"
             )
-        data = source_text(name, data)
+        data = make_source_text(name, data)
         digest = hashlib.sha256(data).digest()
         if written.setdefault(target, digest) is not digest:
             if written[target] != digest:
@@ -182,22 +189,22 @@ def _lay_out(
                     next_step="take another source with --source",
                 )
             continue
-        writer.file(name, writer.parts(target), len(data), io.BytesIO(data), executable=False)
+        writer.write_file(name, writer.split_name(target), len(data), io.BytesIO(data), executable=False)
     context.progress.finish()
-    writer.finish()
+    writer.check_links()
     return len(written)
 
 
-def opened(source: WheelSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
+def open_files(source: WheelSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
     """Just the wanted members of the wheel, by range; each is checked against the wheel's own RECORD, and kept."""
-    kept = shelf(context.cache, identity(source))
-    if found := from_cache(kept, wanted):
-        return OpenedSource(found, f"{source.wheel.name}, kept in the cache", partial=True)
-    wanted = {*wanted, *cached_names(kept)}
+    kept = make_shelf_path(context.cache, make_identity(source))
+    if cached := read_cache(kept, wanted):
+        return OpenedSource(cached, f"{source.wheel.name}, kept in the cache", partial=True)
+    wanted = {*wanted, *read_cached_names(kept)}
     remote = RemoteZip(source.wheel, context.downloader, context.progress)
-    targets = {member.info.filename: source_path(member.info.filename) for member in remote.members}
-    chosen = remote.load(lambda info: targets[info.filename] in wanted)
-    recorded = record(remote)
+    targets = {member.info.filename: make_source_path(member.info.filename) for member in remote.members}
+    chosen = remote.load_members(lambda info: targets[info.filename] in wanted)
+    recorded = read_record(remote)
     data: dict[str, bytes] = {}
     for member in chosen:
         name = member.info.filename
@@ -208,32 +215,32 @@ def opened(source: WheelSource, wanted: Collection[str], context: FetchContext) 
             raise DecoupleError(
                 f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later"
             )
-        data[path] = source_text(name, content)
+        data[path] = make_source_text(name, content)
     modes = {path: REGULAR for path in targets.values() if path}
-    to_cache(kept, modes, data)
+    write_cache(kept, modes, data)
     described = f"{source.wheel.name} by range, {remote.requests} requests, {remote.received / 2**20:.1f} MiB"
-    return OpenedSource(Kept(modes, data), described, partial=True)
+    return OpenedSource(MemorySource(modes, data), described, partial=True)
 
 
-def wheel_file(path: Path, wanted: Collection[str]) -> OpenedSource:
+def open_wheel(path: Path, wanted: Collection[str]) -> OpenedSource:
     """The wanted members of a wheel on disk, under the paths they have in the source tree."""
     data: dict[str, bytes] = {}
     modes: dict[str, int] = {}
-    with zips.opened(path, mend="fetch it again") as archive:
+    with zips.open_zip(path, mend="fetch it again") as archive:
         for name in archive.namelist():
-            target = None if name.endswith("/") else source_path(name)
+            target = None if name.endswith("/") else make_source_path(name)
             if target:
                 modes[target] = REGULAR
                 if target in wanted:
-                    data[target] = source_text(name, archive.read(name))
-    return OpenedSource(Kept(modes, data), f"wheel {path.name}", partial=True)
+                    data[target] = make_source_text(name, archive.read(name))
+    return OpenedSource(MemorySource(modes, data), f"wheel {path.name}", partial=True)
 
 
 PROVIDER = Provider(
     WheelSource,
-    cached,
-    fetch,
-    opened,
-    published,
+    find_cached,
+    fetch_source,
+    open_files,
+    make_source,
     lacks="has Python files and headers only, nothing can be built from it",
 )

@@ -304,7 +304,7 @@ class _File(Struct, frozen=True):
 
 @cache
 def _load_file() -> _File:
-    return toml.read(_FILE, _File, mend="git checkout it")
+    return toml.read_toml(_FILE, _File, mend="git checkout it")
 
 
 def load_explanations() -> tuple[KernelExplanation, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base.elf_files import parsed
+from decouple.base.elf_files import open_elf
 from decouple.base.errors import DecoupleError
 
 MAGIC = 0xBA55ED50
@@ -150,7 +150,7 @@ def _list_images(library: Path, text: mmap.mmap, entry: int, stop: int) -> Itera
 
 
 def _list_sections(library: Path) -> list[tuple[int, int]]:
-    with parsed(library, "name a CUDA library") as file:
+    with open_elf(library, "name a CUDA library") as file:
         found = [s for s in file.iter_sections() if s.name in _SECTIONS]
         return [(int(s["sh_offset"]), int(s["sh_offset"] + s["sh_size"])) for s in found]
 

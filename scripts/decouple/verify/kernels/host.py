@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base.elf_files import parsed
+from decouple.base.elf_files import open_elf
 from decouple.verify import audit, elf
 from decouple.verify.kernels import cubin, fatbin
 
@@ -63,6 +63,6 @@ def find_registered_names(library: Path) -> frozenset[str]:
 
 
 def _list_readonly_sections(library: Path) -> Iterable[tuple[int, int]]:
-    with parsed(library, "name a CUDA library") as file:
+    with open_elf(library, "name a CUDA library") as file:
         sections = [s for s in file.iter_sections() if s.name.startswith(".rodata")]
         return [(int(s["sh_offset"]), int(s["sh_offset"] + s["sh_size"])) for s in sections]

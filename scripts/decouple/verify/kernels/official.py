@@ -11,7 +11,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, RemoteFile
 from decouple.upstream.download import Downloader
-from decouple.upstream.providers.wheel import of_manifest
+from decouple.upstream.providers.wheel import find_wheel
 from decouple.upstream.ranges import RemoteZip
 from decouple.verify.kernels import dump
 from decouple.verify.kernels.dump import KernelDump
@@ -41,7 +41,7 @@ def load_official_dump(
     """
     if len(archs) == 1 and find_kept_dump(manifest.version, archs[0]).exists():
         return dump.read_dump(find_kept_dump(manifest.version, archs[0]))
-    wheel = of_manifest(manifest)
+    wheel = find_wheel(manifest)
     if wheel is None:
         raise DecoupleError(
             f"{manifest.release}: no official wheel is known", next_step="decouple manifest fill RELEASE --write"
@@ -72,7 +72,7 @@ def fetch_members(
     remote = RemoteZip(wheel, downloader, progress)
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix="kernels-") as folder:
-        remote.load(lambda info: info.filename in members)
+        remote.load_members(lambda info: info.filename in members)
         found = []
         for member in members:
             path = Path(folder) / PurePosixPath(member).name
