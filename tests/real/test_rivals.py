@@ -20,7 +20,7 @@ from decouple.base.paths import find_cache
 from decouple.cli import main
 from decouple.flows import rebase
 from decouple.flows.census import CensusRequest, take_census
-from decouple.inventory.rules import load_rules as load_rules
+from decouple.inventory.rules import load_rules
 from decouple.rebase.series import RebaseWork
 from decouple.rebase.stop import RebaseState
 from decouple.rebase.verdicts import Verdict

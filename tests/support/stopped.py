@@ -1,7 +1,7 @@
 """``python -m tests.support.stopped MODULE ARGUMENTS``: run a module that can be killed right before its writes.
 
-With ``KILL_AT=N`` the N-th call of ``decouple.base.fault.step`` ends the process with SIGKILL, as a power cut would;
-with ``TRACE_STEPS=FILE`` each call's name is appended to FILE, so that a test knows how many there are.
+With ``KILL_AT=N`` the N-th call of ``decouple.base.fault.mark_step`` ends the process with SIGKILL, as a power cut
+would; with ``TRACE_STEPS=FILE`` each call's name is appended to FILE, so that a test knows how many there are.
 """
 
 from __future__ import annotations

@@ -9,6 +9,6 @@ import pytest
 
 
 def shared_folder(factory: pytest.TempPathFactory) -> Path:
-    """A folder of this run; who makes something in it holds a lock meanwhile (``decouple.base.files.locked``)."""
+    """A folder of this run; who makes something in it holds a lock meanwhile (``decouple.base.files.hold_lock``)."""
     base = factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

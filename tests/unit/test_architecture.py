@@ -17,7 +17,7 @@ from decouple.census import taxonomy
 from decouple.census.context import make_context
 from decouple.census.scan import scan_tree
 from decouple.device import items
-from decouple.inventory.rules import load_rules as load_rules
+from decouple.inventory.rules import load_rules
 from decouple.patch import faults
 from decouple.patch import lint as patch_lint
 from decouple.release import status, status_table

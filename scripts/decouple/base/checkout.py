@@ -17,19 +17,25 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def is_name(text: str) -> bool:
-    """Whether a series can be called so: ``2.7``, ``2.7.0rc3``, ``main-2026-11-20``, ``acme-2.7``."""
+    """Say whether a series can be called so.
+
+    Examples: ``2.7``, ``2.7.0rc3``, ``main-2026-11-20``, ``acme-2.7``.
+    """
     return bool(_NAME.fullmatch(text)) and not text.endswith(".toml")
 
 
 def make_version_key(release: str) -> tuple[bool, tuple[int, ...], str]:
-    """To sort releases by: 2.10 is behind 2.9; what is no released X.Y stands before all that are, so never newest."""
+    """Make the key that sorts releases.
+
+    2.10 is behind 2.9. What is no released X.Y stands before all that are, so it is never the newest.
+    """
     digits = re.match(r"\d+(?:\.\d+)*", release)
     numbers = tuple(int(part) for part in digits.group().split(".")) if digits else ()
     return bool(_RELEASE.fullmatch(release)), numbers, release
 
 
 class SeriesPlaces(NamedTuple):
-    """Where one series lives: its files in the project, its tree below ``build``."""
+    """The files of one series in the project, and its tree below ``build``."""
 
     release: str
     series: Path
@@ -49,55 +55,63 @@ class Checkout(NamedTuple):
 
     @property
     def patches(self) -> Path:
-        """The folder that names in a series file are relative to."""
+        """Return the folder that names in a series file are relative to."""
         return self.root / "patches"
 
     @property
     def resolutions(self) -> Path:
-        """What persons settled in rebases."""
+        """Return the folder of what persons settled in rebases."""
         return self.root / "series" / "resolutions"
 
     @property
     def recipes(self) -> Path:
-        """What patches are made from, one file per ``Decouple-Id``."""
+        """Return the folder of what patches are made from, one file per ``Decouple-Id``."""
         return self.root / "series" / "recipes"
 
     @property
     def upstream_texts(self) -> Path:
-        """What upstream's reviewers read and run of single patches, one file per ``Decouple-Id``."""
+        """Return the folder of the texts for upstream's reviewers.
+
+        There is one file per ``Decouple-Id``: what they read and run of a single patch.
+        """
         return self.root / "series" / "upstream"
 
     @property
     def rebase(self) -> Path:
-        """Where a rebase works."""
+        """Return the folder where a rebase works."""
         return self.root / "build" / "rebase"
 
     def locate_draft_manifest(self, release: str) -> Path:
-        """The manifest that was read off a tree without one, until the series that is carried to it is whole."""
+        """Return where the manifest that was read off a tree is kept.
+
+        It lies there until the series that is carried to that tree is whole.
+        """
         return self.rebase / f"{release}.toml"
 
     def locate_third_party(self, release: str) -> Path:
-        """The list of what upstream takes in as submodules, whether or not there is one."""
+        """Return where the list of upstream's submodules is, whether or not there is one."""
         return self.root / "series" / "third_party" / f"{release}.toml"
 
     def locate_series(self, release: str) -> Path:
-        """The series file of ``release``, whether or not there is one."""
+        """Return where the series file of ``release`` is, whether or not there is one."""
         return self.root / "series" / release
 
     def locate_manifest(self, release: str) -> Path:
-        """The release manifest, whether or not there is one."""
+        """Return where the release manifest is, whether or not there is one."""
         return self.root / "series" / f"{release}.toml"
 
     def locate_build(self, release: str) -> Path:
-        """What is made of a release and can be made again."""
+        """Return the folder of what is made of a release and can be made again."""
         return self.root / "build" / release
 
     def locate_tree(self, release: str) -> Path:
-        """The applied tree, whether or not there is one."""
+        """Return where the applied tree is, whether or not there is one."""
         return self.locate_build(release) / "src"
 
     def list_releases(self) -> tuple[str, ...]:
-        """Every release that has a series, by version, those with no source to be had first: so never the newest.
+        """List every release that has a series, by version.
+
+        Those with no source to be had come first, so they are never the newest.
 
         Raises DecoupleError without ``series/``.
         """
@@ -108,16 +122,19 @@ class Checkout(NamedTuple):
         return tuple(sorted(names, key=lambda name: (self._has_source(name), make_version_key(name))))
 
     def _has_source(self, release: str) -> bool:
-        """Whether it is more than a tree of the user's: its manifest, where it has one, names a source."""
+        """Say whether a source can be had.
+
+        It can, unless the manifest of the release names none: then it is a tree of the user's alone.
+        """
         manifest = self.locate_manifest(release)
         return not manifest.is_file() or b"\n[[source]]" in manifest.read_bytes()
 
     def list_manifest_releases(self) -> tuple[str, ...]:
-        """Every release that has a manifest, with or without a series, by version."""
+        """List every release that has a manifest, with or without a series, by version."""
         return tuple(sorted((path.stem for path in (self.root / "series").glob("*.toml")), key=make_version_key))
 
     def check_release(self, release: str) -> None:
-        """Raise UsageError, which lists those that there are, for a release without a series and a manifest."""
+        """Raise UsageError for a release without a series and a manifest; it lists those there are."""
         have = sorted({*self.list_releases(), *self.list_manifest_releases()}, key=make_version_key)
         if release not in have and not self.locate_draft_manifest(release).is_file():
             raise UsageError(
@@ -126,18 +143,27 @@ class Checkout(NamedTuple):
             )
 
     def _is_series(self, name: str) -> bool:
-        """Whether a file in ``series/`` is a series: named like a release, or beside a manifest of that name."""
+        """Say whether a file in ``series/`` is a series.
+
+        It is named like a release, or stands beside a manifest of that name.
+        """
         return bool(_RELEASE.fullmatch(name)) or (is_name(name) and self.locate_manifest(name).is_file())
 
     def find_newest_release(self) -> str:
-        """The newest release with a series. Raises UsageError where there is none, DecoupleError as `releases`."""
+        """Return the newest release with a series.
+
+        Raises UsageError where there is none, DecoupleError as `list_releases`.
+        """
         have = self.list_releases()
         if not have:
             raise UsageError(f"no series in {self.root / 'series'}", next_step="run in a checkout that has one")
         return have[-1]
 
     def find_series(self, release: str) -> SeriesPlaces:
-        """Where a series is and where its tree goes. Raises UsageError for a release that has none."""
+        """Return the places of a series and its tree.
+
+        Raises UsageError for a release that has none.
+        """
         series = self.locate_series(release)
         if not series.is_file():
             have = ", ".join(self.list_releases()) or "none"

@@ -17,7 +17,7 @@ _WINDOW = 32 << 10
 
 
 class Deflater:
-    """In place of ``zlib.compressobj(level, zlib.DEFLATED, -15)``, to be closed by ``with``."""
+    """A compressor in place of ``zlib.compressobj(level, zlib.DEFLATED, -15)``, to be closed by ``with``."""
 
     def __init__(self, level: int, threads: int | None = None) -> None:
         self._level = level
@@ -36,7 +36,7 @@ class Deflater:
         self._pool.shutdown(cancel_futures=True)
 
     def compress(self, data: bytes) -> bytes:
-        """Take ``data``; what is compressed by now."""
+        """Take ``data`` and return what is compressed by now."""
         self._pending += data
         while len(self._pending) >= _BLOCK:
             self._start_block(bytes(self._pending[:_BLOCK]), last=False)
@@ -44,7 +44,7 @@ class Deflater:
         return self._collect_blocks(keep=2 * self._threads)
 
     def flush(self) -> bytes:
-        """All that is left; another stream may begin after it."""
+        """Return all that is left; another stream may begin after it."""
         self._start_block(bytes(self._pending), last=True)
         self._pending.clear()
         self._previous = b""

@@ -10,7 +10,7 @@ CANNOT_HERE = 75  # EX_TEMPFAIL of sysexits.h: too little disk, memory or time o
 
 
 class DecoupleError(Exception):
-    """A failure told in one line: what is wrong, in which file, patch or key, and what to do next.
+    """A failure in one line: what is wrong, in which file, patch or key, and what to do next.
 
     ``cli`` prints it without a traceback and exits with ``code`` (1: the check or the work failed,
     2: the call itself was wrong, 75: this machine cannot do it, another can).
@@ -27,7 +27,7 @@ class DecoupleError(Exception):
 
 
 class UsageError(DecoupleError):
-    """The command line or an argument is wrong."""
+    """A wrong command line or argument."""
 
     def __init__(self, what: str, *, next_step: str | None = None) -> None:
         super().__init__(what, next_step=next_step, code=USAGE)

@@ -1,7 +1,7 @@
-"""Named moments right before something changes on disk, for whoever wants to stop there.
+"""Name the moments right before something changes on disk, so that a test can stop there.
 
-Nobody does in a command: nothing that a person can set reaches this. The tests' package hangs something on
-:func:`on_step` in a process of its own (``tests/support/stopped.py``), and looks at what a kill there leaves.
+No command stops there: nothing that a person can set reaches this. The tests' package calls
+:func:`observe_steps` in a process of its own (``tests/support/stopped.py``), and looks at what a kill there leaves.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ def mark_step(name: str) -> None:
 
 
 def observe_steps(observer: Callable[[str], object] | None) -> None:
-    """Have ``told`` called with the name of each change that is about to happen; None: nobody, as at first."""
+    """Have ``observer`` called with the name of each change that is about to happen.
+
+    None: nobody is called, as at first.
+    """
     global _told
     _told = observer

@@ -48,7 +48,9 @@ def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> Non
 
 
 def has_no_room(*places: Path) -> bool:
-    """Whether a file system of ``places`` is full: too few free bytes for a small file, or no inode.
+    """Say whether a file system of ``places`` is full.
+
+    Full means: too few free bytes for a small file, or no inode.
 
     A place that is not there stands for the nearest folder above it. What a program says of a full disk differs from
     one version and language to the next; ``statvfs`` does not.
@@ -69,7 +71,10 @@ def has_no_room(*places: Path) -> bool:
 
 
 def is_disk_full_message(text: str) -> bool:
-    """Whether ``text`` has the C library's words for a full disk or quota: also what gave its space back says them."""
+    """Say whether ``text`` has the C library's words for a full disk or quota.
+
+    A program that gave its space back says them, too.
+    """
     return any(os.strerror(number) in text for number in NO_SPACE)
 
 
@@ -84,7 +89,9 @@ def create_file(path: Path) -> BinaryIO:
 
 
 def open_for_append(path: Path) -> TextIO:
-    """Open ``path``, a log or results that go on from run to run, for more lines in UTF-8; made where it is not there.
+    """Open a log or results that go on from run to run, for more lines in UTF-8.
+
+    ``path`` is made where it is not there.
 
     What is not a file of one name is not written to: a link that somebody planted leads anywhere. Raises DecoupleError
     then, and OSError.
@@ -108,14 +115,17 @@ def _make_link_error(path: Path) -> DecoupleError:
 
 
 def clear_folder(path: Path) -> None:
-    """Remove a folder of ours and all that is in it; of a link in its place the link. What cannot go stays."""
+    """Remove a folder of ours and all that is in it.
+
+    Where a link stands in its place, the link is removed. What cannot be removed stays.
+    """
     if path.is_symlink() or path.is_file():
         path.unlink()
     remove_folder(path, ignore_errors=True)
 
 
 def compute_sha256(path: Path) -> str:
-    """The file's SHA-256 as 64 hex digits."""
+    """Compute a file's SHA-256, as 64 hex digits."""
     with path.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
@@ -123,7 +133,9 @@ def compute_sha256(path: Path) -> str:
 def walk_files(
     root: Path | str, enters: Callable[[str], bool] = lambda name: True
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Every entry below ``root`` that is no folder, with its path relative to it; in no order. Links are not followed.
+    """Yield every entry below ``root`` that is no folder.
+
+    Each comes with its path relative to ``root``, in no order. Links are not followed.
 
     ``enters`` says of a folder's path whether to look into it. However deep folders are nested, as `os.walk` and what
     calls itself cannot. Raises OSError.
@@ -141,7 +153,9 @@ def walk_files(
 
 
 def remove_folder(folder: Path | str, *, ignore_errors: bool = False) -> None:
-    """Delete ``folder`` and all below it, however deep: `shutil.rmtree` before Python 3.14 calls itself for each level.
+    """Delete ``folder`` and all below it, however deep.
+
+    `shutil.rmtree` before Python 3.14 calls itself for each level.
 
     Raises OSError unless ``ignore_errors``.
     """
@@ -157,7 +171,10 @@ def remove_folder(folder: Path | str, *, ignore_errors: bool = False) -> None:
 
 
 def _flatten_folder(folder: Path | str) -> None:
-    """Move every folder below ``folder`` right into it, so that none is deep, and no path too long to be named."""
+    """Move every folder below ``folder`` right into it.
+
+    Then none is deep, and no path is too long to be named.
+    """
     moved = itertools.count()
     pending = [os.fspath(folder)]
     while pending:
@@ -171,7 +188,10 @@ def _flatten_folder(folder: Path | str) -> None:
 
 
 def is_unreadable(path: str) -> bool:
-    """Whether ``path`` is, or links to, a folder, or a pipe, socket or device, whose reader may wait for ever."""
+    """Say whether ``path`` is, or links to, what is no regular file.
+
+    Reading a folder fails, and a pipe, socket or device may make its reader wait for ever.
+    """
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - asked thousands of times
     except (OSError, ValueError):
@@ -181,7 +201,9 @@ def is_unreadable(path: str) -> bool:
 
 @contextlib.contextmanager
 def hold_lock(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]:
-    """Hold an advisory lock (``flock``) on ``path``; it goes with the process, so a killed run leaves none behind.
+    """Hold an advisory lock (``flock``) on ``path``.
+
+    It goes with the process, so a killed run leaves none behind.
 
     ``path`` is a file, made where it is not there, or a folder that is there.
 
@@ -210,7 +232,9 @@ def hold_lock(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[i
 
 @contextlib.contextmanager
 def make_work_folder(folder: Path, name: str) -> Iterator[Path]:
-    """An empty folder in ``folder``, for what moves to its place there when it is whole: ``.NAME.RANDOM.part``.
+    """Make an empty folder in ``folder`` and remove it at the end.
+
+    It is for what moves to its place there when it is whole, and is called ``.NAME.RANDOM.part``.
 
     ``folder`` is locked meanwhile, so one of that name was left by a killed run; it is deleted.
     """

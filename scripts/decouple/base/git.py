@@ -2,7 +2,7 @@
 
 No ``GIT_*`` variable of the caller reaches git, and neither do the global and system configuration and attributes.
 What a repository's own configuration could still change is overridden on the command line. Fetching alone may know
-what a person set to reach other hosts (:func:`fetching`), and only those names of it.
+what a person set to reach other hosts (:func:`make_fetch_environment`), and only those names of it.
 
 A repository may be somebody else's, and its configuration names programs. So nothing but fetching opens a transport:
 what a partial clone lacks is missing. Hooks and monitors are off, diffs are asked for without drivers, and a
@@ -88,7 +88,7 @@ _WHOLE_ID = re.compile("[0-9a-f]{40}")
 
 
 class Answer(Struct, frozen=True):
-    """What a git command said."""
+    """The exit status and output of a git command."""
 
     status: int
     out: bytes
@@ -98,12 +98,12 @@ class Answer(Struct, frozen=True):
 
 
 def make_answer(status: int, out: bytes, err: str, *places: Path) -> Answer:
-    """What git said at its end; ``places`` are where it writes."""
+    """Make the answer of a git that has ended; ``places`` are where it writes."""
     return Answer(status, out, err, status != 0 and (is_disk_full_message(err) or has_no_room(*places)))
 
 
 class GitObject(Struct, frozen=True):
-    """What git has under a name."""
+    """An object of a git repository."""
 
     id: str
     kind: str
@@ -112,14 +112,14 @@ class GitObject(Struct, frozen=True):
 
 
 class Reader(Protocol):
-    """What answers questions about objects without a process for each; see ``base.objects``."""
+    """A reader of objects that starts no process for each; see ``base.objects``."""
 
     def read_objects(self, names: Sequence[str]) -> list[GitObject | None]:
-        """What stands under each of ``names``."""
+        """Return what stands under each of ``names``."""
 
 
 class GitError(DecoupleError):
-    """git refused; ``answer`` has its words."""
+    """A git command that failed; ``answer`` has its words."""
 
     def __init__(self, doing: str, answer: Answer, *, next_step: str | None = None) -> None:
         words = [line for line in answer.err.splitlines() if line.strip()]
@@ -132,29 +132,35 @@ class GitError(DecoupleError):
 
 
 def make_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The process environment without any ``GIT_*`` variable, then the clean slate, then ``extra``."""
+    """Return the environment of this process with every ``GIT_*`` variable replaced by ours.
+
+    ``extra`` is added last.
+    """
     return {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | _SLATE | dict(extra or {})
 
 
 def _merge_environment(extra: Mapping[str, str | None]) -> dict[str, str]:
-    """As :func:`environment`; a None in ``extra`` takes a variable away."""
+    """Make the environment; a None in ``extra`` takes a variable away."""
     merged = make_environment({key: value for key, value in extra.items() if value is not None})
     return {key: value for key, value in merged.items() if key not in extra or extra[key] is not None}
 
 
 def make_person_environment() -> dict[str, str | None]:
-    """What undoes the slate for a question about a person's own configuration; for ``env`` of :func:`ask`."""
+    """Return the variables that let git read a person's own configuration.
+
+    They undo what `make_environment` sets; for ``env`` of :func:`try_git`.
+    """
     theirs = {key: value for key, value in os.environ.items() if key.startswith("GIT_CONFIG")}
     return {"GIT_CONFIG_GLOBAL": None, "GIT_CONFIG_NOSYSTEM": None, **theirs}
 
 
 def is_repository(path: Path) -> bool:
-    """Whether a folder is a git repository with commits to read: bare, or with a work tree."""
+    """Say whether a folder is a git repository with commits: bare, or with a work tree."""
     return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
 class _OwnedRepository(Struct, frozen=True):
-    """A repository that a git process would read, and who could have written its configuration."""
+    """A repository that a git process would read, and the owners of its configuration."""
 
     root: Path
     """The work tree, or the bare repository: what ``safe.directory`` names."""
@@ -162,7 +168,10 @@ class _OwnedRepository(Struct, frozen=True):
 
 
 def _read_owners(root: Path, git_dir: Path) -> _OwnedRepository:
-    """The repository in ``git_dir`` (a file that names it where it is a linked work tree's). Raises OSError."""
+    """Read who owns the repository in ``git_dir``. Raises OSError.
+
+    ``git_dir`` is a file that names it where it is a linked work tree's.
+    """
     places = {root, git_dir}
     if git_dir.is_file():
         named = os.fsdecode(read_bounded(git_dir, 1 << 16)).removeprefix("gitdir:").strip()
@@ -171,7 +180,7 @@ def _read_owners(root: Path, git_dir: Path) -> _OwnedRepository:
 
 
 def _find_repository(cwd: Path, env: Mapping[str, str | None]) -> _OwnedRepository | None:
-    """What git would take for the repository there; None where there is none."""
+    """Find what git would take for the repository there; None where there is none."""
     with contextlib.suppress(OSError, DecoupleError):
         named = env.get("GIT_DIR")
         if named:
@@ -186,7 +195,10 @@ def _find_repository(cwd: Path, env: Mapping[str, str | None]) -> _OwnedReposito
 
 
 def _is_foreign(repository: _OwnedRepository | None) -> bool:
-    """Whether somebody else could have written its configuration; who used sudo is no one else, as in git."""
+    """Say whether another user could have written its configuration.
+
+    The user who called sudo is no other user, as in git.
+    """
     person = {os.geteuid()}
     if os.geteuid() == 0 and is_count(os.environ.get("SUDO_UID")):
         person.add(int(os.environ["SUDO_UID"]))
@@ -194,8 +206,11 @@ def _is_foreign(repository: _OwnedRepository | None) -> bool:
 
 
 def _is_allowed(repository: _OwnedRepository) -> bool:
-    """Whether it lies in the checkout that this program runs from, whose owner decides what it does anyway, or the
-    person's own configuration names it (``safe.directory``, in whichever way git reads it)."""
+    """Say whether a repository of another owner may be used.
+
+    It may where it lies in the checkout that this program runs from, whose owner decides what it does anyway, and
+    where the person's own configuration names it (``safe.directory``, in whichever way git reads it).
+    """
     checkout = Path(__file__).resolve().parents[3]
     if (checkout / "series").is_dir() and repository.root.resolve().is_relative_to(checkout):
         return True
@@ -214,7 +229,9 @@ def _make_owner_error(repository: _OwnedRepository) -> DecoupleError:
 
 
 def make_fetch_environment() -> dict[str, str | None]:
-    """How a person set git to reach other hosts: transports, proxy, credentials, ssh and TLS; ``env`` for what fetches.
+    """Return what a person set to reach other hosts.
+
+    These are transports, proxy, credentials, ssh and TLS; they are ``env`` for a git that fetches.
 
     For repositories that we made: their configuration may name programs then.
     """
@@ -231,7 +248,9 @@ def make_fetch_environment() -> dict[str, str | None]:
 def start_git(
     arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str | None] | None = None, **streams: Any
 ) -> subprocess.Popen[bytes]:
-    """Start ``git ARGUMENTS`` in ``cwd``; ``streams`` are Popen's. A None in ``env`` takes a variable away.
+    """Start ``git ARGUMENTS`` in ``cwd``; ``streams`` are Popen's.
+
+    A None in ``env`` takes a variable away.
 
     Raises DecoupleError when git is not installed, the folder is gone, or ``GIT_DIR`` names a repository of another
     owner, which git itself would take without asking.
@@ -261,7 +280,9 @@ def try_git(
     stdin: bytes | None = None,
     held: tuple[int, ...] = (),
 ) -> Answer:
-    """Run ``git ARGUMENTS`` in ``cwd``, whatever its exit status. ``held``: open files that it inherits.
+    """Run ``git ARGUMENTS`` in ``cwd``, whatever its exit status.
+
+    ``held``: open files that it inherits.
 
     Raises GitError when the disk is full, DecoupleError when the repository is another owner's: whatever was asked,
     that is not its answer.
@@ -289,7 +310,10 @@ def run_git(
     doing: str = "",
     next_step: str | None = None,
 ) -> bytes:
-    """Run git and return what it wrote. ``doing`` replaces "git VERB in FOLDER" in messages. Raises GitError."""
+    """Run git and return what it wrote. Raises GitError.
+
+    ``doing`` replaces "git VERB in FOLDER" in messages.
+    """
     answer = try_git(*arguments, cwd=cwd, env=env, stdin=stdin)
     if answer.status:
         raise GitError(doing or f"git {arguments[0]} in {cwd}", answer, next_step=next_step)
@@ -297,18 +321,20 @@ def run_git(
 
 
 def read_git_text(*arguments: str, cwd: Path, env: Mapping[str, str | None] | None = None) -> str:
-    """Like :func:`git`, as text without the newline at the end."""
+    """Run git and return its output as text, without the newline at the end."""
     return run_git(*arguments, cwd=cwd, env=env).decode("utf-8", "surrogateescape").rstrip("\n")
 
 
 def split_names(listing: bytes) -> list[str]:
-    """The paths in what a git command wrote with ``-z``."""
+    """Split the paths in what a git command wrote with ``-z``."""
     return [os.fsdecode(name) for name in listing.split(b"\0") if name]
 
 
 def is_unedited(tree: Path) -> bool:
-    """Whether a work tree and those of its submodules hold what their commits hold, and nothing that git is not told
-    to ignore. What their configuration says of their files is left out: a filter would be a program of theirs.
+    """Say whether a work tree and its submodules hold what their commits hold.
+
+    Files that git is not told to ignore count as edits. What their configuration says of their files is left out: a
+    filter would be a program of theirs.
 
     Raises DecoupleError when git cannot read it.
     """
@@ -332,7 +358,10 @@ def is_unedited(tree: Path) -> bool:
 
 
 def make_bare_repository(bare: Path, head: str = "ref: refs/heads/none") -> None:
-    """Make ``bare`` a repository of our own, without configuration and attributes: for objects that lie elsewhere."""
+    """Make ``bare`` a repository of our own, without configuration and attributes.
+
+    It is for objects that lie elsewhere.
+    """
     for name in ("objects", "refs"):
         (bare / name).mkdir(parents=True, exist_ok=True)
     write_atomically(bare / "HEAD", f"{head}\n")
@@ -341,7 +370,7 @@ def make_bare_repository(bare: Path, head: str = "ref: refs/heads/none") -> None
 def clone_repository(
     url: str, into: Path, *options: str, doing: str, next_step: str, told: Callable[[float, float | None], None]
 ) -> None:
-    """``git clone OPTIONS URL INTO``, with what a person set to reach other hosts.
+    """Run ``git clone OPTIONS URL INTO``, with what a person set to reach other hosts.
 
     ``told`` gets how many objects have come, of how many. Raises GitError.
     """
@@ -372,14 +401,17 @@ def clone_repository(
 
 
 def quote_import_path(raw: bytes) -> bytes:
-    """A path as git-fast-import(1) wants it: as it is, C-quoted where it starts with a quote or has a newline."""
+    """Quote a path as git-fast-import(1) wants it.
+
+    It stays as it is, unless it starts with a quote or has a newline: then it is C-quoted.
+    """
     if raw.startswith(b'"') or b"\n" in raw:
         return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
     return raw
 
 
 class Repository:
-    """One git repository and its work tree."""
+    """A git repository and its work tree."""
 
     def __init__(self, root: Path, git_dir: Path | None = None) -> None:
         """``root`` is the work tree; the repository is ``root/.git`` unless ``git_dir`` names it (bare)."""
@@ -389,15 +421,15 @@ class Repository:
         self.held: tuple[int, ...] = ()
         """Files that every git process inherits: the lock, so that a git that outlives a killed run still holds it."""
         self.reader: Reader | None = None
-        """Set while ``base.objects.asked_often`` lasts."""
+        """Set while ``base.objects.keep_object_reader`` lasts."""
 
     @property
     def state_folder(self) -> Path:
-        """Where the stack keeps its state: ``.git/decouple``."""
+        """Return the folder where the stack keeps its state: ``.git/decouple``."""
         return self.git_dir / "decouple"
 
     def make_variables(self, index: Path | None = None) -> dict[str, str | None]:
-        """The variables by which git finds this repository and no other."""
+        """Return the variables by which git finds this repository and no other."""
         return {
             "GIT_DIR": str(self.git_dir),
             "GIT_WORK_TREE": str(self.root),
@@ -408,20 +440,23 @@ class Repository:
     def try_run(
         self, *arguments: str, stdin: bytes | None = None, index: Path | None = None, user_config: bool = False
     ) -> Answer:
-        """Run ``git ARGUMENTS`` and return what it said, whatever its exit status."""
+        """Run ``git ARGUMENTS`` and return its answer, whatever its exit status."""
         place = self.make_variables(index)
         env = make_person_environment() | place if user_config else place
         return try_git(*arguments, cwd=self.root, env=env, stdin=stdin, held=self.held)
 
     def run(self, *arguments: str, stdin: bytes | None = None, index: Path | None = None) -> bytes:
-        """Run ``git ARGUMENTS`` and return its standard output. Raises GitError with git's own words."""
+        """Run ``git ARGUMENTS`` and return its standard output.
+
+        Raises GitError with git's own words.
+        """
         answer = self.try_run(*arguments, stdin=stdin, index=index)
         if answer.status:
             raise self.make_error(arguments[0], answer)
         return answer.out
 
     def run_on_objects(self, *arguments: str) -> bytes:
-        """As :meth:`run`, for what needs the objects alone, in a repository beside this one that has nothing else.
+        """Run git in a repository beside this one that has its objects and nothing else.
 
         No configuration and no attributes of this repository's own are in it: what they say of diffs cannot be
         overridden on the command line.
@@ -436,22 +471,25 @@ class Repository:
         return answer.out
 
     def make_error(self, verb: str, answer: Answer) -> GitError:
-        """The error that tells why ``git VERB`` failed here."""
+        """Make the error that tells why ``git VERB`` failed here."""
         return GitError(
             f"git {verb} in {self.root}", answer, next_step=f"`git -C {self.root} status` shows the state it is in"
         )
 
     def read_text(self, *arguments: str, index: Path | None = None) -> str:
-        """As :meth:`run`, decoded and without the newline at the end."""
+        """Run git and return its output, decoded and without the newline at the end."""
         return self.run(*arguments, index=index).decode("utf-8", "surrogateescape").rstrip("\n")
 
     def resolve_commit(self, name: str) -> str | None:
-        """The commit id that ``name`` stands for, or None."""
+        """Return the commit id that ``name`` stands for, or None."""
         answer = self.try_run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         return answer.out.decode().strip() if answer.status == 0 else None
 
     def read_head(self) -> str | None:
-        """The commit id of HEAD, or None. Read from the files where they have it: most verbs ask for nothing else."""
+        """Return the commit id of HEAD, or None.
+
+        It is read from the files where they have it: most verbs ask for nothing else.
+        """
         try:
             text = (self.git_dir / "HEAD").read_text("ascii").strip()
             if text.startswith("ref: "):
@@ -461,7 +499,10 @@ class Repository:
         return text if len(text) == 40 and not text.startswith("ref:") else self.resolve_commit("HEAD")
 
     def read_tree_id(self, commit: str) -> str:
-        """The tree id of a commit. That of a whole id never changes, so git is asked for it once."""
+        """Return the tree id of a commit.
+
+        That of a whole id never changes, so git is asked for it once.
+        """
         tree = self._trees.get(commit)
         if tree is None:
             entry = self.reader.read_objects([f"{commit}^{{tree}}"])[0] if self.reader else None

@@ -15,7 +15,10 @@ MOUNTINFO = Path("/proc/self/mountinfo")
 
 
 def list_mounts(folder: Path, mountinfo: Path = MOUNTINFO) -> list[Path]:
-    """Mount points at or below ``folder`` in this mount namespace, deepest first (``proc_pid_mountinfo(5)``)."""
+    """List mount points at or below ``folder`` in this mount namespace, deepest first.
+
+    Source of the format: ``proc_pid_mountinfo(5)``.
+    """
     wanted = folder.resolve()
     points = []
     for line in mountinfo.read_bytes().splitlines():
@@ -28,7 +31,9 @@ def list_mounts(folder: Path, mountinfo: Path = MOUNTINFO) -> list[Path]:
 
 
 def remove_tree(folder: Path) -> None:
-    """Delete ``folder`` when nothing is mounted at or below it; a folder that is not there is fine.
+    """Delete ``folder`` when nothing is mounted at or below it.
+
+    A folder that is not there is fine.
 
     Raises DecoupleError naming the first mount otherwise: it is somebody else's and what is behind it is not ours.
     """

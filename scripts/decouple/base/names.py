@@ -39,7 +39,9 @@ def is_path_part(text: object) -> bool:
 
 
 def locate_path(folder: Path, path: str) -> Path:
-    """Say where ``path`` is in ``folder``, following no link below it. ``folder`` itself may be one: a person named it.
+    """Return where ``path`` is in ``folder``, following no link below it.
+
+    ``folder`` itself may be a link: a person named it.
 
     Raises DecoupleError for what is no `RelativePath`, and where a link, a file in the place of a folder, or something
     that is no regular file (a FIFO would block its reader) is there.

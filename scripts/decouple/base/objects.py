@@ -1,6 +1,7 @@
-"""One ``git cat-file --batch`` that answers until it is closed: a process for many questions, not one for each.
+"""Read objects by one ``git cat-file --batch`` that runs until it is closed: a process for many questions.
 
-Questions go in small lots, each answered before the next: git writes while it reads, and two full pipes wait forever.
+Questions go in small batches, each answered before the next: git writes while it reads, and two full pipes wait for
+ever.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ _BATCH = 1 << 14
 
 
 class ObjectReader:
-    """The objects of one repository, by any name that git knows: an id, ``COMMIT^{tree}``, ``TREE:folder``."""
+    """A reader of the objects of one repository, in a process of its own.
+
+    It takes any name that git knows: an id, ``COMMIT^{tree}``, ``TREE:folder``.
+    """
 
     def __init__(self, cwd: Path, env: Mapping[str, str | None] | None = None) -> None:
         self._folder = cwd
@@ -29,7 +33,9 @@ class ObjectReader:
         )
 
     def read_objects(self, names: Sequence[str]) -> list[GitObject | None]:
-        """What stands under each of ``names``, None where there is nothing. No name may have a newline.
+        """Return what stands under each of ``names``, None where there is nothing.
+
+        No name may have a newline.
 
         Raises GitError when git ended.
         """
@@ -71,14 +77,17 @@ class ObjectReader:
         )
 
     def close(self) -> None:
-        """Let git go; it ends when it is asked no more."""
+        """Close the pipes; git ends when it is asked no more."""
         with self._errors, contextlib.suppress(BrokenPipeError), self._process:
             pass
 
 
 @contextlib.contextmanager
 def keep_object_reader(repository: Repository) -> Iterator[None]:
-    """While this lasts, one process answers every question about its objects: for work that has hundreds of them."""
+    """Have one process answer every question about the repository's objects meanwhile.
+
+    For work that has hundreds of them.
+    """
     if repository.reader:
         yield
         return
@@ -90,7 +99,10 @@ def keep_object_reader(repository: Repository) -> Iterator[None]:
 
 
 def read_objects(repository: Repository, names: Sequence[str]) -> list[GitObject | None]:
-    """What stands under each of ``names``, None where there is nothing. Raises GitError."""
+    """Return what stands under each of ``names``, None where there is nothing.
+
+    Raises GitError.
+    """
     if not names:
         return []
     with keep_object_reader(repository):

@@ -1,4 +1,4 @@
-"""What comes from outside, at the door: file names, digests, regular files of bounded size, JSON of bounded depth.
+"""Check what comes from outside: file names, digests, regular files of bounded size, JSON of bounded depth.
 
 Every name and digest that a server, an archive or a manifest gives passes here before a path is made of it, and every
 reader of such files has a bound, so that a small download cannot become a large memory.
@@ -32,12 +32,14 @@ _NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]+")
 
 
 def is_sha256(text: object) -> bool:
-    """Whether ``text`` is 64 lower-case hex digits."""
+    """Say whether ``text`` is 64 lower-case hex digits."""
     return isinstance(text, str) and _SHA256.fullmatch(text) is not None
 
 
 def is_count(text: object) -> bool:
-    """Whether ``text`` is a number that ``int`` takes at once: ASCII digits, no more than 64 bits need.
+    """Say whether ``text`` is a number that ``int`` takes at once.
+
+    It has ASCII digits alone, no more than 64 bits need.
 
     ``str.isdigit`` is no such test: it accepts "²", and 5,000 digits, and ``int`` raises ValueError for both.
     """
@@ -45,8 +47,10 @@ def is_count(text: object) -> bool:
 
 
 def is_basename(text: object) -> bool:
-    """Whether ``text`` names one file in a folder, whatever the folder: no separator, control character, ``.``, ``..``
-    or leading dot, and short enough for a file system."""
+    """Say whether ``text`` names one file in a folder, whatever the folder.
+
+    It has no separator, no control character and no leading dot, and is short enough for a file system.
+    """
     return (
         isinstance(text, str)
         and _NAME.fullmatch(text) is not None
@@ -56,7 +60,9 @@ def is_basename(text: object) -> bool:
 
 
 def read_bounded(path: Path, bound: int) -> bytes:
-    """The bytes of a regular file, at most ``bound``; a FIFO, socket or device is refused without being waited for.
+    """Read a regular file of at most ``bound`` bytes.
+
+    A FIFO, socket or device is refused without being waited for.
 
     Raises DecoupleError for those and for more than ``bound`` bytes, OSError as ``open`` does.
     """
@@ -73,7 +79,9 @@ def read_bounded(path: Path, bound: int) -> bytes:
 
 
 def read_json(path: Path, kind: type[T], *, mend: str, bound: int = JSON_BOUND) -> T:
-    """A file of ours as a ``kind``: a ``Struct``, which need not name all that is there, or a type of Python's.
+    """Read a file of ours as a ``kind``.
+
+    That is a ``Struct``, which need not name all that is there, or a type of Python's.
 
     ``mend`` is the next step to tell. Raises DecoupleError for a file that holds anything else, OSError.
     """
@@ -86,9 +94,11 @@ def read_json(path: Path, kind: type[T], *, mend: str, bound: int = JSON_BOUND) 
 
 
 def encode_path_text(text: str) -> str:
-    """A path's text as JSON can hold it: where it is not UTF-8 (surrogates stand for its bytes), its bytes in hex.
+    """Encode a path's text as JSON can hold it.
 
-    A NUL, which no path has, is before them. :func:`from_portable` is the way back.
+    Where it is not UTF-8 (surrogates stand for its bytes), the result has its bytes in hex.
+
+    A NUL, which no path has, is before them. :func:`decode_path_text` is the way back.
     """
     try:
         text.encode()
@@ -98,18 +108,24 @@ def encode_path_text(text: str) -> str:
 
 
 def decode_path_text(text: str) -> str:
-    """What :func:`portable` was given. Raises ValueError for what it does not return."""
+    """Undo :func:`encode_path_text`. Raises ValueError for what that does not return."""
     return os.fsdecode(bytes.fromhex(text[1:])) if text.startswith("\0") else text
 
 
 def escape_surrogates(document: str) -> str:
-    """A JSON document with names in it that are no UTF-8: the surrogates that stand for their bytes as JSON escapes."""
+    """Write the surrogates of a JSON document as JSON escapes.
+
+    They stand for the bytes of names that are no UTF-8.
+    """
     return document.encode("utf-8", "backslashreplace").decode()
 
 
 def parse_json(data: bytes | str) -> Any:
-    """``data`` as JSON. Raises ValueError also for what is nested too deeply, for numbers of too many digits, and for a
-    half of a surrogate pair, which no file and no terminal can be given."""
+    """Parse ``data`` as JSON.
+
+    Raises ValueError also for what is nested too deeply, for numbers of too many digits, and for a half of a
+    surrogate pair, which no file and no terminal can be given.
+    """
     try:
         document = json.loads(data)
         if (b"\\ud" if isinstance(data, bytes) else "\\ud") in data.lower():  # type: ignore[operator]

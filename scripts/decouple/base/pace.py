@@ -22,18 +22,18 @@ FLOOR = 1024
 
 
 class SlowServerError(Exception):
-    """Told in a few words; the caller names the address."""
+    """A server that is too slow, in a few words; the caller names the address."""
 
 
 class RateMeter:
-    """Counts what came of a body. ``clock`` in seconds is for tests."""
+    """A count of what came of a body. ``clock`` in seconds is for tests."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._started, self._received = clock(), 0
 
     def count_bytes(self, size: int) -> None:
-        """``size`` more bytes are here. Raises TooSlow."""
+        """Count ``size`` more bytes. Raises SlowServerError."""
         self._received += size
         elapsed = self._clock() - self._started
         if elapsed > GRACE_SECONDS and self._received < elapsed * FLOOR:
@@ -41,8 +41,11 @@ class RateMeter:
 
 
 def run_within(seconds: float, work: Callable[[], T]) -> T:
-    """``work()``'s value or exception, or TooSlow when it takes longer; it is then left behind on a thread of its own,
-    which ends with the process."""
+    """Return the value of ``work()``, or raise its exception.
+
+    Raises SlowServerError when it takes longer than ``seconds``; it is then left behind on a thread of its own,
+    which ends with the process.
+    """
     answers: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:

@@ -9,7 +9,9 @@ from decouple.base.errors import UsageError
 
 
 def find_project(start: Path | None = None) -> Path:
-    """The checkout that holds ``series/`` and ``patches/``: ``$DECOUPLE_PROJECT``, or the nearest parent.
+    """Find the checkout that holds ``series/`` and ``patches/``.
+
+    It is ``$DECOUPLE_PROJECT``, or the nearest parent.
 
     Falls back to the checkout this package was imported from (an editable install), so that the
     console script works from any folder. Raises UsageError when there is none.
@@ -30,7 +32,9 @@ def find_project(start: Path | None = None) -> Path:
 
 
 def find_cache() -> Path:
-    """The cache that all checkouts share: ``$DECOUPLE_CACHE``, else ``decouple`` in the XDG cache directory.
+    """Find the cache that all checkouts share.
+
+    It is ``$DECOUPLE_CACHE``, else ``decouple`` in the XDG cache directory.
 
     Raises UsageError where nothing says where a home is.
     """

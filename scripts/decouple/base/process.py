@@ -25,10 +25,13 @@ _TELLING = re.compile(r"^E: |\bCMake Error|\berror:|: fatal error|Error:|^wrappe
 
 
 class CommandPlace(Protocol):
-    """Where commands run: the host, or a root."""
+    """A place where commands run: the host, or a root."""
 
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
-        """The command line that runs ``command`` inside, with exactly ``variables`` and a PATH, in folder ``start``."""
+        """Return the command line that runs ``command`` in this place.
+
+        It has exactly ``variables`` and a PATH, and begins in the folder ``start``.
+        """
 
 
 def run_logged(
@@ -40,7 +43,9 @@ def run_logged(
     held: Sequence[int] = (),
     cwd: Path | None = None,
 ) -> None:
-    """Run ``argv``, in the folder ``cwd``; append its output to ``log`` and give each line to ``on_line``.
+    """Run ``argv`` in the folder ``cwd`` and append its output to ``log``.
+
+    Each line is also given to ``on_line``.
 
     ``held`` are open files that the child inherits: a lock that it holds as well, so that nobody works under its hands
     when this process is killed.
@@ -82,7 +87,9 @@ def run_logged(
 
 
 def show_commands(say: Callable[[str], None]) -> None:
-    """Give ``say`` every command that this process starts from now on, as a line that a shell takes.
+    """Give ``say`` every command that this process starts from now on.
+
+    A command is a line that a shell takes.
 
     With the folder, and those of git's variables that say which repository and index are meant. What settings we give
     git on every call is left out: they make its answer independent of a person's configuration.
@@ -110,7 +117,9 @@ def show_commands(say: Callable[[str], None]) -> None:
 
 @contextlib.contextmanager
 def limit_time(minutes: float, what: str, next_step: str) -> Iterator[None]:
-    """Interrupt what runs inside after ``minutes`` of wall time, the processes of `run_logged` first.
+    """Interrupt what runs inside after ``minutes`` of wall time.
+
+    The processes of `run_logged` are ended first.
 
     For the main thread. Raises DecoupleError, naming ``what`` and ``next_step``, when the time is over.
     """

@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 
 
 def make_english_variables(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return ``variables`` (None: ours) with the language of C, in UTF-8. ``LANGUAGE`` would win over it."""
+    """Return ``variables`` (None: ours) with the language of C, in UTF-8.
+
+    ``LANGUAGE`` would win over it, so it is left out.
+    """
     inherited = os.environ if variables is None else variables
     return {name: value for name, value in inherited.items() if name != "LANGUAGE"} | {"LC_ALL": "C.UTF-8"}
 
@@ -20,7 +23,9 @@ def make_english_variables(variables: Mapping[str, str] | None = None) -> dict[s
 def run_program(
     command: Sequence[str], variables: Mapping[str, str] | None = None, *, timeout: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short command that reads nothing, and return what it says; what is no UTF-8 of that is replaced.
+    """Run a short command that reads nothing, and return its output as text.
+
+    What is no UTF-8 of that is replaced.
 
     ``variables``: all that it has (None: ours); ``timeout`` in seconds. Raises OSError when it cannot be started,
     subprocess.TimeoutExpired.

@@ -6,7 +6,10 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """What a room calls; ``cli.output`` draws it (a bar with an ETA on a terminal, plain lines in a log)."""
+    """A report of how far work is.
+
+    A room calls it; ``cli.output`` draws it (a bar with an ETA on a terminal, plain lines in a log).
+    """
 
     def start(
         self,
@@ -16,7 +19,9 @@ class Progress(Protocol):
         effort: float = 0.0,
         seconds: float | None = None,
     ) -> None:
-        """A piece of work begins; ``total`` in ``unit`` ("items" or "bytes"), None when not known.
+        """Begin a piece of work of ``total``, None when that is not known.
+
+        The total is in ``unit`` ("items" or "bytes").
 
         Where items are not alike, ``effort`` is what all of them together are expected to take, in any measure.
         ``seconds`` is the estimate for the whole, None where there is none. Another piece that was under way is over;
@@ -24,14 +29,14 @@ class Progress(Protocol):
         """
 
     def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
-        """``amount`` more of the unit is done, which was expected to take ``effort``."""
+        """Count ``amount`` more of the unit, which was expected to take ``effort``."""
 
     def finish(self, note: str = "") -> None:
-        """The piece of work is over."""
+        """End the piece of work."""
 
 
 class SilentProgress:
-    """Reports nothing; the default of every function that takes a Progress."""
+    """A report to nobody; the default of every function that takes a Progress."""
 
     def start(
         self,

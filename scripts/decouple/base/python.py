@@ -18,7 +18,9 @@ OWN = (sys.executable, "-P")
 
 
 def run_python(command: Sequence[str], variables: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command line that starts somebody's Python, in a folder where nobody leaves files; its output as text.
+    """Run a command line that starts somebody's Python, and return its output as text.
+
+    It runs in a folder where nobody leaves files.
 
     That Python may be older than the option that `OWN` has. What the command names must be absolute, but for itself.
     ``variables``: all that it has (None: ours). Raises OSError when it cannot be started.
@@ -37,7 +39,7 @@ def run_python(command: Sequence[str], variables: Mapping[str, str] | None = Non
 
 
 def resolve_python_path(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return ``variables`` with the folders in ``PYTHONPATH`` as they are called from anywhere."""
+    """Return ``variables`` with absolute folders in ``PYTHONPATH``."""
     resolved = dict(variables)
     if "PYTHONPATH" in resolved:
         named = filter(None, resolved["PYTHONPATH"].split(os.pathsep))  # an empty one is the current folder

@@ -19,13 +19,19 @@ _SIZE = 32
 
 
 def add_seal(name: str, data: bytes) -> bytes | None:
-    """``data`` with a seal for the name that it is kept under; None where this user can have no key."""
+    """Put a seal for the name that it is kept under before ``data``.
+
+    Returns None where this user can have no key.
+    """
     key = _read_key(make=True)
     return _compute_seal(key, name, data) + data if key else None
 
 
 def remove_seal(name: str, data: bytes) -> bytes | None:
-    """What :func:`sealed` was given; None unless this user sealed it, for this name, and nobody changed it."""
+    """Take the seal off what :func:`add_seal` returned.
+
+    Returns None unless this user sealed it, for this name, and nobody changed it.
+    """
     key = _read_key(make=False)
     if key is None or not hmac.compare_digest(data[:_SIZE], _compute_seal(key, name, data[_SIZE:])):
         return None
@@ -39,19 +45,22 @@ def _compute_seal(key: bytes, name: str, data: bytes) -> bytes:
 
 
 def read_owner_id(*, make: bool = False) -> str | None:
-    """What tells this user's seals from those of others, 16 hex digits; None without a key (``make``: make one)."""
+    """Read what tells this user's seals from those of others: 16 hex digits.
+
+    Returns None without a key; ``make`` makes one.
+    """
     key = _read_key(make=make)
     return _compute_seal(key, "owner", b"").hex()[:16] if key else None
 
 
 def locate_key() -> Path:
-    """Where the key is: ``decouple/seal.key`` in the XDG state directory."""
+    """Return where the key is: ``decouple/seal.key`` in the XDG state directory."""
     base = os.environ.get("XDG_STATE_HOME")
     return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".local/state") / "decouple" / "seal.key"
 
 
 def _read_key(*, make: bool) -> bytes | None:
-    """The key; None where there is none, or where others could have read or written it."""
+    """Read the key; None where there is none, or others could have read or written it."""
     try:
         path = locate_key()
         if make:

@@ -17,7 +17,9 @@ SCHEMA = 1
 
 
 def read_toml(path: Path, kind: type[T], *, mend: str, schema: int | None = SCHEMA) -> T:
-    """The file as a ``kind``; ``mend`` is the next step to tell, ``schema`` None where the file has no such key.
+    """Read the file as a ``kind``.
+
+    ``mend`` is the next step to tell, ``schema`` None where the file has no such key.
 
     ``kind`` is a frozen ``msgspec.Struct`` whose fields are the file's keys, renamed where a key is a keyword of
     Python's. A ``re.Pattern`` is compiled; what ``__post_init__`` raises as ValueError is told like any wrong value.
@@ -30,12 +32,15 @@ def read_toml(path: Path, kind: type[T], *, mend: str, schema: int | None = SCHE
 
 
 def parse_toml(text: str, kind: type[T], path: Path, *, mend: str, schema: int | None = SCHEMA) -> T:
-    """Like :func:`read`, of text that is not on disk; ``path`` is only for messages."""
+    """Parse text that is not on disk; ``path`` is only for messages. See `read_toml`."""
     return convert_tables(parse_tables(text, path, mend=mend, schema=schema), kind, path, mend=mend)
 
 
 def parse_tables(text: str, path: Path, *, mend: str, schema: int | None = SCHEMA) -> dict[str, Any]:
-    """The tables of a text, without the key ``schema``. Raises DecoupleError where it is no TOML, or of another one."""
+    """Parse the tables of a text, without the key ``schema``.
+
+    Raises DecoupleError where it is no TOML, or of another schema.
+    """
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also for 5,000 digits, or brackets 5,000 deep
@@ -48,7 +53,7 @@ def parse_tables(text: str, path: Path, *, mend: str, schema: int | None = SCHEM
 
 
 def convert_tables(data: dict[str, Any], kind: type[T], path: Path, *, mend: str, at: str = "$") -> T:
-    """The same for what was parsed already, the table ``at`` of the file. Raises DecoupleError."""
+    """Convert what was parsed already, the table ``at`` of the file. Raises DecoupleError."""
     import msgspec  # takes longer to import than all of base: only for who reads a file
 
     for place, key, known in _find_unknown_keys(data, _inspect_type(kind), at):  # type: ignore[arg-type]  # mypy: type[T] is no Hashable
@@ -66,7 +71,7 @@ def convert_tables(data: dict[str, Any], kind: type[T], path: Path, *, mend: str
 
 @functools.cache
 def _inspect_type(kind: type) -> Any:
-    """``kind`` as msgspec sees it, which takes longer to make than a small file to read."""
+    """Return msgspec's view of ``kind``, which takes longer to make than a small file to read."""
     import msgspec
 
     return msgspec.inspect.type_info(kind)
@@ -82,7 +87,10 @@ def _convert_pattern(kind: Any, value: Any) -> Any:
 
 
 def _find_unknown_keys(value: Any, kind: Any, at: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Place, name and the known neighbours of each key that ``kind`` (msgspec's view of a type) does not have."""
+    """Yield place, name and the known neighbours of each key that ``kind`` does not have.
+
+    ``kind`` is msgspec's view of a type.
+    """
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from _find_unknown_keys(item, getattr(kind, "item_type", None), f"{at}[{number}]")

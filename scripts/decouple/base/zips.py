@@ -41,10 +41,10 @@ DAMAGE = (
 
 
 class Archive(zipfile.ZipFile):
-    """A zip whose missing members are told as a DecoupleError."""
+    """A zip that raises DecoupleError for a member that is missing."""
 
     def getinfo(self, name: str) -> zipfile.ZipInfo:
-        """The entry of a member. Raises DecoupleError where there is none."""
+        """Return the entry of a member. Raises DecoupleError where there is none."""
         try:
             return super().getinfo(name)
         except KeyError:
@@ -76,13 +76,16 @@ def open_zip(path: Path, *, mend: str = "build or download it again") -> Iterato
 
 
 def _is_of_zipfile(error: BaseException) -> bool:
-    """Whether ``zipfile``, or what it called, raised ``error``."""
+    """Say whether ``zipfile``, or what it called, raised ``error``."""
     own = zipfile.ZipFile.open.__code__.co_filename
     return any(frame.f_code.co_filename == own for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def refuse_spread(archive: zipfile.ZipFile, size: int, name: str) -> None:
-    """Raise DecoupleError where a zip of ``size`` bytes says that it unpacks to far more, or to folders too deep."""
+    """Raise DecoupleError where a zip would unpack to far more than its size.
+
+    It has ``size`` bytes. Folders that are too deep are refused, too.
+    """
     deep = max((info.filename.count("/") for info in archive.infolist()), default=0)
     if deep > DEPTH_BOUND:
         raise _make_refusal(f"{name}: a member {deep} folders deep, more than {DEPTH_BOUND}")

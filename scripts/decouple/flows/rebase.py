@@ -22,7 +22,7 @@ from decouple.base.git import Repository
 from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.remake import RELOCATION
-from decouple.inventory.rules import load_rules as load_rules
+from decouple.inventory.rules import load_rules
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.rebase import memory, resolutions, result, series, stop

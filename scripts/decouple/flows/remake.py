@@ -54,7 +54,7 @@ class PatchRemaker(Struct, frozen=True):
         return {sign.file for recipe in self.recipes.values() for sign in recipe.upstream}
 
     def bind_source(self, opened: OpenedSource) -> Remade:
-        """How to make a patch anew on this source, for ``decouple.series.check.check``."""
+        """How to make a patch anew on this source, for ``decouple.series.check.check_series``."""
 
         def remade(patch: Patch, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
             if patch.header.decouple_id == RELOCATION:
@@ -91,7 +91,7 @@ class PatchRemaker(Struct, frozen=True):
         return tuple(name for name in dict.fromkeys(names) if tree.get(name) is None)
 
     def find_lost_changes(self, patch: Patch, tree: Tree) -> tuple[str, ...]:
-        """What upstream has in files of ``patch`` that its recipe would take out and put nowhere; see ``check``."""
+        """What upstream has in files of ``patch`` that its recipe takes out and puts nowhere; see `check_series`."""
         recipe = self.recipes.get(patch.header.decouple_id or "")
         if recipe is None or not recipe.has_edits or _is_as_cut(patch, tree):
             return ()

@@ -62,7 +62,7 @@ class BareSystem(Struct, frozen=True):
     binds: tuple[BindMount, ...]
 
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
-        """As `decouple.base.process.Inside`; without network."""
+        """As `decouple.base.process.CommandPlace`; without network."""
         return self.root.make_sandbox(self.binds).make_command(
             [*make_clean_environment(variables), *command], start=start
         )

@@ -71,7 +71,7 @@ class UpstreamVerdict(Struct, frozen=True):
 
 
 def make_upstream_patches(request: UpstreamRequest, listener: Listener = QUIET) -> UpstreamPatches:
-    """Make the mails and the letter. Raises NotForUpstream, in one line, where there is nothing to submit."""
+    """Make the mails and the letter. Raises NotForUpstreamError, in one line, where there is nothing to submit."""
     release, series, known = _load_series(request)
     forward.refuse_patch(series, request.id, known, _make_taken_check(request.project))
     source, described = _open_source(request, listener, release, series, known)

@@ -14,7 +14,7 @@ DEFAULT = Path(__file__).with_name("rules.toml")
 
 
 class Rule(Struct, frozen=True, rename={"origin": "from", "target": "to", "excluded": "except"}):
-    """One way to recognise a file and the place it goes to."""
+    """A way to recognise a file, and the place it goes to."""
 
     name: str
     kind: Literal["directory", "file-name", "suffix", "build-list"]
@@ -34,7 +34,10 @@ class Rule(Struct, frozen=True, rename={"origin": "from", "target": "to", "exclu
             raise ValueError(f"rule {self.name!r} needs `lists` if its kind is build-list, else `match`")
 
     def find_target(self, path: str) -> str | None:
-        """Where ``path`` goes, relative to the root of the moved files; None if it is not below ``from``."""
+        """Return where ``path`` goes, relative to the root of the moved files.
+
+        Returns None if it is not below ``from``.
+        """
         try:
             rest = PurePosixPath(path).relative_to(self.origin)
         except ValueError:
@@ -61,7 +64,7 @@ class Cut(Struct, frozen=True):
 
 
 class Scope(Struct, frozen=True):
-    """What counts as CUDA-looking, and where to look."""
+    """The files that look like CUDA's, and where to look."""
 
     folders: tuple[str, ...]
     words: tuple[str, ...]
@@ -77,7 +80,7 @@ class Scope(Struct, frozen=True):
 
 
 class Stage1Sources(Struct, frozen=True):
-    """What is known of the stage-1 build (``USE_CUDA=0``) without running it."""
+    """The stage-1 build (``USE_CUDA=0``) as far as it is known without running it."""
 
     undefined: frozenset[str]
     include_folders: tuple[str, ...]
@@ -106,7 +109,7 @@ class PatchHeader(Struct, frozen=True):
 
 
 class RuleFile(Struct, frozen=True, rename={"rules": "rule", "keeps": "keep", "cuts": "cut"}):
-    """All of ``rules.toml``."""
+    """The whole of ``rules.toml``."""
 
     root: str
     header_folders: tuple[str, ...]
@@ -124,5 +127,8 @@ class RuleFile(Struct, frozen=True, rename={"rules": "rule", "keeps": "keep", "c
 
 
 def load_rules(path: Path = DEFAULT) -> RuleFile:
-    """Read a rule file. Raises DecoupleError naming the key that is missing, unknown or of the wrong type; OSError."""
+    """Load a rule file.
+
+    Raises DecoupleError naming the key that is missing, unknown or of the wrong type; OSError.
+    """
     return toml.read_toml(path, RuleFile, mend="see the comments in rules.toml")

@@ -19,7 +19,10 @@ _CODE = re.compile(r"\s*[^#\s]")
 
 
 def list_stage1_units(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> frozenset[str]:
-    """What stage 1 may compile, as the build files say (a superset of any one configuration), with the series."""
+    """List what stage 1 may compile with the series, as the build files say.
+
+    It is a superset of any one configuration.
+    """
     known = rules.stage1
     out = {path for path in files if find_match(path, known.globs)}
     out.update(path for path in lists.list_members((*known.bzl_lists, *known.cmake_lists)))
@@ -27,7 +30,10 @@ def list_stage1_units(files: Iterable[str], lists: BuildLists, rules: RuleFile) 
 
 
 def is_hollow(text: str, rules: RuleFile) -> bool:
-    """Whether all code of a translation unit stands in branches that stage 1 never compiles."""
+    """Say whether stage 1 compiles no code of a translation unit.
+
+    Then all of it stands in branches that stage 1 leaves out.
+    """
     macros = Macros(undefined=rules.stage1.undefined)
     lines = blank_comments(text).split("\n")
     code = {number for number, line in enumerate(lines, start=1) if _CODE.match(line)}
@@ -41,7 +47,9 @@ def is_hollow(text: str, rules: RuleFile) -> bool:
 def compute_stage1_closure(
     tree: Path, files: Iterable[str], units: Iterable[str], rules: RuleFile
 ) -> Mapping[str, Edge | None]:
-    """Every one of ``files`` that stage 1 compiles (its ``units``) or includes, with the include that first reached it.
+    """Map each file that stage 1 compiles or includes to the include that reached it.
+
+    ``units`` are what it compiles; only ``files`` count, and the include is the first that reached one.
 
     Raises DecoupleError when a [[cut]] of the rules no longer stands in a tree that still has its header.
     """

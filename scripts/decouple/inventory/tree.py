@@ -16,7 +16,7 @@ HEADER_SUFFIXES = (".h", ".hpp", ".cuh")
 
 
 def list_files(tree: Path, folders: Iterable[str]) -> list[str]:
-    """The files below ``folders`` of ``tree`` as sorted POSIX paths.
+    """List the files below ``folders`` of ``tree`` as sorted POSIX paths.
 
     Byte-compiled Python, ``.git`` and pipes are no sources. Raises DecoupleError when none of the folders is there (not
     a PyTorch tree).
@@ -33,7 +33,10 @@ def list_files(tree: Path, folders: Iterable[str]) -> list[str]:
 
 
 class BuildLists:
-    """The source lists of one tree, by name, from ``build_variables.bzl`` and the CMake files the rules name."""
+    """The source lists of one tree, by name.
+
+    They are read from ``build_variables.bzl`` and the CMake files that the rules name.
+    """
 
     def __init__(self, tree: Path, files: Iterable[str], rules: RuleFile) -> None:
         present = frozenset(files)
@@ -44,7 +47,7 @@ class BuildLists:
         self._present = present
 
     def list_members(self, names: Iterable[str]) -> frozenset[str]:
-        """The files of the tree that any list with a name like ``names`` holds."""
+        """List the files of the tree that any list with a name like ``names`` holds."""
         patterns = tuple(names)
         out: set[str] = set()
         for name, paths in self._bzl.items():
@@ -57,12 +60,15 @@ class BuildLists:
 
 
 def is_suspect(path: str, rules: RuleFile) -> bool:
-    """Whether the path alone looks like CUDA's."""
+    """Say whether the path alone looks like CUDA's."""
     lowered = f"/{path.lower()}"
     return any(word in lowered for word in rules.scope.words) or path.endswith(rules.scope.suffixes)
 
 
 def list_include_names(path: str, folders: Iterable[str]) -> list[str]:
-    """The names by which ``#include`` reaches ``path`` through the ``-I`` folders ("." is the tree itself)."""
+    """List the names by which ``#include`` reaches ``path`` through the ``-I`` folders.
+
+    "." is the tree itself.
+    """
     names = (path if folder == "." else posixpath.relpath(path, folder) for folder in folders)
     return [name for name in names if not name.startswith("../")]

@@ -32,7 +32,10 @@ _MOST_SYMBOLS = 0x10FFFF - 2
 
 
 class File:
-    """One file: its mode as git has it and its bytes (of a symbolic link: where it points), read when asked for."""
+    """A file: its mode as git has it and its bytes (of a symbolic link: where it points).
+
+    The bytes are read when they are asked for.
+    """
 
     def __init__(self, mode: int, data: bytes | Callable[[], bytes]) -> None:
         self.mode = mode
@@ -40,11 +43,11 @@ class File:
 
     @functools.cached_property
     def data(self) -> bytes:
-        """The content. May raise what the source of the file raises."""
+        """Read the content. May raise what the source of the file raises."""
         return self._data if isinstance(self._data, bytes) else self._data()
 
     def with_mode(self, mode: int) -> File:
-        """The same content with another mode."""
+        """Return the same content with another mode."""
         return self if mode == self.mode else File(mode, lambda: self.data)
 
     def __eq__(self, other: object) -> bool:
@@ -57,13 +60,16 @@ class File:
 
 
 class Source(Protocol):
-    """Where the files of a tree come from. Paths are relative, with forward slashes."""
+    """The files of a tree. Paths are relative, with forward slashes."""
 
     def mode(self, path: str) -> int | None:
-        """The mode of a file, symbolic link or submodule as git has it, ``TREE`` for a directory, None if absent."""
+        """Return the mode of a file, symbolic link or submodule as git has it.
+
+        It is ``TREE`` for a directory, None where there is nothing.
+        """
 
     def read(self, path: str) -> bytes:
-        """The content of a file that ``mode`` found."""
+        """Read the content of a file that ``mode`` found."""
 
 
 class Tree:
@@ -75,7 +81,10 @@ class Tree:
         """path -> its file now, None if it is gone."""
 
     def get(self, path: str) -> File | None:
-        """The file at ``path``, None if there is none; a directory is a File of mode ``TREE``."""
+        """Return the file at ``path``, None if there is none.
+
+        A directory is a File of mode ``TREE``.
+        """
         if path in self.changed:
             return self.changed[path]
         mode = self._source.mode(path)
@@ -87,7 +96,7 @@ class Tree:
 
 
 class PlacedHunk(Struct, frozen=True):
-    """A hunk that applies."""
+    """A hunk that applies, and where."""
 
     hunk: Hunk
     number: int
@@ -101,7 +110,7 @@ class PlacedHunk(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """Why one section does not apply."""
+    """The reason why one section does not apply."""
 
     kind: str
     """``gone`` (no such file), ``exists``, ``type``, ``hunk``, ``path``, ``content``, ``unsupported``."""
@@ -115,7 +124,7 @@ class Failure(Struct, frozen=True):
 
 
 class FileResult(Struct, frozen=True):
-    """What became of one section."""
+    """The outcome of one section."""
 
     file: FilePatch
     placed: tuple[PlacedHunk, ...] = ()
@@ -123,7 +132,7 @@ class FileResult(Struct, frozen=True):
 
 
 class PatchResult(Struct, frozen=True):
-    """What became of one patch."""
+    """The outcome of one patch."""
 
     files: tuple[FileResult, ...]
     changes: Mapping[str, File | None]
@@ -131,19 +140,21 @@ class PatchResult(Struct, frozen=True):
 
     @property
     def applies(self) -> bool:
-        """Whether every section applies; a patch is taken whole or not at all."""
+        """Say whether every section applies; a patch is taken whole or not at all."""
         return all(result.failure is None for result in self.files)
 
     @property
     def offsets(self) -> tuple[tuple[FilePatch, PlacedHunk], ...]:
-        """The hunks that were found away from the line they name."""
+        """Return the hunks that were found away from the line they name."""
         return tuple((result.file, placed) for result in self.files for placed in result.placed if placed.offset)
 
 
 def apply_patch(
     patch: Patch, tree: Tree, *, reverse: bool = False, files: Sequence[FilePatch] | None = None
 ) -> PatchResult:
-    """What ``patch`` (or its reverse) makes of ``tree``; the tree is not changed, see :meth:`Tree.update`.
+    """Compute what ``patch`` (or its reverse) makes of ``tree``.
+
+    The tree is not changed, see :meth:`Tree.update`.
 
     ``files``: only these sections of it.
     """
@@ -153,7 +164,7 @@ def apply_patch(
 
 
 def reverse_section(file: FilePatch) -> FilePatch:
-    """The section that undoes ``file``."""
+    """Return the section that undoes ``file``."""
     flip = {"+": "-", "-": "+", " ": " "}
     hunks = tuple(
         Hunk(
@@ -183,7 +194,10 @@ def reverse_section(file: FilePatch) -> FilePatch:
 
 @functools.lru_cache(maxsize=1 << 16)
 def find_path_fault(path: str) -> str:
-    """Why a path must not be written, or an empty string; git's rules for index entries, a little stricter."""
+    """Return why a path must not be written, or an empty string.
+
+    The rules are git's for index entries, a little stricter.
+    """
     if path.startswith("/"):
         return "is absolute"
     for part in path.split("/"):
@@ -203,7 +217,7 @@ class _SectionError(Exception):
 
 
 class _RemovedPath:
-    """A path that an earlier section removed, or a later one is going to."""
+    """A path that an earlier section removed, or that a later one is going to remove."""
 
     def __init__(self, happened: bool) -> None:
         self.happened = happened
@@ -213,7 +227,10 @@ _REMOVED, _TO_BE_REMOVED = _RemovedPath(True), _RemovedPath(False)
 
 
 class _Application:
-    """One patch while it is applied; ``table`` is what its sections so far made of each path."""
+    """A patch while it is applied.
+
+    ``table`` is what its sections so far made of each path.
+    """
 
     def __init__(self, tree: Tree, sections: list[FilePatch]) -> None:
         self.tree = tree
@@ -313,7 +330,10 @@ class _Application:
                 raise _make_refusal("path", f"path {path!r} {fault}")
 
     def _read_preimage(self, file: FilePatch, path: str) -> File | None:
-        """The file that a section starts from; None if a section that may be a creation finds no such file."""
+        """Read the file that a section starts from.
+
+        Returns None if a section that may be a creation finds no such file.
+        """
         known = None if file.rename or file.copy else self.table.get(path)
         if known is _REMOVED:
             raise _make_refusal("gone", f"{path} was renamed or deleted by an earlier section of the patch")
@@ -372,13 +392,16 @@ def _list_parents(path: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _list_folders(folder: str) -> tuple[str, ...]:
-    """``folder`` and those that it lies in, the outermost first."""
+    """List ``folder`` and those that it lies in, the outermost first."""
     parts = folder.split("/") if folder else []
     return tuple("/".join(parts[: count + 1]) for count in range(len(parts)))
 
 
 class _Image:
-    """A file as lines, and the same lines as characters: one for each line that a hunk knows, NUL for any other."""
+    """A file as lines, and the same lines as characters.
+
+    There is one character for each line that a hunk knows, NUL for any other.
+    """
 
     OTHER, PATCHED = "\0", "\1"
 
@@ -403,7 +426,10 @@ class _Image:
 
 
 def _apply_hunks(data: bytes, file: FilePatch, placed: list[PlacedHunk]) -> bytes:
-    """``data`` with the hunks applied; what was placed so far is told also if one does not apply."""
+    """Apply the hunks to ``data``.
+
+    What was placed so far is told also if one does not apply.
+    """
     image = _Image(data, file.hunks)
     for number, hunk in enumerate(file.hunks, start=1):
         pattern = image.make_pattern(hunk)
@@ -427,7 +453,10 @@ def _apply_hunks(data: bytes, file: FilePatch, placed: list[PlacedHunk]) -> byte
 
 
 def _find_pattern(text: str, pattern: str, named: int, *, at_start: bool, at_end: bool) -> int | None:
-    """Where ``pattern`` is in ``text``, nearest to ``named``; of two equally near the later."""
+    """Find where ``pattern`` is in ``text``, nearest to ``named``.
+
+    Of two places equally near it is the later.
+    """
     size, length = len(text), len(pattern)
     if length > size:
         return None
@@ -449,7 +478,7 @@ def _find_pattern(text: str, pattern: str, named: int, *, at_start: bool, at_end
 
 
 def _count_matches(text: str, pattern: str) -> int:
-    """At how many places ``pattern`` is, at most 9."""
+    """Count the places of ``pattern``, up to 9."""
     count, at = 0, text.find(pattern)
     while at >= 0 and count < 9:
         count, at = count + 1, text.find(pattern, at + 1)
@@ -457,7 +486,9 @@ def _count_matches(text: str, pattern: str) -> int:
 
 
 def _find_closest_lines(image: _Image, hunk: Hunk) -> tuple[int, tuple[bytes, ...]]:
-    """Where most old lines of a hunk that does not apply are, for the message: (1-based line, the lines there).
+    """Find where most old lines of a hunk that does not apply are, for the message.
+
+    Returns the line (from 1) and the lines there.
 
     Every line that occurs in the file at most 50 times votes for the starts that it implies; ties go to the nearest.
     """

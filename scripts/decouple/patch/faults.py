@@ -36,7 +36,7 @@ CODES: dict[str, str] = {
 
 
 class Fault(Struct, frozen=True, order=True):
-    """One thing that is wrong. Sorted by file and line."""
+    """A fault of a file. Sorted by file and line."""
 
     file: str
     """Path relative to the checkout, with forward slashes."""

@@ -50,7 +50,7 @@ _LOWER = {name.lower(): name for name in KNOWN}
 
 
 class Field(Struct, frozen=True):
-    """One field as it stands in the file."""
+    """A field as it stands in the file."""
 
     name: str
     raw: str
@@ -60,7 +60,10 @@ class Field(Struct, frozen=True):
 
     @property
     def value(self) -> str:
-        """The value unfolded: continuation lines joined by newlines, one leading blank taken off, ``.`` -> empty."""
+        """Return the unfolded value.
+
+        Continuation lines are joined by newlines, one leading blank is taken off, and ``.`` is an empty line.
+        """
         first, *rest = self.raw.split(":", 1)[1].rstrip("\n").split("\n")
         unfolded = [first.strip()]
         for line in rest:
@@ -70,7 +73,10 @@ class Field(Struct, frozen=True):
 
 
 class FreeText(Struct, frozen=True):
-    """Lines that are no field: blank lines, free text, an mbox ``From`` line, a ``---`` and what follows."""
+    """Lines that are no field.
+
+    These are blank lines, free text, an mbox ``From`` line, a ``---`` and what follows.
+    """
 
     raw: str
 
@@ -81,31 +87,34 @@ class Header(Struct, frozen=True):
     items: tuple[Field | FreeText, ...] = ()
 
     def to_text(self) -> str:
-        """The header as text; equal to what was read if nothing was changed."""
+        """Return the header as text; equal to what was read if nothing was changed."""
         return "".join(item.raw for item in self.items)
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The fields in order."""
+        """Return the fields in order."""
         return tuple(item for item in self.items if isinstance(item, Field))
 
     def find(self, name: str) -> Field | None:
-        """The first field of that name (case does not matter), or None."""
+        """Return the first field of that name (case does not matter), or None."""
         wanted = name.lower()
         return next((field for field in self.fields if field.name.lower() == wanted), None)
 
     def get(self, name: str) -> str | None:
-        """The unfolded value of the first field of that name, or None."""
+        """Return the unfolded value of the first field of that name, or None."""
         field = self.find(name)
         return field.value if field else None
 
     def get_all(self, name: str) -> tuple[str, ...]:
-        """The values of every field of that name, in order."""
+        """Return the values of every field of that name, in order."""
         return tuple(field.value for field in self.fields if field.name.lower() == name.lower())
 
     @property
     def synopsis(self) -> str:
-        """One line that says what the patch does: the first line of ``Description``, else of ``Subject``, else ""."""
+        """Return one line that says what the patch does.
+
+        It is the first line of ``Description``, else of ``Subject``, else "".
+        """
         description = self.get("Description")
         if description:
             return description.split("\n", 1)[0].strip()
@@ -114,27 +123,30 @@ class Header(Struct, frozen=True):
 
     @property
     def author(self) -> str | None:
-        """What ``From`` or ``Author`` says."""
+        """Return what ``From`` or ``Author`` says."""
         return self.get("From") or self.get("Author")
 
     @property
     def date(self) -> str | None:
-        """What ``Date`` or ``Last-Update`` says."""
+        """Return what ``Date`` or ``Last-Update`` says."""
         return self.get("Date") or self.get("Last-Update")
 
     @property
     def decouple_id(self) -> str | None:
-        """The id that ties the bodies of one patch together across releases."""
+        """Return the id that ties the bodies of one patch together across releases."""
         return self.get("Decouple-Id")
 
     @property
     def depends(self) -> frozenset[str]:
-        """Ids of patches whose lines this one builds on (``Depends: id, id``)."""
+        """Return the ids of patches whose lines this one builds on (``Depends: id, id``)."""
         words = re.split(r"[\s,]+", " ".join(self.get_all("Depends")))
         return frozenset(word for word in words if word)
 
     def with_field(self, name: str, value: str) -> Header:
-        """With the first field ``name`` set to ``value`` (newlines are folded), or a new one in its usual place."""
+        """Return the header with the first field ``name`` set to ``value``.
+
+        Newlines are folded. Where there is no such field, a new one stands in its usual place.
+        """
         text = fold_field(name, value)
         old = self.find(name)
         if old:
@@ -143,25 +155,34 @@ class Header(Struct, frozen=True):
         return replace(self, items=_insert_field(self.items, Field(name, text, 0)))
 
     def without_field(self, name: str) -> Header:
-        """Without every field of that name."""
+        """Return the header without every field of that name."""
         keep = (item for item in self.items if not (isinstance(item, Field) and item.name.lower() == name.lower()))
         return replace(self, items=tuple(keep))
 
 
 def fold_field(name: str, value: str) -> str:
-    """``name: value`` as header text: further lines start with one blank, an empty one becomes `` .``."""
+    """Write ``name: value`` as header text.
+
+    Further lines start with one blank, an empty one becomes `` .``.
+    """
     first, *rest = value.strip("\n").split("\n")
     head = f"{name}: {first.strip()}".rstrip() + "\n"
     return head + "".join(f" {line}".rstrip() + "\n" if line.strip() else " .\n" for line in rest)
 
 
 def is_mail_start(line: str) -> bool:
-    """Whether a line is the one with which a mail begins in an mbox: the one before, if any, ends there."""
+    """Say whether a mail begins in an mbox with this line.
+
+    The mail before, if any, ends there.
+    """
     return bool(_MAIL_BEGINS.match(line))
 
 
 def parse_header(text: str, *, first_line: int = 1) -> Header:
-    """Read a header; anything is accepted, what is no field becomes Text. ``first_line`` numbers its first line."""
+    """Parse a header; what is no field becomes FreeText.
+
+    Anything is accepted. ``first_line`` numbers its first line.
+    """
     items: list[_OpenItem] = []
     open_field = in_fields = False
     at_start = True  # of a paragraph
@@ -210,7 +231,10 @@ class _OpenItem(Struct):
 
 
 def _is_field_start(name: str, lines: Sequence[str], at: int) -> bool:
-    """Whether line ``at``, ``name: ...``, begins fields: ``jit: take an argument`` is the first line of a text."""
+    """Say whether line ``at``, ``name: ...``, begins fields.
+
+    ``jit: take an argument`` is the first line of a text.
+    """
     if _is_known(name):
         return True
     rest = (lines[index] for index in range(at, len(lines)))

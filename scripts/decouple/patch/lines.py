@@ -9,7 +9,10 @@ BOM = "\ufeff"
 
 
 def split_lines(text: AnyStr) -> list[AnyStr]:
-    """The lines with their newlines (``splitlines`` would also end one at form feeds and others)."""
+    """Split text into lines with their newlines.
+
+    ``splitlines`` would also end one at form feeds and others.
+    """
     newline = "\n" if isinstance(text, str) else b"\n"
     lines = text.split(newline)
     last = lines.pop()

@@ -190,7 +190,10 @@ def _lint_section(section: FilePatch, file: str) -> Iterator[Fault]:
 
 
 def _lint_line_ends(section: FilePatch, file: str) -> Iterator[Fault]:
-    """CR LF is right in a file that has it throughout, so a hunk is judged by its own lines."""
+    """Find CR LF that only some lines have.
+
+    CR LF is right in a file that has it throughout, so a hunk is judged by its own lines.
+    """
     for hunk in section.hunks:
         ends = [line.text.endswith(b"\r\n") for line in hunk.lines if line.text.endswith(b"\n")]
         old = [line.text.endswith(b"\r\n") for line in hunk.lines if line.kind != "+" and line.text.endswith(b"\n")]
@@ -205,7 +208,10 @@ def _lint_line_ends(section: FilePatch, file: str) -> Iterator[Fault]:
 
 
 def _find_line(hunk: Hunk, index: int) -> int:
-    """The line in the patch of a hunk's line; each missing newline takes one more."""
+    """Return the line in the patch of a hunk's line.
+
+    Each missing newline takes one more.
+    """
     return hunk.line + 1 + index + sum(not line.text.endswith(b"\n") for line in hunk.lines[:index])
 
 
@@ -226,7 +232,10 @@ def _lint_hunks(section: FilePatch, file: str) -> Iterator[Fault]:
 
 
 def _lint_context(hunk: Hunk, *, last: bool) -> Iterator[str]:
-    """What differs from three lines of context; fewer are right at the start and at the end of a file."""
+    """Say what differs from three lines of context.
+
+    Fewer are right at the start and at the end of a file.
+    """
     at_start = hunk.old_start - 1 <= hunk.leading or hunk.old_count == 0
     if hunk.leading > CONTEXT or (hunk.leading < CONTEXT and not at_start):
         yield f"{hunk.leading} lines of context in front of its changes"
@@ -241,7 +250,10 @@ def _lint_context(hunk: Hunk, *, last: bool) -> Iterator[str]:
 
 
 def _compare_readers(data: bytes, patch: Patch, file: str, strip: int) -> Iterator[Fault]:
-    """Compare with patch-ng. It reads; it never decides that a patch applies (True for renames it did not do)."""
+    """Compare with patch-ng.
+
+    It reads; it never decides that a patch applies (it says True for renames that it did not do).
+    """
     if strip != 1 or not patch.files or any(map(_is_misread, patch.files)):
         return
     try:
@@ -264,7 +276,10 @@ def _compare_readers(data: bytes, patch: Patch, file: str, strip: int) -> Iterat
 
 
 def _is_misread(section: FilePatch) -> bool:
-    """Whether patch-ng is known to read a correct section wrongly: names in C quotes, a move with another mode."""
+    """Say whether patch-ng is known to read a correct section wrongly.
+
+    Those are names in C quotes, and a move with another mode.
+    """
     quoted = re.search(rb'^(?:diff --git|---|\+\+\+|rename from|rename to) (?:.* )?"', section.raw_header, re.MULTILINE)
     moved = section.rename or section.copy
     return not section.git or section.binary or bool(quoted) or (moved and section.has_mode_change)

@@ -57,7 +57,7 @@ _BREAK = re.compile(r"diff -|Index: |---(?:\s*\Z| \S)")
 
 
 class Mail(Struct, frozen=True):
-    """What the text in front of a diff says."""
+    """The author, date and message in front of a diff."""
 
     author: str
     """``Name <address>``."""
@@ -70,12 +70,15 @@ class Mail(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The first line of the message."""
+        """Return the first line of the message."""
         return self.message.split("\n", 1)[0]
 
 
 class MailText(Struct, frozen=True):
-    """The text of a mail in parts, so that one can be written anew and the others keep every byte."""
+    """The text of a mail in parts.
+
+    One part can be written anew, and the others keep every byte.
+    """
 
     envelope: str
     """The line with which it begins in an mbox, or nothing."""
@@ -89,12 +92,12 @@ class MailText(Struct, frozen=True):
     """Fields that stood in the body."""
 
     def to_text(self) -> str:
-        """The whole."""
+        """Return the whole text."""
         tail = self.tail or "---\n"
         return "".join([self.envelope, *(field.raw for field in self.fields), self.body, tail])
 
     def with_field(self, name: str, *values: str) -> MailText:
-        """With the fields ``name`` having ``values``; a new one stands last."""
+        """Return the mail with the fields ``name`` having ``values``; a new one stands last."""
         same = [at for at, field in enumerate(self.fields) if field.name.lower() == name.lower()]
         at = same[0] if same else len(self.fields)
         new = tuple(Field(name, headers.fold_field(name, value), 0) for value in values)
@@ -102,13 +105,16 @@ class MailText(Struct, frozen=True):
         return replace(self, fields=(*rest[:at], *new, *rest[at:]))
 
     def with_body(self, message: str) -> MailText:
-        """With another text; as many empty lines stand behind it as did."""
+        """Return the mail with another text; as many empty lines stand behind it as did."""
         stripped_body = self.body.rstrip("\n")
         behind = max(len(self.body) - len(stripped_body), 1) if stripped_body else 1
         return replace(self, body=f"\n{message}" + "\n" * behind if message else "\n")
 
     def without_inner_fields(self, names: Collection[str]) -> MailText:
-        """Without the fields ``names`` with which the body begins: what ``git am`` takes before the mail's own."""
+        """Return the mail without the fields ``names`` with which the body begins.
+
+        Those are what ``git am`` takes before the mail's own.
+        """
         lines = split_lines(self.body)
         at = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
         begin, taken = at, []
@@ -125,7 +131,7 @@ class MailText(Struct, frozen=True):
 
 
 def split_mail(text: str) -> MailText:
-    """The parts of a mail (:func:`form_of` says that it is one)."""
+    """Split a mail into its parts (:func:`detect_form` says that it is one)."""
     lines = split_lines(text.removeprefix(BOM).lstrip("\n"))
     envelope = lines.pop(0) if lines and lines[0].startswith("From ") else ""
     raws: list[str] = []
@@ -144,7 +150,10 @@ def split_mail(text: str) -> MailText:
 
 
 def format_from(author: str) -> str:
-    """``Name <address>`` as the value of ``From``: a name with marks that mean something there is in quotes."""
+    """Write ``Name <address>`` as the value of ``From``.
+
+    A name with marks that mean something there is in quotes.
+    """
     name, _, address = author.rpartition(" <")
     if not re.search(r"[()\[\]:;@\\,.\"]", name):
         return author
@@ -154,7 +163,10 @@ def format_from(author: str) -> str:
 
 @functools.lru_cache(maxsize=1 << 14)
 def read_mail(text: str) -> Mail:
-    """Read a patch's header, undecodable bytes as surrogates. Raises DecoupleError for an unknown character set."""
+    """Read a patch's header, undecodable bytes as surrogates.
+
+    Raises DecoupleError for an unknown character set.
+    """
     text = text.removeprefix(BOM).replace("\r\n", "\n")
     header, form, day = headers.parse_header(text), detect_form(text), ""
     if form in ("mail", "hg", "stgit"):
@@ -176,7 +188,9 @@ def read_mail(text: str) -> Mail:
 
 
 def decode_mail(data: bytes) -> bytes:
-    """An encoded mail as the plain one that says the same: quoted-printable, base64, several parts, other characters.
+    """Decode an encoded mail to the plain one that says the same.
+
+    It may be quoted-printable, base64, in several parts, or in other characters.
 
     Fields that a maintainer put above it stay there. Raises DecoupleError where git cannot read it.
     """
@@ -194,7 +208,10 @@ def decode_mail(data: bytes) -> bytes:
 
 
 def detect_form(text: str) -> str:
-    """How a header is written; the first three of :attr:`Mail.form` are those that ``git am`` takes."""
+    """Return how a header is written.
+
+    The first three of :attr:`Mail.form` are those that ``git am`` takes.
+    """
     lines = [line.rstrip("\r\n") for line in split_lines(text.removeprefix(BOM).lstrip("\n"))]
     first, second, third = (*lines, "", "", "")[:3]
     header = headers.parse_header(text)
@@ -212,12 +229,14 @@ def detect_form(text: str) -> str:
 
 
 def is_message_end(line: str) -> bool:
-    """Whether ``git am`` sees the end of the message in this line of it."""
+    """Say whether ``git am`` sees the end of the message in this line of it."""
     return bool(_BREAK.match(line))
 
 
 def format_identity(name: str, address: str, date: str | None) -> tuple[str, str]:
-    """``Name <address>`` as git writes it, and the date in git's raw format; "" for what git takes for no date.
+    """Write ``Name <address>`` as git does, and the date in git's raw format.
+
+    The date is "" for what git takes for no date.
 
     What is missing of the author is that of :data:`NOBODY`. Dates without a zone are in UTC.
     """
@@ -244,17 +263,23 @@ def format_identity(name: str, address: str, date: str | None) -> tuple[str, str
 
 
 def is_date(text: str) -> bool:
-    """Whether git takes ``text`` for a date."""
+    """Say whether git takes ``text`` for a date."""
     return bool(_read_whole_date(text) or format_identity(*NOBODY, text)[1])
 
 
 def _replace_undecodable(text: str) -> str:
-    """``text`` with each undecodable byte taken for Latin-1, as git does when it commits what is not UTF-8."""
+    """Return ``text`` with each undecodable byte taken for Latin-1.
+
+    Git does so when it commits what is not UTF-8.
+    """
     return re.sub("[\udc80-\udcff]", lambda match: chr(ord(match[0]) - 0xDC00), text)
 
 
 def strip_message(message: str, *, comments: bool = False) -> str:
-    """What ``git stripspace`` makes of a message; with ``comments`` lines that start with # go too."""
+    """Return what ``git stripspace`` makes of a message.
+
+    With ``comments``, lines that start with # go too.
+    """
     lines: list[str] = []
     for line in message.split("\n"):
         if comments and line.startswith("#"):
@@ -266,7 +291,10 @@ def strip_message(message: str, *, comments: bool = False) -> str:
 
 
 def _is_mail(lines: list[str]) -> bool:
-    """Whether ``git am`` takes text for a mail that does not begin with From: fields alone up to an empty line."""
+    """Say whether ``git am`` takes text that does not begin with From for a mail.
+
+    It does so for fields alone up to an empty line.
+    """
     for line in lines:
         if not line:
             return True
@@ -276,7 +304,10 @@ def _is_mail(lines: list[str]) -> bool:
 
 
 def _run_mailinfo(mail: str, *, inbody: bool) -> dict[str, str]:
-    """What git says of a mail, by its words: Author, Email, Subject, Date; its text under "", the rest _PATCH."""
+    """Return what git says of a mail, by its words: Author, Email, Subject, Date.
+
+    The text of the mail is under "", the rest under _PATCH.
+    """
     if not mail.strip():
         return {"": "", _PATCH: ""}
     with _open_memory_file("text") as text, _open_memory_file("patch") as patch:
@@ -310,12 +341,15 @@ def _run_mailinfo(mail: str, *, inbody: bool) -> dict[str, str]:
 
 
 def _open_memory_file(name: str) -> BinaryIO:
-    """A file on no disk, for git to write and for us to read."""
+    """Open a file on no disk, for git to write and for us to read."""
     return os.fdopen(os.memfd_create(f"decouple-{name}"), "rb")
 
 
 def _convert_hg(text: str) -> str:
-    """Mercurial's export as the mail that ``git am`` makes of it: ``# User``, ``# Date``, and a text."""
+    """Convert Mercurial's export to the mail that ``git am`` makes of it.
+
+    It has ``# User``, ``# Date``, and a text.
+    """
     fields, lines = [], split_lines(text.lstrip("\n"))
     at = 0
     for at, line in enumerate(lines):  # noqa: B007 - where it ends is what is asked
@@ -334,7 +368,10 @@ def _format_zone(minutes: int) -> str:
 
 
 def _convert_stgit(text: str) -> str:
-    """StGit's export as the mail that ``git am`` makes of it: the title, then an author, a date, and the text."""
+    """Convert StGit's export to the mail that ``git am`` makes of it.
+
+    It has the title, then an author, a date, and the text.
+    """
     first, *lines = split_lines(text.lstrip("\n"))
     fields = [f"Subject: {first}"]
     while lines and (not lines[0].strip() or re.match(r"(From|Author|Date):", lines[0])):
@@ -345,7 +382,10 @@ def _convert_stgit(text: str) -> str:
 
 
 def _split_title(header: Header) -> tuple[str, str]:
-    """The title of what is no mail, and the text below it: DEP-3's Description, or free text, up to ``---``."""
+    """Return the title of what is no mail, and the text below it.
+
+    That is DEP-3's Description, or free text, up to ``---``.
+    """
     field = next(
         (candidate for candidate in header.fields if candidate.name.lower() in TITLES and candidate.value), None
     )
@@ -360,7 +400,10 @@ def _split_title(header: Header) -> tuple[str, str]:
 
 
 def read_free_text(header: Header) -> str:
-    """The text of a header that is no field, up to its ``---``, without the line of an mbox."""
+    """Return the text of a header that is no field, up to its ``---``.
+
+    The line of an mbox is left out.
+    """
     text = "".join(item.raw for item in header.items if isinstance(item, FreeText)).removeprefix(BOM)
     kept = []
     for number, line in enumerate(split_lines(text)):
@@ -372,7 +415,10 @@ def read_free_text(header: Header) -> str:
 
 
 def _convert_fields(header: Header, title: str) -> str:
-    """The author, date and title of DEP-3 fields as a mail's; of more than one author the first."""
+    """Write the author, date and title of DEP-3 fields as a mail's.
+
+    Of more than one author it is the first.
+    """
     author = (header.author or "").split("\n", 1)[0]
     author = re.sub(r"(<[^<>]*>)\s*,.*", r"\1", author)
     date = (header.get("Date") or "").split("\n", 1)[0]
@@ -381,7 +427,10 @@ def _convert_fields(header: Header, title: str) -> str:
 
 
 def _read_day(header: Header) -> str:
-    """``Last-Update`` in git's raw format; "" for what is no day as DEP-3 writes it."""
+    """Return ``Last-Update`` in git's raw format.
+
+    It is "" for what is no day as DEP-3 writes it.
+    """
     value = (header.get("Last-Update") or "").strip()
     try:
         day = datetime.datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=datetime.UTC) if _DAY.match(value) else None
@@ -391,7 +440,7 @@ def _read_day(header: Header) -> str:
 
 
 def _read_whole_date(text: str) -> str:
-    """A date that can be read in one way only, in git's raw format; "" for another."""
+    """Return a date that can be read in one way only, in git's raw format; "" for another."""
     if not _WHOLE_DATE.match(text):
         return ""
     from email.utils import parsedate_to_datetime  # here: a verb that reads no date does not wait for it

@@ -42,7 +42,7 @@ class MovedRun(Struct, frozen=True):
 
 
 def find_moved_runs(patch: Patch) -> list[MovedRun]:
-    """Every run of lines most of which come in another file of the same patch."""
+    """Find every run of lines most of which come in another file of the same patch."""
     runs = []
     came = {file.path: _list_added_lines(file) for file in patch.files}
     for file in patch.files:
@@ -61,7 +61,10 @@ def find_moved_runs(patch: Patch) -> list[MovedRun]:
 
 
 def _match_run(source: str, gone: LineRun, target: str, came: Sequence[tuple[int, bytes]]) -> MovedRun | None:
-    """The run in ``target``, if more than half of its telling lines came there, in order."""
+    """Return the run in ``target``, if most of its telling lines came there, in order.
+
+    Most means: more than half.
+    """
     old, new = [_normalize_blanks(line) for line in gone.lines], [_normalize_blanks(line) for _, line in came]
     blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
     hit = {block.a + at: block.b + at for block in blocks for at in range(block.size)}
@@ -77,7 +80,10 @@ def _match_run(source: str, gone: LineRun, target: str, came: Sequence[tuple[int
 
 
 def _find_settled_lines(lines: Sequence[bytes], came: set[int]) -> set[int]:
-    """Directives, and branches of a conditional of which most of another branch came: the move decided them."""
+    """Find the lines that the move decided.
+
+    These are directives, and branches of a conditional of which most of another branch came.
+    """
     out: set[int] = set()
     stack: list[list[list[int]]] = []
     for at, line in enumerate(lines):
@@ -103,7 +109,10 @@ def _find_settled_lines(lines: Sequence[bytes], came: set[int]) -> set[int]:
 
 
 def _list_removed_runs(hunk: Hunk) -> Iterator[LineRun]:
-    """The runs of removed lines of a hunk; lines that it adds in between do not part them."""
+    """Yield the runs of removed lines of a hunk.
+
+    Lines that it adds in between do not part them.
+    """
     number, start, lines = hunk.old_start, 0, list[bytes]()
     for line in hunk.lines:
         if line.kind == "-":
@@ -118,7 +127,7 @@ def _list_removed_runs(hunk: Hunk) -> Iterator[LineRun]:
 
 
 def _list_added_lines(file: FilePatch) -> list[tuple[int, bytes]]:
-    """The added lines of a file, each with its line in the new file."""
+    """List the added lines of a file, each with its line in the new file."""
     added = []
     for hunk in file.hunks:
         number = hunk.new_start

@@ -16,17 +16,23 @@ _ESCAPED = {b"a": 7, b"b": 8, b"f": 12, b"n": 10, b"r": 13, b"t": 9, b"v": 11, b
 
 
 def decode_path(raw: bytes) -> str:
-    """Paths are bytes; what is not UTF-8 survives as surrogates, as in ``os.fsdecode``."""
+    """Decode a path, which is bytes.
+
+    What is not UTF-8 survives as surrogates, as in ``os.fsdecode``.
+    """
     return raw.decode("utf-8", "surrogateescape")
 
 
 def is_dev_null(text: bytes) -> bool:
-    """Whether a name is ``/dev/null``: the side of a diff that has no file."""
+    """Say whether a name is ``/dev/null``: the side of a diff that has no file."""
     return text.startswith(b"/dev/null") and text[9:10] in (b" ", b"\t", b"\n", b"\r")
 
 
 def is_epoch(text: bytes) -> bool:
-    """Whether the time behind the last tab is 1970-01-01 00:00:00 UTC: GNU diff's mark of a missing file."""
+    """Say whether the time behind the last tab is 1970-01-01 00:00:00 UTC.
+
+    That is GNU diff's mark of a missing file.
+    """
     _, tab, stamp = text.rstrip(b"\n").rpartition(b"\t")
     match = _EPOCH.match(stamp) if tab else None
     if not match:
@@ -38,7 +44,10 @@ def is_epoch(text: bytes) -> bool:
 
 
 def parse_traditional_name(text: bytes, default: str | None, strip: int) -> str | None:
-    """The name in a ``---`` or ``+++`` line of a diff without git's header: a time stamp may stand behind it."""
+    """Parse the name in a ``---`` or ``+++`` line of a diff without git's header.
+
+    A time stamp may stand behind it.
+    """
     quoted = _parse_quoted_name(text, strip)
     if quoted is not None:
         return quoted
@@ -50,7 +59,10 @@ def parse_traditional_name(text: bytes, default: str | None, strip: int) -> str 
 
 
 def parse_name(text: bytes, default: str | None, strip: int, *, stop_at_tab: bool) -> str | None:
-    """The name at the start of ``text``, quoted or not; ``default`` where stripping leaves nothing."""
+    """Parse the name at the start of ``text``, quoted or not.
+
+    Returns ``default`` where stripping leaves nothing.
+    """
     quoted = _parse_quoted_name(text, strip)
     if quoted is not None:
         return quoted
@@ -79,7 +91,7 @@ def _parse_quoted_name(text: bytes, strip: int) -> str | None:
 
 
 def _unquote_name(text: bytes) -> tuple[bytes, int] | None:
-    """A name in C quotes at the start of ``text`` and the index behind its closing quote, or None."""
+    """Return a name in C quotes at the start of ``text`` and the index behind it, or None."""
     if not text.startswith(b'"'):
         return None
     out = bytearray()
@@ -101,7 +113,10 @@ def _unquote_name(text: bytes) -> tuple[bytes, int] | None:
 
 
 def _strip_prefix(name: bytes, strip: int) -> bytes | None:
-    """``name`` without its first ``strip`` components; None if it is absolute or too short."""
+    """Return ``name`` without its first ``strip`` components.
+
+    Returns None if it is absolute or too short.
+    """
     if name.startswith(b"/"):
         return None
     parts = name.split(b"/", strip)
@@ -109,7 +124,9 @@ def _strip_prefix(name: bytes, strip: int) -> bytes | None:
 
 
 def find_common_name(text: bytes, strip: int) -> str | None:
-    """The one name on a ``diff --git A B`` line whose two sides agree once stripped; None if they differ.
+    """Find the one name on a ``diff --git A B`` line whose two sides agree once stripped.
+
+    Returns None if they differ.
 
     Names with blanks make the middle ambiguous; git takes the one split at which both sides are the same.
     """

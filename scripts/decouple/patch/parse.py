@@ -5,8 +5,8 @@ git-apply(1)), because git is what applies the series: what is read here as a fi
 for one. Where git accepts text that can only be an accident (a line without newline in the middle of a hunk, a number
 past 2**31), this reader reports it instead. It never decides that a patch applies; ``patch.apply`` and git do.
 
-``scan`` reads everything it can and lists what is wrong; ``parse`` raises at the first problem. Nothing is lost:
-``Patch.text()`` is the input, byte for byte.
+``scan_patch`` reads everything it can and lists what is wrong; ``parse_patch`` raises at the first problem.
+Nothing is lost: ``Patch.to_text()`` is the input, byte for byte.
 """
 
 from __future__ import annotations
@@ -37,11 +37,14 @@ from decouple.patch.names import (
 _LONGEST_NAME_LINE = 16384  # twice PATH_MAX and its quotes; bounds the search for the middle of "diff --git A B"
 _LARGEST = 2**31 - 1
 ENCODED = "encoded-mail"
-"""The code of the problem that ``mail.decoded`` solves."""
+"""The code of the problem that ``mail.decode_mail`` solves."""
 
 
 class Problem(Struct, frozen=True):
-    """Text that makes a patch unreadable; ``git apply`` refuses it as well unless the message says otherwise."""
+    """Text that makes a patch unreadable.
+
+    ``git apply`` refuses it as well unless the message says otherwise.
+    """
 
     line: int
     code: str
@@ -50,7 +53,7 @@ class Problem(Struct, frozen=True):
 
 
 class HunkLine(Struct, frozen=True):
-    """One line of a hunk."""
+    """A line of a hunk."""
 
     kind: str
     """``" "`` context, ``"-"`` removed, ``"+"`` added."""
@@ -59,7 +62,7 @@ class HunkLine(Struct, frozen=True):
 
 
 class Hunk(Struct, frozen=True, dict=True):
-    """One ``@@`` block."""
+    """An ``@@`` block."""
 
     old_start: int
     old_count: int
@@ -73,32 +76,32 @@ class Hunk(Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def old_lines(self) -> tuple[bytes, ...]:
-        """What the hunk expects to find: context and removed lines."""
+        """Return what the hunk expects to find: context and removed lines."""
         return tuple(line.text for line in self.lines if line.kind != "+")
 
     @functools.cached_property
     def new_lines(self) -> tuple[bytes, ...]:
-        """What the hunk leaves: context and added lines."""
+        """Return what the hunk leaves: context and added lines."""
         return tuple(line.text for line in self.lines if line.kind != "-")
 
     @property
     def leading(self) -> int:
-        """Context lines before the first change."""
+        """Return the number of context lines before the first change."""
         return next((at for at, line in enumerate(self.lines) if line.kind != " "), len(self.lines))
 
     @property
     def trailing(self) -> int:
-        """Context lines behind the last change."""
+        """Return the number of context lines behind the last change."""
         return next((at for at, line in enumerate(reversed(self.lines)) if line.kind != " "), len(self.lines))
 
     @property
     def has_changes(self) -> bool:
-        """Whether any line is added or removed."""
+        """Say whether any line is added or removed."""
         return any(line.kind != " " for line in self.lines)
 
 
 class FilePatch(Struct, frozen=True):
-    """What a patch does to one file. Paths have their prefix stripped."""
+    """The part of a patch on one file. Paths have their prefix stripped."""
 
     old_path: str | None
     """None if the patch creates the file."""
@@ -131,33 +134,33 @@ class FilePatch(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """The path the section is about: the new one, or the old one of a deletion."""
+        """Return the path the section is about: the new one, or the old one of a deletion."""
         path = self.new_path or self.old_path
         assert path is not None
         return path
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every path it reads or writes, old before new, each once."""
+        """Return every path it reads or writes, old before new, each once."""
         return tuple(dict.fromkeys(path for path in (self.old_path, self.new_path) if path))
 
     @property
     def is_submodule(self) -> bool:
-        """Whether either side is a submodule."""
+        """Say whether either side is a submodule."""
         return SUBMODULE in (self.old_mode, self.new_mode)
 
     @property
     def has_mode_change(self) -> bool:
-        """Whether it names two different modes."""
+        """Say whether it names two different modes."""
         return None not in (self.old_mode, self.new_mode) and self.old_mode != self.new_mode
 
     def to_text(self) -> bytes:
-        """The section as it stands in the patch, preamble included."""
+        """Return the section as it stands in the patch, preamble included."""
         return b"".join((self.preamble, self.raw_header, *(hunk.raw for hunk in self.hunks), self.raw_tail))
 
 
 class PatchContent(Struct, frozen=True):
-    """What the bytes of a patch say, as far as they can be read; `Patch` has the same names."""
+    """The parts of a patch, as far as they can be read; `Patch` has the same names."""
 
     header: Header
     header_bytes: bytes
@@ -168,7 +171,7 @@ class PatchContent(Struct, frozen=True):
 
 
 class Patch(Struct, frozen=True, dict=True):
-    """One patch file: its name, its bytes, and what they say, which is read when it is asked for."""
+    """A patch file: its name, its bytes, and its parts, which are read when asked for."""
 
     name: str
     """What errors call it: its path relative to ``patches/``, or any label."""
@@ -178,7 +181,7 @@ class Patch(Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def sha256(self) -> str:
-        """Of the file's bytes."""
+        """Compute the SHA-256 of the file's bytes."""
         return hashlib.sha256(self.data).hexdigest()
 
     @functools.cached_property
@@ -187,36 +190,42 @@ class Patch(Struct, frozen=True, dict=True):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What keeps the patch from being read, in order."""
+        """Return what keeps the patch from being read, in order."""
         return self._content.problems
 
     @property
     def header(self) -> Header:
-        """The fields in front of the first file section."""
+        """Return the fields in front of the first file section."""
         return self._content.header
 
     @property
     def header_bytes(self) -> bytes:
-        """Everything in front of the first file section; all of the file where there is none."""
+        """Return everything in front of the first file section.
+
+        It is all of the file where there is no section.
+        """
         return self._content.header_bytes
 
     @property
     def files(self) -> tuple[FilePatch, ...]:
-        """The file sections, in order; those that can be read."""
+        """Return the file sections, in order; those that can be read."""
         return self._content.files
 
     @property
     def trailer(self) -> bytes:
-        """Everything behind the last section: a mail signature, junk."""
+        """Return everything behind the last section: a mail signature, junk."""
         return self._content.trailer
 
     @property
     def trailer_line(self) -> int:
-        """1-based line of the trailer in the patch."""
+        """Return the 1-based line of the trailer in the patch."""
         return self._content.trailer_line
 
     def check_readable(self, *, empty: bool = True) -> Patch:
-        """The patch itself. Raises DecoupleError with ``name:line`` at its first problem, or if it has no section."""
+        """Return the patch itself, or raise DecoupleError.
+
+        It is raised with ``name:line`` at the first problem, or if the patch has no section.
+        """
         problems = self.problems or (() if empty or self.files else (Problem(1, "empty", "no diff in it"),))
         if problems:
             first = problems[0]
@@ -225,38 +234,44 @@ class Patch(Struct, frozen=True, dict=True):
 
     @property
     def header_text(self) -> str:
-        """The header as text. Raises as :meth:`checked`."""
+        """Return the header as text. Raises as :meth:`check_readable`."""
         return self.check_readable().header_bytes.decode("utf-8", "surrogateescape")
 
     @property
     def body(self) -> bytes:
-        """The diffs and whatever follows them. Raises as :meth:`checked`."""
+        """Return the diffs and whatever follows them. Raises as :meth:`check_readable`."""
         return self.data[len(self.check_readable().header_bytes) :]
 
     def to_text(self) -> bytes:
-        """The patch put together from what was read: its bytes again (only without a problem)."""
+        """Put the patch together from what was read.
+
+        These are its bytes again (only without a problem).
+        """
         return b"".join((self.header_bytes, *(file.to_text() for file in self.files), self.trailer))
 
     def to_diff(self) -> bytes:
-        """The file sections alone, without preambles and trailer."""
+        """Return the file sections alone, without preambles and trailer."""
         return b"".join(
             b"".join((file.raw_header, *(hunk.raw for hunk in file.hunks), file.raw_tail)) for file in self.files
         )
 
     @functools.cached_property
     def touched_paths(self) -> tuple[str, ...]:
-        """Every path the patch reads or writes, in order, each once."""
+        """Return every path the patch reads or writes, in order, each once."""
         return tuple(dict.fromkeys(path for file in self.files for path in file.paths))
 
     @functools.cached_property
     def changed_paths(self) -> frozenset[str]:
-        """Every path the patch may change: not what it only copies from."""
+        """Return every path the patch may change: not what it only copies from."""
         changed = ((file.new_path, None if file.copy else file.old_path) for file in self.files)
         return frozenset(path for pair in changed for path in pair if path)
 
 
 def load_patch(path: Path, *, name: str | None = None, strip: int = 1) -> Patch:
-    """The patch file ``path``, not looked into yet. Raises DecoupleError if it is missing."""
+    """Load the patch file ``path`` without looking into it.
+
+    Raises DecoupleError if it is missing.
+    """
     try:
         return Patch(name or str(path), path.read_bytes(), strip)
     except FileNotFoundError:
@@ -267,12 +282,17 @@ def load_patch(path: Path, *, name: str | None = None, strip: int = 1) -> Patch:
 
 
 def read_patch(path: Path, *, name: str | None = None, strip: int = 1) -> Patch:
-    """Read the patch file ``path``. Raises DecoupleError if it is missing or :func:`parse` refuses it."""
+    """Read the patch file ``path``.
+
+    Raises DecoupleError if it is missing or :func:`parse_patch` refuses it.
+    """
     return load_patch(path, name=name, strip=strip).check_readable(empty=False)
 
 
 def parse_patch(data: bytes, *, name: str = "patch", strip: int = 1) -> Patch:
-    """Read a patch that ``strip`` leading path components are taken off. Raises DecoupleError with ``name:line``.
+    """Parse a patch that ``strip`` leading path components are taken off.
+
+    Raises DecoupleError with ``name:line``.
 
     A patch without any file section is refused, as git does.
     """
@@ -357,7 +377,10 @@ class _Scanner:
     # -- the header of a section -------------------------------------------------------------------------------------
 
     def _read_section_header(self) -> tuple[_Section, bool] | None:
-        """Read the header that starts at this line, if one does; leaves ``at`` behind it."""
+        """Read the header that starts at this line, if one does.
+
+        Leaves ``at`` behind it.
+        """
         line = self.lines[self.at]
         try:
             if line.startswith(b"@@ -") and _ORPHAN.match(line):
@@ -388,7 +411,10 @@ class _Scanner:
         return line.startswith(b"diff --git ") or self._is_traditional_start(index)
 
     def _is_traditional_start(self, index: int) -> bool:
-        """``---`` with a name (to git a line of five bytes is none) in front of ``+++``."""
+        """Say whether ``---`` with a name stands in front of ``+++``.
+
+        To git a line of five bytes has no name.
+        """
         line = self.lines[index]
         return line.startswith(b"--- ") and len(line) > 5 and self._has_prefix(index + 1, b"+++ ")
 
@@ -493,7 +519,10 @@ class _Scanner:
             section.rename = True
 
     def _check_name(self, known: str | None, text: bytes, is_null: bool, number: int) -> str | None:
-        """The name of a ``---`` or ``+++`` line, which must agree with what the lines before said."""
+        """Return the name of a ``---`` or ``+++`` line.
+
+        It must agree with what the lines before said.
+        """
         if known is None and not is_null:
             return parse_name(text, None, self.strip, stop_at_tab=True)
         if known is None:
@@ -543,7 +572,10 @@ class _Scanner:
     def _finish_section(
         self, section: _Section, hunks: list[Hunk], begin: int, header: bytes, *, binary: bool, broken: bool
     ) -> None:
-        """What the hunks say about creation and deletion; faults that only the whole section shows."""
+        """Finish a section by what its hunks say about creation and deletion.
+
+        Adds faults that only the whole section shows.
+        """
         removes, adds = any(hunk.old_count for hunk in hunks), any(hunk.new_count for hunk in hunks)
         if section.creates is None and (removes or len(hunks) > 1):
             section.creates = False
@@ -623,7 +655,10 @@ class _Scanner:
         return hunk
 
     def _has_no_newline_mark(self, index: int, *, inside: bool) -> bool:
-        """Whether line ``index`` says that the line before has no newline. git wants 12 bytes (13 behind the hunk)."""
+        """Say whether line ``index`` says that the line before has no newline.
+
+        git wants 12 bytes (13 behind the hunk).
+        """
         if index >= len(self.lines) or not self.lines[index].startswith(b"\\"):
             return False
         line = self.lines[index]
@@ -637,7 +672,7 @@ class _Scanner:
         return True
 
     def _read_binary(self) -> tuple[bytes, bool]:
-        """The text of a binary change behind a header without hunks."""
+        """Read the text of a binary change behind a header without hunks."""
         if self.at >= len(self.lines):
             return b"", False
         line = self.lines[self.at]
@@ -671,7 +706,10 @@ _SIGNS = {
 def _find_carriers(
     header: Header, text: bytes, files: Sequence[FilePatch], trailer: bytes, trailer_line: int
 ) -> Iterator[Problem]:
-    """What carries a patch and is none itself: ``git am`` unpacks some of it; ``git apply`` and quilt do not."""
+    """Find what carries a patch and is none itself.
+
+    ``git am`` unpacks some of it; ``git apply`` and quilt do not.
+    """
     for sign, (name, next_step) in _SIGNS.items():
         if text.startswith(sign):
             yield Problem(1, "carrier", f"{name}, and no patch as it stands", next_step)
@@ -713,13 +751,19 @@ def _describe_missing_lines(old: int, new: int) -> str:
 
 
 def _has_two_modes(header: bytes) -> bool:
-    """Whether a section's lines ``old mode`` and ``new mode`` differ: git takes 100144 and 100755, one mode to it."""
+    """Say whether a section's lines ``old mode`` and ``new mode`` differ.
+
+    git takes 100144 and 100755, one mode to it.
+    """
     written = dict(_MODES.findall(header))
     return len({int(digits, 8) for digits in written.values()}) == 2
 
 
 def _parse_mode(text: bytes, number: int) -> int:
-    """An octal mode; of a regular file git knows only whether it may be executed, whatever else a tool wrote."""
+    """Parse an octal mode.
+
+    Of a regular file git knows only whether it may be executed, whatever else a tool wrote.
+    """
     match = re.match(rb"[ \t]*([0-7]{1,11})[ \t\r\n]", text)
     if not match:
         raise _SectionError(number, "mode", "not an octal file mode")

@@ -10,7 +10,7 @@ from decouple.patch.parse import Patch
 
 
 class NewPlace(Struct, frozen=True):
-    """A file that a patch moved."""
+    """The place of a file that a patch moved."""
 
     path: str
     """Where it is."""
@@ -22,7 +22,10 @@ class NewPlace(Struct, frozen=True):
 
 
 def find_renames(patches: Iterable[Patch]) -> dict[str, NewPlace]:
-    """Every path that ``patches``, in order, moved away and left free: where its file is."""
+    """Find every path that ``patches`` moved away and left free: where its file is.
+
+    The patches are in order.
+    """
     places: dict[str, NewPlace] = {}
     for patch in patches:
         for file in patch.files:

@@ -28,7 +28,7 @@ _MADE_ON = re.compile(MADE_ON + r"([0-9a-f]{40}): (\S.*)\Z")
 
 
 class SeriesEntry(Struct, frozen=True):
-    """One patch of a series."""
+    """A patch of a series."""
 
     name: str
     """Path of the patch, relative to ``patches/``, with forward slashes."""
@@ -38,16 +38,19 @@ class SeriesEntry(Struct, frozen=True):
     """1-based line in the series file; 0 for an entry that was not read from one."""
 
     def load_patch(self, folder: Path) -> patches.Patch:
-        """The patch below ``folder``, not looked into yet. Raises DecoupleError if the file is not there."""
+        """Load the patch below ``folder`` without looking into it.
+
+        Raises DecoupleError if the file is not there.
+        """
         return patches.load_patch(folder / self.name, name=self.name, strip=self.strip)
 
     def to_text(self) -> str:
-        """The entry as a line of a series file, without its newline."""
+        """Return the entry as a line of a series file, without its newline."""
         return self.name if self.strip == 1 else f"{self.name} -p{self.strip}"
 
 
 class SeriesProblem(Struct, frozen=True):
-    """Something wrong with one line of a series file."""
+    """A fault of one line of a series file."""
 
     line: int
     code: str
@@ -61,28 +64,34 @@ class _Line(Struct, frozen=True):
 
 
 class SeriesFile(Struct, frozen=True):
-    """A series: its entries in order, and every other line where it stood. Changes give a new SeriesFile."""
+    """A series: its entries in order, and every other line where it stood.
+
+    Changes give a new SeriesFile.
+    """
 
     lines: tuple[_Line, ...] = ()
 
     @property
     def entries(self) -> tuple[SeriesEntry, ...]:
-        """The patches in the order they apply."""
+        """Return the patches in the order they apply."""
         return tuple(line.entry for line in self.lines if line.entry)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The patches' paths relative to ``patches/``, in order."""
+        """Return the patches' paths relative to ``patches/``, in order."""
         return tuple(entry.name for entry in self.entries)
 
     @property
     def made_on(self) -> tuple[str | None, str | None]:
-        """Id of the upstream tree that it was carried to, and how near that is to the official text; else None."""
+        """Return the id of the upstream tree that it was carried to; else None.
+
+        The second value says how near that tree is to the official text.
+        """
         matches = (_MADE_ON.match(line.raw.rstrip()) for line in self.lines)
         return next(((match[1], match[2]) for match in matches if match), (None, None))
 
     def to_text(self) -> str:
-        """The file's content; equal to what was read if nothing was changed."""
+        """Return the file's content; equal to what was read if nothing was changed."""
         return "".join(line.raw for line in self.lines)
 
     def write(self, path: Path) -> None:
@@ -90,7 +99,9 @@ class SeriesFile(Struct, frozen=True):
         write_atomically(path, self.to_text())
 
     def insert(self, name: str, *, after: str | None = None, strip: int = 1) -> SeriesFile:
-        """With ``name`` put right behind the patch ``after``, or in front of all patches when that is None.
+        """Return the series with ``name`` put right behind the patch ``after``.
+
+        When that is None, it stands in front of all patches.
 
         Comments above the first patch stay on top of the file. Raises DecoupleError if ``name`` is there already,
         is not a path inside ``patches/``, or ``after`` is not in the series.
@@ -112,16 +123,22 @@ class SeriesFile(Struct, frozen=True):
         return _number_lines(lines)
 
     def append(self, name: str, *, strip: int = 1) -> SeriesFile:
-        """With ``name`` behind the last patch. Raises as :meth:`insert`."""
+        """Return the series with ``name`` behind the last patch. Raises as :meth:`insert`."""
         return self.insert(name, after=self.names[-1] if self.names else None, strip=strip)
 
     def remove(self, name: str) -> SeriesFile:
-        """Without the line of ``name``; comments stay. Raises DecoupleError if it is not in the series."""
+        """Return the series without the line of ``name``; comments stay.
+
+        Raises DecoupleError if it is not in the series.
+        """
         at = self._find_index(name)
         return _number_lines([*self.lines[:at], *self.lines[at + 1 :]])
 
     def rename(self, old: str, new: str) -> SeriesFile:
-        """With ``old`` called ``new`` in the same place, its options and comment kept. Raises as insert and remove."""
+        """Return the series with ``old`` called ``new`` in the same place.
+
+        Its options and comment are kept. Raises as insert and remove.
+        """
         at = self._find_index(old)
         fault = _find_path_fault(new)
         if fault:
@@ -134,7 +151,9 @@ class SeriesFile(Struct, frozen=True):
         return _number_lines([*self.lines[:at], changed, *self.lines[at + 1 :]])
 
     def reorder(self, names: Iterable[str]) -> SeriesFile:
-        """The same patches in the order ``names``; each slot keeps the comment lines around it.
+        """Return the same patches in the order ``names``.
+
+        Each slot keeps the comment lines around it.
 
         Raises DecoupleError if ``names`` is not a permutation of the series.
         """
@@ -153,7 +172,9 @@ class SeriesFile(Struct, frozen=True):
 
 
 def scan_series(text: str) -> tuple[SeriesFile, tuple[SeriesProblem, ...]]:
-    """Read a series and list everything wrong with it; a line with a fault is kept but is no entry.
+    """Read a series and list everything wrong with it.
+
+    A line with a fault is kept but is no entry.
 
     A name listed twice is an entry once.
     """
@@ -182,7 +203,10 @@ def scan_series(text: str) -> tuple[SeriesFile, tuple[SeriesProblem, ...]]:
 
 
 def parse_series(text: str, *, name: str = "series", mend: str = LINT) -> SeriesFile:
-    """Read a series; errors call it ``name`` and tell ``mend``. Raises DecoupleError at the first fault."""
+    """Parse a series; errors call it ``name`` and tell ``mend``.
+
+    Raises DecoupleError at the first fault.
+    """
     series, problems = scan_series(text)
     if problems:
         first = problems[0]
@@ -191,7 +215,9 @@ def parse_series(text: str, *, name: str = "series", mend: str = LINT) -> Series
 
 
 def read_series(path: Path, *, mend: str = "") -> SeriesFile:
-    """Read the series file ``path``; ``mend`` is the next step to tell where that is not this project's usual one.
+    """Read the series file ``path``.
+
+    ``mend`` is the next step to tell where that is not this project's usual one.
 
     Raises DecoupleError if it is missing, not UTF-8, or has a fault.
     """
@@ -219,7 +245,7 @@ def _parse_entry(words: list[str], number: int) -> tuple[SeriesEntry | None, str
 
 
 def _find_path_fault(name: str) -> str:
-    """What is wrong with a patch's path, or an empty string."""
+    """Return what is wrong with a patch's path, or an empty string."""
     if not name or any(character.isspace() or character in "#\0\\" for character in name):
         return "is empty or has white space, '#', a backslash or NUL in it"
     if name.startswith("-"):

@@ -8,7 +8,7 @@ from decouple.patch.parse import Patch
 
 
 class PatchSize(Struct, frozen=True):
-    """How big a patch is, in lines; renames without hunks count nothing."""
+    """The size of a patch, in lines; renames without hunks count nothing."""
 
     name: str
     added: int

@@ -9,7 +9,9 @@ CONFIG = "ATen/cuda/CUDAConfig.h"
 
 
 def parse_arch_list(config: str) -> list[str]:
-    """In the words of TORCH_CUDA_ARCH_LIST, from the flags that upstream's CUDAConfig.h records.
+    """Read the architectures from the flags that upstream's CUDAConfig.h records.
+
+    They are in the words of TORCH_CUDA_ARCH_LIST.
 
     >>> arch_list('"-gencode;arch=compute_86,code=sm_86;-gencode;arch=compute_100,code=compute_100"')
     ['8.6', '10.0+PTX']

@@ -29,7 +29,10 @@ TreeId = Annotated[str, Meta(pattern=r"\A[0-9a-f]{40}\Z")]
 
 
 class RemoteFile(Struct, frozen=True):
-    """One file to download. ``urls`` are tried in order; ``size`` in bytes; None means not known."""
+    """A file to download.
+
+    ``urls`` are tried in order; ``size`` in bytes; None means not known.
+    """
 
     name: FileName
     urls: Annotated[tuple[Url, ...], Meta(min_length=1)]
@@ -38,13 +41,13 @@ class RemoteFile(Struct, frozen=True):
 
 
 class ManifestSource(Struct, frozen=True):
-    """One ``[[source]]``; its keys are a class of its provider's, in ``upstream/providers``."""
+    """A ``[[source]]``; its keys are a class of its provider's, in ``upstream/providers``."""
 
     provider: ClassVar[str]
 
 
 class Toolchain(Struct, frozen=True):
-    """What the official wheel was made with and for. None: not known."""
+    """The tools and libraries that the official wheel was made with and for. None: not known."""
 
     #: Python versions that have an official Linux x86-64 wheel, e.g. ("3.9", "3.10").
     python: tuple[Annotated[str, Meta(pattern=r"\A3\.\d+t?\Z")], ...]
@@ -61,7 +64,10 @@ class Toolchain(Struct, frozen=True):
     archs: tuple[Annotated[str, Meta(pattern=r"\A\d+\.\d[af]?(\+PTX)?\Z")], ...] = ()
 
     def find_library(self, name: str) -> str | None:
-        """The pinned version of NVIDIA's library ``name`` ("cudnn", "nccl", ...), None when the wheel pins none."""
+        """Return the pinned version of NVIDIA's library ``name`` ("cudnn", "nccl", ...).
+
+        Returns None when the wheel pins none.
+        """
         for pin in self.libraries:
             package, _, version = pin.partition("==")
             if re.fullmatch(rf"nvidia-{re.escape(name)}(-cu\d+)?", package):
@@ -70,17 +76,17 @@ class Toolchain(Struct, frozen=True):
 
     @property
     def cudnn(self) -> str | None:
-        """Version of cuDNN, e.g. "9.1.0.70"."""
+        """Return the version of cuDNN, e.g. "9.1.0.70"."""
         return self.find_library("cudnn")
 
     @property
     def nccl(self) -> str | None:
-        """Version of NCCL, e.g. "2.21.5"."""
+        """Return the version of NCCL, e.g. "2.21.5"."""
         return self.find_library("nccl")
 
 
 class Manifest(Struct, frozen=True):
-    """Everything known about one upstream release."""
+    """The facts of one upstream release."""
 
     release: str
     version: str
@@ -93,12 +99,14 @@ class Manifest(Struct, frozen=True):
     toolchain: Toolchain
 
     def find_source(self, provider: str) -> ManifestSource | None:
-        """The source of this provider, or None when the release has none."""
+        """Return the source of this provider, or None when the release has none."""
         return next((source for source in self.sources if source.provider == provider), None)
 
 
 def derive_release(version: str) -> str:
-    """The release ("2.6") that a version ("2.6.0", "v2.6.1") belongs to; any other name is a release of its own.
+    """Return the release ("2.6") that a version ("2.6.0", "v2.6.1") belongs to.
+
+    Any other name is a release of its own.
 
     So "2.7.0rc3", "main-2026-11-20" and "acme-2.7" stay what they are. Raises UsageError for
     what can be no file's name.
@@ -113,5 +121,8 @@ def derive_release(version: str) -> str:
 
 
 def is_released(release: str) -> bool:
-    """Whether the name is that of upstream's release X.Y, rather than of some other tree."""
+    """Say whether the name is that of upstream's release X.Y.
+
+    Otherwise it is that of some other tree.
+    """
     return re.fullmatch(r"\d+\.\d+", release) is not None

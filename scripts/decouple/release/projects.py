@@ -22,7 +22,9 @@ _CUDA, _GPU = re.compile(r"cu[0-9]{2,4}"), re.compile(r"sm[0-9]{2,3}")
 
 
 def parse_cuda_label(local: str | None) -> str | None:
-    """Which CUDA, and which GPUs alone, a local version names; None where it names no CUDA.
+    """Return which CUDA, and which GPUs alone, a local version names.
+
+    Returns None where it names no CUDA.
 
     >>> cuda_label("cu124.2"), cuda_label("cu124.official.sm90"), cuda_label("decoupled")
     ('cu124', 'cu124.sm90', None)
@@ -32,20 +34,23 @@ def parse_cuda_label(local: str | None) -> str | None:
 
 
 def parse_metadata(metadata: bytes) -> Message:
-    """The fields of METADATA. Raises ValueError where it is no text."""
+    """Parse the fields of METADATA. Raises ValueError where it is no text."""
     from email.parser import HeaderParser
 
     return HeaderParser().parsestr(metadata.decode())
 
 
 def parse_requirements(fields: Message) -> list[Requirement]:
-    """What a wheel asks for. Raises ValueError for what is no requirement."""
+    """Parse what a wheel asks for. Raises ValueError for what is no requirement."""
     from packaging.requirements import Requirement
 
     return [Requirement(value) for value in fields.get_all("Requires-Dist") or ()]
 
 
 def parse_digests(record: bytes) -> dict[str, str]:
-    """Member -> SHA-256 as hex, of RECORD's rows that have one. Raises ValueError for what is no base64 or no text."""
+    """Map each member to its SHA-256 as hex, of RECORD's rows that have one.
+
+    Raises ValueError for what is no base64 or no text.
+    """
     rows = [row for row in csv.reader(record.decode().splitlines()) if len(row) == 3 and row[1].startswith("sha256=")]
     return {row[0]: base64.urlsafe_b64decode(row[1].removeprefix("sha256=") + "==").hex() for row in rows}

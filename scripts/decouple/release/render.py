@@ -21,7 +21,7 @@ _HEAD = """\
 
 
 def render_manifest(manifest: Manifest) -> str:
-    """The text of ``series/<release>.toml``."""
+    """Render the text of ``series/<release>.toml``."""
     lines = [f"schema = {SCHEMA}"]
     for name in ("release", "version", "tag", "commit"):
         lines.append(f"{name} = {_render_value(getattr(manifest, name))}")

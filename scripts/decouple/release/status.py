@@ -1,7 +1,7 @@
 """``ci/status/<release>.json``: what was built and verified. Only this module writes it.
 
-The classes are the document: who builds, records or verifies fills one in and calls :func:`update`. README and the
-docs show it as tables: `decouple.release.status_table`.
+The classes are the document: who builds, records or verifies fills one in and calls :func:`update_status`. README and
+the docs show it as tables: `decouple.release.status_table`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCHEMA = 1
 
 
 class SeriesSection(Struct, frozen=True):
-    """How many patches, and the digest over them."""
+    """The number of patches, and the digest over them."""
 
     patches: int
     digest: str = ""
@@ -33,14 +33,17 @@ class SeriesSection(Struct, frozen=True):
 
 
 class AppliesSection(Struct, frozen=True):
-    """Name of a source -> what it is; patch -> name of a source -> its verdict there ("clean", "offset", …)."""
+    """The verdicts of the patches on the sources.
+
+    Name of a source -> what it is; patch -> name of a source -> its verdict there ("clean", "offset", …).
+    """
 
     sources: Mapping[str, str]
     patches: Mapping[str, Mapping[str, str]]
 
 
 class Proof(Struct, frozen=True):
-    """How far one patch was proven, and why not farther."""
+    """The proof of one patch: how far it went, and why not farther."""
 
     patch: str
     level: str
@@ -78,7 +81,7 @@ class StageSection(Struct, frozen=True):
 
 
 class AuditSection(Struct, frozen=True):
-    """One ELF audit."""
+    """An ELF audit."""
 
     files: int
     faults: tuple[str, ...]
@@ -86,7 +89,7 @@ class AuditSection(Struct, frozen=True):
 
 
 class CheckSection(Struct, frozen=True):
-    """One check of installed wheels."""
+    """A check of installed wheels."""
 
     name: str
     ok: bool
@@ -94,7 +97,7 @@ class CheckSection(Struct, frozen=True):
 
 
 class ParitySection(Struct, frozen=True):
-    """One category against Debian's monolith: how many that has, and which of them differ."""
+    """A category against Debian's monolith: how many that has, and which of them differ."""
 
     total: int
     missing: tuple[str, ...]
@@ -113,7 +116,10 @@ MONOLITH = "/monolith"
 
 
 class KernelsSection(Struct, frozen=True):
-    """Machine code against that of ``theirs``: decouple.verify.kernels.compare.KernelComparison in figures."""
+    """Machine code against that of ``theirs``, in figures.
+
+    The figures are of decouple.verify.kernels.compare.KernelComparison.
+    """
 
     theirs: str
     same: int
@@ -136,7 +142,7 @@ class KernelsSection(Struct, frozen=True):
 
 
 class VerifySection(Struct, frozen=True):
-    """What ``decouple verify`` saw; ``facts`` are what the installed torch said."""
+    """The result of ``decouple verify``; ``facts`` are what the installed torch said."""
 
     core: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -146,7 +152,10 @@ class VerifySection(Struct, frozen=True):
 
 
 class WheelSection(Struct, frozen=True):
-    """What ``decouple verify`` saw of one ``wheel`` of torch_cuda: over another build's kernels, or a portable one."""
+    """The result of ``decouple verify`` on one ``wheel`` of torch_cuda.
+
+    That is one over another build's kernels, or a portable one.
+    """
 
     wheel: str
     series: str
@@ -155,7 +164,10 @@ class WheelSection(Struct, frozen=True):
 
 
 class SuitesComparison(Struct, frozen=True):
-    """Another build on which the same tests ran: how many of them ended with the same outcome."""
+    """A run of the same tests on another build.
+
+    It says how many of them ended with the same outcome.
+    """
 
     label: str
     tests: int
@@ -179,7 +191,10 @@ class SuitesSection(Struct, frozen=True):
 
 
 class PatchCheck(Struct, frozen=True):
-    """One question of a patch: what a torch answered, with a ``device`` or without, and the pattern it must match."""
+    """A question of a patch: what a torch answered, and the pattern it must match.
+
+    ``device`` says whether it had one.
+    """
 
     patch: str
     asks: str
@@ -190,7 +205,10 @@ class PatchCheck(Struct, frozen=True):
 
 
 class PatchTrialSection(Struct, frozen=True):
-    """What `decouple test-patches` was told by one torch; ``kind`` says whether it has the patches."""
+    """The answers of one torch to `decouple test-patches`.
+
+    ``kind`` says whether it has the patches.
+    """
 
     kind: str
     torch: str
@@ -199,7 +217,7 @@ class PatchTrialSection(Struct, frozen=True):
 
 
 class ContractSection(Struct, frozen=True):
-    """One run of the backend contract: items by status, tests by outcome."""
+    """A run of the backend contract: items by status, tests by outcome."""
 
     items: Mapping[str, int]
     tests: Mapping[str, int] = field(default_factory=dict)
@@ -251,7 +269,10 @@ class HeaderCompileSection(Struct, frozen=True):
 
 
 class ReleaseStatus(Struct, frozen=True):
-    """The whole document; None where nobody has looked yet. Each field is a section that is written by itself."""
+    """The whole document; None where nobody has looked yet.
+
+    Each field is a section that is written by itself.
+    """
 
     series: SeriesSection | None = None
     applies: AppliesSection | None = None
@@ -281,17 +302,23 @@ class ReleaseStatus(Struct, frozen=True):
 
 
 def locate_status(project: Path, release: str) -> Path:
-    """The status file of one release."""
+    """Return where the status file of one release is."""
     return project / "ci" / "status" / f"{release}.json"
 
 
 def read_status(path: Path) -> ReleaseStatus:
-    """The document, an empty one when there is no file. Raises DecoupleError when it is not ours."""
+    """Read the document, an empty one when there is no file.
+
+    Raises DecoupleError when it is not ours.
+    """
     return parse_status(_read_document(path), path)
 
 
 def parse_status(document: Mapping[str, Any], path: Path = Path("status")) -> ReleaseStatus:
-    """The document as values; ``path`` names it in errors. Raises DecoupleError naming the key that is wrong."""
+    """Parse the document; ``path`` names it in errors.
+
+    Raises DecoupleError naming the key that is wrong.
+    """
     try:
         return convert(document, ReleaseStatus)
     except ValidationError as error:
@@ -299,7 +326,10 @@ def parse_status(document: Mapping[str, Any], path: Path = Path("status")) -> Re
 
 
 def update_status(path: Path, **sections: Any) -> None:
-    """Replace the named sections (fields of :class:`ReleaseStatus`); the others stay. Raises DecoupleError."""
+    """Replace the named sections (fields of :class:`ReleaseStatus`); the others stay.
+
+    Raises DecoupleError.
+    """
     if strange := sections.keys() - set(ReleaseStatus.__struct_fields__):
         raise TypeError(f"a status has no section {min(strange)!r}")
     with hold_lock(path.with_name(f".{path.name}.lock")):
@@ -310,7 +340,7 @@ def update_status(path: Path, **sections: Any) -> None:
 
 
 def _make_plain(value: Any) -> Any:
-    """For JSON; a field that says None is left out."""
+    """Convert a value for JSON; a field that says None is left out."""
     if isinstance(value, Struct):
         return {name: _make_plain(item) for name, item in asdict(value).items() if item is not None}
     if isinstance(value, Mapping):
@@ -331,7 +361,9 @@ def _read_document(path: Path) -> dict[str, Any]:
 
 
 def keep_costliest(stage: StageSection, before: StageSection | None) -> StageSection:
-    """``stage`` with the larger ``object_seconds`` of both: the nearest to a cold build's.
+    """Return ``stage`` with the larger ``object_seconds`` of both.
+
+    That is the nearest to a cold build's.
 
     Building again on a warm compiler cache says little about what the stage costs.
     """

@@ -34,7 +34,10 @@ _LEVELS = (
 
 
 def summarize(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """Return README's table: a row per release, newest first; neighbours of which the same is known share one."""
+    """Return README's table: a row per release, newest first.
+
+    Neighbours of which the same is known share a row.
+    """
     lines = [f"| release | {' | '.join(SUMMARY)} |", f"|---{'|---' * len(SUMMARY)}|"]
     lines += [f"| {' | '.join([named, *cells])} |" for named, cells in _group_rows(statuses, SUMMARY)]
     return "\n".join(lines) + "\n"
@@ -52,8 +55,11 @@ def tabulate_proofs(statuses: Mapping[str, ReleaseStatus]) -> str:
 def _group_rows(
     statuses: Mapping[str, ReleaseStatus], columns: Mapping[str, Callable[[ReleaseStatus], str]]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Releases, newest first, then series with names of their own, each with its cells; ``2.7 to 2.15`` for neighbours
-    whose cells are equal."""
+    """Yield each release with its cells.
+
+    Releases come newest first, then series with names of their own. Neighbours whose cells are equal share one row:
+    ``2.7 to 2.15``.
+    """
 
     def row(release: str) -> tuple[str, tuple[str, ...]]:
         released, _, name = make_version_key(release)
@@ -65,7 +71,10 @@ def _group_rows(
 
 
 def render_patch_matrix(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """The Markdown table of what was proven: a row per patch (by Decouple-Id), a column per release, oldest first."""
+    """Return the Markdown table of what was proven.
+
+    It has a row per patch (by Decouple-Id) and a column per release, oldest first.
+    """
     releases = list(reversed(_sort_newest_first(statuses)))
     levels = {release: find_levels(statuses[release]) for release in releases}
     first: dict[str, str] = {}
@@ -164,8 +173,11 @@ def _unseen(status: ReleaseStatus) -> str:
 
 
 def find_levels(status: ReleaseStatus) -> dict[str, str]:
-    """Decouple-Id -> what was proven: "built" where both stages were built from the series that is recorded, in the
-    usual environment or as portable wheels in which ``decouple verify`` found no fault."""
+    """Map each Decouple-Id to what was proven of it.
+
+    It is "built" where both stages were built from the series that is recorded, in the usual environment or as
+    portable wheels in which ``decouple verify`` found no fault.
+    """
     digest = status.series.digest if status.series else ""
     built = all(stage and stage.series == digest for stage in (status.stage1, status.stage2))
     built = built or any(_is_faultless(wheel, digest) for wheel in status.portable.values())
@@ -173,7 +185,10 @@ def find_levels(status: ReleaseStatus) -> dict[str, str]:
 
 
 def _is_faultless(portable: WheelSection, series: str) -> bool:
-    """One of whose checks is that torch_cuda was compiled against the core that is beside it."""
+    """Say whether no check of a portable wheel failed.
+
+    One of them is that torch_cuda was compiled against the core that is beside it.
+    """
     verify = portable.verify
     fine = all(one.ok for one in verify.checks) and not any(one.faults for one in verify.audit)
     return portable.series == series and bool(verify.checks) and fine
@@ -191,7 +206,7 @@ def _describe_patches(status: ReleaseStatus) -> str:
 
 
 def _describe_proofs(status: ReleaseStatus) -> str:
-    """How many patches were proven how far, the best proof first."""
+    """Say how many patches were proven how far, the best proof first."""
     counts = Counter(find_levels(status).values())
     ordered = sorted(counts, key=lambda level: _LEVELS.index(level) if level in _LEVELS else len(_LEVELS))
     text = ", ".join(f"{counts[level]} {level}" for level in ordered) or "not checked"
@@ -199,7 +214,7 @@ def _describe_proofs(status: ReleaseStatus) -> str:
 
 
 def _describe_other_tree(series: SeriesSection | None) -> str:
-    """Words for a series that was carried to a tree that is not the release byte for byte."""
+    """Describe a series that was carried to a tree that is not the release byte for byte."""
     if series is None or series.made_on is None:
         return ""
     percent, measured, _ = (series.likeness or "").partition(" % official text")
@@ -210,7 +225,7 @@ def _describe_other_tree(series: SeriesSection | None) -> str:
 
 
 def _describe_applies(status: ReleaseStatus) -> str:
-    """On which trees every patch applies, and at how many an offset was needed."""
+    """Say on which trees every patch applies, and at how many an offset was needed."""
     if not status.applies:
         return "not checked"
     cells = []
@@ -230,7 +245,7 @@ def _describe_couplings(status: ReleaseStatus) -> str:
 
 
 def _describe_earlier_series(status: ReleaseStatus, *stages: StageSection | WheelSection | None) -> str:
-    """Words for what was seen of wheels that another series made than the one that is recorded now."""
+    """Describe wheels that another series made than the one that is recorded now."""
     digest = status.series.digest if status.series else ""
     old = digest and any(stage and stage.series != digest for stage in stages)
     return ", of an earlier series" if old else ""
@@ -260,7 +275,10 @@ def _describe_names(verify: VerifySection) -> str:
 
 
 def _describe_kernels(status: ReleaseStatus) -> str:
-    """How many functions of the official wheel are ours byte for byte, of the largest part that was compared."""
+    """Say how many functions of the official wheel are ours byte for byte.
+
+    The figure is that of the largest part that was compared.
+    """
     portable = [one.kernels for one in status.portable.values() if one.kernels]
     compared = [one for one in (*status.kernels.values(), *portable) if one.theirs.startswith("official")]
     if not compared:
@@ -281,7 +299,7 @@ def _describe_kernels(status: ReleaseStatus) -> str:
 
 
 def _describe_suites(status: ReleaseStatus) -> str:
-    """Upstream's CUDA tests by outcome, torch by torch, and against another build."""
+    """Describe upstream's CUDA tests by outcome, torch by torch, and against another build."""
     return "<br>".join(map(_describe_suite_run, _sort_ours_first(status))) or "not run"
 
 
@@ -294,7 +312,7 @@ def _describe_suite_run(suites: SuitesSection) -> str:
 
 
 def _describe_outcomes(suites: SuitesSection) -> str:
-    """Tests by outcome, over all suites of the run."""
+    """Count tests by outcome, over all suites of the run."""
     counts = Counter[str]()
     for outcomes in suites.tally.values():
         counts.update(outcomes)
@@ -306,7 +324,7 @@ def _sort_ours_first(status: ReleaseStatus) -> list[SuitesSection]:
 
 
 def _describe_torch(suites: SuitesSection) -> str:
-    """Nobody is to take another torch's outcomes for those of our wheels."""
+    """Name the torch of a run, so that nobody takes its outcomes for those of our wheels."""
     return suites.label if suites.label not in ("", BUILT) else "our wheels"
 
 
@@ -319,7 +337,10 @@ def _describe_comparison(suites: SuitesSection) -> str:
 
 
 def _describe_bindings_wheel(status: ReleaseStatus, wheel: WheelSection | None, kept: str = "untouched") -> str:
-    """Our bindings over another build's kernels, against that build; or our own kernels against it."""
+    """Compare our bindings over another build's kernels with that build.
+
+    Or our own kernels with it.
+    """
     if wheel is None:
         return "not checked"
     bad = sum(not check.ok for check in wheel.verify.checks)
@@ -334,7 +355,7 @@ def _describe_bindings_wheel(status: ReleaseStatus, wheel: WheelSection | None, 
 
 
 def _describe_portable(status: ReleaseStatus) -> str:
-    """A line per Python and CUDA."""
+    """Write a line per Python and CUDA."""
     lines = [
         f"{label}: {_describe_bindings_wheel(status, wheel, 'the same')}"
         for label, wheel in sorted(status.portable.items())
@@ -357,7 +378,10 @@ def _describe_audit(verify: VerifySection) -> str:
 
 
 def _describe_patch_checks(status: ReleaseStatus) -> str:
-    """Torch by torch: how many answers are those that it must give, with the patches or without."""
+    """Say how many answers are those that they must be, torch by torch.
+
+    What they must be differs with the patches and without.
+    """
     parts = []
     for label, trial in sorted(status.patches.items()):
         good, device = sum(answer.ok for answer in trial.answers), f"-{trial.device}"
@@ -366,7 +390,7 @@ def _describe_patch_checks(status: ReleaseStatus) -> str:
 
 
 def _describe_contract(status: ReleaseStatus) -> str:
-    """The items that torch_sim keeps on this release, where most of them could be asked."""
+    """Count the items that torch_sim keeps on this release, where most could be asked."""
     if not status.contract:
         return "not checked"
     best = max((run.items for run in status.contract.values()), key=lambda items: items.get("supported", 0))
@@ -375,7 +399,7 @@ def _describe_contract(status: ReleaseStatus) -> str:
 
 
 def _describe_builds(status: ReleaseStatus) -> str:
-    """For which systems both stages were built."""
+    """Name the systems that both stages were built for."""
     parts = ["both stages on Debian 13"] if status.stage1 and status.stage2 else []
     if status.portable:
         labels = ", ".join(label.replace("-cu", " with CUDA ").replace("py", "Python ") for label in status.portable)
@@ -384,7 +408,7 @@ def _describe_builds(status: ReleaseStatus) -> str:
 
 
 def _describe_tests(status: ReleaseStatus) -> str:
-    """Upstream's CUDA tests on our wheels and the contract on a simulated backend."""
+    """Describe upstream's CUDA tests on our wheels and the contract on a simulated backend."""
     ours = [run for run in status.suites.values() if run.label in ("", BUILT)]
     parts = [
         f"upstream's `{'`, `'.join(run.tally)}` suite, {run.device} device: {_describe_outcomes(run)}" for run in ours
@@ -395,7 +419,7 @@ def _describe_tests(status: ReleaseStatus) -> str:
 
 
 def _describe_differences(status: ReleaseStatus) -> str:
-    """What a user would notice against the single-stage build, in one line."""
+    """Say in one line what a user would notice against the single-stage build."""
     parts = [f"names {_describe_names(status.verify)}"] if status.verify.parity else []
     kernels = _describe_kernels(status).partition("<br>")[0]
     parts += [f"machine code {kernels}"] if kernels != "not compared" else []
@@ -403,7 +427,7 @@ def _describe_differences(status: ReleaseStatus) -> str:
 
 
 def _describe_age(status: ReleaseStatus) -> str:
-    """Which of the figures were taken with another series than the one that is here."""
+    """Say which of the figures were taken with another series than the one that is here."""
     digest = status.series.digest if status.series else ""
     all_sections: dict[str, StageSection | WheelSection | None] = {
         "stage 1": status.stage1, "stage 2": status.stage2, "over official kernels": status.over_official,

@@ -34,7 +34,9 @@ _LISTED = re.compile(r"([^-]+)-([^-]+)-variants\.json")
 
 
 def split_label(filename: str) -> tuple[str, str | None]:
-    """A wheel's file name without the label, and the label; None where there is none.
+    """Split a wheel's file name into the name without the label, and the label.
+
+    The label is None where there is none.
 
     >>> split_label("torch_cuda-2.6.0+variants-cp313-cp313-linux_x86_64-cu124.sm90.whl")
     ('torch_cuda-2.6.0+variants-cp313-cp313-linux_x86_64.whl', 'cu124.sm90')
@@ -48,18 +50,21 @@ def split_label(filename: str) -> tuple[str, str | None]:
 
 
 def make_list_name(distribution: str, version: str) -> str:
-    """The file of an index that says what the labels of a version stand for."""
+    """Name the file of an index that says what the labels of a version stand for."""
     return f"{distribution}-{version}-variants.json"
 
 
 def parse_list_name(filename: str) -> str | None:
-    """Whose labels a file lists by its name (`listed_name`); None where it is no such file."""
+    """Return the project whose labels a file lists, by its name (`make_list_name`).
+
+    Returns None where it is no such file.
+    """
     match = _LISTED.fullmatch(filename)
     return match[1] if match else None
 
 
 def make_variant_version(version: str) -> str:
-    """The version of a variant of ``version``, the same for every CUDA and every GPU.
+    """Return the version of a variant of ``version``, the same for every CUDA and every GPU.
 
     >>> version_of("2.6.0+cu124.official.sm90"), version_of("2.6.0+cu118.2")
     ('2.6.0+variants.official', '2.6.0+variants.2')
@@ -70,7 +75,9 @@ def make_variant_version(version: str) -> str:
 
 
 def make_properties(label: str, cuda: str | None, archs: Iterable[str]) -> Properties:
-    """What a machine must have for the wheel of this label, CUDA ("12.4") and architectures ("9.0").
+    """List what a machine must have for the wheel of this label.
+
+    The wheel has a CUDA ("12.4") and architectures ("9.0").
 
     A driver runs any CUDA of its own major version, its own and older ones better (CUDA Compatibility, "Minor Version
     Compatibility"): so both are named, and the provider prefers the higher one that holds. A wheel for all GPUs asks
@@ -88,7 +95,7 @@ def make_properties(label: str, cuda: str | None, archs: Iterable[str]) -> Prope
 
 
 def encode_document(labels: Mapping[str, Properties]) -> bytes:
-    """``variant.json`` of a wheel, or a page's file for all labels of a version."""
+    """Encode ``variant.json`` of a wheel, or a page's file for all labels of a version."""
     body = {
         "$schema": _SCHEMA,
         "default-priorities": {"namespace": [_NAMESPACE]},

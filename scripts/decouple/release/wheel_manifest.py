@@ -36,7 +36,9 @@ class OverlayContent(Struct, frozen=True):
 
 
 class WheelManifest(Struct, frozen=True):
-    """The build manifest of one wheel: what it was made from, as ``decouple.json`` in its dist-info.
+    """The build manifest of one wheel: what it was made from.
+
+    It is ``decouple.json`` in the wheel's dist-info.
 
     ``tree`` is the git tree id of the patched source, ``cuda`` a version such as ``"12.4"`` or None for a core without
     it.
@@ -58,13 +60,19 @@ class WheelManifest(Struct, frozen=True):
     times: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """Sorted keys, two spaces, a newline at the end: the same manifest is always the same bytes."""
+        """Write the manifest as JSON.
+
+        Sorted keys, two spaces, a newline at the end: the same manifest is always the same bytes.
+        """
         document = {"schema": SCHEMA, **to_builtins(self)}
         return (json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
     @classmethod
     def from_json(cls, data: bytes, where: str) -> WheelManifest:
-        """Parse; ``where`` names the bytes in errors. Raises DecoupleError naming the key that is missing or wrong."""
+        """Parse a manifest; ``where`` names the bytes in errors.
+
+        Raises DecoupleError naming the key that is missing or wrong.
+        """
         try:
             document = parse_json(data)
         except ValueError as error:

@@ -17,7 +17,10 @@ _OLD_NAMES = {"manylinux1_": (2, 5), "manylinux2010_": (2, 12), "manylinux2014_"
 
 
 class WheelName(Struct, frozen=True):
-    """The parts as they are spelled. ``build`` is "" where there is none, ``tag`` may be a compressed set."""
+    """The parts of a wheel's file name as they are spelled.
+
+    ``build`` is "" where there is none, ``tag`` may be a compressed set.
+    """
 
     distribution: str
     version: str
@@ -26,7 +29,7 @@ class WheelName(Struct, frozen=True):
     label: str | None = None
 
     def __str__(self) -> str:
-        """The file name.
+        """Return the file name.
 
         >>> str(WheelName.parse("torch-2.6.0-1-py3-none-any.whl"))
         'torch-2.6.0-1-py3-none-any.whl'
@@ -36,22 +39,27 @@ class WheelName(Struct, frozen=True):
 
     @property
     def stem(self) -> str:
-        """How the names of the wheel's own folders begin: ``torch-2.6.0`` of ``torch-2.6.0.dist-info``."""
+        """Return how the names of the wheel's own folders begin.
+
+        It is ``torch-2.6.0`` of ``torch-2.6.0.dist-info``.
+        """
         return f"{self.distribution}-{self.version}"
 
     @property
     def tags(self) -> frozenset[Tag]:
-        """Every single tag that ``tag`` stands for."""
+        """Return every single tag that ``tag`` stands for."""
         return parse_tag(self.tag)
 
     @property
     def platform(self) -> str:
-        """The platforms, as they are spelled: ``linux_x86_64``."""
+        """Return the platforms, as they are spelled: ``linux_x86_64``."""
         return self.tag.rpartition("-")[2]
 
     @property
     def glibc(self) -> tuple[int, int] | None:
-        """The oldest glibc that a manylinux tag among them promises (PEP 600 and the names before it); None without.
+        """Return the oldest glibc that a manylinux tag among them promises.
+
+        Source: PEP 600 and the names before it. Returns None without such a tag.
 
         >>> WheelName.parse("torch-2.6.0-cp313-cp313-manylinux2014_x86_64.manylinux_2_28_x86_64.whl").glibc
         (2, 17)
@@ -65,7 +73,7 @@ class WheelName(Struct, frozen=True):
 
     @classmethod
     def parse(cls, filename: str) -> WheelName:
-        """The parts of ``filename``.
+        """Parse the parts of ``filename``.
 
         Raises DecoupleError when it is no wheel's.
 

@@ -24,7 +24,7 @@ _ROOMS = ("inventory", "relocate", "syntax")
 
 
 def find_moves(cache: Path, commit: str, rules: RuleFile) -> tuple[Move, ...] | None:
-    """The moves of ``commit``'s tree by ``rules``, where ``cache`` has them."""
+    """Return the moves of ``commit``'s tree by ``rules``, where ``cache`` has them."""
     path = _locate_file(cache, commit, rules)
     with contextlib.suppress(OSError, DecoupleError, msgspec.MsgspecError):
         kept = seal.remove_seal(_make_seal_name(path), read_bounded(path, JSON_BOUND))
@@ -34,7 +34,7 @@ def find_moves(cache: Path, commit: str, rules: RuleFile) -> tuple[Move, ...] | 
 
 
 def keep_moves(cache: Path, commit: str, rules: RuleFile, moves: tuple[Move, ...]) -> None:
-    """Keep them for the next time; those of other rules or other code go."""
+    """Keep them for the next time; those of other rules or other code are deleted."""
     path = _locate_file(cache, commit, rules)
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time alone
         data = seal.add_seal(_make_seal_name(path), msgspec.json.encode(moves))
@@ -52,7 +52,7 @@ def _locate_file(cache: Path, commit: str, rules: RuleFile) -> Path:
 
 
 def _make_seal_name(path: Path) -> str:
-    """What the seal is for: the commit and what decided."""
+    """Return what the seal is for: the commit and what decided."""
     return f"{path.parent.name}/{path.name}"
 
 

@@ -19,7 +19,9 @@ from decouple.relocate.plan import Move
 
 
 def render_patch(moves: Sequence[Move], rules: RuleFile, release: str) -> str:
-    """The whole patch of a plan's moves. The same and the same rules give the same bytes.
+    """Write the whole patch of a plan's moves.
+
+    The same moves and the same rules give the same bytes.
 
     Raises DecoupleError when nothing moves.
     """
@@ -32,7 +34,9 @@ def render_patch(moves: Sequence[Move], rules: RuleFile, release: str) -> str:
 
 
 def render_python(moves: Sequence[Move], rules: RuleFile, release: str, wheel: str) -> str:
-    """The same for the Python files alone, as far as the official ``wheel`` of a release shows what moves.
+    """Write the patch for the Python files alone.
+
+    It goes as far as the official ``wheel`` of a release shows what moves.
 
     Raises DecoupleError when nothing moves.
     """

@@ -17,7 +17,10 @@ from decouple.syntax.include_graph import Edge, trace_chain
 
 
 class Move(Struct, frozen=True):
-    """``origin`` becomes ``target`` (both relative to the tree); ``rules`` agreed on it."""
+    """A move: ``origin`` becomes ``target``; ``rules`` agreed on it.
+
+    Both paths are relative to the tree.
+    """
 
     origin: str
     target: str
@@ -25,7 +28,10 @@ class Move(Struct, frozen=True):
 
 
 class Stay(Struct, frozen=True):
-    """A suspect that stays: by which entry, why, and the include chain if stage 1 needs it."""
+    """A suspect that stays: by which entry, and why.
+
+    It has the include chain if stage 1 needs it.
+    """
 
     path: str
     by: str
@@ -34,7 +40,10 @@ class Stay(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What `decouple relocate` prints; everything sorted by path."""
+    """The moves and stays of a tree; everything is sorted by path.
+
+    `decouple relocate` prints it.
+    """
 
     moves: tuple[Move, ...]
     stays: tuple[Stay, ...]
@@ -52,12 +61,14 @@ class Plan(Struct, frozen=True):
 
     @property
     def mapping(self) -> dict[str, str]:
-        """Old path to new path."""
+        """Map each old path to the new one."""
         return {move.origin: move.target for move in self.moves}
 
 
 def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
-    """Decide for every file of ``tree``. Unless ``strict``, a suspect that no rule places is listed, not an error.
+    """Decide for every file of ``tree``.
+
+    Unless ``strict``, a suspect that no rule places is listed, not an error.
 
     Raises DecoupleError naming the file when two rules disagree, when a suspect is placed by none, when two files
     would get one name, or when a [[cut]] no longer stands in the tree.
@@ -112,7 +123,10 @@ def _is_hollow(tree: Path, path: str, rules: RuleFile) -> bool:
 
 
 def list_unclassified(tree: Path, rules: RuleFile) -> list[str]:
-    """The suspects of ``tree`` that no rule places, no keep covers and stage 1 does not need."""
+    """List the suspects of ``tree`` that nothing decides about.
+
+    No rule places them, no keep covers them, and stage 1 does not need them.
+    """
     files = list_files(tree, rules.scope.folders)
     lists = BuildLists(tree, files, rules)
     placed = _match_rules(files, lists, rules)
@@ -129,7 +143,9 @@ def list_unclassified(tree: Path, rules: RuleFile) -> list[str]:
 
 
 def plan_python_moves(names: Iterable[str], rules: RuleFile) -> tuple[list[Move], list[str]]:
-    """The moves of the Python files among ``names``, and the CUDA-looking ones that no rule places or keeps.
+    """Plan the moves of the Python files among ``names``.
+
+    The second list has the CUDA-looking ones that no rule places or keeps.
 
     That much can be told from names alone, as an official wheel has them: no build list names a Python file, and no
     translation unit includes one. Raises DecoupleError when two rules disagree.

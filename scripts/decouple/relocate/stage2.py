@@ -28,7 +28,7 @@ class LeftUnits(Struct, frozen=True):
 
 
 class Stage2Sources(Struct, frozen=True):
-    """``stage2.toml``."""
+    """The data of ``stage2.toml``."""
 
     sources: list[str]
     """The first sets variables that the others use."""
@@ -39,7 +39,10 @@ class Stage2Sources(Struct, frozen=True):
 
 
 class ListsReport(Struct, frozen=True):
-    """What stage 2's lists make of one tree. Each fault is a line with what to do about it."""
+    """The result of stage 2's lists on one tree.
+
+    Each fault is a line with what to do about it.
+    """
 
     units: int
     """Translation units that move."""
@@ -52,12 +55,15 @@ class ListsReport(Struct, frozen=True):
 
 
 def load_sources(path: Path = _DATA) -> Stage2Sources:
-    """The data. Raises DecoupleError naming file and key."""
+    """Load the data. Raises DecoupleError naming file and key."""
     return toml.read_toml(path, Stage2Sources, mend="compare it with the comments at its top")
 
 
 def check_lists(tree: Path, moved: Iterable[str], project: Path, data: Stage2Sources | None = None) -> ListsReport:
-    """Hold stage 2's lists against the pristine ``tree`` and what of it moves. Raises DecoupleError, OSError."""
+    """Compare stage 2's lists with the pristine ``tree`` and what of it moves.
+
+    Raises DecoupleError, OSError.
+    """
     data = data or load_sources()
     lists = _ListReader(tree, project, data)
     units = sorted(path for path in moved if path.endswith(UNITS))
@@ -69,7 +75,7 @@ def check_lists(tree: Path, moved: Iterable[str], project: Path, data: Stage2Sou
 
 
 def _list_lost_units(out: Sequence[str], reasons: dict[str, str], data: Stage2Sources) -> Iterator[str]:
-    """One line for each folder and suffix whose units nothing compiles."""
+    """Yield one line for each folder and suffix whose units nothing compiles."""
     groups: dict[str, list[str]] = {}
     for path in out:
         if path not in reasons:
@@ -83,7 +89,7 @@ def _list_lost_units(out: Sequence[str], reasons: dict[str, str], data: Stage2So
 
 
 class _ListReader:
-    """What the files with lists find in a tree, and what they name in vain."""
+    """The files that lists find in a tree, and what they name in vain."""
 
     def __init__(self, tree: Path, project: Path, data: Stage2Sources) -> None:
         self.tree = tree
@@ -129,7 +135,10 @@ class _ListReader:
             )
 
     def _find_absent_submodule(self, pattern: str) -> str:
-        """The submodule that ``pattern`` leads into, where the tree has nothing of it; else ""."""
+        """Return the submodule that ``pattern`` leads into, where the tree has nothing of it.
+
+        Else it is "".
+        """
         parts = pattern.split("/")
         folder = "/".join(parts[:2])
         if parts[0] != _SUBMODULES or len(parts) < 3:

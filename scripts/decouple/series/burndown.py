@@ -19,7 +19,10 @@ from decouple.series import check
 
 
 class BurnDownRow(Struct, frozen=True):
-    """One series. ``couplings`` is the census's key number after the series, None where no census was given."""
+    """A series in figures.
+
+    ``couplings`` is the census's key number after the series, None where no census was given.
+    """
 
     release: str
     patches: int
@@ -65,7 +68,10 @@ def read_couplings(census: Path, release: str) -> dict[str, tuple[int, int]]:
 
 
 def measure_series(project: Path, release: str, census: Path | None = None) -> BurnDownRow:
-    """Measure one series. Raises DecoupleError when a patch or the census file cannot be read."""
+    """Measure one series.
+
+    Raises DecoupleError when a patch or the census file cannot be read.
+    """
     patches = check.load_series(project, release)
     sizes = [measure_patch(patch.name, patch) for patch in patches]
     before = after = None
@@ -84,12 +90,15 @@ def measure_series(project: Path, release: str, census: Path | None = None) -> B
 
 
 def render_json(rows: Sequence[BurnDownRow]) -> str:
-    """One object per series."""
+    """Write one JSON object per series."""
     return json.dumps(to_builtins(rows), indent=1) + "\n"
 
 
 def render_svg(rows: Sequence[BurnDownRow]) -> str:
-    """Bars of patches and of changed lines, side by side, one group per release; labelled, no script."""
+    """Draw bars of patches and of changed lines, side by side, one group per release.
+
+    The drawing has labels and no script.
+    """
     measures: Mapping[str, list[int]] = {
         "patches": [one.patches for one in rows],
         "changed lines": [one.changed for one in rows],

@@ -20,7 +20,7 @@ from decouple.patch.renames import find_renames
 
 
 class Fit(enum.Enum):
-    """What would become of a patch."""
+    """The outcome that a patch would have."""
 
     CLEAN = "clean"
     OFFSET = "offset"
@@ -45,7 +45,7 @@ Remade = Callable[[Patch, Tree], tuple[Fit, Mapping[str, File | None]] | None]
 
 
 class Conflict(Struct, frozen=True):
-    """One section of a patch that does not apply."""
+    """A section of a patch that does not apply."""
 
     path: str
     failure: Failure
@@ -54,7 +54,7 @@ class Conflict(Struct, frozen=True):
 
 
 class PatchFit(Struct, frozen=True):
-    """What would become of one patch."""
+    """The verdict on one patch."""
 
     patch: Patch
     status: Fit
@@ -67,19 +67,22 @@ class PatchFit(Struct, frozen=True):
 
     @property
     def furthest(self) -> int:
-        """The largest offset, in lines."""
+        """Return the largest offset, in lines."""
         return max((abs(placed.offset) for _, placed in self.offsets), default=0)
 
 
 def load_series(project: Path, release: str) -> list[Patch]:
-    """The patches of a release in order. Raises DecoupleError for the first that cannot be read."""
+    """Load the patches of a release in order.
+
+    Raises DecoupleError for the first that cannot be read.
+    """
     checkout = Checkout(project)
     series = seriesfile.read_series(checkout.locate_series(release))
     return [entry.load_patch(checkout.patches).check_readable(empty=False) for entry in series.entries]
 
 
 def list_wanted_paths(series: Iterable[Patch]) -> set[str]:
-    """Every path whose content a check may read: a source fetches no other."""
+    """List every path whose content a check may read: a source fetches no other."""
     return {path for patch in series for path in patch.touched_paths}
 
 
@@ -93,11 +96,13 @@ def check_series(
     lost: Callable[[Patch, Tree], Sequence[str]] = lambda patch, tree: (),
     hidden: Callable[[Patch, Tree], Sequence[str]] = lambda patch, tree: (),
 ) -> list[PatchFit]:
-    """One verdict for each patch. ``under``: patches that come before the series, such as Debian's own; those that do
-    not apply are left out. ``partial``: the source lacks files of the real tree, so a missing one means nothing.
-    ``remade`` is asked about a patch all of whose files are seen and that does not apply; ``lost`` about one that
-    applies: what upstream has there that would go and come nowhere makes it a conflict. ``hidden`` names the files
-    that rules read to make a patch, and that a partial source does not show: of such a patch nothing is known.
+    """Return one verdict for each patch.
+
+    ``under``: patches that come before the series, such as Debian's own; those that do not apply are left out.
+    ``partial``: the source lacks files of the real tree, so a missing one means nothing. ``remade`` is asked about
+    a patch all of whose files are seen and that does not apply; ``lost`` about one that applies: what upstream has
+    there that would go and come nowhere makes it a conflict. ``hidden`` names the files that rules read to make a
+    patch, and that a partial source does not show: of such a patch nothing is known.
     """
     tree = Tree(source)
     for patch in under:
@@ -135,7 +140,10 @@ def check_series(
 
 
 def _explain_moves(conflicts: Iterable[Conflict], before: Sequence[Patch]) -> Iterable[Conflict]:
-    """The conflicts; of a file that is gone because a patch ``before`` moved it, they say where it is."""
+    """Yield the conflicts.
+
+    The message of one about a file that a patch ``before`` moved says where that file is.
+    """
     moved = find_renames(before)
     for conflict in conflicts:
         if conflict.failure.kind == "gone" and (place := moved.get(conflict.path)):
@@ -146,7 +154,10 @@ def _explain_moves(conflicts: Iterable[Conflict], before: Sequence[Patch]) -> It
 
 
 def _split_sections(patch: Patch, tree: Tree, hidden: set[str]) -> tuple[Sequence[FilePatch], tuple[str, ...]]:
-    """The sections whose old file a partial source has (or that need none), and the paths of the others."""
+    """Return the sections that can be judged, and the paths of the others.
+
+    Those have their old file in a partial source, or need none.
+    """
     seen, unseen = [], []
     for section in patch.files:
         old = section.old_path
@@ -178,14 +189,20 @@ def _judge_patch(patch: Patch, seen: Sequence[FilePatch], tree: Tree) -> tuple[P
 
 
 def _is_undo_impossible(files: Sequence[FilePatch], tree: Tree) -> bool:
-    """Whether a file is not there that a rename made, which tells without applying hundreds of them backwards."""
+    """Say whether a file is not there that a rename made.
+
+    That tells without applying hundreds of them backwards.
+    """
     return any(
         section.rename and section.new_path is not None and tree.get(section.new_path) is None for section in files
     )
 
 
 def _has_new_modes(files: Sequence[FilePatch], tree: Tree) -> bool:
-    """Whether every file that changes its mode has the new one. git takes a change of mode both ways at any time."""
+    """Say whether every file that changes its mode has the new one.
+
+    git takes a change of mode both ways at any time.
+    """
     for section in files:
         if section.has_mode_change and section.new_path:
             file = tree.get(section.new_path)

@@ -10,7 +10,9 @@ from decouple.patch.parse import Patch
 
 
 def find_dependencies(series: Sequence[Patch], source: Source) -> dict[str, tuple[str, ...]]:
-    """Patch name -> the earlier patches that it cannot do without, directly, in series order.
+    """Map each patch's name to the earlier patches that it cannot do without.
+
+    These are the direct ones, in series order.
 
     A patch needs an earlier one when, with that one (and what itself needs it) left out, it no longer applies with
     every hunk's context. Only patches that share a file are tried. Raises DecoupleError when the series does not apply.
@@ -31,12 +33,15 @@ def find_dependencies(series: Sequence[Patch], source: Source) -> dict[str, tupl
 
 
 def _select_direct(found: list[str], needs: dict[str, tuple[str, ...]]) -> list[str]:
-    """Without those that another one of them needs already."""
+    """Leave out those that another one of them needs already."""
     return [name for name in found if not any(name in needs[other] for other in found if other != name)]
 
 
 def _can_apply(series: Sequence[Patch], at: int, source: Source, left_out: set[str]) -> bool:
-    """Whether patch ``at`` applies after the ones before it that share files with it, without ``left_out``."""
+    """Say whether patch ``at`` applies after those before it that share files with it.
+
+    The patches ``left_out`` are not applied.
+    """
     tree = Tree(source)
     relevant = set(series[at].touched_paths)
     chain = []

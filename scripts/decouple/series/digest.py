@@ -11,7 +11,9 @@ from decouple.patch import seriesfile
 
 
 def compute_patch_digests(project: Path, release: str) -> tuple[tuple[str, str], ...]:
-    """(path relative to ``patches/``, SHA-256 of the file) for each patch, in the order they apply.
+    """Compute the path and SHA-256 of each patch, in the order they apply.
+
+    The path is relative to ``patches/``.
 
     Raises DecoupleError when the series or one of its patches is missing.
     """
@@ -28,7 +30,9 @@ def compute_patch_digests(project: Path, release: str) -> tuple[tuple[str, str],
 
 
 def compute_series_digest(project: Path, release: str) -> str:
-    """SHA-256 over the patches' digests in order; comments and names in the series file do not count.
+    """Compute the SHA-256 over the patches' digests in order.
+
+    Comments and names in the series file do not count.
 
     The same patches in the same order are the same series, also when a later release lists them from another home.
     """

@@ -14,7 +14,10 @@ _PYTHON = (".py", ".pyi")
 
 
 class Level(enum.Enum):
-    """What was proven; the value is what ``ci/status`` and the status table say. Best first."""
+    """A level of proof, best first.
+
+    The value is what ``ci/status`` and the status table say.
+    """
 
     BUILT = "built"
     """Both stages were built from exactly this series."""
@@ -29,7 +32,9 @@ class Level(enum.Enum):
 
 
 def prove_levels(series: Sequence[Patch], source: Source, *, partial: bool) -> dict[str, tuple[Level, str]]:
-    """Patch name -> what is proven on ``source``, and why not more where nothing is.
+    """Map each patch's name to what is proven on ``source``.
+
+    Where nothing is, it says why not more.
 
     A patch that applies and leaves a Python file that does not compile is not proven.
     """
@@ -51,7 +56,10 @@ def prove_levels(series: Sequence[Patch], source: Source, *, partial: bool) -> d
 
 
 def _find_broken_python(changes: Mapping[str, File | None]) -> str:
-    """The first changed Python file that does not compile, with the reason; empty when all do."""
+    """Return the first changed Python file that does not compile, with the reason.
+
+    Returns "" when all do.
+    """
     for path, file in changes.items():
         if file is not None and path.endswith(".py"):
             try:

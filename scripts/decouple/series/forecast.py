@@ -24,7 +24,10 @@ _ORDER = (
 
 
 class Column(Struct, frozen=True):
-    """One release: its name, what was read of it, and one verdict per patch; or why there is no source."""
+    """A release: its name, what was read of it, and one verdict per patch.
+
+    Or why there is no source.
+    """
 
     release: str
     described: str
@@ -41,13 +44,16 @@ class Forecast(Struct, frozen=True):
 
     @property
     def worst(self) -> Fit | None:
-        """The worst verdict of all, None when nothing could be seen."""
+        """Return the worst verdict of all, None when nothing could be seen."""
         statuses = {verdict.status for column in self.columns for verdict in column.verdicts}
         return next((status for status in _ORDER if status in statuses), None)
 
 
 def describe_verdict(verdict: PatchFit) -> str:
-    """What a cell says: the status, and "part" when the source shows only some of the patch's files."""
+    """Return what a cell says.
+
+    It is the status, and "part" when the source shows only some of the patch's files.
+    """
     if verdict.status is Fit.UNSEEN:
         return NOT_SEEN
     shown = len(verdict.patch.files) - len(verdict.unseen)
@@ -59,7 +65,7 @@ def describe_verdict(verdict: PatchFit) -> str:
 
 
 def describe_column(column: Column) -> str:
-    """One line on a release."""
+    """Describe a release in one line."""
     if column.missing:
         return column.missing
     counts = Counter(verdict.status for verdict in column.verdicts)
@@ -77,7 +83,7 @@ def other_way(forecast: Forecast) -> str:
 
 
 def render_json(forecast: Forecast) -> str:
-    """Everything, one object per release."""
+    """Write everything as JSON, one object per release."""
     releases = [
         {
             "release": column.release,
@@ -101,7 +107,10 @@ def render_json(forecast: Forecast) -> str:
 
 
 def render_html(forecast: Forecast) -> str:
-    """A self-contained page: the matrix, and under each cell that wants a look why."""
+    """Write a self-contained page.
+
+    It has the matrix, and under each cell that wants a look why.
+    """
     template = resources.files("decouple.series").joinpath("forecast.html").read_text(encoding="utf-8")
     head = "".join(f"<th>{html.escape(column.release)}</th>" for column in forecast.columns)
     rows = "".join(
@@ -144,8 +153,11 @@ def _explain_verdict(verdict: PatchFit) -> list[str]:
 
 
 def render_text(forecast: Forecast) -> list[str]:
-    """The matrix in plain text, one letter a cell: ``.`` clean, ``~`` offset, ``+`` made anew, ``=`` upstream has it,
-    ``?`` ambiguous, ``X`` conflict, ``G`` target gone, blank not seen; in brackets where only some files are seen."""
+    """Write the matrix in plain text, one letter a cell.
+
+    ``.`` clean, ``~`` offset, ``+`` made anew, ``=`` upstream has it, ``?`` ambiguous, ``X`` conflict, ``G`` target
+    gone, blank not seen; in brackets where only some files are seen.
+    """
     letters = {
         Fit.CLEAN: ".", Fit.OFFSET: "~", Fit.MADE: "+", Fit.UPSTREAM: "=", Fit.AMBIGUOUS: "?",
         Fit.CONFLICT: "X", Fit.GONE: "G", Fit.UNSEEN: " ",

@@ -37,7 +37,7 @@ class UpstreamTest(Struct, frozen=True):
 
 
 class UpstreamText(Struct, frozen=True):
-    """``series/upstream/<Decouple-Id>.toml``: what upstream's reviewers read and run."""
+    """A file ``series/upstream/<Decouple-Id>.toml``: what upstream's reviewers read and run."""
 
     id: str
     refused: str = ""
@@ -52,7 +52,7 @@ class UpstreamText(Struct, frozen=True):
     test: UpstreamTest | None = None
 
     def __post_init__(self) -> None:
-        """One thing or the other."""
+        """Check that it has either a refusal or a text."""
         if not self.refused and not (self.change and self.test):
             raise ValueError("neither `refused` nor both `change` and [test]")
 
@@ -69,14 +69,14 @@ class _Names(Struct, frozen=True):
 
 
 class UpstreamTexts(Struct, frozen=True):
-    """What ``series/upstream`` says."""
+    """The texts of ``series/upstream``."""
 
     texts: Mapping[str, UpstreamText]
     only_here: tuple[LocalName, ...]
 
 
 class UpstreamCommit(Struct, frozen=True):
-    """One commit that upstream could take."""
+    """A commit that upstream could take."""
 
     patch: Patch
     """Without what is ours, its paths upstream's."""
@@ -88,17 +88,17 @@ class UpstreamCommit(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Its first line."""
+        """Return its first line."""
         return self.text.title or mail.read_mail(self.patch.header_text).title
 
     @property
     def motivation(self) -> str:
-        """Why."""
+        """Return why it is needed."""
         return (self.text.motivation or mail.read_free_text(self.patch.header)).strip()
 
     @property
     def test(self) -> UpstreamTest:
-        """Its test; who has none is refused."""
+        """Return its test; a commit without one is refused."""
         assert self.text.test
         return self.text.test
 
@@ -108,7 +108,7 @@ class NotForUpstreamError(DecoupleError):
 
 
 def load_texts(folder: Path) -> UpstreamTexts:
-    """Every text of ``series/upstream``. Raises DecoupleError with file and key."""
+    """Load every text of ``series/upstream``. Raises DecoupleError with file and key."""
     mend = "docs/patches.md, Upstream, says what a text has"
     texts = {}
     for path in sorted(folder.glob("*.toml")):
@@ -124,7 +124,10 @@ def load_texts(folder: Path) -> UpstreamTexts:
 def refuse_patch(
     series: Sequence[Patch], identity: str, known: UpstreamTexts, taken: Callable[[str], str] = lambda identity: ""
 ) -> None:
-    """Raise NotForUpstream where that is known of the patch ``identity`` without upstream's tree."""
+    """Raise NotForUpstreamError where the patch ``identity`` is nothing for upstream.
+
+    It is raised for what is known without upstream's tree.
+    """
     _judge_patch(_find_patch(_convert_series(series), identity), series, known, taken)
 
 
@@ -135,10 +138,12 @@ def make_commits(
     known: UpstreamTexts,
     taken: Callable[[str], str] = lambda identity: "",
 ) -> list[UpstreamCommit]:
-    """The commits that bring the patch ``identity`` to ``source``: those that it needs first.
+    """Make the commits that bring the patch ``identity`` to ``source``.
 
-    ``taken``: what upstream did itself about an id, "" where nothing is known. Raises NotForUpstream, in one line with
-    the reason, for this patch and for any that it needs.
+    Those that it needs come first.
+
+    ``taken``: what upstream did itself about an id, "" where nothing is known. Raises NotForUpstreamError, with the
+    reason in one line, for this patch and for any that it needs.
     """
     forms = _convert_series(series)
     patch, chain = _find_patch(forms, identity), list[Patch]()
@@ -175,7 +180,10 @@ def make_commits(
 
 
 def _convert_series(series: Sequence[Patch]) -> list[Patch]:
-    """The series with upstream's paths, without files of ours; patches that only rename, or have nothing left, too."""
+    """Return the series with upstream's paths, without files of ours.
+
+    Patches that only rename, or have nothing left, are in it, too.
+    """
     moved: dict[str, str] = {}
     forms = []
     for patch in series:
@@ -190,7 +198,7 @@ def _convert_series(series: Sequence[Patch]) -> list[Patch]:
 
 
 def _convert_section(file: FilePatch, moved: Mapping[str, str]) -> bytes:
-    """The section with upstream's path, where the series had moved the file."""
+    """Return the section with upstream's path, where the series had moved the file."""
     header = file.raw_header
     for path in file.paths:
         if path in moved:
@@ -206,7 +214,10 @@ def _find_patch(patches: Sequence[Patch], identity: str) -> Patch:
 
 
 def _judge_patch(patch: Patch, series: Sequence[Patch], known: UpstreamTexts, taken: Callable[[str], str]) -> None:
-    """Raise NotForUpstream where the patch, in upstream's form, is nothing for upstream."""
+    """Raise NotForUpstreamError where the patch is nothing for upstream.
+
+    The patch is in upstream's form.
+    """
     name = patch.header.decouple_id or patch.name
     why, mend = _find_reason(patch, _find_patch(series, name), name, known, taken)
     if why:
@@ -255,7 +266,10 @@ def _add_needed(patch: Patch, forms: Sequence[Patch], source: Source, known: Ups
 
 
 def _find_needs(patch: Patch, before: Sequence[Patch], source: Source) -> set[str]:
-    """Ids of the earlier patches without which it does not apply; none where it does not apply with them either."""
+    """Find the ids of the earlier patches without which it does not apply.
+
+    There are none where it does not apply with them either.
+    """
     wanted, near = set(patch.touched_paths), list[Patch]()
     for one in reversed(before):
         if wanted & set(one.touched_paths):

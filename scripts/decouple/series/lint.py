@@ -37,7 +37,7 @@ _NAME = re.compile(r"(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.patch\Z")
 
 
 class LintReport(Struct, frozen=True):
-    """What lint looked at and what it found."""
+    """The series and patches that lint looked at, and the faults it found."""
 
     series: tuple[str, ...]
     patches: int
@@ -52,7 +52,7 @@ Explained = Callable[[str, str], bool]
 def lint_series(
     project: Path, chosen: Sequence[str] = (), explained: Explained = lambda identity, line: False
 ) -> LintReport:
-    """Every fault of the chosen releases, of all if none is named.
+    """List every fault of the chosen releases, of all if none is named.
 
     Unused files are looked for in the patch folders of the chosen releases, but count as used if any release's series
     names them: a later series lists a patch of an earlier release as long as it applies unchanged. Raises UsageError
@@ -104,7 +104,7 @@ def _lint_whole_series(
     read: dict[tuple[str, int], tuple[Patch, list[Fault]]],
     explained: Explained,
 ) -> list[Fault]:
-    """The faults of the patches of one series, alone and together."""
+    """List the faults of the patches of one series, alone and together."""
     file = f"series/{release}"
     faults: list[Fault] = []
     patches: list[Patch] = []
@@ -142,7 +142,10 @@ def _lint_whole_series(
 
 
 def find_moved_faults(patch: Patch, explained: Explained) -> list[Fault]:
-    """Lines that ``patch`` takes out among text that it moves, and that do not stand where that text went."""
+    """Find lines that ``patch`` takes out among text that it moves.
+
+    A fault is one that does not stand where that text went.
+    """
     if patch.header.find("Moved-Differs"):
         return []
     identity = patch.header.decouple_id or ""
@@ -160,7 +163,7 @@ def find_moved_faults(patch: Patch, explained: Explained) -> list[Fault]:
 
 
 def _lint_identities(patches: Sequence[Patch]) -> list[Fault]:
-    """Ids are unique in a series, and Depends names earlier ones."""
+    """Check that ids are unique in a series, and that Depends names earlier ones."""
     faults = []
     seen: dict[str, Patch] = {}
     for patch in patches:

@@ -31,7 +31,10 @@ class Overlap(Struct, frozen=True):
 
 
 class _Range(Struct, frozen=True):
-    """Lines ``begin`` up to, not including, ``end`` that ``owner`` wrote; empty where it only took lines away."""
+    """Lines ``begin`` up to, not including, ``end`` that ``owner`` wrote.
+
+    It is empty where the owner only took lines away.
+    """
 
     begin: int
     end: int
@@ -40,7 +43,10 @@ class _Range(Struct, frozen=True):
 
 
 def find_overlaps(series: Sequence[Patch]) -> Iterator[Overlap]:
-    """Every overlap of a series, each pair of hunk and earlier patch once, in order of the later patch."""
+    """Yield every overlap of a series, in order of the later patch.
+
+    Each pair of hunk and earlier patch comes once.
+    """
     owned: dict[str, list[_Range]] = {}
     for rank, patch in enumerate(series):
         after: dict[str, list[_Range] | None] = {}
@@ -76,7 +82,10 @@ def _find_old_range(hunk: Hunk) -> tuple[int, int]:
 
 
 def _list_changes(hunk: Hunk) -> Iterator[tuple[int, int, int, int]]:
-    """The changes of a hunk: lines old_begin to old_end became new_begin to new_end (ends not included)."""
+    """Yield the changes of a hunk.
+
+    Lines old_begin to old_end became new_begin to new_end (ends not included).
+    """
     old = _find_old_range(hunk)[0]
     new = hunk.new_start if hunk.new_count else hunk.new_start + 1
     old_begin, new_begin = old, new
@@ -104,7 +113,10 @@ def _list_written_ranges(rank: int, section: FilePatch) -> Iterator[_Range]:
 
 
 def _carry_ranges(section: FilePatch, known: list[_Range]) -> Iterator[_Range]:
-    """Where ranges of earlier patches are once this section is applied; what it replaces is no longer theirs."""
+    """Yield where ranges of earlier patches are once this section is applied.
+
+    What it replaces is no longer theirs.
+    """
     runs = [run for hunk in section.hunks for run in _list_changes(hunk)]
     for old in known:
         begin, end = _move_line(runs, old.begin, is_end=False), _move_line(runs, old.end, is_end=True)
@@ -116,7 +128,10 @@ def _carry_ranges(section: FilePatch, known: list[_Range]) -> Iterator[_Range]:
 
 
 def _move_line(runs: list[tuple[int, int, int, int]], line: int, *, is_end: bool) -> int:
-    """The line number behind ``runs`` of the first line of a range, or of the line behind its last one."""
+    """Return the line number behind ``runs`` of the first line of a range.
+
+    Or of the line behind its last one (``is_end``).
+    """
     shift = 0
     for old_begin, old_end, new_begin, new_end in runs:
         if line < old_begin or (is_end and line == old_begin):

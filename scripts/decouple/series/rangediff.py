@@ -16,7 +16,7 @@ _NUMBERS = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 
 class PatchChange(enum.Enum):
-    """What became of a patch between two series."""
+    """The change of a patch between two series."""
 
     SAME_FILE = "same file"
     """Both series list the very same patch file."""
@@ -28,7 +28,10 @@ class PatchChange(enum.Enum):
 
 
 class RangeRow(Struct, frozen=True):
-    """One ``Decouple-Id`` in both series. ``difference``: the patches' texts compared, as unified diff lines."""
+    """A ``Decouple-Id`` in both series.
+
+    ``difference``: the patches' texts compared, as unified diff lines.
+    """
 
     identity: str
     status: PatchChange
@@ -38,7 +41,9 @@ class RangeRow(Struct, frozen=True):
 
 
 def compare_series(old: Sequence[Patch], new: Sequence[Patch]) -> list[RangeRow]:
-    """One row per id, in the order of the new series, what was dropped at its old place in front of what follows it.
+    """Return one row per id, in the order of the new series.
+
+    What was dropped stands at its old place in front of what follows it.
 
     Raises DecoupleError when a patch has no ``Decouple-Id`` or two share one.
     """
@@ -67,7 +72,7 @@ def _compare_patch(identity: str, old: Patch | None, new: Patch) -> RangeRow:
 
 
 def _make_comparable(patch: Patch) -> list[str]:
-    """The diff without what changes by itself: blob ids and line numbers."""
+    """Return the diff without what changes by itself: blob ids and line numbers."""
     lines = patch.to_diff().decode("utf-8", "replace").splitlines()
     return [_NUMBERS.sub("@@", line) for line in lines if not line.startswith(("index ", "similarity index "))]
 

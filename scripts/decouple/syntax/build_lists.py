@@ -25,12 +25,12 @@ _MOST = 16 << 20  # bytes of one build file; upstream's longest has 0.1 MiB
 
 
 def _read_text(path: Path) -> str:
-    """A build file's text. Raises DecoupleError for a pipe, OSError."""
+    """Read a build file. Raises DecoupleError for a pipe, OSError."""
     return read_bounded(path, _MOST).decode("utf-8", "replace")
 
 
 def read_bzl(path: Path) -> dict[str, list[str]]:
-    """Every list of strings that a ``.bzl`` file assigns at top level.
+    """Read every list of strings that a ``.bzl`` file assigns at top level.
 
     A list that needs more than the subset (a comprehension over a parameter, say) is left out.
     Raises DecoupleError when the file does not parse, OSError when it cannot be read.
@@ -68,7 +68,7 @@ def _evaluate_list(node: ast.expr, lists: Mapping[str, list[str]]) -> list[str] 
 
 
 class CMakeCommand(Struct, frozen=True):
-    """One command: its name in lower case, its arguments, the lines it spans (from 1)."""
+    """A command: its name in lower case, its arguments, the lines it spans (from 1)."""
 
     name: str
     arguments: tuple[str, ...]
@@ -84,7 +84,10 @@ _CMAKE = re.compile(
 
 
 def read_cmake(text: str) -> Iterator[CMakeCommand]:
-    """The commands of a CMake file in order; nested parentheses stay as words of their own."""
+    """Yield the commands of a CMake file in order.
+
+    Nested parentheses stay as words of their own.
+    """
     name = ""
     arguments: list[str] = []
     depth = start = 0
@@ -148,11 +151,11 @@ class CMakeLists:
                 self._run_command(command, folder)
 
     def get(self, variable: str) -> frozenset[str]:
-        """The files that ``variable`` can hold; empty when it is never set."""
+        """Return the files that ``variable`` can hold; empty when it is never set."""
         return frozenset(self._values.get(variable, ()))
 
     def list_variables(self) -> list[str]:
-        """The names of all variables that hold files."""
+        """List the names of all variables that hold files."""
         return sorted(name for name, value in self._values.items() if value)
 
     def _run_command(self, command: CMakeCommand, folder: str) -> None:
@@ -173,7 +176,7 @@ class CMakeLists:
             self._add_files(words[1], (path for path in self._bzl.get(words[0], ()) if path in self._present))
 
     def _list_candidates(self, pattern: str) -> Iterator[str]:
-        """The files that can match ``pattern``, by its part in front of the first wildcard."""
+        """Yield the files that can match ``pattern``, by its part before the first wildcard."""
         wild = _WILD(pattern)
         fixed = pattern[: wild.start()] if wild else pattern
         begin = bisect.bisect_left(self._files, fixed)

@@ -33,7 +33,10 @@ Value = int | None  # None: not known
 
 
 class Macros(Struct, frozen=True):
-    """What is known: ``defined`` maps a name to its value, ``undefined`` names are certainly not defined."""
+    """The macros that are known.
+
+    ``defined`` maps a name to its value, ``undefined`` names are certainly not defined.
+    """
 
     defined: Mapping[str, int] = {}
     undefined: frozenset[str] = frozenset()
@@ -157,7 +160,9 @@ def _apply_operator(op: str, left: Value, right: Value) -> Value:
 
 
 def evaluate_condition(expression: str, macros: Macros) -> bool | None:
-    """Whether ``#if expression`` holds: True, False, or None when it depends on a macro that is not known.
+    """Return whether ``#if expression`` holds.
+
+    True, False, or None when it depends on a macro that is not known.
 
     An expression that this reader cannot parse is not known; a compiler would have refused a wrong one. ``macros``
     remembers the answer: a tree asks few questions, each of them many times.
@@ -183,5 +188,8 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def list_macro_names(expression: str) -> tuple[str, ...]:
-    """The macro names that an ``#if`` expression reads, in order, each once, ``defined`` left out."""
+    """List the macro names that an ``#if`` expression reads, in order, each once.
+
+    ``defined`` is left out.
+    """
     return tuple(dict.fromkeys(name for name in _NAME.findall(expression) if name != "defined"))

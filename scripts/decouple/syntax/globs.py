@@ -11,7 +11,7 @@ from decouple.base.errors import UsageError
 
 @lru_cache(maxsize=2048)
 def compile_glob(pattern: str) -> re.Pattern[str]:
-    """The regular expression that a whole POSIX path must match.
+    """Make the regular expression that a whole POSIX path must match.
 
     ``a/**`` is everything below ``a``; ``a/**/b`` is ``b`` at any depth below ``a``, zero included. Raises UsageError
     for an unclosed ``[`` or ``{``.
@@ -62,7 +62,7 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
 
 
 def find_match(path: str, patterns: Iterable[str]) -> str | None:
-    """The first of ``patterns`` that ``path`` matches as a whole, or None."""
+    """Return the first of ``patterns`` that ``path`` matches as a whole, or None."""
     for pattern in patterns:
         if compile_glob(pattern).fullmatch(path):
             return pattern

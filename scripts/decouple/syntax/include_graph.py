@@ -14,7 +14,7 @@ from decouple.syntax.preprocessor import parse_includes
 
 
 class Edge(Struct, frozen=True):
-    """``includer`` includes ``target`` at ``line``."""
+    """An include: ``includer`` includes ``target`` at ``line``."""
 
     includer: str
     target: str
@@ -37,7 +37,10 @@ class IncludeGraph:
         self._edges: dict[str, tuple[Edge, ...]] = {}
 
     def resolve(self, includer: str, name: str, quoted: bool) -> str | None:
-        """The tree's file that ``#include name`` in ``includer`` opens, or None (a system or generated header)."""
+        """Return the tree's file that ``#include name`` in ``includer`` opens, or None.
+
+        None stands for a system or generated header.
+        """
         if quoted and (beside := self._find_file(posixpath.join(posixpath.dirname(includer), name))) is not None:
             return beside
         if name not in self._found:
@@ -46,7 +49,7 @@ class IncludeGraph:
         return self._found[name]
 
     def _find_file(self, path: str) -> str | None:
-        """The tree's file at ``path``, or the template of it."""
+        """Return the tree's file at ``path``, or the template of it."""
         if "./" in path:
             path = posixpath.normpath(path)
         if path in self._files:
@@ -54,7 +57,10 @@ class IncludeGraph:
         return f"{path}.in" if f"{path}.in" in self._files else None
 
     def read_edges(self, includer: str) -> tuple[Edge, ...]:
-        """What ``includer`` includes of the tree, dead branches left out. Raises OSError when it cannot be read."""
+        """Return what ``includer`` includes of the tree, dead branches left out.
+
+        Raises OSError when it cannot be read.
+        """
         if includer not in self._edges:
             text = (self._tree / includer).read_text(encoding="utf-8", errors="replace")
             out = []
@@ -71,7 +77,9 @@ class IncludeGraph:
     def compute_closure(
         self, units: Iterable[str], *, without: Collection[tuple[str, str]] = ()
     ) -> Mapping[str, Edge | None]:
-        """Each file reached from ``units``, with the edge that first reached it (None for a unit itself).
+        """Map each file reached from ``units`` to the edge that first reached it.
+
+        It is None for a unit itself.
 
         ``without`` names (includer, target) edges not to follow. Breadth first over sorted units, so the chain is a
         shortest one and always the same one.
@@ -87,7 +95,7 @@ class IncludeGraph:
 
 
 def trace_chain(reached: Mapping[str, Edge | None], path: str) -> list[str]:
-    """From a translation unit to ``path``, as ``closure`` found it."""
+    """Return the path from a translation unit to ``path``, as ``compute_closure`` found it."""
     out = [path]
     while (edge := reached[out[-1]]) is not None:
         out.append(edge.includer)

@@ -31,7 +31,10 @@ def _blank_text(text: str) -> str:
 
 
 def blank_comments(text: str) -> str:
-    """``text`` with each comment blanked by spaces: same length, same line numbers, strings untouched."""
+    """Return ``text`` with each comment blanked by spaces.
+
+    It has the same length and line numbers, and strings are untouched.
+    """
 
     def blank(found: re.Match[str]) -> str:
         part = found.group()
@@ -41,7 +44,9 @@ def blank_comments(text: str) -> str:
 
 
 def split_strings(text: str) -> tuple[str, list[tuple[int, str]]]:
-    """The code of ``text``, and its string literals as (offset, content as written).
+    """Return the code of ``text``, and its string literals.
+
+    A literal is an offset and the content as written.
 
     The code has comments and the contents of strings and characters blanked, at the same length, so that offsets and
     line numbers hold.
@@ -65,12 +70,18 @@ Spans = Sequence[tuple[int, int]]
 
 
 def find_hidden_spans(text: str) -> list[tuple[int, int]]:
-    """Where the comments, strings and characters of ``text`` stand, quotes and comment signs included."""
+    """Find where the comments, strings and characters of ``text`` stand.
+
+    Quotes and comment signs are included.
+    """
     return [match.span() for match in _HIDING.finditer(text)]
 
 
 class Directive(Struct, frozen=True):
-    """One preprocessor line: ``word`` without '#', ``rest`` with line splices joined, ``line`` from 1."""
+    """A preprocessor line.
+
+    ``word`` is without '#', ``rest`` with line splices joined, ``line`` from 1.
+    """
 
     word: str
     rest: str
@@ -79,7 +90,10 @@ class Directive(Struct, frozen=True):
 
 
 def parse_directives(text: str, spans: Spans | None = None) -> Iterator[Directive]:
-    """The directives of a file in order. ``spans`` is what `hidden` says of it, if the caller knows it already."""
+    """Yield the directives of a file in order.
+
+    ``spans`` is the result of `find_hidden_spans`, if the caller knows it already.
+    """
     if "#" not in text:
         return
     # A string stays, for it may be the name of an include.
@@ -107,7 +121,9 @@ def parse_directives(text: str, spans: Spans | None = None) -> Iterator[Directiv
 
 
 def _find_spans_to_last_comment(text: str) -> Iterator[tuple[int, int]]:
-    """`hidden`, as far as it can hide a line: to the last ``*/``, which in most files ends a notice at the top.
+    """Yield `find_hidden_spans`, as far as it can hide a line.
+
+    That is to the last ``*/``, which in most files ends a notice at the top.
 
     A raw string or a comment that never ends asks for all of it.
     """
@@ -121,7 +137,10 @@ def _find_spans_to_last_comment(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_comment(before: str, start: int, covers: Spans, nth: int) -> bool:
-    """Whether ``before``, the line in front of ``start``, holds blanks and comments only."""
+    """Say whether the line in front of ``start`` holds blanks and comments only.
+
+    ``before`` is that line.
+    """
     line = start - len(before)
     while nth >= 0 and covers[nth][1] > line:
         begin, end = covers[nth]
@@ -131,7 +150,10 @@ def _is_comment(before: str, start: int, covers: Spans, nth: int) -> bool:
 
 
 def _blank_spans(text: str, begin: int, end: int, covers: Spans, nth: int) -> tuple[str, int]:
-    """``text[begin:end]`` with comments blanked, up to the first line that ends within one, and where that is."""
+    """Return ``text[begin:end]`` with comments blanked, and where it ends.
+
+    It goes up to the first line that ends within a comment.
+    """
     parts: list[str] = []
     at = begin
     while nth < len(covers) and covers[nth][0] < end:
@@ -148,11 +170,13 @@ def _blank_spans(text: str, begin: int, end: int, covers: Spans, nth: int) -> tu
 
 
 class Branch(Struct):
-    """One branch of a conditional: ``#if`` up to the next ``#elif``/``#else``/``#endif`` of the same level.
+    """A branch of a conditional.
+
+    It goes from ``#if`` up to the next ``#elif``/``#else``/``#endif`` of the same level.
 
     ``condition`` is what holds for exactly this branch, earlier siblings negated; ``own`` only the expression
     written on its line ("" for ``#else``). ``line`` is the directive's line, ``end`` the line of the directive
-    that closes the branch. ``opened`` is the line of the ``#if`` that began the group of siblings, ``parent`` the
+    that closes the branch. ``opening_line`` is the line of the ``#if`` that began the group of siblings, ``parent`` the
     enclosing branch.
     """
 
@@ -165,7 +189,7 @@ class Branch(Struct):
     parent: Branch | None = None
 
     def list_conditions(self) -> list[str]:
-        """The condition of this branch and of all around it, outermost first."""
+        """List the condition of this branch and of all around it, outermost first."""
         outer = self.parent.list_conditions() if self.parent else []
         return [*outer, self.condition]
 
@@ -179,7 +203,10 @@ def _make_expression(directive: Directive) -> str:
 
 
 def find_branches(found: list[Directive], last_line: int) -> list[Branch]:
-    """All conditional branches, in the order of their first line. A branch never closed ends at ``last_line``."""
+    """Find all conditional branches, in the order of their first line.
+
+    A branch never closed ends at ``last_line``.
+    """
     out: list[Branch] = []
     stack: list[tuple[Branch, list[str]]] = []
     for directive in found:
@@ -205,7 +232,10 @@ def find_branches(found: list[Directive], last_line: int) -> list[Branch]:
 
 
 class Include(Struct, frozen=True):
-    """``#include``: the name as written, whether with quotes, its line, and whether it can be compiled at all."""
+    """An ``#include``: its name as written, whether with quotes, and its line.
+
+    ``live`` says whether it can be compiled at all.
+    """
 
     name: str
     quoted: bool
@@ -217,7 +247,10 @@ _INCLUDE = re.compile(r"""(?:<(?P<angle>[^>\n]+)>|"(?P<quote>[^"\n]+)")""")
 
 
 def is_live(branch: Branch | None, macros: Macros) -> bool | None:
-    """False when ``branch`` cannot be compiled under ``macros``, True when it certainly is, else None."""
+    """Say whether ``branch`` can be compiled under ``macros``.
+
+    False when it cannot, True when it certainly is, else None.
+    """
     verdict: bool | None = True
     while branch is not None:
         value = evaluate_condition(branch.condition, macros)
@@ -230,7 +263,10 @@ def is_live(branch: Branch | None, macros: Macros) -> bool | None:
 
 
 def parse_includes(text: str, macros: Macros) -> list[Include]:
-    """The include lines of ``text``. Computed includes (``#include MACRO``) name no file and are left out."""
+    """List the include lines of ``text``.
+
+    Computed includes (``#include MACRO``) name no file and are left out.
+    """
     lines = list(parse_directives(text))
     out: list[Include] = []
     stack: list[Branch | None] = [None]

@@ -19,10 +19,10 @@ from tests.support.series import World, git, usual_world
 KILLED = """
 import os, signal, subprocess, sys
 from pathlib import Path
-from decouple.base.files import locked
+from decouple.base.files import hold_lock
 from decouple.build.tree_status import left_clean
 tree, lock = Path(sys.argv[1]), Path(sys.argv[2])
-with locked(lock), left_clean(tree, "stage1", lock):
+with hold_lock(lock), left_clean(tree, "stage1", lock):
     (tree / "torch/lib").mkdir(parents=True)
     (tree / "torch/lib/libtorch.so").write_bytes(b"x")
     (tree / "torch/version.py").write_text("")
@@ -60,7 +60,7 @@ def test_a_killed_build_leaves_it_as_it_was(world: World) -> None:
 
 def test_what_a_killed_build_started_is_waited_for(world: World) -> None:
     lock = world.source.parent / "stage1.lock"
-    script = KILLED.replace("with locked(lock), left", "with locked(lock) as held, left")
+    script = KILLED.replace("with hold_lock(lock), left", "with hold_lock(lock) as held, left")
     script = script.replace("    os.kill", "    subprocess.Popen(['sleep', '2'], pass_fds=[held])\n    os.kill")
     subprocess.run([sys.executable, "-P", "-c", script, str(world.source), str(lock)], check=False)
     time.sleep(0.5)

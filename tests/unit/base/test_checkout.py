@@ -52,6 +52,6 @@ def test_it_needs_nothing_that_is_not_pythons_own(checkout: Checkout) -> None:
     """``noxfile.py`` asks it which sessions there are, before anything is installed."""
     package = Path(decouple.__file__).parent.parent
     say = f"import sys; sys.path.insert(0, {str(package)!r}); from decouple.base.checkout import Checkout; "
-    say += f"from pathlib import Path; print(*Checkout(Path({str(checkout.root)!r})).releases())"
+    say += f"from pathlib import Path; print(*Checkout(Path({str(checkout.root)!r})).list_releases())"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", say], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2.6", "2.9", "2.10"]

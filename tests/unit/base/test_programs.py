@@ -60,7 +60,7 @@ def reads(path: Path) -> list[str]:
         named = {word.arg: ast.unparse(word.value) for word in node.keywords}
         piped = any("PIPE" in named.get(stream, "") for stream in ("stdout", "stderr"))
         read = "check_output" in ast.unparse(node.func) or "capture_output" in named or piped
-        if read and "in_english(" not in named.get("env", ""):
+        if read and "make_english_variables(" not in named.get("env", ""):
             found.append(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}:{node.lineno}")
     return found
 

@@ -131,7 +131,7 @@ PYTHON = re.compile(r"python|executable|interpreter|prefix", re.IGNORECASE)
 LEFT_OUT = ("'-P'", "'-I'", "*OWN", "*python.OWN", "*PYTHON")
 """The options that leave the current folder out, and the names of command lines that begin with one."""
 ELSEWHERE = (
-    "run_elsewhere(",
+    "run_python(",
     "cwd=",
     ".argv(",
     "online(",
@@ -140,7 +140,7 @@ ELSEWHERE = (
     "_said(",
     "self.python()",
 )
-"""How a start says in which folder it is: those of `Inside` take one, and begin in / unless it is a folder of ours."""
+"""How a start says in which folder it is: those of `CommandPlace` take one, and begin in / unless it is ours."""
 IN_A_SUITE = {"suites/target.py": "'-C', self.tests", "third_device_contract/upstream.py": "folder / suite.file"}
 """Upstream's tests run in their own folder, which some import from."""
 

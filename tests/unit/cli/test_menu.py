@@ -62,8 +62,8 @@ def test_commands_that_are_run_can_be_seen_and_repeated(words: list[str], tmp_pa
     folder = tmp_path / "a folder"
     folder.mkdir()
     code = (
-        "import sys\nfrom pathlib import Path\nfrom decouple import cli\nfrom decouple.base.git import ask\n"
-        "def run(arguments):\n    ask('init', '-q', 'new one', cwd=Path(sys.argv[1]))\n    return 0\n"
+        "import sys\nfrom pathlib import Path\nfrom decouple import cli\nfrom decouple.base.git import try_git\n"
+        "def run(arguments):\n    try_git('init', '-q', 'new one', cwd=Path(sys.argv[1]))\n    return 0\n"
         "parsed = cli.parsed\n"
         "def instead(words):\n    arguments = parsed(words)\n    arguments.run = run\n    return arguments\n"
         f"cli.parsed = instead\nraise SystemExit(cli.main({words!r}))"

@@ -65,7 +65,7 @@ def test_another_process_finds_them(tmp_path: Path) -> None:
     kept.keep_moves(tmp_path, TREE, RULES, MOVES)
     program = (
         "import pathlib, sys; from decouple.inventory import rules; from decouple.relocate import kept; "
-        "sys.exit(kept.find(pathlib.Path(sys.argv[1]), sys.argv[2], rules.load()) is None)"
+        "sys.exit(kept.find_moves(pathlib.Path(sys.argv[1]), sys.argv[2], rules.load_rules()) is None)"
     )
     for seed in ("1", "2"):
         subprocess.run(
