@@ -53,12 +53,15 @@ def examine_patch(repository: Repository, patch: Patch, before: str, tip: str, r
 
 
 def _is_examined(result: CarryResult) -> bool:
-    """Whether the patch's own text does not apply as it is: only then can a part of it be there."""
+    """Return whether the patch's own text does not apply as it is.
+
+    Only then can a part of it be there.
+    """
     return result.verdict not in (Verdict.UNMODIFIED, Verdict.OFFSET)
 
 
 def _find_changed_files(repository: Repository, patch: Patch, before: str, tip: str) -> Iterator[_ChangedFile]:
-    """The files of the patch that upstream has under the same name and with another text."""
+    """Yield the patch's files that upstream has under the same name, with other text."""
     sections = {section.old_path: section for section in patch.files if section.old_path and section.hunks}
     old, new = (read_entries(repository, commit, list(sections)) for commit in (before, tip))
     both = {path: (old[path].id, new[path].id) for path in sections if path in old and path in new}
@@ -70,7 +73,7 @@ def _find_changed_files(repository: Repository, patch: Patch, before: str, tip: 
 
 
 def _find_taken_hunks(file: _ChangedFile) -> Iterator[Note]:
-    """A note for each hunk of which the release has the new side, and no more the old one."""
+    """Yield a note for each hunk whose new side the release has, and not the old."""
     old, new = split_lines(file.old), split_lines(file.new)
     hunks = file.section.hunks
     for number, hunk in enumerate(hunks, start=1):
@@ -90,7 +93,7 @@ class _Core(Struct, frozen=True):
 
 
 def _find_runs(hunk: Hunk) -> list[tuple[int, int]]:
-    """The changes of a hunk: ranges of its lines that are added or removed."""
+    """Return the changes of a hunk: ranges of lines that are added or removed."""
     runs: list[tuple[int, int]] = []
     for at, line in enumerate(hunk.lines):
         if line.kind != " ":
@@ -110,7 +113,10 @@ def _make_core(hunk: Hunk, run: tuple[int, int], kind: str) -> _Core:
 
 
 def _find_places(lines: Sequence[bytes], core: _Core) -> list[int]:
-    """Where ``core`` stands; with one edge only where upstream changed what stands beyond the other."""
+    """Return where ``core`` stands.
+
+    With one edge only where upstream changed what stands beyond the other.
+    """
     whole = _find_lines(lines, core.lines)
     if whole or len(core.lines) < 3:
         return whole
@@ -127,7 +133,10 @@ def _find_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
 def _find_duplicates(
     repository: Repository, files: Sequence[_ChangedFile], made: Patch, changes: Mapping[str, TreeEntry | None]
 ) -> Iterator[Note]:
-    """A note for each function and each run of lines that patch and upstream both add to one file."""
+    """Yield a note for each function and run of lines that both sides add.
+
+    Both sides: the patch and upstream, to one file.
+    """
     sections = {section.new_path: section for section in made.files}
     for file in files:
         path = file.section.old_path or ""
@@ -181,7 +190,7 @@ def _find_duplicate_functions(
 
 
 def _has_added_line(hunk: Hunk, lines: Sequence[int]) -> bool:
-    """Whether the hunk adds one of these lines (from 1) of the new text."""
+    """Return whether the hunk adds one of these lines (from 1) of the new text."""
     number = hunk.new_start
     for line in hunk.lines:
         if line.kind == "+" and number in lines:

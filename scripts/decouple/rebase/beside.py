@@ -83,7 +83,7 @@ def settle_file(repository: Repository, file: FilePatch, old: bytes, patched: by
 
 
 def find_changed_runs(hunk: Hunk) -> Iterator[ChangedRun]:
-    """The runs of changed lines of ``hunk``, each with the hunk's context lines that touch it."""
+    """Yield the runs of changed lines of ``hunk``, with the context that touches each."""
     bounds = [0]
     kinds = [line.kind != " " for line in hunk.lines]
     bounds += [at for at, (left, right) in enumerate(pairwise(kinds), start=1) if left != right]
@@ -104,7 +104,10 @@ def find_changed_runs(hunk: Hunk) -> Iterator[ChangedRun]:
 
 
 def _find_addition(edit: ChangedRun, shift: int, olds: Sequence[bytes], news: Sequence[bytes]) -> Addition | None:
-    """What upstream added right before or right behind the lines that ``edit`` takes out; None if nothing is proven."""
+    """Return what upstream added right beside the lines that ``edit`` takes out.
+
+    None if nothing is proven.
+    """
     if not edit.removed or not edit.before or not edit.after:
         return None
     if _find_places(news, (*edit.before, *edit.removed, *edit.after)):
@@ -126,13 +129,16 @@ def _find_addition(edit: ChangedRun, shift: int, olds: Sequence[bytes], news: Se
 
 
 def _is_new_text(between: Sequence[bytes], olds: Sequence[bytes], news: Sequence[bytes]) -> bool:
-    """Whether upstream wrote the lines ``between``: it has more of each than it had."""
+    """Return whether upstream wrote ``between``: it has more of each line than before."""
     more = Counter(news) - Counter(olds)
     return all(more[line] >= count for line, count in Counter(between).items() if TELLING.search(line))
 
 
 def _find_only_place(olds: Sequence[bytes], news: Sequence[bytes], block: Sequence[bytes]) -> int | None:
-    """Where ``block`` stands in ``news``, if it stands once there and once in ``olds`` and has words in it."""
+    """Return where ``block`` stands in ``news``, if it stands once in both texts.
+
+    The other text is ``olds``; the block must have words in it.
+    """
     if sum(1 for line in block if TELLING.search(line)) < 2:
         return None
     here = _find_places(news, block)
@@ -145,7 +151,7 @@ def _find_places(lines: Sequence[bytes], block: Sequence[bytes]) -> list[int]:
 
 
 def _insert_lines(lines: Sequence[bytes], put: Sequence[tuple[int, tuple[bytes, ...]]]) -> bytes:
-    """``lines`` with each of ``put`` in front of its line."""
+    """Insert each of ``put`` in front of its line."""
     out = list(lines)
     for at, more in sorted(put, reverse=True):
         out[at:at] = more
@@ -153,7 +159,7 @@ def _insert_lines(lines: Sequence[bytes], put: Sequence[tuple[int, tuple[bytes, 
 
 
 def merge_file(repository: Repository, old: bytes, patched: bytes, new: bytes) -> list[bytes] | None:
-    """`git merge-file`: the merged lines, None when there is a conflict."""
+    """Run ``git merge-file``; returns the merged lines, None at a conflict."""
     with tempfile.TemporaryDirectory(prefix="decouple-merge-") as folder:
         paths = [Path(folder) / name for name in ("new", "old", "patched")]
         for path, data in zip(paths, (new, old, patched), strict=True):
@@ -163,6 +169,9 @@ def merge_file(repository: Repository, old: bytes, patched: bytes, new: bytes) -
 
 
 def _count_changed_lines(before: Sequence[bytes], after: Sequence[bytes]) -> tuple[Counter[bytes], Counter[bytes]]:
-    """Which lines went and which came, as often as they did: what a merge must not add to nor leave out of."""
+    """Count which lines went and which came.
+
+    A merge must neither add to these nor leave any out.
+    """
     old, new = Counter(before), Counter(after)
     return old - new, new - old

@@ -79,7 +79,10 @@ class Merge(Struct, frozen=True):
 
 
 def carry_patch(repository: Repository, step: Step, tip: str, scratch: Path) -> CarryResult:
-    """What becomes of ``step.patch`` on the commit ``tip``. Only objects are written."""
+    """Judge what becomes of ``step.patch`` on the commit ``tip``.
+
+    Only objects are written.
+    """
     return already.examine_patch(repository, step.patch, step.before, tip, _judge_patch(repository, step, tip, scratch))
 
 
@@ -134,7 +137,10 @@ def _judge_patch(repository: Repository, step: Step, tip: str, scratch: Path) ->
 
 
 def find_former_changes(repository: Repository, step: Step, tip: str) -> Mapping[str, TreeEntry | None] | None:
-    """What the patch did in its old series, where ``tip`` has the same as then at every path that it names."""
+    """Return what the patch did in its old series.
+
+    None unless ``tip`` has the same as then at every path that it names.
+    """
     named = step.patch.touched_paths
     before = read_entries(repository, step.before, named)
     if any(entry.mode == TREE for entry in before.values()) or read_entries(repository, tip, named) != before:
@@ -144,10 +150,11 @@ def find_former_changes(repository: Repository, step: Step, tip: str) -> Mapping
 
 
 def _find_unmerged_changes(repository: Repository, step: Step, tip: str) -> Mapping[str, TreeEntry | None] | None:
-    """What the patch does where a merge can find nothing else: upstream has its files as they were, in their folders.
+    """Return what the patch does where a merge can find nothing else.
 
-    None where the patch deletes or renames, and where a folder that it adds a file to is gone: upstream may have
-    renamed that, and then the file belongs elsewhere (git-config(1), merge.directoryRenames).
+    There upstream has its files as they were, in their folders. None where the patch deletes or renames, and where a
+    folder that it adds a file to is gone: upstream may have renamed that, and then the file belongs elsewhere
+    (git-config(1), merge.directoryRenames).
     """
     if any(file.new_path is None or file.old_path not in (None, file.new_path) for file in step.patch.files):
         return None
@@ -159,7 +166,10 @@ def _find_unmerged_changes(repository: Repository, step: Step, tip: str) -> Mapp
 
 
 def _find_moved_lines(repository: Repository, patch: Patch, gone: Sequence[str], tip: str) -> list[Note]:
-    """Where lines that the patch takes out of a file that is gone stand now: upstream may have split it."""
+    """Find where lines that the patch takes out of a file that is gone stand now.
+
+    Upstream may have split the file.
+    """
     notes = []
     for file in (file for file in patch.files if file.path in gone):
         lines = {line.text.strip() for hunk in file.hunks for line in hunk.lines if line.kind != "+"}
@@ -176,7 +186,7 @@ def _find_moved_lines(repository: Repository, patch: Patch, gone: Sequence[str],
 
 
 def _read_texts(repository: Repository, step: Step, tip: str, merge: Merge) -> dict[str, FileTexts]:
-    """The three texts of every file in conflict that all three trees have."""
+    """Read the three texts of every file in conflict that all three trees have."""
     texts = {}
     for path, kind in merge.conflicts:
         entries = [read_entries(repository, tree, [path]).get(path) for tree in (step.before, step.after, tip)]
@@ -190,7 +200,7 @@ def _read_texts(repository: Repository, step: Step, tip: str, merge: Merge) -> d
 def _port_patch(
     repository: Repository, step: Step, tip: str, merge: Merge, texts: Mapping[str, FileTexts]
 ) -> CarryResult | None:
-    """The verdict where upstream changed lines that the patch moves, and its changes merge into the copies."""
+    """Return the verdict where upstream's changes of moved lines merge into the copies."""
     if len(texts) != len(merge.conflicts):
         return None
     targets = {run.target for run in moved_text(step.patch)} - texts.keys()
@@ -205,7 +215,10 @@ def _port_patch(
 
 
 def _merge_additions(repository: Repository, step: Step, tip: str, merge: Merge) -> CarryResult | None:
-    """The verdict where every conflict is one of lines that upstream added beside those that the patch takes out."""
+    """Return the verdict where upstream only added lines beside removed ones.
+
+    Every conflict has to be of that kind.
+    """
     files = {file.path: file for file in step.patch.files}
     notes: list[Note] = []
     settled: dict[str, TreeEntry] = {}
@@ -234,7 +247,7 @@ def _merge_additions(repository: Repository, step: Step, tip: str, merge: Merge)
 def _make_merged_verdict(
     repository: Repository, step: Step, tip: str, merge: Merge, settled: dict[str, TreeEntry], notes: tuple[Note, ...]
 ) -> CarryResult:
-    """The verdict of a merge with what conflicted in it ``settled``."""
+    """Return the verdict of a merge with what conflicted in it ``settled``."""
     changes = {**read_changes(repository, repository.read_tree_id(tip), merge.tree), **settled}
     body = make_diff(repository, tip, write_tree_after(repository, tip, changes))
     return CarryResult(step.patch.name, Verdict.MERGED, changes, notes, body)
@@ -250,17 +263,21 @@ def merge_patch(repository: Repository, step: Step, tip: str) -> Merge:
 
 
 def _make_whole_commits(repository: Repository, step: Step, tip: str) -> tuple[str, str]:
-    """Commits to merge that hold all of both releases: git looks for renames between them."""
+    """Make commits to merge that hold all of both releases.
+
+    git looks for renames between them.
+    """
     base = _commit_tree(repository, step.before, ())
     return _commit_tree(repository, tip, (base,)), _commit_tree(repository, step.after, (base,))
 
 
 def _make_reduced_commits(repository: Repository, step: Step, tip: str) -> tuple[str, str] | None:
-    """Commits to merge in which nothing but the patch's files differs; None where a rename may matter.
+    """Make commits to merge in which only the patch's files differ.
 
-    It matters only for a file that is not where the patch has it: no file that is still in its place is taken for the
-    source of a rename (gitdiffcore(7)). So where the patch creates, deletes and renames nothing and the release has all
-    its files, the merge is the same one, and git need not compare two releases for each patch.
+    None where a rename may matter. It matters only for a file that is not where the patch has it: no file that is
+    still in its place is taken for the source of a rename (gitdiffcore(7)). So where the patch creates, deletes and
+    renames nothing and the release has all its files, the merge is the same one, and git need not compare two releases
+    for each patch.
     """
     paths = step.patch.touched_paths
     before, after, here = (read_entries(repository, commit, paths) for commit in (step.before, step.after, tip))
@@ -293,7 +310,10 @@ def _run_merge_tree(repository: Repository, step: Step, ours: str, theirs: str) 
 
 
 def _parse_conflicts(words: list[str], files: list[str]) -> list[tuple[str, str]]:
-    """(path, kind) from merge-tree's messages: count, paths, type, text, repeated (git-merge-tree(1), "-z")."""
+    """Read (path, kind) from the messages of ``git merge-tree -z``.
+
+    Count, paths, type, text, repeated: git-merge-tree(1).
+    """
     kinds: dict[str, str] = {}
     at = 0
     while at < len(words) and words[at].isdigit():
@@ -307,7 +327,10 @@ def _parse_conflicts(words: list[str], files: list[str]) -> list[tuple[str, str]
 
 
 def _commit_tree(repository: Repository, tree_of: str, parents: tuple[str, ...]) -> str:
-    """A throw-away commit with the tree of another one, so that merge-tree sees the base we mean."""
+    """Make a throw-away commit with the tree of another one.
+
+    So merge-tree sees the base we mean.
+    """
     arguments = [argument for parent in parents for argument in ("-p", parent)]
     answer = repository.run(
         "-c", "user.name=decouple", "-c", "user.email=decouple@localhost",
@@ -317,7 +340,7 @@ def _commit_tree(repository: Repository, tree_of: str, parents: tuple[str, ...])
 
 
 def write_tree_after(repository: Repository, tip: str, changes: Mapping[str, TreeEntry | None]) -> str:
-    """The id of the tree that ``tip`` has after ``changes``."""
+    """Write the tree that ``tip`` has after ``changes``; returns its id."""
     (commit,) = write_chain(repository, tip, [NewCommit(SCRATCH, changes)])
     return repository.read_tree_id(commit)
 
@@ -358,7 +381,7 @@ def _note_wrong_place(outcome: applier.AppliedPatch, merge: Merge) -> tuple[Note
 
 
 def _explain_failures(forward: PatchResult) -> tuple[Note, ...]:
-    """Why the old text does not apply, hunk by hunk."""
+    """Explain hunk by hunk why the old text does not apply."""
     notes = []
     for result in forward.files:
         failure = result.failure
@@ -397,7 +420,7 @@ def _make_stop(
 
 
 def _explain_upstream_changes(patch: Patch, texts: Mapping[str, FileTexts]) -> list[Note]:
-    """For each hunk in a file in conflict: what became of its lines between the releases, where something did."""
+    """Note for each hunk in conflict what became of its lines between the releases."""
     notes = []
     for file in patch.files:
         text = texts.get(file.path)
@@ -415,7 +438,7 @@ def _explain_upstream_changes(patch: Patch, texts: Mapping[str, FileTexts]) -> l
 
 
 def _find_flipped_line_ends(forward: PatchResult, source: TreeSource) -> list[Note]:
-    """Files that would take the patch if their lines ended as the patch's do."""
+    """Note files that would take the patch if their lines ended as the patch's do."""
     notes = []
     for result in forward.files:
         file, failure = result.file, result.failure

@@ -17,7 +17,7 @@ MOST = 5  # commits named per hunk; a report is for reading
 def explain_stops(
     carried: Sequence[CarryResult], clone: Path, old_tag: str, new_tag: str, origins: Mapping[str, str]
 ) -> list[CarryResult]:
-    """``carried`` with the commits between the tags filled into every note of a patch that stops.
+    """Fill the commits between the tags into every note of a patch that stops.
 
     ``origins`` maps a moved file to its upstream path. Raises UsageError when the clone lacks a tag.
     """
@@ -55,6 +55,9 @@ def _list_commits(clone: Path, *arguments: str) -> list[str]:
 
 
 def _run_git(clone: Path, *arguments: str) -> str | None:
-    """git's output, None when it fails (a file that the newer tag does not have cannot be asked by line)."""
+    """Return git's output, None when it fails.
+
+    A file that the newer tag does not have cannot be asked by line.
+    """
     answer = try_git(*arguments, cwd=clone)
     return answer.out.decode("utf-8", "replace") if answer.status == 0 else None

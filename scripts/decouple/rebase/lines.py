@@ -22,16 +22,17 @@ class LineMap(Struct, frozen=True, dict=True):
         return SequenceMatcher(None, self.old, self.new, autojunk=False).get_opcodes()
 
     def find_place(self, start: int, stop: int) -> tuple[int, int] | None:
-        """Where the lines ``start`` to ``stop`` (0-based, the last not included) stand in the new text.
+        """Find where the lines ``start`` to ``stop`` stand in the new text.
 
-        What upstream put right before or behind them is not among them. None where an edge lies inside a change.
+        From 0, the last not included. What upstream put right before or behind them is not among them. None where an
+        edge lies inside a change.
         """
         first = self._find_edge(start, first=True)
         last = self._find_edge(stop, first=False)
         return (first, last) if first is not None and last is not None and first <= last else None
 
     def find_surroundings(self, start: int, stop: int) -> tuple[int, int]:
-        """The same, widened to the whole changes that the edges lie in."""
+        """Find the place of these lines, widened to the whole changes around its edges."""
         firsts = [j1 if tag != "equal" else j1 + start - i1 for tag, i1, i2, j1, _ in self._opcodes if i1 <= start < i2]
         lasts = [j2 if tag != "equal" else j2 - (i2 - stop) for tag, i1, i2, _, j2 in self._opcodes if i1 < stop <= i2]
         first = max(firsts, default=len(self.new))
@@ -39,7 +40,10 @@ class LineMap(Struct, frozen=True, dict=True):
         return first, max(first, last)
 
     def format_diff(self, start: int, stop: int) -> tuple[str, ...]:
-        """What upstream did to these lines, as a diff without its header; empty where they are the same."""
+        """Return what upstream did to these lines, as a diff without its header.
+
+        Empty where they are the same.
+        """
         first, last = self.find_surroundings(start, stop)
         old = [line.decode("utf-8", "replace").rstrip("\n") for line in self.old[start:stop]]
         new = [line.decode("utf-8", "replace").rstrip("\n") for line in self.new[first:last]]

@@ -22,11 +22,11 @@ MISSED = "its recipe: "
 def carry_by_recipe(
     repository: Repository, recipe: Recipe, tip: str, merged: CarryResult, step: Step | None = None
 ) -> CarryResult:
-    """What becomes of the patch on the commit ``tip``: made by ``recipe``, or ``merged`` where that is the same.
+    """Judge the patch that ``recipe`` makes on ``tip``.
 
-    Where the recipe does not find its places, ``merged`` stands, with a note for each place that it missed. Where
-    upstream's text would go and come nowhere, the patch stops, whatever merging its old text gives. With ``step``, the
-    patch in its old series, what of it upstream has already is told.
+    The result is ``merged`` where that is the same. Where the recipe does not find its places, ``merged`` stands, with
+    a note for each place that it missed. Where upstream's text would go and come nowhere, the patch stops, whatever
+    merging its old text gives. With ``step``, the patch in its old series, what of it upstream has already is told.
     """
     source = TreeSource(repository, tip)
 
@@ -65,7 +65,10 @@ def carry_by_recipe(
 def _write_entries(
     repository: Repository, tip: str, texts: Mapping[str, str], there: Mapping[str, TreeEntry | None]
 ) -> dict[str, TreeEntry | None]:
-    """The entries for ``texts``. Those that are ``there`` by merging are in the repository already."""
+    """Write the blobs of ``texts``; returns their entries.
+
+    Those that are ``there`` by merging are in the repository already.
+    """
     present = read_entries(repository, tip, list(texts))
     known = {entry.id for entry in there.values() if entry}
     changes: dict[str, TreeEntry | None] = {}

@@ -14,7 +14,10 @@ from decouple.stack.trees import TreeEntry, compare_trees, read_blobs, read_chan
 
 
 def list_conflicts(repository: Repository, step: Step, merge: Merge) -> tuple[str, ...]:
-    """What stands in the way of a patch, as keys: each conflict in a text, else the kind of the conflict."""
+    """Return what stands in the way of a patch, as keys.
+
+    One for each conflict in a text, else for the kind of the conflict.
+    """
     entries = read_entries(repository, merge.tree, [path for path, _ in merge.conflicts])
     texts = read_blobs(repository, [entry.id for entry in entries.values()])
     conflict_keys: list[str] = []
@@ -25,7 +28,7 @@ def list_conflicts(repository: Repository, step: Step, merge: Merge) -> tuple[st
 
 
 def recall_resolution(repository: Repository, known: Sequence[Resolution], step: Step, tip: str) -> Resolution | None:
-    """The resolution of the conflicts that the patch has on ``tip``."""
+    """Find the resolution of the conflicts that the patch has on ``tip``."""
     identity = step.patch.header.decouple_id or step.patch.name
     if not any(resolution.patch == identity for resolution in known):
         return None
@@ -36,7 +39,10 @@ def recall_resolution(repository: Repository, known: Sequence[Resolution], step:
 def make_resolution(
     repository: Repository, step: Step, tip: str, tree: str | None, made_on: str, reason: str, since: str = ""
 ) -> Resolution:
-    """The memory of a settled conflict: ``tree`` is what a person made of it, None where the patch was left out."""
+    """Make the record of a settled conflict.
+
+    ``tree`` is what a person made of it, None where the patch was left out.
+    """
     merge = merge_patch(repository, step, tip)
     keys = list_conflicts(repository, step, merge)
     identity = step.patch.header.decouple_id or step.patch.name
@@ -47,7 +53,10 @@ def make_resolution(
 def replay_resolution(
     repository: Repository, resolution: Resolution, step: Step, tip: str
 ) -> Mapping[str, TreeEntry | None] | None:
-    """What the resolution changes on ``tip``; None where its text does not find its places."""
+    """Return what the resolution changes on ``tip``.
+
+    None where its text does not find its places.
+    """
     merge = merge_patch(repository, step, tip)
     changes = read_changes(repository, repository.read_tree_id(tip), merge.tree)
     entries = read_entries(repository, merge.tree, [file.path for file in resolution.file])

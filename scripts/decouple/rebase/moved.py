@@ -66,7 +66,7 @@ def port_changes(
 
 
 def explain_unported(patch: Patch, conflicts: Mapping[str, FileTexts]) -> tuple[Note, ...]:
-    """What upstream did to text that the patch moves, where it could not be brought to the copy: for a person."""
+    """Note what upstream did to moved text that could not be brought to the copy."""
     notes = []
     for moved_run in find_moved_runs(patch):
         if moved_run.source in conflicts:
@@ -80,7 +80,7 @@ def explain_unported(patch: Patch, conflicts: Mapping[str, FileTexts]) -> tuple[
 def _settle_file(
     repository: Repository, patch: Patch, path: str, text: FileTexts, runs: list[MovedRun]
 ) -> tuple[LineMap, bytes, list[MovedRun]] | None:
-    """The file merged as if upstream had not touched the moved runs, and the runs that it did touch."""
+    """Merge the file without upstream's changes of moved runs; returns those runs too."""
     across = LineMap(split_lines(text.old), split_lines(text.new))
     changed = []
     calm = list(across.new)
@@ -102,7 +102,10 @@ def _settle_file(
 
 
 def _update_copy(repository: Repository, moved_run: MovedRun, across: LineMap, target: bytes) -> bytes | None:
-    """The target with upstream's change of the run in its copy; None where that does not merge, or the copy is gone."""
+    """Bring upstream's change of the run into its copy in ``target``.
+
+    None where that does not merge, or the copy is gone.
+    """
     copy = b"".join(moved_run.copy.lines)
     place = across.find_place(*_find_range(moved_run))
     if target.count(copy) != 1 or place is None:

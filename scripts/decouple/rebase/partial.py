@@ -21,7 +21,10 @@ _PACKAGES = ("torch/", "torchgen/", "functorch/", "third_device/")
 
 
 def commit_files(repository: Repository, source: Source, paths: Collection[str], title: str) -> str:
-    """A commit with those of ``paths`` that ``source`` has. The same content gives the same id."""
+    """Commit those of ``paths`` that ``source`` has.
+
+    The same content gives the same id.
+    """
     empty = repository.run("hash-object", "-t", "tree", "-w", "--stdin", stdin=b"").decode().strip()
     root = f"tree {empty}\nauthor {COMMITTER} 0 +0000\ncommitter {COMMITTER} 0 +0000\n\nroot\n"
     base = repository.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=root.encode()).decode().strip()
@@ -31,7 +34,7 @@ def commit_files(repository: Repository, source: Source, paths: Collection[str],
 
 
 def find_hidden_files(repository: Repository, patch: Patch, tip: str, without: Mapping[str, str]) -> tuple[Note, ...]:
-    """Why a partial tree cannot say what becomes of ``patch``: files that it does not show, one note each.
+    """Note each file that keeps a partial tree from judging ``patch``.
 
     ``without`` maps the Decouple-Ids of patches that were not seen to their names: what builds on one is not seen
     either. Empty when the tree shows all. A Python file of an installed package that is missing is gone, not hidden.

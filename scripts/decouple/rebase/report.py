@@ -15,13 +15,16 @@ _SHOWN = 12  # lines of a hunk in Markdown
 
 
 def format_summary(carried: Sequence[CarryResult]) -> str:
-    """One line: how many patches became what, the troubles last."""
+    """Return one line: how many patches became what, the troubles last."""
     counted = Counter(one.verdict for one in carried)
     return ", ".join(f"{counted[one]} {one.value}" for one in Verdict if counted[one]) or "no patches"
 
 
 def format_text(carried: Sequence[CarryResult]) -> str:
-    """For a terminal: a line per patch, and what there is to say of it; all of a patch that stops."""
+    """Return the report for a terminal.
+
+    A line per patch and what there is to say of it; all of a patch that stops.
+    """
     width = max((len(result.name) for result in carried), default=0)
     lines = []
     for result in carried:
@@ -38,14 +41,18 @@ def format_text(carried: Sequence[CarryResult]) -> str:
 
 
 def format_markdown(carried: Sequence[CarryResult], old: str, new: str) -> str:
-    """The whole report: a table, then each patch that wants a look with the lines it expected and found."""
+    """Return the whole report: a table, then the patches that want a look.
+
+    Those with the lines that they expected and found.
+    """
     rows = "".join(f"| `{result.name}` | {result.verdict.value} | {_format_short(result)} |\n" for result in carried)
     details = "".join(_format_details(result) for result in carried if result.verdict.is_stop or _has_lines(result))
-    return f"# {old} to {new}\n\n{format_summary(carried)}.\n\n| patch | becomes | why |\n| --- | --- | --- |\n{rows}{details}"
+    table = f"| patch | becomes | why |\n| --- | --- | --- |\n{rows}"
+    return f"# {old} to {new}\n\n{format_summary(carried)}.\n\n{table}{details}"
 
 
 def format_json(carried: Sequence[CarryResult], old: str, new: str) -> str:
-    """Everything but the bodies of patches."""
+    """Return everything but the bodies of patches, as JSON."""
     rows = [
         {"patch": result.name, "verdict": result.verdict.value, "notes": to_builtins(result.notes)}
         for result in carried
@@ -54,9 +61,13 @@ def format_json(carried: Sequence[CarryResult], old: str, new: str) -> str:
 
 
 def format_ci_annotations(carried: Sequence[CarryResult]) -> list[str]:
-    """GitHub's workflow commands, one per note of a patch that stops; GitLab and others show them as plain lines."""
+    """Return GitHub's workflow commands, one per note of a patch that stops.
+
+    GitLab and others show them as plain lines.
+    """
     return [
-        f"::error file=patches/{result.name},title={result.verdict.value}::{_escape_text(_format_place(note) + note.text)}"
+        f"::error file=patches/{result.name},title={result.verdict.value}::"
+        f"{_escape_text(_format_place(note) + note.text)}"
         for result in carried
         if result.verdict.is_stop
         for note in result.notes
@@ -72,7 +83,7 @@ def _format_short(result: CarryResult) -> str:
 
 
 def _cut_lines(lines: Sequence[str], most: int) -> Sequence[str]:
-    """The first lines, and how many are left out; none where ``most`` is 0."""
+    """Return the first lines and how many are left out; none where ``most`` is 0."""
     if len(lines) <= most or not most:
         return lines[:most]
     return [*lines[: most - 1], f"… {len(lines) - most + 1} more lines (--format markdown shows all)"]

@@ -62,17 +62,20 @@ class _ResolutionFile(Struct, frozen=True):
 
 
 def make_path(project: Path, old: str, new: str) -> Path:
-    """Where the resolutions between two releases are kept."""
+    """Return where the resolutions between two releases are kept."""
     return Checkout(project).resolutions / f"{old}-{new}.toml"
 
 
 def load_resolutions(path: Path) -> list[Resolution]:
-    """All resolutions in a file; none when it does not exist. Raises DecoupleError naming what is wrong."""
+    """Read all resolutions in a file; none when it does not exist.
+
+    Raises DecoupleError naming what is wrong.
+    """
     return list(toml.read_toml(path, _ResolutionFile, mend=_MEND).resolution) if path.exists() else []
 
 
 def load_all_resolutions(project: Path) -> list[Resolution]:
-    """The resolutions of every pair of releases. Raises DecoupleError."""
+    """Read the resolutions of every pair of releases. Raises DecoupleError."""
     return [
         resolution
         for path in sorted(Checkout(project).resolutions.glob("*.toml"))
@@ -81,7 +84,7 @@ def load_all_resolutions(project: Path) -> list[Resolution]:
 
 
 def find_resolutions(known: Sequence[Resolution], patch: str, conflict: Sequence[str]) -> list[Resolution]:
-    """Those made of these very conflicts of this patch."""
+    """Return the resolutions of these very conflicts of this patch."""
     return [resolution for resolution in known if resolution.patch == patch and resolution.conflict == tuple(conflict)]
 
 

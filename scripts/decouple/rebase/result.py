@@ -32,7 +32,10 @@ class NewSeries(Struct, frozen=True):
 
 
 def make_series(outcome: RebaseOutcome, release: str) -> NewSeries:
-    """What a finished rebase writes. The header of a patch goes with it, byte for byte."""
+    """Make the files that a finished rebase writes.
+
+    The header of a patch goes with it, byte for byte.
+    """
     lines: list[str] = []
     bodies: list[tuple[str, bytes]] = []
     for old, carried in zip(outcome.steps, outcome.carried, strict=True):
@@ -49,7 +52,10 @@ def make_series(outcome: RebaseOutcome, release: str) -> NewSeries:
 
 
 def read_patches(project: Path, series: NewSeries) -> list[Patch]:
-    """The patches of the new series as they will be read back: new bodies, and old files that it lists."""
+    """Return the patches of the new series as they will be read back.
+
+    New bodies, and old files that it lists.
+    """
     bodies = dict(series.bodies)
     entries = seriesfile.parse_series("".join(f"{line}\n" for line in series.lines)).entries
     return [

@@ -30,7 +30,7 @@ from decouple.stack.trees import TreeEntry, read_changes, read_entries
 _TOLD = ("Drop-When", "Verify")
 """Fields of a header that say whether the patch is still wanted, and how to see that it works."""
 
-Regenerate = Callable[[Patch], "Regenerated | None"]
+Regenerate = Callable[[Patch], "RegeneratedPatch | None"]
 """Makes a generated patch anew for the new release; None for a patch that is written by hand."""
 
 
@@ -71,7 +71,7 @@ class RebaseOutcome(Struct, frozen=True):
 
     @property
     def waiting(self) -> Step | None:
-        """The step that a person must settle."""
+        """Return the step that a person must settle."""
         return self.steps[len(self.carried) - 1] if self.stopped else None
 
 
@@ -121,7 +121,10 @@ class RebaseWork(Struct, dict=True):
         return RebaseOutcome(tuple(carried), steps, tuple(tips))
 
     def _describe_step(self, step: Step) -> tuple[Note, ...]:
-        """What a person who must settle the patch wants to know of it, and which later patches stand on it."""
+        """Note what a person who must settle the patch wants to know of it.
+
+        Also which later patches stand on it.
+        """
         header, name = step.patch.header, step.patch.name
         notes = [Note("", 0, f"{key}: {' '.join(field.value.split())}") for key in _TOLD if (field := header.find(key))]
         later = self.patches[[patch.name for patch in self.patches].index(name) + 1 :]
@@ -138,7 +141,7 @@ class RebaseWork(Struct, dict=True):
 
     @functools.cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Each patch with the commits before and after it in the old series."""
+        """Return each patch with the commits before and after it in the old series."""
         outcomes = applier.apply_patches(self.repository, self.sides.old, self.patches, self._scratch)
         chain = [
             NewCommit(parse_commit_text(outcome.patch.header_text, outcome.patch.name), outcome.changes)
@@ -200,7 +203,7 @@ class RebaseWork(Struct, dict=True):
         return CarryResult(patch.name, Verdict.RESOLVED, changes, notes, body)
 
     def _find_lost_lines(self, patch: Patch, body: bytes) -> tuple[Note, ...]:
-        """Lines that a person's text takes out among text that it moves, and that do not stand where that went."""
+        """Note lines that a person's text takes out among moved text, and puts nowhere."""
         if patch.header.find("Moved-Differs"):
             return ()
         return tuple(

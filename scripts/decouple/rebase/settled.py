@@ -42,7 +42,7 @@ class SettledChange(Struct, frozen=True):
 
 
 def split_tokens(data: bytes) -> list[Token]:
-    """A merged text with conflict markers (diff3 style) as tokens."""
+    """Split a merged text with conflict markers (diff3 style) into tokens."""
     tokens: list[Token] = []
     sides: list[list[bytes]] | None = None
     for line in split_lines(data):
@@ -62,17 +62,20 @@ def split_tokens(data: bytes) -> list[Token]:
 
 
 def list_conflict_keys(data: bytes) -> tuple[str, ...]:
-    """The keys of all conflicts in a merged text."""
+    """Return the keys of all conflicts in a merged text."""
     return tuple(token.key for token in split_tokens(data) if token.sides)
 
 
 def hash_line(line: bytes) -> str:
-    """Of a line, its white space included: what a line is put back as must be the line."""
+    """Return the key of a line, its white space included.
+
+    What a line is put back as must be the line.
+    """
     return hashlib.sha256(line).hexdigest()[:16]
 
 
 def record_changes(merged: bytes, settled: bytes) -> tuple[SettledChange, ...]:
-    """What turns ``merged`` into ``settled``."""
+    """Return what turns ``merged`` into ``settled``."""
     old = split_tokens(merged)
     keys = [token.key for token in old]
     lines = split_lines(settled)
@@ -93,7 +96,10 @@ def record_changes(merged: bytes, settled: bytes) -> tuple[SettledChange, ...]:
 
 
 def replay_changes(merged: bytes, changes: Sequence[SettledChange]) -> bytes | None:
-    """``merged`` with ``changes``; None where one has not exactly one place, or a line that it names is not there."""
+    """Apply ``changes`` to ``merged``.
+
+    None where one has not exactly one place, or a line that it names is not there.
+    """
     old = split_tokens(merged)
     known = {token.key: token.line for token in old if not token.sides}
     for token in old:
@@ -116,7 +122,10 @@ def replay_changes(merged: bytes, changes: Sequence[SettledChange]) -> bytes | N
 
 
 def _find_place(keys: Sequence[str], change: SettledChange) -> int | None:
-    """Where the tokens that go stand: by themselves where a conflict is among them, else with what is around them."""
+    """Find the tokens that go.
+
+    By themselves where a conflict is among them, else with what is around them.
+    """
     alone = any(key.startswith("conflict-") for key in change.gone)
     for before, after in (((), ()),) * alone + ((change.before, change.after),):
         wanted = [*before, *change.gone, *after]
@@ -141,7 +150,10 @@ def _find_line(word: str, known: dict[str, bytes]) -> bytes | None:
 
 
 def _hash_conflict(sides: Sequence[Sequence[bytes]]) -> str:
-    """The same for the same lines on all sides, as ``git rerere`` sees them: no labels, no white space."""
+    """Return a key that is the same for the same lines on all sides.
+
+    As ``git rerere`` sees them: no labels, no white space.
+    """
     digest = hashlib.sha256()
     for side in sides:
         digest.update(b"|".join(b" ".join(line.split()) for line in side) + b"\0")

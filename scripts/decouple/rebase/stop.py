@@ -56,7 +56,10 @@ class RebaseState(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_state(path: Path) -> RebaseState | None:
-    """The rebase under way, None when there is none. Raises DecoupleError for a file of another version."""
+    """Read the rebase under way, None when there is none.
+
+    Raises DecoupleError for a file of another version.
+    """
     if not path.exists():
         return None
     try:
@@ -71,7 +74,10 @@ def load_state(path: Path) -> RebaseState | None:
 
 
 def find_next_step(stopped: CarryResult | None) -> str:
-    """What a person does about ``stopped``: a rule, where a recipe or the rules miss something; else the conflict."""
+    """Return what a person does about ``stopped``.
+
+    A rule, where a recipe or the rules miss something; else the conflict.
+    """
     if stopped is not None and any(note.text.startswith(MISSED) for note in stopped.notes):
         rule = "change the recipe in series/recipes (the notes say what it misses), `decouple rebase --restart`"
         return f"{rule}; or settle this release alone by hand, `git add`, `decouple rebase --continue`"
@@ -111,9 +117,9 @@ def forget_locks(repository: Repository, since: float) -> None:
 
 
 def read_settled_tree(repository: Repository, tip: str) -> str:
-    """The tree that a person made of the conflict: committed on top of ``tip``, or staged.
+    """Read the tree that a person made of the conflict.
 
-    Raises UsageError while files are unmerged or nothing was done.
+    It is committed on top of ``tip``, or staged. Raises UsageError while files are unmerged or nothing was done.
     """
     unmerged = repository.read_text("diff", "--name-only", "--diff-filter=U")
     if unmerged:

@@ -42,12 +42,12 @@ class Verdict(enum.Enum):
 
     @property
     def is_stop(self) -> bool:
-        """Whether a person has to decide before the rebase goes on."""
+        """Return whether a person has to decide before the rebase goes on."""
         return self in (Verdict.AMBIGUOUS, Verdict.CONFLICT, Verdict.TARGET_GONE)
 
     @property
     def is_kept(self) -> bool:
-        """Whether the patch is in the new series."""
+        """Return whether the patch is in the new series."""
         return not self.is_stop and self not in (Verdict.ALREADY_UPSTREAM, Verdict.NOT_SEEN, Verdict.SKIPPED)
 
 

@@ -12,9 +12,12 @@ from decouple.stack import worktree
 
 
 def open_workspace(folder: Path, borrowed: Iterable[Path]) -> Repository:
-    """The repository in ``folder``, made if need be, that reads the objects of ``borrowed`` (bare repositories or
-    ``.git`` folders) through alternates. What it borrowed from before stays: its work tree may stand on a commit from
-    there. Locks that a killed run left go; the caller keeps others out. Raises DecoupleError when git refuses."""
+    """Open the repository in ``folder``, made if need be.
+
+    It reads the objects of ``borrowed`` (bare repositories or ``.git`` folders) through alternates. What it borrowed
+    from before stays: its work tree may stand on a commit from there. Locks that a killed run left go; the caller
+    keeps others out. Raises DecoupleError when git refuses.
+    """
     repository = Repository(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not (repository.git_dir / "HEAD").exists():

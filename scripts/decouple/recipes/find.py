@@ -28,7 +28,7 @@ class LineRange(Struct, frozen=True):
 
 
 def find_ranges(text: str, path: str, steps: Sequence[Selector], *, every: bool = False) -> list[LineRange]:
-    """Where ``steps`` lead in ``text``: one range, or with ``every`` one or more.
+    """Find where ``steps`` lead in ``text``: one range, or with ``every`` one or more.
 
     Raises RecipeError naming the file, the step and the lines where there is none or more than one.
     """
@@ -54,7 +54,7 @@ def find_ranges(text: str, path: str, steps: Sequence[Selector], *, every: bool 
 
 
 def count_places(text: str, path: str, steps: Sequence[Selector]) -> int:
-    """How many places ``steps`` lead to."""
+    """Count the places that ``steps`` lead to."""
     ranges = [LineRange(0, len(_split_lines(text)))]
     for step in steps:
         ranges = [inner for outer in ranges for inner in _find_inside(text, path, step, outer)]
@@ -72,7 +72,7 @@ def _find_inside(text: str, path: str, step: Selector, outer: LineRange) -> Iter
 
 @functools.lru_cache(maxsize=8)
 def _split_lines(text: str) -> tuple[str, ...]:
-    """The lines of a text that step after step looks at."""
+    """Return the lines of a text; step after step looks at them."""
     return tuple(text.split("\n"))
 
 
@@ -87,7 +87,10 @@ def _find_functions(text: str, path: str, step: Selector) -> Iterator[LineRange]
 
 @functools.lru_cache(maxsize=32)
 def parse_definitions(text: str) -> tuple[tuple[tree_sitter.Node, str], ...]:
-    """Every function definition with its name as written, also in text that is no whole translation unit."""
+    """Find every function definition, with its name as written.
+
+    The text may be less than a whole translation unit.
+    """
     functions: list[tuple[tree_sitter.Node, str]] = []
     pending = [_make_parser().parse(text.encode()).root_node]
     while pending:
@@ -136,7 +139,10 @@ def _find_branches(text: str, path: str, step: Selector) -> Iterator[LineRange]:
 
 
 def group_branches(text: str) -> list[list[Branch]]:
-    """The conditionals of a C++ text: the branches of each from ``#if`` to ``#endif``, by their first line."""
+    """Return the branches of each conditional of a C++ text.
+
+    From ``#if`` to ``#endif``, ordered by their first line.
+    """
     groups: dict[int, list[Branch]] = {}
     for branch in find_branches(list(parse_directives(text)), text.count("\n") + 1):
         groups.setdefault(branch.opening_line, []).append(branch)

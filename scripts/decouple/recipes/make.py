@@ -27,7 +27,7 @@ def make_texts(recipe: Recipe, read: Read) -> dict[str, str]:
 
 
 def is_done_upstream(recipe: Recipe, read: Read) -> bool:
-    """Whether the tree shows that upstream did what the patch does: every sign that the recipe knows is there."""
+    """Return whether the tree has every sign that upstream did what the patch does."""
     return bool(recipe.upstream) and all(_is_there(sign, read(sign.file)) for sign in recipe.upstream)
 
 
@@ -76,7 +76,7 @@ class _RecipeRun:
                 self._faults.append(_make_missing_file_error(recipe, path))
 
     def make_texts(self) -> dict[str, str]:
-        """See :func:`make`."""
+        """Make the texts; see :func:`make_texts`."""
         for take in self.recipe.take:
             with self._collect_errors():
                 self._taken[take.name] = self._take_text(take)
@@ -102,7 +102,10 @@ class _RecipeRun:
             self._faults.append(error)
 
     def is_met(self, table: TextMove | Edit | NewFile, path: str, text: str) -> bool:
-        """Whether the condition of ``table`` holds: on ``text`` of ``path``, or on another file as upstream has it."""
+        """Return whether the condition of ``table`` holds.
+
+        It asks ``text`` of ``path``, or another file as upstream has it.
+        """
         if table.where_file:
             path, text = table.where_file, self._before.get(table.where_file, "")
         return not table.where or count_places(text, path, table.where) > 0
@@ -127,7 +130,7 @@ class _RecipeRun:
         return self._fill_places(new.text)
 
     def _apply_edits(self, path: str, text: str) -> str:
-        """The edits one after the other, each on what the ones before it made."""
+        """Apply the edits one after the other, each on what those before it made."""
         lines = number_lines(text)
         for edit in (edit for edit in self.recipe.edit if edit.file == path):
             with self._collect_errors():
@@ -160,7 +163,10 @@ class _RecipeRun:
         return [Line(line) for line in _split_lines(self._fill_places(edit.put or edit.before or edit.after or ""))]
 
     def _fill_places(self, text: str) -> str:
-        """``text`` with what was taken in its places; a place of nothing goes, with the empty line below it."""
+        """Put what was taken into its places in ``text``.
+
+        A place of nothing goes, with the empty line below it.
+        """
 
         def put(place: re.Match[str]) -> str:
             self._put.add(place[1])
@@ -177,7 +183,7 @@ class _RecipeRun:
             self._gone.setdefault(path, set()).update(gone - set(find_covered_lines(before, explained)))
 
     def _find_lost_lines(self) -> list[RecipeError]:
-        """One error for each file with lines that went, that say something, and that came nowhere."""
+        """Return one error for each file that loses lines which say something."""
         came: dict[str, set[int]] = {}
         for take in self.recipe.take:
             if take.name in self._put:
@@ -194,7 +200,7 @@ class _RecipeRun:
 
 
 def _keep_numbers(there: Sequence[Line], new: Sequence[str]) -> list[Line]:
-    """``new`` as lines; those that stood ``there`` already keep their numbers."""
+    """Return ``new`` as lines; those that stood ``there`` already keep their numbers."""
     lines = [Line(text) for text in new]
     matcher = SequenceMatcher(None, [line.text for line in there], list(new), autojunk=False)
     for block in matcher.get_matching_blocks():
@@ -208,7 +214,10 @@ def _list_numbers(lines: Iterable[Line]) -> set[int]:
 
 
 def _list_patterns(step: Selector) -> Iterable[str]:
-    """The patterns of a step: what they find is named in the recipe, so that it goes is no surprise."""
+    """Return the patterns of a step.
+
+    What they find is named in the recipe, so it is meant to go.
+    """
     if step.include is not None:
         yield rf"^.*{re.escape(step.include)}.*$"
     yield from (pattern for pattern in (step.line, step.begin, step.end) if pattern)

@@ -41,7 +41,7 @@ class Selector(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     @property
     def kind(self) -> str:
-        """Which of the fields is set."""
+        """Return which of the fields is set."""
         return next(name for name in KINDS if getattr(self, name) is not None)
 
     def __str__(self) -> str:
@@ -77,8 +77,10 @@ class TextMove(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Edit(Struct, frozen=True, forbid_unknown_fields=True):
-    """A change of one place in a file that stays. Exactly one of put, before, after, replace and
-    undefine or define says what becomes of it."""
+    """A change of one place in a file that stays.
+
+    Exactly one of put, before, after, replace and undefine or define says what becomes of it.
+    """
 
     file: RelativePath
     at: list[Selector] = []
@@ -143,20 +145,26 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def files(self) -> list[str]:
-        """Every upstream file that it takes from or changes."""
+        """Return every upstream file that it takes from or changes."""
         tables: list[TextMove | Edit | NewFile] = [*self.take, *self.edit, *self.new]
         asked = {table.where_file for table in tables if table.where_file}
         return sorted({*(table.file for table in self.take), *(table.file for table in self.edit), *asked})
 
     @property
     def needed(self) -> set[str]:
-        """Those of them that the tree must have: a file that only tables with ``where`` name may come later."""
+        """Return the files that the tree must have.
+
+        A file that only tables with ``where`` name may come later.
+        """
         takes = {table.file for table in self.take if not table.where}
         return takes | {table.file for table in self.edit if not table.where}
 
     @property
     def has_edits(self) -> bool:
-        """Whether it makes the patch; else it only knows when the patch is not needed."""
+        """Return whether it makes the patch.
+
+        If not, it only knows when the patch is not needed.
+        """
         return bool(self.files)
 
 
@@ -175,12 +183,15 @@ class LostTextError(RecipeError):
 
 
 def load_recipes(project: Path) -> dict[str, Recipe]:
-    """Every recipe of a checkout, by the ``Decouple-Id`` of the patch it makes. Raises RecipeError."""
+    """Read every recipe of a checkout, by the ``Decouple-Id`` of the patch it makes.
+
+    Raises RecipeError.
+    """
     return {path.stem: load_recipe(path) for path in sorted(Checkout(project).recipes.glob("*.toml"))}
 
 
 def load_recipe(path: Path) -> Recipe:
-    """One recipe. Raises RecipeError that names file and key."""
+    """Read one recipe. Raises RecipeError that names file and key."""
     mend = "docs/rebase.md lists the keys of a recipe"
     try:
         recipe = toml.read_toml(path, Recipe, mend=mend)
@@ -237,7 +248,7 @@ def _list_steps(recipe: Recipe) -> list[tuple[str, list[Selector]]]:
 
 
 def find_placeholders(text: str) -> list[str]:
-    """The names in ``{{name}}``."""
+    """Return the names in ``{{name}}``."""
     return re.findall(r"^\{\{([\w-]+)\}\}$", text, re.MULTILINE)
 
 

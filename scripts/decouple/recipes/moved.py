@@ -9,7 +9,10 @@ from decouple.recipes.model import Recipe
 
 
 def is_explained(recipes: Mapping[str, Recipe], identity: str, line: str) -> bool:
-    """Whether the recipe of the patch ``identity`` drops, rewrites or lets go a line like ``line``."""
+    """Return whether a recipe drops or rewrites such a line.
+
+    ``identity`` is the Decouple-Id of the recipe's patch, ``line`` the text.
+    """
     recipe = recipes.get(identity)
     if recipe is None:
         return False

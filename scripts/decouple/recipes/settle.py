@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from decouple.recipes.find import group_branches
-from decouple.recipes.text import Line, number_lines
+from decouple.recipes.text import Line
 from decouple.syntax.conditions import Macros, evaluate_condition, list_macro_names
 from decouple.syntax.preprocessor import Branch
 
 
-def settle_text(text: str, *, define: Sequence[str] = (), undefine: Sequence[str] = ()) -> str:
-    """Return ``text`` as it reads when ``define`` are defined as 1 and ``undefine`` are not.
+def settle_lines(lines: Sequence[Line], *, define: Sequence[str] = (), undefine: Sequence[str] = ()) -> list[Line]:
+    """Return ``lines`` as they read when ``define`` are defined as 1 and ``undefine`` are not.
 
     A conditional that the macros do not decide stays as it is. Where one goes whole between two empty lines, so
-    does the one below.
+    does the one below. Each line that stays keeps its number.
     """
-    lines = settle_lines(number_lines(text), define=define, undefine=undefine)
-    return "\n".join(line.text for line in lines)
-
-
-def settle_lines(lines: Sequence[Line], *, define: Sequence[str] = (), undefine: Sequence[str] = ()) -> list[Line]:
-    """Settle as :func:`settle` does, and keep for each line that stays where it stood."""
     macros = Macros(dict.fromkeys(define, 1), frozenset(undefine))
     known = {*define, *undefine}
     left, at = list(lines), 0
@@ -41,7 +35,10 @@ def settle_lines(lines: Sequence[Line], *, define: Sequence[str] = (), undefine:
 def _find_kept_lines(
     lines: Sequence[Line], group: Sequence[Branch], macros: Macros, known: set[str]
 ) -> list[Line] | None:
-    """What stays of a conditional; None where its first branch is not decided by ``known``."""
+    """Return what stays of a conditional; None where ``known`` does not decide it.
+
+    Its first branch has to be decided.
+    """
     first = group[0]
     if not known & set(list_macro_names(first.own)) or (value := evaluate_condition(first.own, macros)) is None:
         return None

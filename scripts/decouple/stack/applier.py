@@ -63,7 +63,10 @@ class ApplyError(DecoupleError):
 
 
 def explain_moved_files(error: ApplyError, before: Sequence[Patch]) -> ApplyError:
-    """``error`` with the new places of files as its next step, where ``before``, applied, moved what it looks for."""
+    """Add the new places of files to ``error`` as its next step.
+
+    ``before`` are the patches that were applied and may have moved what it looks for.
+    """
     moved = find_renames(before)
     wanted = [file.old_path for file in error.patch.files if file.old_path in moved]
     if not wanted:
@@ -187,7 +190,10 @@ def _apply_at_once(
 def _find_present_entries(
     base: _BaseTree, state: Mapping[str, TreeEntry | None], paths: set[str]
 ) -> dict[str, TreeEntry]:
-    """What stands at ``paths`` and in their way, in the base as changed by ``state``."""
+    """Return what stands at ``paths`` and in their way.
+
+    That is the base as ``state`` changed it.
+    """
     reach = paths | {parent for path in paths for parent in list_parents(path)}
     present = {path: entry for path, entry in base.entries.items() if path in reach}
     for path in state.keys() & reach:
@@ -244,7 +250,7 @@ def _run_git_apply(
 
 
 def _apply_renames(before: Mapping[str, TreeEntry], patches: Sequence[Patch]) -> dict[str, TreeEntry] | None:
-    """What patches make of ``before`` that do nothing but rename, each file to a free place; None: ask git.
+    """Apply patches that only rename, each file to a free place; None: ask git.
 
     A relocation is hundreds of these, and git takes longer for them than for the rest of a series.
     """
@@ -266,7 +272,10 @@ def _apply_renames(before: Mapping[str, TreeEntry], patches: Sequence[Patch]) ->
 
 
 def _prepare_index_path(scratch: Path) -> Path:
-    """An index of this process alone. What a killed one left goes; its git may outlive it, and hold that one's lock."""
+    """Return the path of an index of this process alone.
+
+    What a killed process left is removed; its git may outlive it and hold that one's lock.
+    """
     mine = str(os.getpid())
     for left in scratch.glob("apply*.index*"):
         owner = left.name.removeprefix("apply-").partition(".")[0]
@@ -276,7 +285,10 @@ def _prepare_index_path(scratch: Path) -> Path:
 
 
 def _join_bodies(patches: Sequence[Patch]) -> bytes:
-    """The diffs of several patches as one input; a signature below a diff is ignored by git as any text is."""
+    """Join the diffs of several patches.
+
+    git ignores a signature below a diff as it does any text.
+    """
     return b"".join(body if body.endswith(b"\n") else body + b"\n" for body in (patch.body for patch in patches))
 
 
@@ -293,7 +305,7 @@ def _parse_offsets(words: str) -> dict[str, list[Offset]]:
 
 
 def _parse_reject_reason(words: str, patch: Patch) -> str:
-    """git's reject reason in one line, with the number of the hunk."""
+    """Return git's reject reason in one line, with the number of the hunk."""
     lines = [line for line in words.splitlines() if line.startswith("error: ")]
     for line in lines:
         if match := _FAILED.match(line):
@@ -312,7 +324,10 @@ def _parse_reject_reason(words: str, patch: Patch) -> str:
 def _check_changes(
     patch: Patch, before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry], offsets: Mapping[str, list[Offset]]
 ) -> AppliedPatch:
-    """What ``patch`` did, or ApplyError if that is not what it says."""
+    """Return what ``patch`` did.
+
+    Raises ApplyError where that is not what the patch says.
+    """
     changes: dict[str, TreeEntry | None] = {}
     own_offsets: list[Offset] = []
     gone = {t.old_path for t in patch.files if t.old_path and t.old_path != t.new_path and not t.copy}

@@ -45,7 +45,10 @@ class SeriesBranch(Struct, frozen=True):
 
 
 def open_repository(path: Path) -> Repository:
-    """The git repository at ``path``: a work tree, a bare repository, or a linked work tree. Raises UsageError."""
+    """Open the git repository at ``path``.
+
+    A work tree, a bare repository, or a linked work tree. Raises UsageError.
+    """
     for git_dir in (path / ".git", path):
         if (git_dir / "objects").is_dir() and (git_dir / "HEAD").is_file():
             return Repository(path, git_dir)
@@ -152,7 +155,10 @@ def _has_same_effect(
     changes: Mapping[str, tuple[TreeEntry | None, TreeEntry | None]],
     scratch: Path,
 ) -> bool:
-    """Whether the stored patch, applied on ``parent``, does exactly what the commit does, at the places it names."""
+    """Return whether the stored patch does on ``parent`` exactly what the commit does.
+
+    At the places that the patch names.
+    """
     if not patch.check_readable().files:
         return not changes
     try:

@@ -52,16 +52,19 @@ class CommitText(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """First line of the message."""
+        """Return the first line of the message."""
         return self.message.split("\n", 1)[0]
 
     def find_trailer(self, name: str) -> str | None:
-        """The value of the last trailer ``name``, or None."""
+        """Return the value of the last trailer ``name``, or None."""
         values = re.findall(rf"^{re.escape(name)}:[ \t]*(.*)$", self.message, re.MULTILINE)
         return values[-1].strip() if values else None
 
     def has_same_text(self, other: CommitText) -> bool:
-        """Whether both say the same once git has tidied the message, as it does when a person amends a commit."""
+        """Return whether both say the same once git has tidied the message.
+
+        git does so when a person amends a commit.
+        """
         return (self.author, self.date) == (other.author, other.date) and any(
             strip_message(self.message, comments=comments) == strip_message(other.message, comments=comments)
             for comments in (True, False)
@@ -69,7 +72,7 @@ class CommitText(Struct, frozen=True):
 
 
 def parse_commit_text(text: str, name: str) -> CommitText:
-    """The commit text for a patch called ``name`` with header ``text``, as ``git am`` has it, and the patch's trailer.
+    """Read the commit text out of the ``header`` of a patch.
 
     Fields of ours that stand in the mail's own header, and all those of DEP-3, become trailers. Raises DecoupleError
     for a header in an unknown character set.
@@ -88,7 +91,10 @@ def parse_commit_text(text: str, name: str) -> CommitText:
 
 
 def _find_extra_fields(text: str, form: str) -> list[headers.Field]:
-    """The fields of a header that ``git am`` has no use for, and that a commit keeps as trailers."""
+    """Return the header fields that ``git am`` has no use for.
+
+    A commit keeps them as trailers.
+    """
     header = headers.parse_header(text)
     if form == "mail":
         known = {name.lower() for name in headers.KNOWN} - {*WHO_AND_WHEN, "subject"}
@@ -101,7 +107,10 @@ def _find_extra_fields(text: str, form: str) -> list[headers.Field]:
 
 
 def _parse_mail_fields(header: headers.Header) -> list[headers.Field]:
-    """The fields of a mail's own header: those in front of its first empty line."""
+    """Return the fields of a mail's own header.
+
+    Those in front of its first empty line.
+    """
     fields = []
     for item in header.items:
         if isinstance(item, headers.Field):
@@ -112,11 +121,12 @@ def _parse_mail_fields(header: headers.Header) -> list[headers.Field]:
 
 
 def format_header(commit: CommitText, old: str | None = None) -> str:
-    """The patch header for a commit: ``old`` with what the commit says differently, or a fresh one.
+    """Write the patch header for a commit.
 
-    A header stays as it was laid out; only what changed is written anew, and read again: where it would not say what
-    the commit says (an encoding that the old header declares, say), all of it is written anew. Raises DecoupleError
-    when the message holds a line that a patch reader would take for the start of a diff.
+    ``old`` with what the commit says differently, or a fresh one. A header stays as it was laid out; only what changed
+    is written anew, and read again: where it would not say what the commit says (an encoding that the old header
+    declares, say), all of it is written anew. Raises DecoupleError when the message holds a line that a patch reader
+    would take for the start of a diff.
     """
     title, body, _ = split_message(commit.message)
     for line in body.split("\n"):
@@ -150,7 +160,7 @@ def _split_text(commit: CommitText) -> tuple[str, str, object]:
 
 
 def _format_mail(commit: CommitText, *, author: bool = True, date: bool = True, tail: str = "") -> str:
-    """A mail header as this project writes them; ``tail`` goes below its ``---``."""
+    """Write a mail header in this project's form; ``tail`` goes below its ``---``."""
     title, body, trailers = split_message(commit.message)
     parts = [body, "".join(headers.fold_field(name, value) for name, value in trailers).rstrip("\n")]
     text = "".join(f"\n{part}\n" for part in parts if part)
@@ -160,7 +170,10 @@ def _format_mail(commit: CommitText, *, author: bool = True, date: bool = True, 
 
 
 def _edit_mail(old: str, commit: CommitText, before: CommitText) -> str:
-    """A mail with the fields of its own header that the commit says differently, and its text if that is another."""
+    """Set the fields of a mail's header that the commit says differently.
+
+    And its text, if that is another.
+    """
     parts = mails.split_mail(old)
     title, body, trailers = split_message(commit.message)
     old_title, old_body, old_trailers = split_message(before.message)
@@ -185,7 +198,10 @@ def _edit_mail(old: str, commit: CommitText, before: CommitText) -> str:
 
 
 def _edit_fields(old: str, commit: CommitText, before: CommitText) -> str:
-    """DEP-3 fields with those set that the commit says differently; its free text goes if the text is another."""
+    """Set the DEP-3 fields that the commit says differently.
+
+    Free text goes if the commit has another.
+    """
     header = headers.parse_header(old)
     title, body, trailers = split_message(commit.message)
     if before.author != commit.author:
@@ -215,7 +231,10 @@ def _edit_fields(old: str, commit: CommitText, before: CommitText) -> str:
 
 
 def remove_diffstat(text: str) -> str:
-    """A header without the diffstat that ``git format-patch`` puts below ``---``: it is wrong once the diff changed."""
+    """Remove the diffstat that ``git format-patch`` puts below ``---``.
+
+    It is wrong once the diff changed.
+    """
     head, separator, tail = _split_separator(text)
     if not separator:
         return text
@@ -224,7 +243,7 @@ def remove_diffstat(text: str) -> str:
 
 
 def split_message(message: str) -> tuple[str, str, list[tuple[str, str]]]:
-    """A git message as title, body and trailers (without those of the stack)."""
+    """Split a git message into title, body and trailers (without the stack's own)."""
     text = strip_message(message)
     title, _, rest = text.partition("\n")
     paragraphs = rest.strip("\n").split("\n\n") if rest.strip() else []
@@ -243,7 +262,10 @@ def split_message(message: str) -> tuple[str, str, list[tuple[str, str]]]:
 
 
 def format_mail_date(date: str) -> str:
-    """git's raw date as RFC 2822, which git am and DEP-3 readers take; ``@SECONDS ZONE`` where a calendar ends."""
+    """Write git's raw date as RFC 2822, which git am and DEP-3 readers take.
+
+    ``@SECONDS ZONE`` where a calendar ends.
+    """
     seconds, zone = date.split(" ")
     minutes = int(zone[:1] + "1") * (int(zone[1:3]) * 60 + int(zone[3:5]))
     try:
@@ -305,9 +327,9 @@ def write_chain(repository: Repository, base: str, commits: Sequence[NewCommit])
 
 
 def read_chain(repository: Repository, base: str, tip: str) -> list[tuple[str, str, CommitText]]:
-    """``(commit, tree, text)`` of every commit after ``base`` up to ``tip``, oldest first.
+    """Return ``(commit, tree, text)`` of each commit after ``base`` up to ``tip``.
 
-    Raises DecoupleError if ``tip`` does not descend from ``base`` in a straight line.
+    Oldest first. Raises DecoupleError if ``tip`` does not descend from ``base`` in a straight line.
     """
     if base == tip:
         return []
@@ -350,7 +372,10 @@ def _split_separator(text: str) -> tuple[str, str, str]:
 
 
 def _set_title(header: headers.Header, field: str, title: str, body: str) -> headers.Header:
-    """``header`` with a new title and long description; free text that the body came from is dropped."""
+    """Set title and long description of ``header``.
+
+    Free text that the body came from is dropped.
+    """
     kept: list[headers.Field | headers.FreeText] = []
     for item in header.items:
         if isinstance(item, headers.FreeText):

@@ -192,7 +192,7 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
 
 
 def _decode_patch(data: bytes, strip: int) -> bytes:
-    """The patch that an encoded mail or an editor of another system carries."""
+    """Decode the patch in an encoded mail, or from another system's editor."""
     if data.count(b"\n") == data.count(b"\r\n"):  # the lines of the diff's header too: no file has those
         data = data.replace(b"\r\n", b"\n")
     if any(problem.code == ENCODED for problem in Patch("", data, strip).problems):
@@ -240,7 +240,7 @@ def export_patches(stack: Stack, folder: Path) -> SeriesUpdate:
 
 
 def make_working_diff(stack: Stack, paths: Sequence[str] = ()) -> bytes:
-    """What the top patch would be if refreshed now, for all files or just ``paths``."""
+    """Return the top patch as a refresh of all files, or ``paths``, would write it."""
     items = read_draft_patches(stack)
     _, _, edits = _read_uncommitted_edits(stack)
     if not items:
@@ -265,7 +265,10 @@ def _commit_patches(
 
 
 def _merge_edits(items: Sequence[DraftPatch], at: int, edits: Iterable[Change]) -> list[DraftPatch]:
-    """``items`` with ``edits`` merged into the one at ``at``. Raises DecoupleError if a later patch is in the way."""
+    """Merge ``edits`` into the item at ``at``.
+
+    Raises DecoupleError if a later patch is in the way.
+    """
     result = list(items)
     changes = dict(result[at].changes)
     for edit in edits:
@@ -286,9 +289,10 @@ def _merge_edits(items: Sequence[DraftPatch], at: int, edits: Iterable[Change]) 
 
 
 def _read_uncommitted_edits(stack: Stack) -> tuple[Path, str, list[Change]]:
-    """The edits of the work tree against HEAD: an index that holds them, its tree, and the changes.
+    """Read the edits of the work tree against HEAD.
 
-    Tracked files and files that were added count; other untracked files are build products for all we know.
+    Returns an index that holds them, its tree, and the changes. Tracked files and files that were added count; other
+    untracked files are build products for all we know.
     """
     repository = stack.repository
     scratch = stack.journal.scratch
@@ -321,7 +325,7 @@ def _complete_name(stack: Stack, name: str, *, number: bool = True) -> str:
 
 
 def _read_user(repository: Repository) -> str:
-    """Who the user's git configuration says they are."""
+    """Return who the user is by their git configuration."""
     parts = [
         repository.try_run("config", f"user.{key}", user_config=True).out.decode("utf-8", "replace").strip()
         for key in ("name", "email")

@@ -89,27 +89,27 @@ class Stack:
 
     @property
     def series(self) -> SeriesFile:
-        """The series file as it is on disk."""
+        """Read the series file as it is on disk."""
         return seriesfile.read_series(self.places.series)
 
     @property
     def applied(self) -> tuple[str, ...]:
-        """Names of the applied patches, bottom first."""
+        """Return the names of the applied patches, bottom first."""
         return tuple(item.name for item in self.state.applied)
 
     @property
     def unapplied(self) -> tuple[str, ...]:
-        """Names of the patches of the series that are not applied, in order."""
+        """Return the names of the patches that are not applied, in series order."""
         done = set(self.applied)
         return tuple(name for name in self.series.names if name not in done)
 
     @property
     def top(self) -> str | None:
-        """The topmost applied patch."""
+        """Return the topmost applied patch."""
         return self.state.applied[-1].name if self.state.applied else None
 
     def read_patch(self, name: str) -> Patch:
-        """The patch file ``name`` of the series, read once."""
+        """Return the patch file ``name`` of the series, read once."""
         if name not in self._loaded:
             entry = next((entry for entry in self.series.entries if entry.name == name), None)
             if entry is None:
@@ -118,9 +118,10 @@ class Stack:
         return self._loaded[name]
 
     def find_name(self, wanted: str) -> str:
-        """The full name of a patch given as ``2.6/0003-x.patch``, ``0003-x.patch``, ``0003-x``, ``0003`` or its id.
+        """Find the full name of a patch.
 
-        Raises UsageError if no patch, or more than one, fits.
+        ``wanted`` is ``2.6/0003-x.patch``, ``0003-x.patch``, ``0003-x``, ``0003`` or its id. Raises UsageError if no
+        patch, or more than one, fits.
         """
         names = dict.fromkeys((*self.series.names, *self.applied))
         ways: tuple[Callable[[str], bool], ...] = (
@@ -201,7 +202,10 @@ class Stack:
         )
 
     def write_overlay(self, state: StackState, patches: Sequence[Patch], series: bytes) -> OverlayCommit | None:
-        """The overlay on top of ``state``'s patches, written if it is not the one there is; None without a project."""
+        """Write the overlay on top of ``state``'s patches unless it is there.
+
+        None without a project.
+        """
         if self.places.project is None:
             return None
         if seriesfile.parse_series(series.decode("utf-8")).names != tuple(patch.name for patch in patches):
@@ -274,14 +278,14 @@ class Stack:
     # ---- is the tree what we left?
 
     def list_edited_files(self) -> tuple[str, ...]:
-        """Tracked files that differ from HEAD."""
+        """Return the tracked files that differ from HEAD."""
         with suppress(OSError), self.journal.note_index_lock():  # a full disk: the times stay as they are
             self.repository.try_run("update-index", "-q", "--refresh")
         raw = self.repository.run("diff-index", "-z", "--name-only", "HEAD", "--")
         return tuple(name.decode("utf-8", "surrogateescape") for name in raw.split(b"\0") if name)
 
     def read_commits(self) -> list[tuple[str, str, CommitText]]:
-        """The commits on top of the base, as HEAD has them now: (commit, tree, text).
+        """Return HEAD's commits on top of the base: (commit, tree, text).
 
         Raises DecoupleError while a rebase or merge is going on, or if HEAD left the series' history.
         """

@@ -34,7 +34,7 @@ _SUBMODULE = re.compile(rb"^(?:index \S+ |(?:new file |deleted file |old |new )m
 
 
 def make_diff(repository: Repository, old: str, new: str) -> bytes:
-    """The canonical diff between two trees or commits; empty if they are the same.
+    """Return the canonical diff of two trees or commits; empty if they are equal.
 
     Raises DecoupleError if a binary file or a submodule changed: neither has a place in a series.
     """

@@ -12,9 +12,9 @@ from pathlib import Path
 
 
 def read_applied_names(project: Path, words: list[str], here: Path) -> list[str] | None:
-    """The names of the applied patches, bottom first, of the release that ``words`` or the folder ``here`` name.
+    """Read the names of the applied patches, bottom first.
 
-    None when only the engine can tell.
+    ``words`` or the folder ``here`` name the release. None when only the engine can tell.
     """
     release = words[0] if len(words) == 1 else None if words else _find_release(project, here)
     if release is None or not release[:1].isdigit() or release.endswith(".toml"):
@@ -30,6 +30,6 @@ def read_applied_names(project: Path, words: list[str], here: Path) -> list[str]
 
 
 def _find_release(project: Path, here: Path) -> str | None:
-    """The release below whose ``build/<release>`` the folder is."""
+    """Return the release below whose ``build/<release>`` the folder is."""
     build = project / "build"
     return here.relative_to(build).parts[0] if build in here.parents else None

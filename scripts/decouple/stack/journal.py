@@ -62,23 +62,25 @@ class StackState(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def tip(self) -> str:
-        """Commit of the top patch, or the base."""
+        """Return the commit of the top patch, or the base."""
         return self.applied[-1].commit if self.applied else self.base
 
     @property
     def head(self) -> str:
-        """What HEAD should be."""
+        """Return the commit that HEAD should be."""
         return self.overlay.commit if self.overlay else self.tip
 
     def to_json(self) -> str:
-        """As text for the state file."""
+        """Return the text for the state file."""
         kept = replace(self, source={key: encode_path_text(value) for key, value in self.source.items()})
         return json.dumps({"version": _VERSION, **to_builtins(kept)}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> StackState:
-        """Read :meth:`to_json`. Raises DecoupleError for a version this program does not know, and for anything that
-        is not what it wrote."""
+        """Read what :meth:`to_json` wrote.
+
+        Raises DecoupleError for a version this program does not know, and for anything that is not what it wrote.
+        """
         try:
             data = parse_json(text)
             version = data.pop("version", None)
@@ -140,16 +142,19 @@ class Journal:
 
     @property
     def scratch(self) -> Path:
-        """For temporary files; emptied by the next command."""
+        """Return the folder for temporary files, which the next command empties."""
         return self._own / "scratch"
 
     @property
     def exists(self) -> bool:
-        """Whether this repository holds a stack."""
+        """Return whether this repository holds a stack."""
         return (self._own / "state.json").is_file()
 
     def load_state(self) -> StackState:
-        """The current state. Raises DecoupleError if the repository holds no stack, or a damaged state file."""
+        """Read the current state.
+
+        Raises DecoupleError if the repository holds no stack, or a damaged state file.
+        """
         path = self._own / "state.json"
         try:
             return StackState.from_json(read_bounded(path, _BOUND).decode("utf-8"))
@@ -164,7 +169,10 @@ class Journal:
 
     @property
     def _recovery_step(self) -> str:
-        """What to do when the state is lost: the commits, and with them a person's work, are git's and still there."""
+        """Return what to do when the state is lost.
+
+        The commits, and with them a person's work, are git's and still there.
+        """
         return f"move {self.repository.root} away and run `decouple apply`; its commits are in git's hands"
 
     @contextlib.contextmanager
@@ -217,7 +225,10 @@ class Journal:
         return changes
 
     def _make_interruption_error(self, verb: str, error: OSError | DecoupleError) -> DecoupleError:
-        """What to tell when a move ended in the middle: the journal stays, and the next command goes on with it."""
+        """Make the error for a move that ended in the middle.
+
+        The journal stays, and the next command goes on with it.
+        """
         what = error.what if isinstance(error, DecoupleError) else f"{error.filename or ''}: {error.strerror or error}"
         return DecoupleError(
             f"`{verb}` stopped in the middle: {what.removeprefix(': ')}",
@@ -225,7 +236,10 @@ class Journal:
         )
 
     def _read_record(self) -> _JournalRecord:
-        """The journal. Raises FileNotFoundError, DecoupleError when it is damaged."""
+        """Read the journal.
+
+        Raises FileNotFoundError, DecoupleError when it is damaged.
+        """
         try:
             record = convert(parse_json(read_bounded(self._path, _BOUND)), _JournalRecord)
             StackState.from_json(record.state)
@@ -329,7 +343,7 @@ class Journal:
         return changes
 
     def _has_changed_nothing(self) -> bool:
-        """Whether nothing of the journal's transaction was done yet, so that it can be dropped."""
+        """Return whether the journal's transaction did nothing yet and can be dropped."""
         try:
             record = self._read_record()
         except FileNotFoundError:

@@ -32,7 +32,10 @@ class OverlayFiles(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """SHA-256 over every path, mode and content: equal for equal overlays."""
+        """Return the SHA-256 over every path, mode and content.
+
+        It is equal for equal overlays.
+        """
         total = hashlib.sha256()
         for path, (mode, data) in sorted(self.content.items()):
             total.update(f"{mode:o} {hash_blob(data)} {path}\0".encode("utf-8", "surrogateescape"))
@@ -62,7 +65,10 @@ def read_overlay(repository: Repository, project: Path, series: bytes, patches: 
 
 
 def make_overlay_commit(repository: Repository, parent: str, files: OverlayFiles) -> NewCommit:
-    """The overlay commit on top of ``parent`` (a commit id). Raises DecoupleError where it meets an upstream file."""
+    """Make the overlay commit on top of ``parent`` (a commit id).
+
+    Raises DecoupleError where it meets an upstream file.
+    """
     present = read_entries(repository, parent, files.content)
     taken = sorted(path for path in files.content if path in present)
     if taken:
@@ -85,7 +91,10 @@ def make_overlay_commit(repository: Repository, parent: str, files: OverlayFiles
 
 
 def _list_project_files(repository: Repository, project: Path) -> list[str]:
-    """Files below ``third_device/`` that no .gitignore of the project names, whether or not the project is in git."""
+    """Return the files below ``third_device/`` that the project does not ignore.
+
+    Its .gitignore files decide, whether or not the project is in git.
+    """
     if not (project / FOLDER).is_dir():
         return []
     elsewhere = Repository(project, repository.git_dir)

@@ -41,13 +41,16 @@ class StackStatus(Struct, frozen=True):
 
     @property
     def is_clean(self) -> bool:
-        """Whether tree, series and patches agree completely."""
+        """Return whether tree, series and patches agree completely."""
         whole = all(patch.state == "applied" for patch in self.patches)
         return self.applied and whole and self.overlay == "laid" and not self.commits and not self.edited
 
 
 def read_status(project: Path, release: str) -> StackStatus:
-    """How far tree, series and patches agree. Changes nothing, except to finish a command that was cut off."""
+    """Read how far tree, series and patches agree.
+
+    It finishes a command that was cut off, and changes nothing else.
+    """
     places = Checkout(project).find_series(release)
     entries = seriesfile.read_series(places.series).entries
     patches = [entry.load_patch(places.patches) for entry in entries]

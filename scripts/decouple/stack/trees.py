@@ -31,17 +31,20 @@ class Change(Struct, frozen=True):
 
 
 def hash_blob(data: bytes) -> str:
-    """git's name for ``data`` as a blob (SHA-1 over a header and the bytes; git hash-object(1))."""
+    """Return git's name for ``data`` as a blob.
+
+    SHA-1 over a header and the bytes; see git hash-object(1).
+    """
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def write_blob(repository: Repository, data: bytes) -> str:
-    """The id of a blob that holds ``data``, put into the repository."""
+    """Put a blob with ``data`` into the repository; returns its id."""
     return repository.run("hash-object", "-w", "--stdin", stdin=data).decode().strip()
 
 
 def read_entries(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, TreeEntry]:
-    """What ``tree`` holds at ``paths``; absent paths are left out.
+    """Read what ``tree`` holds at ``paths``; absent paths are left out.
 
     One ``git cat-file --batch`` reads only the directories that the paths are in, so the time depends on the
     paths and not on the size of the tree. A path below a *file*, or a path that is a directory, is returned as
@@ -74,7 +77,10 @@ def read_entries(repository: Repository, tree: str, paths: Iterable[str]) -> dic
 
 
 def read_blobs(repository: Repository, ids: Iterable[str]) -> dict[str, bytes]:
-    """The contents of blobs, in one call. Raises DecoupleError for an id that the repository does not have."""
+    """Read the contents of blobs, in one call.
+
+    Raises DecoupleError for an id that the repository does not have.
+    """
     order = sorted(set(ids))
     contents: dict[str, bytes] = {}
     for identity, answer in zip(order, read_objects(repository, order), strict=True):
@@ -85,7 +91,7 @@ def read_blobs(repository: Repository, ids: Iterable[str]) -> dict[str, bytes]:
 
 
 def parse_tree(body: bytes) -> dict[str, TreeEntry]:
-    """The entries of one tree object: ``mode SP name NUL 20-byte id``, repeated."""
+    """Parse one tree object: ``mode SP name NUL 20-byte id``, repeated."""
     entries: dict[str, TreeEntry] = {}
     position = 0
     while position < len(body):
@@ -98,7 +104,7 @@ def parse_tree(body: bytes) -> dict[str, TreeEntry]:
 
 
 def read_index(repository: Repository, paths: Sequence[str], index: Path | None = None) -> dict[str, TreeEntry]:
-    """What the index holds at ``paths`` (all of it for no paths)."""
+    """Read what the index holds at ``paths`` (all of it for no paths)."""
     entries: dict[str, TreeEntry] = {}
     for line in repository.run("ls-files", "-s", "-z", "--", *paths, index=index).split(b"\0")[:-1]:
         meta, path = line.split(b"\t", 1)
@@ -108,7 +114,10 @@ def read_index(repository: Repository, paths: Sequence[str], index: Path | None 
 
 
 def compare_trees(repository: Repository, old: str, new: str) -> list[Change]:
-    """Every path whose content or mode differs between two trees (or commits), renames not folded."""
+    """Return each path whose content or mode differs between two trees or commits.
+
+    Renames are not folded.
+    """
     if old == new:
         return []
     raw = repository.run("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", old, new)
@@ -127,12 +136,15 @@ def compare_trees(repository: Repository, old: str, new: str) -> list[Change]:
 
 
 def read_changes(repository: Repository, old: str, new: str) -> dict[str, TreeEntry | None]:
-    """What turns ``old`` into ``new``: path -> its entry there, None where it is gone."""
+    """Return what turns ``old`` into ``new``: path -> entry, None where it is gone."""
     return {change.path: change.new for change in compare_trees(repository, old, new)}
 
 
 def find_blocker(entries: Mapping[str, TreeEntry], path: str) -> str | None:
-    """The entry that keeps a file from standing at ``path``: a file above it or a directory in its place."""
+    """Return the entry that keeps a file from standing at ``path``.
+
+    A file above it, or a directory in its place.
+    """
     entry = entries.get(path)
     if entry is not None and entry.mode == TREE:
         return path
@@ -145,5 +157,8 @@ def _list_folders_above(folder: str) -> tuple[str, ...]:
 
 
 def list_parents(path: str) -> tuple[str, ...]:
-    """The folders above ``path``, nearest first, the root as "". A push asks thousands of times: no Path objects."""
+    """Return the folders above ``path``, nearest first, the root as "".
+
+    A push asks thousands of times, so no Path objects are made.
+    """
     return _list_folders_above(path.rpartition("/")[0])

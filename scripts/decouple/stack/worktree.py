@@ -1,5 +1,8 @@
-"""Moves the files of the work tree from one tree to another: only paths that differ are touched, so the rest keep
-their mtimes and ninja rebuilds the minimum. A person's uncommitted edits are never overwritten."""
+"""Move the files of the work tree from one tree to another.
+
+Only paths that differ are touched, so the rest keep their mtimes and ninja rebuilds the minimum. A person's uncommitted
+edits are never overwritten.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def move_worktree(repository: Repository, old: str, new: str) -> list[Change]:
     """Bring index and work tree from tree ``old`` to tree ``new`` (ids of trees or commits); returns what differs.
 
     git checks every path before it touches the first one. Raises EditedError with the path in the way, GitError for
-    anything else (a full disk); after the latter call :func:`settle`.
+    anything else (a full disk); after the latter call :func:`finish_move`.
     """
     changes = compare_trees(repository, old, new)
     if not changes:
@@ -77,7 +80,10 @@ def move_worktree(repository: Repository, old: str, new: str) -> list[Change]:
 
 
 def _is_simple(root: Path, changes: Sequence[Change]) -> bool:
-    """Whether no file turns into a directory or back, and no link stands in the way: else git decides what may be."""
+    """Return whether plain writes suffice for the changes.
+
+    No file turns into a directory or back, and no link stands in the way; else git decides.
+    """
     changed = {change.path for change in changes}
     for change in changes:
         if _is_submodule(change) or ((root / change.path).is_dir() and not (root / change.path).is_symlink()):
@@ -134,13 +140,19 @@ def _read_stamp(path: Path) -> tuple[int, int, int]:
 
 
 def _is_folder(repository: Repository, change: Change) -> bool:
-    """Whether a directory stands where a file will be: git refuses or replaces it on its own judgement."""
+    """Return whether a directory stands where a file will be.
+
+    git refuses or replaces it on its own judgement.
+    """
     path = repository.root / change.path
     return path.is_dir() and not path.is_symlink()
 
 
 def read_disk_entry(root: Path, path: str) -> tuple[TreeEntry | None, bytes]:
-    """The file at ``path`` as git would record it, and its bytes; ``(None, b"")`` if nothing is there."""
+    """Read the file at ``path`` as git would record it, and its bytes.
+
+    ``(None, b"")`` if nothing is there.
+    """
     full = root / path
     try:
         info = full.lstat()
@@ -158,7 +170,7 @@ def read_disk_entry(root: Path, path: str) -> tuple[TreeEntry | None, bytes]:
 
 
 def has_begun(repository: Repository, changes: Iterable[Change]) -> bool:
-    """Whether a move over ``changes`` had begun when it was cut off.
+    """Return whether a move over ``changes`` had begun when it was cut off.
 
     True if one path is as it will be, is gone, or holds the first part of its new content: what a kill leaves of a file
     that git was writing. An edited file alone does not count: git looks at every path before it touches one.
@@ -211,8 +223,10 @@ def finish_move(repository: Repository, changes: Sequence[Change], rescue: Path,
 
 
 def _write_path(repository: Repository, change: Change, data: bytes | None) -> None:
-    """Bring one path into its new state. It is made in the repository and moved: a name in the work tree is a person's
-    or git's, never ours."""
+    """Bring one path into its new state.
+
+    It is made in the repository and moved: a name in the work tree is a person's or git's, never ours.
+    """
     root = repository.root
     full = root / change.path
     if change.new is None or data is None:
@@ -257,7 +271,10 @@ def _move_to_other_disk(temporary: Path, full: Path) -> None:
 
 
 def is_new_lock(lock: Path, since: float) -> bool:
-    """Whether a lock file is there and no older than ``since`` (a file's mtime), so that it may be of our own git."""
+    """Return whether a lock file is there and no older than ``since``.
+
+    ``since`` is a file's mtime; such a lock may be of our own git.
+    """
     try:
         return lock.lstat().st_mtime >= since - 2  # a file system may round
     except FileNotFoundError:
@@ -298,9 +315,10 @@ def forget_ref_locks(repository: Repository) -> None:
 
 
 def has_git_process(git_dir: Path, root: Path, processes: Path = Path("/proc")) -> bool:
-    """Whether a git process works in this repository: it stands in it, or has one of its files open (``proc(5)``).
+    """Return whether a git process works in this repository.
 
-    Without a /proc nobody can tell: then it is taken to be so where ``processes`` is no folder.
+    It stands in it, or has one of its files open (``proc(5)``). Without a /proc nobody can tell: then it is taken to
+    be so where ``processes`` is no folder.
     """
     if not processes.is_dir():
         return True

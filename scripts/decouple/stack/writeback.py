@@ -55,7 +55,7 @@ class DraftPatch(Struct, frozen=True):
 
     @property
     def identity(self) -> str | None:
-        """The patch's ``Decouple-Id``."""
+        """Return the patch's ``Decouple-Id``."""
         return self.text.find_trailer(ID)
 
 
@@ -76,9 +76,10 @@ class SeriesUpdate(Struct, frozen=True):
 
 
 def read_draft_patches(stack: Stack) -> list[DraftPatch]:
-    """The commits on top of the base as items, oldest first; the overlay is left out.
+    """Read the commits on top of the base as drafts, oldest first.
 
-    Commits that the stack made and nobody touched cost nothing; the others are compared with what they were.
+    The overlay is left out. Commits that the stack made and nobody touched cost nothing; the others are compared with
+    what they were.
     """
     chain = stack.read_commits()
     state = stack.state
@@ -202,7 +203,7 @@ def refuse_overlay(stack: Stack, paths: Iterable[str]) -> None:
 
 
 def find_other_releases(places: SeriesPlaces, name: str) -> list[str]:
-    """Other releases whose series lists this patch file."""
+    """Return the other releases whose series lists this patch file."""
     folder = places.series.parent
     if not (folder.parent / "series").is_dir() or folder.name != "series":
         return []
@@ -214,13 +215,16 @@ def find_other_releases(places: SeriesPlaces, name: str) -> list[str]:
 
 
 def make_numbered_name(taken: Collection[str], release: str, slug: str) -> str:
-    """The file name of a new patch of ``release``: the number behind the highest one ``taken``, and ``slug``."""
+    """Make the file name of a new patch of ``release``.
+
+    The number behind the highest one ``taken``, then ``slug``.
+    """
     numbers = [int(m.group(1)) for n in taken if (m := re.match(rf"{re.escape(release)}/(\d+)-", n))]
     return f"{release}/{max(numbers, default=0) + 1:04}-{slug}.patch"
 
 
 def make_slug(title: str) -> str:
-    """A commit's title as part of a file name."""
+    """Turn a commit's title into a part of a file name."""
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
     return words[:52].rstrip("-") or "patch"
 
@@ -249,7 +253,10 @@ def _refuse_drops(stack: Stack, items: Sequence[DraftPatch], drop: bool) -> None
 
 
 def _choose_names(stack: Stack, items: Sequence[DraftPatch]) -> list[str]:
-    """The file name of each item: the one it has, or the next number; never another release's file for a new body."""
+    """Choose the file name of each item: the one it has, or the next number.
+
+    Never another release's file for a new body.
+    """
     release = stack.places.release
     taken = set(stack.series.names) | {
         str(path.relative_to(stack.places.patches)) for path in (stack.places.patches / release).glob("*.patch")
@@ -273,7 +280,10 @@ def _choose_names(stack: Stack, items: Sequence[DraftPatch]) -> list[str]:
 
 
 def _choose_slug(item: DraftPatch) -> str:
-    """What a new patch is called: by its Decouple-Id, if that can be part of a file's name, else by its title."""
+    """Choose what a new patch is called.
+
+    By its Decouple-Id, if that can be part of a file's name, else by its title.
+    """
     identity = item.identity or ""
     return identity if is_path_part(identity) else make_slug(item.text.title)
 
@@ -292,7 +302,10 @@ def _make_header(item: DraftPatch, name: str) -> str:
 def _update_series(
     stack: Stack, items: Sequence[DraftPatch], patches: Sequence[Patch]
 ) -> tuple[SeriesFile, tuple[str, ...]]:
-    """The series file with the applied patches as they are now, in their order, and the unapplied ones behind them."""
+    """Return the series file with the applied patches as they are now.
+
+    In their order, and the unapplied ones behind them.
+    """
     series = stack.series
     was = {record.name for record in stack.state.applied}
     kept = {item.stored.name for item in items if item.stored}
@@ -318,7 +331,10 @@ def _update_series(
 
 
 def _read_stored_patch(stack: Stack, record: StackEntry) -> Patch:
-    """The patch file of an applied patch as it is on disk now. Raises DecoupleError if it is gone."""
+    """Read the patch file of an applied patch as it is on disk now.
+
+    Raises DecoupleError if it is gone.
+    """
     try:
         return stack.read_patch(record.name)
     except UsageError:
@@ -336,7 +352,10 @@ def _list_overlay_paths(stack: Stack) -> frozenset[str]:
 
 
 def _is_same_overlay(stack: Stack, commit: str, parent: str) -> bool:
-    """Whether an overlay commit that may have been moved by a rebase still adds what the stack's own adds."""
+    """Return whether an overlay commit still adds what the stack's own adds.
+
+    A rebase may have moved it.
+    """
     state = stack.state
     if state.overlay is None:
         return False

@@ -43,16 +43,25 @@ class TarReader:
 
     @property
     def position(self) -> int:
-        """Bytes of the archive that were taken so far, also by a process that decompresses it."""
+        """Return how many bytes of the archive were taken so far.
+
+        Those that a process took to decompress count too.
+        """
         return os.lseek(self._raw.fileno(), 0, os.SEEK_CUR)
 
     def open_content(self, member: tarfile.TarInfo) -> ByteStream:
-        """Where the bytes of ``member``, the newest one, are read: ``member.size`` of them and no more are its."""
+        """Return the stream of ``member``, the newest one.
+
+        Only ``member.size`` bytes of it are the member's.
+        """
         self._stream.seek(member.offset_data)
         return self._stream
 
     def read(self, member: tarfile.TarInfo) -> bytes:
-        """The bytes of ``member``, the newest one. Raises EOFError where the archive is cut off in them."""
+        """Read the bytes of ``member``, the newest one.
+
+        Raises EOFError where the archive is cut off in them.
+        """
         stream, pieces, left = self.open_content(member), [], member.size
         while left:
             piece = stream.read(min(left, _BLOCK))
@@ -65,10 +74,10 @@ class TarReader:
 
 @contextlib.contextmanager
 def open_tar(path: Path, *, most_after: int) -> Iterator[TarReader]:
-    """A tar archive (plain, gz, xz, bz2) to read members from. What is behind its end is read too, and discarded.
+    """Open a tar archive (plain, gz, xz, bz2) to read members from.
 
-    So a checksum of the compression is checked. Raises one of :data:`DAMAGE` or OSError for an archive that is damaged,
-    or followed by more than ``most_after`` bytes.
+    What is behind its end is read too, and discarded. So a checksum of the compression is checked. Raises one of
+    :data:`DAMAGE` or OSError for an archive that is damaged, or followed by more than ``most_after`` bytes.
     """
     with path.open("rb", buffering=0) as raw, _open_decompressed(raw) as stream, _read_ahead(stream) as ahead:
         yield TarReader(_SeekableStream(ahead), raw)
@@ -81,7 +90,10 @@ def open_tar(path: Path, *, most_after: int) -> Iterator[TarReader]:
 
 @contextlib.contextmanager
 def _open_decompressed(raw: IO[bytes]) -> Iterator[ByteStream]:
-    """The bytes inside ``raw``; xz(1) does the blocks of an .xz file in parallel, Python's lzma does not."""
+    """Open the bytes inside ``raw``.
+
+    xz(1) does the blocks of an .xz file in parallel, Python's lzma does not.
+    """
     import bz2
     import gzip
 
@@ -116,9 +128,10 @@ def _open_decompressed(raw: IO[bytes]) -> Iterator[ByteStream]:
 
 @contextlib.contextmanager
 def _read_ahead(stream: ByteStream) -> Iterator[ByteStream]:
-    """``stream``, read by a thread of its own a few blocks ahead, so that decompressing and writing overlap.
+    """Read ``stream`` by a thread of its own, a few blocks ahead.
 
-    The reader gets blocks of any size; an error of the thread is raised where its block would have come.
+    So decompressing and writing overlap. The reader gets blocks of any size; an error of the thread is raised where
+    its block would have come.
     """
     blocks: queue.Queue[bytes | BaseException] = queue.Queue(maxsize=16)
     over = threading.Event()
@@ -161,8 +174,10 @@ def _read_ahead(stream: ByteStream) -> Iterator[ByteStream]:
 
 
 class _SeekableStream:
-    """A stream as the file that tarfile seeks in: forward, and back by a block. Its own stream mode takes 3.5 times as
-    long (seen on the 16,631 members of 2.6.0's .orig), nearly all of it in skipping what is not wanted.
+    """A stream as the file that tarfile seeks in: forward, and back by a block.
+
+    tarfile's own stream mode takes 3.5 times as long (seen on the 16,631 members of 2.6.0's .orig), nearly all of it in
+    skipping what is not wanted.
     """
 
     _BACK = 512

@@ -148,12 +148,12 @@ class _DamageError(Exception):
 
 
 def _check_baseline(repo: Path, ref: str, pinned: str | None) -> Baseline:
-    """The baseline, if it is whole and what it should be. Raises _Damaged.
+    """Return the baseline, if it is whole and what it should be.
 
-    Its files are looked at (names, sizes, times) against what was recorded when it was made, its refs against the
-    record and the pinned tree. Files that are not those recorded are read whole by ``git fsck``, once: then they are
-    recorded. Nothing is damaged because it could not be read now, for want of open files, memory or a right: that is
-    a DecoupleError.
+    Raises _DamageError. Its files are looked at (names, sizes, times) against what was recorded when it was made, its
+    refs against the record and the pinned tree. Files that are not those recorded are read whole by ``git fsck``,
+    once: then they are recorded. Nothing is damaged because it could not be read now, for want of open files, memory
+    or a right: that is a DecoupleError.
     """
     for left in repo.glob(f".{_RECORD}.*.part"):  # of a killed run; another that writes now does without its record
         with contextlib.suppress(OSError):
@@ -185,14 +185,14 @@ def _check_baseline(repo: Path, ref: str, pinned: str | None) -> Baseline:
 
 
 def _check_refs(repo: Path, ref: str) -> None:
-    """Raise _Damaged unless the branches that are needed hold an id, OSError when they cannot be read."""
+    """Raise _DamageError unless the branches that are needed hold an id, OSError when they cannot be read."""
     for name in {UPSTREAM_REF, ref}:
         if not re.fullmatch(rb"[0-9a-f]{40}\n", (repo / name).read_bytes()):
             raise _DamageError(f"{name} holds no id of a commit")
 
 
 def _check_digests(repo: Path, record: _BaselineRecord, now: Mapping[str, list[int]]) -> None:
-    """Raise _Damaged when a file with objects is gone or has not the digest that was recorded, or that ends it."""
+    """Raise _DamageError when a file with objects is gone or has not the digest that was recorded, or that ends it."""
     if not now:
         raise _DamageError("it has no objects")
     for name in sorted({*record.digests, *now}):
@@ -204,9 +204,9 @@ def _check_digests(repo: Path, record: _BaselineRecord, now: Mapping[str, list[i
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a file with objects has the SHA-1 that git gave it: its last 20 bytes, of a single object its name.
+    """Return whether a file with objects has the SHA-1 that git gave it.
 
-    https://git-scm.com/docs/gitformat-pack
+    A pack ends in it: the last 20 bytes; of a single object it is the name. https://git-scm.com/docs/gitformat-pack
     """
     if path.parent.name == "pack":
         if path.suffix == ".pack" and not path.with_suffix(".idx").is_file():
@@ -226,7 +226,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _run_git(repo: Path, *arguments: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None) -> bytes:
-    """Run git in a baseline that `_files` looked at: nothing there is another's to say. Raises GitError."""
+    """Run git in a baseline that `_list_files` looked at: nothing there is another's to say. Raises GitError."""
     doing = f"git {arguments[0]} in {repo}"
     return run_git(
         *WHOEVER_OWNS_IT, *arguments, cwd=repo, env={**(env or {}), "GIT_DIR": str(repo)}, stdin=stdin, doing=doing
@@ -234,10 +234,11 @@ def _run_git(repo: Path, *arguments: str, env: Mapping[str, str] | None = None, 
 
 
 def _has_same_content(repo: Path, record: _BaselineRecord, now: Mapping[str, list[int]]) -> bool:
-    """Whether the files are those recorded, by size, time and inode, or by SHA-256 where only those differ.
+    """Return whether the files are those recorded.
 
-    git sets the time of an object's file when it would write the object again (its freshen_file), also through the hard
-    links of an applied tree: so another time is no sign of another content, and a hash costs much less than an fsck.
+    By size, time and inode, or by SHA-256 where only those differ. git sets the time of an object's file when it would
+    write the object again (its freshen_file), also through the hard links of an applied tree: so another time is no
+    sign of another content, and a hash costs much less than an fsck.
     """
     before, digests = record.files, record.digests
     if before.keys() != now.keys():
@@ -255,7 +256,7 @@ class _BaselineRecord(Struct, frozen=True):
 
 
 def _read_record(repo: Path) -> _BaselineRecord:
-    """The record of ``repo``; empty when there is none, or none that can be read."""
+    """Read the record of ``repo``; empty when there is none that can be read."""
     try:
         return read_json(repo / _RECORD, _BaselineRecord, mend="", bound=1 << 20)
     except (FileNotFoundError, DecoupleError):
@@ -277,9 +278,10 @@ def _write_record(repo: Path) -> None:
 
 
 def _list_files(repo: Path) -> dict[str, list[int]]:
-    """Size, time and inode of each file with objects; not the time of the inode, which hard links change.
+    """Return size, time and inode of each file with objects.
 
-    Raises _Damaged for anything else in the repository that we do not put there, OSError.
+    Not the time of the inode, which hard links change. Raises _DamageError for anything else in the repository that we
+    do not put there, OSError.
     """
     files: dict[str, list[int]] = {}
     pending = [""]
@@ -300,7 +302,7 @@ def _list_files(repo: Path) -> dict[str, list[int]]:
 
 
 def _is_expected_file(repo: Path, name: str, size: int) -> bool:
-    """Whether a file of the repository is one that we, or git for us, write there."""
+    """Return whether a file of the repository is one that we, or git for us, write."""
     if name in _FIXED:
         return size == len(_FIXED[name]) and (repo / name).read_bytes() == _FIXED[name]
     known = name in (_RECORD, UPSTREAM_REF, DEBIAN_REF)
@@ -356,7 +358,10 @@ def _build_repository(
 
 @contextlib.contextmanager
 def _open_fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """``git fast-import`` on ``repo``: no deltas and light compression, because the pack is read far more than kept."""
+    """Run ``git fast-import`` on ``repo``.
+
+    No deltas and light compression, because the pack is read far more than kept.
+    """
     options = ("-c", "pack.compression=1", "-c", "core.compression=1", "-c", "fastimport.unpackLimit=0")
     with tempfile.TemporaryFile() as messages:
         process = start_git(
@@ -418,7 +423,7 @@ def _import_files(
 
 
 def read_debian_series(folder: Path) -> list[tuple[Path, str]]:
-    """The patches of ``debian/patches/series`` in order, each with its strip option ("-p1").
+    """Read ``debian/patches/series``: each patch with its strip option ("-p1").
 
     ``folder`` is the unpacked ``debian`` folder. Raises DecoupleError for a line that is not quilt syntax or a patch
     that is not there.

@@ -54,11 +54,11 @@ class Component(Struct, frozen=True):
 
     @property
     def file(self) -> RemoteFile:
-        """The archive."""
+        """Return the archive."""
         return RemoteFile(self.name, self.urls, self.size, self.sha256)
 
     def make_row(self) -> dict[str, Any]:
-        """What the manifest of a wheel says of it."""
+        """Return what the manifest of a wheel says of it."""
         made = {"folder": self.folder, "version": self.version, "pin": self.pin, "name": self.name, "url": self.urls[0]}
         return {
             **made,
@@ -69,7 +69,10 @@ class Component(Struct, frozen=True):
         }
 
     def compare_commit(self) -> bool | str:
-        """Whether the archive is of another commit than the tag's; "not known" where the pin is not."""
+        """Return whether the archive is of another commit than the tag's.
+
+        "not known" where the pin is not.
+        """
         if self.pin == NOT_KNOWN:
             return NOT_KNOWN
         return not any(
@@ -101,12 +104,15 @@ class ThirdParty(Struct, frozen=True):
     rows: tuple[dict[str, Any], ...]
 
     def list_folders(self) -> list[str]:
-        """The names that belong into third_party."""
+        """Return the names that belong into third_party."""
         return sorted(entry.name for entry in self.path.iterdir() if entry.is_dir())
 
 
 def load_components(project: Path, release: str) -> ComponentList:
-    """The components of ``release``. Raises DecoupleError when nobody has listed them, or the list is wrong."""
+    """Read the components of ``release``.
+
+    Raises DecoupleError when nobody has listed them, or the list is wrong.
+    """
     path = Checkout(project).locate_third_party(release)
     try:
         return toml.read_toml(path, ComponentList, mend="compare with series/third_party/2.6.toml")
@@ -118,9 +124,10 @@ def load_components(project: Path, release: str) -> ComponentList:
 
 
 def ensure_components(listed: ComponentList, downloader: Downloader, *, progress: Progress = SILENT) -> ThirdParty:
-    """The components in the cache, fetched and unpacked as needed; a second call compares them with what was unpacked.
+    """Bring the components into the cache, fetched and unpacked as needed.
 
-    Raises DecoupleError naming the archive that cannot be had or is not what the list says, or a file that changed.
+    A second call compares them with what was unpacked. Raises DecoupleError naming the archive that cannot be had or
+    is not what the list says, or a file that changed.
     """
     rows = tuple(component.make_row() for component in listed.components)
     records = [{**asdict(component), "urls": (), "pin": "", "why": ""} for component in listed.components]
@@ -148,9 +155,10 @@ def ensure_components(listed: ComponentList, downloader: Downloader, *, progress
 
 
 def open_folder(folder: Path) -> ThirdParty:
-    """A folder of the user's own, laid out as upstream's third_party. Raises UsageError when it is none.
+    """Read a folder of the user's own, laid out as upstream's third_party.
 
-    The digest covers path, executable bit and content of every file, so that a changed one is another build.
+    Raises UsageError when it is none. The digest covers path, executable bit and content of every file, so that a
+    changed one is another build.
     """
     folder = folder.expanduser().resolve()
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []

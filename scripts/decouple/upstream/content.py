@@ -57,9 +57,10 @@ def renew_records(folder: Path, fresh: Path) -> None:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether the records of ``folder`` are as this user left them, so that what they say can be believed.
+    """Return whether the records of ``folder`` are as this user left them.
 
-    A user who can have no key believes those of a folder of their own that nobody else may write to.
+    Then what they say can be believed. A user who can have no key believes those of a folder of their own that nobody
+    else may write to.
     """
     mine = seal.read_owner_id()
     try:
@@ -78,9 +79,9 @@ def is_ours(folder: Path) -> bool:
 
 
 def read_known_files(tree: Path) -> Known | None:
-    """What the files of ``tree`` were, by paths in it; None when nothing is recorded of it.
+    """Read what the files of ``tree`` were, by paths in it.
 
-    Raises DecoupleError where the record is not this user's.
+    None when nothing is recorded of it. Raises DecoupleError where the record is not this user's.
     """
     folder = tree.parent
     if not is_ours(folder):
@@ -106,12 +107,12 @@ def _write_seal(folder: Path, of: Path) -> None:
 
 
 def _make_seal_name(folder: Path) -> str:
-    """What the seal is for: a release, and which of its sources."""
+    """Return what the seal is for: a release, and which of its sources."""
     return f"{folder.parent.name}/{folder.name}"
 
 
 def _hash_records(folder: Path) -> bytes:
-    """SHA-256 of what is recorded. Raises OSError, DecoupleError."""
+    """Return the SHA-256 of what is recorded. Raises OSError, DecoupleError."""
     digest = hashlib.sha256(read_bounded(folder / RECORD, _BOUND))
     with contextlib.suppress(FileNotFoundError):
         digest.update(b"\0\0" + read_bounded(folder / PROVENANCE, JSON_BOUND))
@@ -119,12 +120,12 @@ def _hash_records(folder: Path) -> bytes:
 
 
 def is_leftover(path: str, wanted: Known) -> bool:
-    """Whether a file of a tree is Python's own cache, which was not unpacked."""
+    """Return whether a file of a tree is Python's own cache, which was not unpacked."""
     return "__pycache__" in path.split("/")[:-1] and path not in wanted
 
 
 def make_change_error(path: Path, tree: Path) -> DecoupleError:
-    """The error for a file of ``tree`` that is not as it was unpacked."""
+    """Make the error for a file of ``tree`` that is not as it was unpacked."""
     return DecoupleError(
         f"{path}: not as it was unpacked",
         next_step=f"rm -r {tree.parent} and run again: it is unpacked anew from the verified files",
@@ -132,7 +133,7 @@ def make_change_error(path: Path, tree: Path) -> DecoupleError:
 
 
 def read_file_state(path: str, info: os.stat_result) -> tuple[int, str]:
-    """Mode and SHA-256 of one file or link."""
+    """Read mode and SHA-256 of one file or link."""
     if os.path.islink(path):  # noqa: PTH114 - thousands of times
         return SYMLINK, hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()  # noqa: PTH115
     with open(path, "rb") as source:  # noqa: PTH123

@@ -18,8 +18,9 @@ _BLOCK = 1 << 20
 
 @contextlib.contextmanager
 def open_data(file: Path, scratch: Path) -> Iterator[Path]:
-    """The tar archive with the files of a ``.deb``, copied to ``scratch`` for the time of the block; any other file
-    as it is. Raises DecoupleError when a ``.deb`` is damaged or has no such member.
+    """Copy the tar archive with the files of a ``.deb`` to ``scratch``, for the block.
+
+    Any other file is given as it is. Raises DecoupleError when a ``.deb`` is damaged or has no such member.
     """
     if file.suffix != ".deb":
         yield file

@@ -25,9 +25,10 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 def find_packages(
     version: str, downloader: Downloader, remarks: list[str]
 ) -> Iterator[tuple[str, dict[str, str], str]]:
-    """Each suite that lists the source package of this upstream version, its fields, and how far the index is trusted.
+    """Yield each suite that lists the source package of this upstream version.
 
-    ``remarks`` grows by the suites that there are not. Raises DecoupleError.
+    With its fields, and how far the index is trusted. ``remarks`` grows by the suites that there are not. Raises
+    DecoupleError.
     """
     for suite in SUITES:
         release = _download_text(f"{DEBIAN}/dists/{suite}/InRelease", downloader)
@@ -48,7 +49,10 @@ def find_packages(
 
 
 def find_paragraph(sources: Path, package: str, version: str) -> dict[str, str] | None:
-    """The paragraph of ``package`` in the file ``Sources.xz``. Raises DecoupleError when that is damaged."""
+    """Find the paragraph of ``package`` in the file ``Sources.xz``.
+
+    Raises DecoupleError when that is damaged.
+    """
     try:
         with lzma.open(sources, "rt", encoding="utf-8") as text:
             return _read_paragraph(text, package, version)
@@ -57,7 +61,10 @@ def find_paragraph(sources: Path, package: str, version: str) -> dict[str, str] 
 
 
 def _read_paragraph(lines: Iterable[str], package: str, version: str) -> dict[str, str] | None:
-    """The paragraph of ``package`` in an upstream version equal to ``version``; reads no further than it must."""
+    """Read the paragraph of ``package`` in an upstream version equal to ``version``.
+
+    It reads no further than it must.
+    """
     block: list[str] = []
     wanted = f"Package: {package}\n"
     for line in lines:
@@ -74,7 +81,7 @@ def _read_paragraph(lines: Iterable[str], package: str, version: str) -> dict[st
 
 
 def check_signature(text: str) -> tuple[str, str]:
-    """What an inline-signed text says, and in words how far that could be trusted.
+    """Return an inline-signed text, and in words how far it can be trusted.
 
     What it says is what gpgv took out of the signed block: bytes around the block, which nobody signed, are never read
     as its content, however they are dressed up. Raises DecoupleError when the signature is bad.
@@ -96,7 +103,7 @@ def check_signature(text: str) -> tuple[str, str]:
 
 
 def _download_text(url: str, downloader: Downloader) -> str | None:
-    """A small text; None when there is none. Raises DecoupleError."""
+    """Download a small text; None when there is none. Raises DecoupleError."""
 
     def ask() -> str | None:
         with downloader.open_response(url, HEADERS) as response:
@@ -115,7 +122,7 @@ def _download_text(url: str, downloader: Downloader) -> str | None:
 
 
 def is_served(file: RemoteFile, downloader: Downloader) -> bool:
-    """Whether the first URL answers with the right size."""
+    """Return whether the first URL answers with the right size."""
 
     def ask() -> bool:
         url, timeout = file.urls[0], downloader.timeout

@@ -75,8 +75,11 @@ class RetryError(Exception):
 
 
 def make_session() -> requests.Session:
-    """A session that gives what ``.netrc`` has for a host to the address that was asked for, as curl does, and not to
-    another port or scheme of that host that a server redirects to, as requests would."""
+    """Make a session that sends ``.netrc``'s secrets only where they belong.
+
+    It gives what ``.netrc`` has for a host to the address that was asked for, as curl does, and not to another port or
+    scheme of that host that a server redirects to, as requests would.
+    """
     import requests
 
     class Session(requests.Session):
@@ -122,13 +125,19 @@ class Downloader(Struct):
 
     @property
     def session(self) -> requests.Session:
-        """One session for all requests, made (and requests imported) at the first."""
+        """Return one session for all requests.
+
+        It is made, and requests imported, at the first.
+        """
         if not self._session:
             self._session.append(make_session())
         return self._session[0]
 
     def fetch_file(self, file: RemoteFile) -> tuple[Path, VerifiedFile]:
-        """The verified file in the cache. Raises DecoupleError that names every URL tried and why it failed."""
+        """Bring the verified file into the cache.
+
+        Raises DecoupleError that names every URL tried and why it failed.
+        """
         _check_names(file)
         folder = self.cache / "downloads" / _make_cache_key(file)
         final = folder / file.name
@@ -146,17 +155,21 @@ class Downloader(Struct):
             raise make_storage_error(error, self.cache, f"downloading {file.name}", file.size) from None
 
     def read_trusted_hash(self, file: RemoteFile) -> str | None:
-        """The SHA-256 that ``file`` must have: the manifest's, else the one recorded at first use, else None."""
+        """Return the SHA-256 that ``file`` must have.
+
+        The manifest's, else the one recorded at first use, else None.
+        """
         return _choose_expectation(
             file,
             _read_pin(_make_sibling_path(self.cache / "downloads" / _make_cache_key(file) / file.name, ".pin.json")),
         )[1]
 
     def open_response(self, url: str, headers: Mapping[str, str]) -> requests.Response:
-        """The head of the answer for ``url``; its body is still to be read (`read_some`, `read_small`).
+        """Return the head of the answer for ``url``.
 
-        Raises Refused when that takes longer than any server needs, or when this address, or one that a server
-        redirects to, is none that can be asked; requests' exceptions.
+        Its body is still to be read (`read_piece`, `read_small_body`). Raises RefusalError when that takes longer
+        than any server needs, or when this address, or one that a server redirects to, is none that can be asked;
+        requests' exceptions.
         """
         import requests
 
@@ -170,13 +183,16 @@ class Downloader(Struct):
             raise RefusalError(f"no address to ask: {str(error)[:200]}") from None
 
     def make_impatient(self) -> Downloader:
-        """The same, but a host that cannot be connected to is asked just once."""
+        """Return a copy that asks a host that cannot be connected to just once."""
         return replace(self, connect_attempts=1)
 
     def _find_verified(
         self, file: RemoteFile, final: Path, *, discard: bool = False
     ) -> tuple[Path, VerifiedFile] | None:
-        """The cached file if it is what it should be; with ``discard`` a damaged one is removed."""
+        """Return the cached file if it is what it should be.
+
+        With ``discard`` a damaged one is removed.
+        """
         pin = _read_pin(_make_sibling_path(final, ".pin.json"))
         try:
             size = final.stat().st_size
@@ -225,7 +241,7 @@ class Downloader(Struct):
         return final, VerifiedFile(file.name, url, size, sha256, against)
 
     def _download_from(self, url: str, file: RemoteFile, final: Path) -> tuple[str, int]:
-        """Fill ``.part`` from ``url`` and verify it; (sha256, size). Raises Refused."""
+        """Fill ``.part`` from ``url`` and verify it; (sha256, size). Raises RefusalError."""
 
         def whole() -> tuple[str, int]:
             self.retry_request(lambda: self._request_once(url, file, final))
@@ -245,7 +261,10 @@ class Downloader(Struct):
         raise AssertionError("not reached")
 
     def retry_request(self, request: Callable[[], T]) -> T:
-        """Call ``request`` until it does not raise Again, waiting in between. Raises Refused when it never works."""
+        """Call ``request`` until it does not raise RetryError, waiting in between.
+
+        Raises RefusalError when it never works.
+        """
         import requests
 
         wait = self.first_wait
@@ -265,7 +284,10 @@ class Downloader(Struct):
             wait = min(wait * 2, self.longest_wait)
 
     def _request_once(self, url: str, file: RemoteFile, final: Path) -> None:
-        """One request; appends to ``.part`` until it is whole. Raises Again or Refused."""
+        """Send one request; appends to ``.part`` until it is whole.
+
+        Raises RetryError or RefusalError.
+        """
         part, have = _make_part_path(final), 0
         record: dict[str, str] = {}
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, DecoupleError):
@@ -291,7 +313,10 @@ class Downloader(Struct):
             self._write_body(response, url, file, final, start)
 
     def _find_body_start(self, response: requests.Response, file: RemoteFile, have: int) -> int:
-        """Where the body of this answer begins in the file. Raises Again or Refused for an answer of no use."""
+        """Return where the body of this answer begins in the file.
+
+        Raises RetryError or RefusalError for an answer of no use.
+        """
         status = response.status_code
         if status == 416:  # our part is longer than the file: it is another one
             self._resumed = True
@@ -337,7 +362,7 @@ class Downloader(Struct):
             raise RetryError(f"the connection ended after {got} of {whole} bytes")
 
     def _check_part(self, file: RemoteFile, final: Path) -> tuple[str, int]:
-        """Compare ``.part`` with what the manifest, else the pin, says. Raises Refused."""
+        """Compare ``.part`` with what the manifest, else the pin, says. Raises RefusalError."""
         part = _make_part_path(final)
         size, sha256 = part.stat().st_size, compute_sha256(part)
         want_size, want_hash, against = _choose_expectation(file, _read_pin(_make_sibling_path(final, ".pin.json")))
@@ -349,7 +374,10 @@ class Downloader(Struct):
 
 
 def make_storage_error(error: OSError, where: Path, doing: str, needed: int | None = None) -> StorageError:
-    """The one line for a full disk, a read-only cache and the like, met while ``doing`` something below ``where``."""
+    """Make the one line for a full disk, a read-only cache and the like.
+
+    It was met while ``doing`` something below ``where``.
+    """
     if error.errno in NO_SPACE:
         size = f"; it needs {needed / 2**20:.0f} MiB" if needed else ""
         return StorageError(
@@ -366,7 +394,7 @@ def make_storage_error(error: OSError, where: Path, doing: str, needed: int | No
 
 
 def check_response(response: requests.Response, name: str) -> None:
-    """Raise Again or Refused for an answer that is not (a part of) the file ``name``."""
+    """Raise RetryError or RefusalError for an answer that is not (a part of) the file ``name``."""
     status = response.status_code
     if status in _TRY_AGAIN:
         raise RetryError(f"HTTP {status} {response.reason}", _parse_retry_after(response.headers.get("Retry-After")))
@@ -389,7 +417,10 @@ def _check_names(file: RemoteFile) -> None:
 
 
 def _make_cache_key(file: RemoteFile) -> str:
-    """The folder of a file in the cache: its content if that is known, else its first URL."""
+    """Return the folder of a file in the cache.
+
+    Its content if that is known, else its first URL.
+    """
     return file.sha256 or "url-" + hashlib.sha256(file.urls[0].encode()).hexdigest()
 
 
@@ -427,7 +458,7 @@ class _Pin(Struct, frozen=True):
 
 
 def _choose_expectation(file: RemoteFile, pin: _Pin | None) -> tuple[int | None, str | None, str]:
-    """(size, sha256, who says so)."""
+    """Return (size, sha256, who says so)."""
     if file.sha256 is not None:
         return file.size, file.sha256, "manifest"
     if pin is not None:
@@ -436,8 +467,10 @@ def _choose_expectation(file: RemoteFile, pin: _Pin | None) -> tuple[int | None,
 
 
 def _read_pin(path: Path) -> _Pin | None:
-    """What the first use recorded; None when there was none. Raises DecoupleError when the record is damaged: without
-    it anything would be taken for a first use."""
+    """Read what the first use recorded; None when there was none.
+
+    Raises DecoupleError when the record is damaged: without it anything would be taken for a first use.
+    """
     try:
         return read_json(path, _Pin, mend="", bound=SMALL)
     except (FileNotFoundError, NotADirectoryError):
@@ -450,7 +483,10 @@ def _read_pin(path: Path) -> _Pin | None:
 
 
 def read_piece(response: requests.Response, pace: RateMeter) -> bytes:
-    """The next bytes of the body as sent; empty at its end. Raises requests' exceptions, Refused when it drips."""
+    """Read the next bytes of the body as sent; empty at its end.
+
+    Raises requests' exceptions, and RefusalError when it drips.
+    """
     import requests
     import urllib3
 
@@ -473,8 +509,10 @@ def read_piece(response: requests.Response, pace: RateMeter) -> bytes:
 
 
 def read_small_body(response: requests.Response) -> bytes:
-    """The whole body, at most `SMALL` bytes, unpacked when it was sent compressed. Raises requests' exceptions, and
-    Refused for more or when it drips."""
+    """Read the whole body, at most `SMALL` bytes, unpacked when it was sent compressed.
+
+    Raises requests' exceptions, and RefusalError for more or when it drips.
+    """
     import requests
     import urllib3
 
@@ -503,7 +541,10 @@ def _check_magic(file: RemoteFile, head: bytes) -> None:
 
 
 def _parse_retry_after(value: str | None) -> float | None:
-    """Seconds to wait as the header says (a number or a date); None when it says nothing of use."""
+    """Return the seconds to wait as the header says (a number or a date).
+
+    None when it says nothing of use.
+    """
     if value is None:
         return None
     if is_count(value.strip()):
@@ -520,7 +561,7 @@ def _parse_retry_after(value: str | None) -> float | None:
 
 
 def _describe_error(error: requests.RequestException) -> str:
-    """Why a request failed, in a few words."""
+    """Return why a request failed, in a few words."""
     text = str(error)
     for mark, meaning in (
         ("Name or service not known", "host name not known"),

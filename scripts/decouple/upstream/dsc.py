@@ -21,7 +21,10 @@ class DscFile(Struct, frozen=True):
 
 
 def parse_paragraphs(text: str) -> Iterator[dict[str, str]]:
-    """The paragraphs of deb822 text; field names in lower case, continuation lines joined with newlines."""
+    """Yield the paragraphs of deb822 text.
+
+    Field names in lower case, continuation lines joined with newlines.
+    """
     fields: dict[str, str] = {}
     name = ""
     for line in text.splitlines():
@@ -41,7 +44,10 @@ def parse_paragraphs(text: str) -> Iterator[dict[str, str]]:
 
 
 def remove_signature(text: str) -> str:
-    """The text inside an inline OpenPGP signature; the text itself when there is none. The signature is not checked."""
+    """Return the text inside an inline OpenPGP signature.
+
+    The text itself when there is none. The signature is not checked.
+    """
     match = re.search(
         r"^-----BEGIN PGP SIGNED MESSAGE-----\n(?:[^\n]+\n)*\n(.*?)^-----BEGIN PGP SIGNATURE-----", text, re.S | re.M
     )
@@ -49,7 +55,7 @@ def remove_signature(text: str) -> str:
 
 
 def parse_source_files(fields: Mapping[str, str], where: str) -> dict[str, DscFile]:
-    """The files that a .dsc, a paragraph of Sources or a Release file lists, by name.
+    """Parse the list of files of a .dsc, a paragraph of Sources or a Release file.
 
     Raises DecoupleError when the list is no list.
     """

@@ -46,7 +46,7 @@ class UnpackedRelease(Struct, frozen=True):
     debian: Path | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """For records and for ``--json``; paths as text."""
+        """Return the values for records and for ``--json``; paths as text."""
         record: dict[str, Any] = to_builtins(self, enc_hook=str)
         return record
 
@@ -60,7 +60,7 @@ def write_record(folder: Path, fetched: UnpackedRelease) -> None:
 
 
 def read_record(folder: Path) -> UnpackedRelease | None:
-    """What :func:`write_record` wrote into ``folder``; None when there is none.
+    """Read what :func:`write_record` wrote into ``folder``; None when there is none.
 
     Raises DecoupleError when it is damaged: it is written with the tree, so a power cut that hurt it hurt the tree too.
     """

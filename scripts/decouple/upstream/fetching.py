@@ -27,10 +27,10 @@ def fetch_source(
     progress: Progress = SILENT,
     downloader: Downloader | None = None,
 ) -> UnpackedRelease:
-    """The source of a release, verified and unpacked; from the cache when it is there.
+    """Fetch the source of a release, verified and unpacked.
 
-    ``source``: a word of ``decouple.upstream.words``. ``cache`` is the shared
-    one by default. Raises DecoupleError, UsageError for a source that there is not.
+    From the cache when it is there. ``source``: a word of ``decouple.upstream.words``. ``cache`` is the shared one by
+    default. Raises DecoupleError, UsageError for a source that there is not.
     """
     cache = cache or find_cache()
     downloader = downloader or Downloader(cache, offline=offline, progress=progress)
@@ -47,7 +47,10 @@ def fetch_source(
 
 
 def find_source(manifest: Manifest, provider: str) -> ManifestSource:
-    """The source of this provider. Raises UsageError when the release has none."""
+    """Return the source of this provider.
+
+    Raises UsageError when the release has none.
+    """
     source = manifest.find_source(provider)
     if source is None:
         have = ", ".join(item.provider for item in manifest.sources)
@@ -58,10 +61,10 @@ def find_source(manifest: Manifest, provider: str) -> ManifestSource:
 
 
 def _fetch_first_source(manifest: Manifest, context: FetchContext) -> UnpackedRelease:
-    """The first source of the manifest that is in the cache, else the first that can be had; only what can be built.
+    """Fetch the first source of the manifest that can be had; a cached one goes first.
 
-    So a run with a warm cache needs no network and takes what the run before it took. Otherwise a host that cannot be
-    reached is asked just once: the next provider is the better second try.
+    Only what can be built. So a run with a warm cache needs no network and takes what the run before it took.
+    Otherwise a host that cannot be reached is asked just once: the next provider is the better second try.
     """
     for source in manifest.sources:
         provider = PROVIDERS[source.provider]

@@ -82,7 +82,10 @@ def _is_linux(wheel: pypi.PypiWheel) -> bool:
 
 
 def _list_pythons(wheels: Iterable[pypi.PypiWheel]) -> tuple[str, ...]:
-    """("3.9", "3.13", "3.13t") from the ABI tags cp39, cp313, cp313t; oldest first."""
+    """Return ("3.9", "3.13", "3.13t") for the ABI tags cp39, cp313, cp313t.
+
+    Oldest first.
+    """
     versions = set()
     for wheel in wheels:
         for tag in wheel.tags:
@@ -93,8 +96,11 @@ def _list_pythons(wheels: Iterable[pypi.PypiWheel]) -> tuple[str, ...]:
 
 
 def _choose_reference_wheel(wheels: list[pypi.PypiWheel]) -> pypi.PypiWheel:
-    """The wheel that facts are read from: CPython 3.12 where there is one (2.2 and later), else the newest; of two that
-    differ in their build number alone (PEP 427) the one that pip takes, the higher."""
+    """Choose the wheel that facts are read from.
+
+    CPython 3.12 where there is one (2.2 and later), else the newest; of two that differ in their build number alone
+    (PEP 427) the one that pip takes, the higher.
+    """
     ordered = sorted(wheels, key=lambda wheel: parse_wheel_filename(wheel.file.name)[2] or (0, ""))
     by_tag = {tag: wheel for wheel in ordered for tag in wheel.tags}
     for tag, wheel in by_tag.items():
@@ -120,9 +126,9 @@ def _read_toolchain(remote: RemoteZip, wheels: list[pypi.PypiWheel], downloader:
 
 
 def parse_cuda_pins(metadata: bytes) -> tuple[str, ...]:
-    """The exact pins of NVIDIA's libraries in a wheel's METADATA.
+    """Parse the exact pins of NVIDIA's libraries in a wheel's METADATA.
 
-    >>> cuda_pins(b'Requires-Dist: nvidia-nccl-cu12 (==2.21.5) ; platform_system == "Linux"')
+    >>> parse_cuda_pins(b'Requires-Dist: nvidia-nccl-cu12 (==2.21.5) ; platform_system == "Linux"')
     ('nvidia-nccl-cu12==2.21.5',)
     """
     pins = set()
@@ -134,7 +140,7 @@ def parse_cuda_pins(metadata: bytes) -> tuple[str, ...]:
 
 
 def _read_max_gcc(cuda: str, downloader: Downloader) -> int | None:
-    """What nvcc of this CUDA version refuses above; None when NVIDIA has no wheel of it."""
+    """Read the newest gcc that nvcc of this CUDA takes; None when NVIDIA has no wheel of it."""
     project = "nvidia-cuda-nvcc-cu12" if cuda.startswith("12.") else "nvidia-cuda-crt"
     same = [
         wheel

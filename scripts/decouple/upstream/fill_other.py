@@ -22,9 +22,10 @@ _UNKNOWN = Toolchain(python=(), cuda=None, libraries=(), gcc=None, cuda_max_gcc=
 
 
 def describe_tree(name: str, tree: Path) -> Manifest:
-    """Of a tree on disk: its ``version.txt``, and its commit where it is a clone without edits.
+    """Make the manifest of a tree on disk.
 
-    Raises UsageError where ``name`` is a release that the tree is not of; DecoupleError.
+    Its ``version.txt``, and its commit where it is a clone without edits. Raises UsageError where ``name`` is a
+    release that the tree is not of; DecoupleError.
     """
     try:
         text = (tree / "version.txt").read_text(encoding="utf-8")
@@ -37,9 +38,10 @@ def describe_tree(name: str, tree: Path) -> Manifest:
 
 
 def describe_local(name: str, path: Path, cache: Path) -> Manifest:
-    """Of what a person has: a tree on disk, an archive, or the commit that ``REPOSITORY@REVISION`` names.
+    """Make the manifest of what a person has.
 
-    Raises UsageError where there is no such thing, or no PyTorch in it; DecoupleError as `of_tree` does.
+    A tree on disk, an archive, or the commit that ``REPOSITORY@REVISION`` names. Raises UsageError where there is no
+    such thing, or no PyTorch in it; DecoupleError as `describe_tree` does.
     """
     path, revision = words.split_revision(path.expanduser().resolve())
     if not path.exists():
@@ -63,7 +65,10 @@ def describe_local(name: str, path: Path, cache: Path) -> Manifest:
 
 
 def describe_repository(name: str, url: str, ref: str) -> Manifest:
-    """Of ``ref`` (a tag, a branch, a commit) in the repository at ``url``. Raises as `of_tree` does."""
+    """Make the manifest of ``ref`` in the repository at ``url``.
+
+    ``ref`` is a tag, a branch or a commit. Raises as `describe_tree` does.
+    """
     with tempfile.TemporaryDirectory(prefix="decouple-ref-") as folder:
         here = Path(folder)
         step = "name a tag, a branch or a whole commit id that the repository has"
@@ -85,7 +90,10 @@ def describe_repository(name: str, url: str, ref: str) -> Manifest:
 
 
 def make_candidate_tag(name: str) -> str:
-    """Upstream's tag of a release candidate: "v2.7.0-rc3" of "2.7.0rc3". Raises UsageError for another name."""
+    """Return upstream's tag of a release candidate.
+
+    "v2.7.0-rc3" of "2.7.0rc3". Raises UsageError for another name.
+    """
     match = re.fullmatch(r"v?(\d+\.\d+\.\d+)-?rc(\d+)", name)
     if not match:
         raise UsageError(

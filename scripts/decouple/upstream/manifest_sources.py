@@ -25,7 +25,7 @@ def open_source(
     debian_patches: bool = False,
     progress: Progress = SILENT,
 ) -> tuple[OpenedSource, Path | None]:
-    """The source, and the folder of Debian's patches if they were asked for.
+    """Open the source, and the folder of Debian's patches if they were asked for.
 
     Raises DecoupleError, UsageError for a word that the manifest does not have.
     """

@@ -57,7 +57,7 @@ class _ManifestFile(Struct, frozen=True):
 
 
 def parse_manifest(text: str, path: Path) -> Manifest:
-    """Like :func:`load`, from text that is not on disk yet; ``path`` is only for messages."""
+    """Parse a manifest from text that is not on disk yet; ``path`` is only for messages."""
     mend = _make_refill_step(path)
     data = toml.parse_tables(text, path, mend=mend)
     file = toml.convert_tables(_replace_unknown(data), _ManifestFile, path, mend=mend)
@@ -81,7 +81,10 @@ def parse_manifest(text: str, path: Path) -> Manifest:
 
 
 def _check_names(file: _ManifestFile, path: Path, mend: str) -> None:
-    """Version, tag, commit and sources, of which a release must have more than another tree."""
+    """Check version, tag, commit and sources.
+
+    A release must have more of them than another tree.
+    """
     if not is_released(file.release):
         wanted, good = "a PEP 440 version", _is_version(file.version)
     elif file.tag in (file.release, file.commit):  # read off a tree, before the release was out
@@ -107,7 +110,7 @@ def _is_version(text: str) -> bool:
 
 
 def _replace_unknown(value: Any) -> Any:
-    """With None for each fact that is not known."""
+    """Put None for each fact that is not known."""
     if isinstance(value, dict):
         return {key: _replace_unknown(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -29,17 +29,23 @@ class Likeness(Struct, frozen=True):
 
     @property
     def is_official(self) -> bool:
-        """Whether nothing that the wheel shows differs."""
+        """Return whether nothing that the wheel shows differs."""
         return not self.different and self.same > 0
 
     @property
     def percent(self) -> float:
-        """Of the files that both have, those with the wheel's bytes; cut, so that 100.0 means all."""
+        """Return how many of the common files have the wheel's bytes, in percent.
+
+        Cut, so that 100.0 means all.
+        """
         total = self.same + len(self.different)
         return int(1000 * self.same / total) / 10 if total else 0.0
 
     def format_line(self) -> str:
-        """In one line, as a series file and the status say it: what was compared, which is never a C++ source."""
+        """Return in one line what was compared, which is never a C++ source.
+
+        As a series file and the status say it.
+        """
         total = self.same + len(self.different)
         if self.is_official:
             return f"{ALL} {total} files that {self.wheel} shows: headers and Python, no C++ source was compared"
@@ -62,9 +68,9 @@ def measure_likeness(tree: Path, text: Path, wheel: str) -> Likeness:
 
 
 def compare_with_wheel(tree: Path, manifest: Manifest, *, progress: Progress = SILENT) -> Likeness | None:
-    """``tree`` against the official wheel of ``manifest``, of which only text is read, by range and once.
+    """Compare ``tree`` with the official wheel of ``manifest``.
 
-    None where there is no such wheel, or none that can be reached.
+    Only text of it is read, by range and once. None where there is no such wheel, or none that can be reached.
     """
     wheel = find_wheel(manifest)
     if wheel is None:

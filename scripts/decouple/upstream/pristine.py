@@ -23,7 +23,7 @@ _TOP_LEVEL = frozenset({".ci", ".circleci"})
 
 
 def is_left_out(parts: Sequence[str]) -> bool:
-    """Whether the entry with these path components is no part of a pristine tree."""
+    """Return whether the entry with these path parts is no part of a pristine tree."""
     return parts[0] in _TOP_LEVEL or any(part.startswith(".git") for part in parts)
 
 
@@ -36,7 +36,7 @@ class PristineFile(Struct, frozen=True):
 
 
 def list_entries(root: Path) -> list[PristineFile]:
-    """Every file and link of the tree at ``root``, sorted by path.
+    """Return every file and link of the tree at ``root``, sorted by path.
 
     A work tree of git gives its tracked files (submodules too), so that build results lying in it stay out; any other
     folder gives everything in it. Raises DecoupleError for an entry that git cannot hold.

@@ -30,7 +30,7 @@ class PypiWheel(Struct, frozen=True):
 
 
 def list_wheels(project: str, downloader: Downloader, index: str = INDEX) -> list[PypiWheel]:
-    """All wheels that the index lists for ``project``. Raises DecoupleError."""
+    """Return all wheels that the index lists for ``project``. Raises DecoupleError."""
     url = f"{index}/{project}/"
 
     def ask() -> list[PypiWheel]:
@@ -65,7 +65,10 @@ def _make_wheel(url: str, sha256: str | None, size: int | None, yanked: bool) ->
 
 
 def _parse_digest(fragment: str) -> str | None:
-    """The SHA-256 in a link's fragment (PEP 503), where other fields may stand too."""
+    """Return the SHA-256 in a link's fragment (PEP 503).
+
+    Other fields may stand there too.
+    """
     match = re.search(r"(?:^|&)sha256=([0-9a-f]{64})(?:&|$)", fragment)
     return match[1] if match else None
 

@@ -82,7 +82,7 @@ class RemoteZip:
         self.members = [Member(info, info.header_offset, end) for info, end in zip(ordered, ends, strict=True)]
 
     def list_names(self) -> list[str]:
-        """The names of all members."""
+        """Return the names of all members."""
         return [member.info.filename for member in self.members]
 
     def load_members(self, wanted: Callable[[zipfile.ZipInfo], bool]) -> list[Member]:
@@ -96,9 +96,10 @@ class RemoteZip:
         return chosen
 
     def stream_content(self, member: Member, piece: int = 16 << 20) -> Iterator[bytes]:
-        """The content of a member of any size, some MiB at a time; nothing of it is kept.
+        """Yield the content of a member of any size, some MiB at a time.
 
-        Raises DecoupleError when the data are damaged; their CRC is the caller's affair, who knows a better hash.
+        Nothing of it is kept. Raises DecoupleError when the data are damaged; their CRC is the caller's affair, who
+        knows a better hash.
         """
         local = self.read_at(member.first, _LOCAL)
         at = member.first + _LOCAL + sum(struct.unpack("<2H", local[-4:]))
@@ -121,7 +122,10 @@ class RemoteZip:
             raise DecoupleError(f"{self.url}: {member.info.filename} is cut short", next_step="try again later")
 
     def read(self, member: Member | str) -> bytes:
-        """The content of a member; its CRC is checked. Raises DecoupleError also when there is none of that name."""
+        """Read the content of a member; its CRC is checked.
+
+        Raises DecoupleError also when there is none of that name.
+        """
         name = member if isinstance(member, str) else member.info.filename
         try:
             size = self._zip.getinfo(name).file_size
@@ -147,7 +151,7 @@ class RemoteZip:
             raise DecoupleError(f"{self.url}: bytes {first} to {end}: {error}", next_step="try again later") from None
 
     def read_at(self, position: int, size: int) -> bytes:
-        """``size`` bytes from ``position``, asked for if they are not there."""
+        """Return ``size`` bytes from ``position``, asked for if they are not there."""
         size = max(0, min(size, self.size - position))
         self.ensure_range(position, position + size)
         for start, data in self._segments:
@@ -162,7 +166,10 @@ class RemoteZip:
         self._segments.append((start, data))
 
     def _request_once(self, asked: str) -> tuple[int, bytes]:
-        """One request; where its bytes begin and the bytes. Raises Again or Refused."""
+        """Send one request; returns where its bytes begin, and the bytes.
+
+        Raises RetryError or RefusalError.
+        """
         if self._downloader.offline:
             raise RefusalError("not in the cache, and --offline forbids to ask for it")
         with self._downloader.open_response(self.url, HEADERS | {"Range": asked}) as response:
@@ -228,7 +235,7 @@ class _SparseFile(io.RawIOBase):
 def merge_ranges(ranges: Iterable[tuple[int, int]], gap: int = GAP) -> list[tuple[int, int]]:
     """Join ranges (first, end) that have less than ``gap`` between them.
 
-    >>> coalesce([(0, 10), (12, 20), (100, 110)], gap=5)
+    >>> merge_ranges([(0, 10), (12, 20), (100, 110)], gap=5)
     [(0, 20), (100, 110)]
     """
     result: list[tuple[int, int]] = []

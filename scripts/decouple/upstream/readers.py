@@ -72,7 +72,7 @@ class FolderSource:
         return os.fsencode(full.readlink()) if full.is_symlink() else full.read_bytes()
 
     def list_paths(self) -> list[str]:
-        """Every file and link, sorted; no directories."""
+        """Return every file and link, sorted; no directories."""
         return sorted(name for name, _ in walk_files(self.root))
 
 
@@ -84,9 +84,12 @@ class UnpackedSource(FolderSource):
         self._known = content.read_known_files(root)
 
     def list_paths(self) -> list[str]:
-        """Every file and link that was unpacked or came later, sorted; no directories, nothing of Python's cache."""
+        """Return every file and link that was unpacked or came later, sorted.
+
+        No directories, nothing of Python's cache.
+        """
         known = self._known or {}
-        return [path for path in super().paths() if not content.is_leftover(path, known)]
+        return [path for path in super().list_paths() if not content.is_leftover(path, known)]
 
     def mode(self, path: str) -> int | None:
         bits = super().mode(path)
@@ -102,7 +105,7 @@ class UnpackedSource(FolderSource):
 
 
 def open_unpacked(provider: str, tree: Path, *, partial: bool) -> OpenedSource:
-    """A tree that an earlier fetch left in the cache."""
+    """Open a tree that an earlier fetch left in the cache."""
     return OpenedSource(UnpackedSource(tree), f"{provider}, unpacked in the cache", partial=partial)
 
 
@@ -121,7 +124,7 @@ class ListedSource:
         return self._modes.get(path)
 
     def list_paths(self) -> list[str]:
-        """Every file, sorted; no directories."""
+        """Return every file, sorted; no directories."""
         return sorted(path for path, mode in self._modes.items() if mode != TREE)
 
 
@@ -159,7 +162,10 @@ class GitTree(ListedSource):
 
 
 def list_paths(source: Source) -> list[str]:
-    """Every file that ``source`` knows by name, sorted. Raises DecoupleError for a source without such a list."""
+    """Return every file that ``source`` knows by name, sorted.
+
+    Raises DecoupleError for a source without such a list.
+    """
     if isinstance(source, (FolderSource, ListedSource)):
         return source.list_paths()
     raise DecoupleError("this source has no list of its files", next_step="name a folder, an archive or a wheel")
@@ -177,10 +183,10 @@ class MemorySource(ListedSource):
 
 
 def read_archive(path: Path, wanted: Collection[str], cache: Path | None) -> MemorySource:
-    """The ``wanted`` files of a tar archive (any compression that Python knows) or of a zip file.
+    """Read the ``wanted`` files of a tar archive or of a zip file.
 
-    A single top-level folder that everything lies in is taken off. ``cache``: where to keep what was read, None for
-    nowhere. Raises DecoupleError if the archive is damaged.
+    Any compression that Python knows. A single top-level folder that everything lies in is taken off. ``cache``: where
+    to keep what was read, None for nowhere. Raises DecoupleError if the archive is damaged.
     """
     kept = make_shelf_path(cache, compute_sha256(path)) if cache else None
     if kept:
@@ -200,7 +206,10 @@ def read_archive(path: Path, wanted: Collection[str], cache: Path | None) -> Mem
 
 
 def _read_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict[str, bytes]]:
-    """All modes and the wanted contents; whether there is a top-level folder shows at the end, so both names count."""
+    """Read all modes and the wanted contents.
+
+    Whether there is a top-level folder shows at the end, so both names count.
+    """
     names: dict[str, int] = {}
     links: dict[str, str] = {}
     data: dict[str, bytes] = {}
@@ -272,12 +281,15 @@ def _remove_top_folder(modes: dict[str, int], data: dict[str, bytes]) -> tuple[d
 
 
 def make_shelf_path(cache: Path, key: str) -> Path:
-    """Where the cache keeps what was read of the archive whose SHA-256 (or other fixed key) is ``key``."""
+    """Return where the cache keeps what was read of an archive.
+
+    ``key`` is the archive's SHA-256 or another fixed key.
+    """
     return cache / "check" / f"{key}.zip"
 
 
 def read_cache(kept: Path, wanted: Collection[str]) -> MemorySource | None:
-    """What an earlier check kept, if it has all that is wanted."""
+    """Return what an earlier check kept, if it has all that is wanted."""
     try:
         with _open_cache(kept) as store:
             listing = json.loads(store.read("modes.json"))
@@ -294,7 +306,7 @@ def read_cache(kept: Path, wanted: Collection[str]) -> MemorySource | None:
 
 
 def read_cached_names(kept: Path) -> set[str]:
-    """The files whose content an earlier check kept."""
+    """Return the files whose content an earlier check kept."""
     try:
         with _open_cache(kept) as store:
             names = {info.filename for info in store.infolist()}
@@ -317,7 +329,10 @@ def write_cache(kept: Path, modes: dict[str, int], data: dict[str, bytes]) -> No
 
 
 def _open_cache(kept: Path) -> zipfile.ZipFile:
-    """What an earlier check of this user's kept. Raises FileNotFoundError, BadZipFile where it is nobody's of ours."""
+    """Open what an earlier check of this user's kept.
+
+    Raises FileNotFoundError, BadZipFile where it is nobody's of ours.
+    """
     try:
         data = read_bounded(kept, _MOST_KEPT)
     except DecoupleError as error:  # a pipe, say
@@ -329,15 +344,16 @@ def _open_cache(kept: Path) -> zipfile.ZipFile:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file looks like one that ``from_archive`` reads, by its name."""
+    """Return whether a file looks, by its name, like one that `read_archive` reads."""
     name = path.name
     return name.endswith((".zip", ".tar", ".tgz", ".tbz2", ".txz")) or ".tar." in name
 
 
 def open_path(path: Path, revision: str | None, wanted: Iterable[str], cache: Path | None) -> OpenedSource:
-    """A folder, an archive, or (with a ``revision``, or if it is bare) a commit of a git repository.
+    """Open a folder, an archive, or a commit of a git repository.
 
-    Raises DecoupleError if there is no such thing.
+    The commit where there is a ``revision``, or where the repository is bare. Raises DecoupleError if there is no such
+    thing.
     """
     if not path.exists():
         raise DecoupleError(f"there is no {path}", next_step="name a folder, an archive, or a repository@revision")

@@ -28,9 +28,9 @@ def open_named_source(
     debian_patches: bool = False,
     progress: Progress = SILENT,
 ) -> tuple[OpenedSource, list[Patch]]:
-    """The source that ``word`` names, and the patches that Debian lays under the series (``debian_patches``).
+    """Open the source that ``word`` names, with Debian's patches for under the series.
 
-    Raises DecoupleError, UsageError for a word that names nothing.
+    These where ``debian_patches`` asks for them. Raises DecoupleError, UsageError for a word that names nothing.
     """
     cache = find_cache()
     named = words.parse_local_path(word)
@@ -55,6 +55,9 @@ def open_named_source(
 
 
 def read_series(folder: Path) -> list[Patch]:
-    """The patches that ``folder/series`` lists, from ``folder``. Raises DecoupleError."""
+    """Read the patches that ``folder/series`` lists, from ``folder``.
+
+    Raises DecoupleError.
+    """
     series = seriesfile.read_series(folder / "series")
     return [entry.load_patch(folder).check_readable(empty=False) for entry in series.entries]

@@ -59,14 +59,17 @@ class TreeWriter:
         self._links: dict[tuple[str, ...], str] = {}
 
     def make_refusal(self, name: str, why: str) -> DecoupleError:
-        """The error for one entry."""
+        """Make the error for one entry."""
         return DecoupleError(
             f"{self.archive}: refused: entry {name[:200]!r} {why}",
             next_step="nothing was unpacked; get the archive from the place that the manifest names",
         )
 
     def split_name(self, name: str) -> tuple[str, ...]:
-        """The path components of an entry's name. Raises DecoupleError for one that leaves the tree."""
+        """Split an entry's name into path components.
+
+        Raises DecoupleError for one that leaves the tree.
+        """
         if name.startswith("/"):
             raise self.make_refusal(name, "has an absolute path")
         parts = tuple(part for part in name.split("/") if part not in ("", "."))
@@ -124,7 +127,10 @@ class TreeWriter:
             os.close(handle)
 
     def make_link(self, name: str, parts: tuple[str, ...], target: str) -> None:
-        """Make a symbolic link; whether it stays inside is decided in :meth:`finish`, when all entries are known."""
+        """Make a symbolic link.
+
+        Whether it stays inside is decided in :meth:`check_links`, when all entries are known.
+        """
         if target.startswith("/"):
             raise self.make_refusal(name, f"is a link to the absolute path {target[:200]!r}")
         if not target or "\0" in target or len(target) > 4096:
@@ -195,7 +201,7 @@ def unpack_tar(
 
     ``strip`` leading path components are dropped and must be the same for all entries; ``leave_out`` says which
     entries (by what is left of their path) are not written. Modes become 644 or 755, owner and times are not restored.
-    Raises DecoupleError; ``into`` is not there then. The caller makes it atomic (:func:`new_folder`).
+    Raises DecoupleError; ``into`` is not there then. The caller makes it atomic (:func:`make_new_folder`).
     """
     mark_step(f"unpack {archive.name}")
     into.mkdir(parents=True)
@@ -276,9 +282,10 @@ def _write_members(
 
 @contextlib.contextmanager
 def make_new_folder(final: Path) -> Iterator[Path]:
-    """A temporary sibling that becomes ``final`` when the block ends well, and is removed when it does not.
+    """Make a temporary sibling that becomes ``final`` when the block ends well.
 
-    Left-overs of killed runs are removed first, so the caller holds a lock on ``final``.
+    It is removed when the block does not. Left-overs of killed runs are removed first, so the caller holds a lock on
+    ``final``.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
     for left in final.parent.glob(f".{final.name}.*.part"):

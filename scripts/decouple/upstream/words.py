@@ -15,9 +15,9 @@ LOCAL = "local:"
 
 
 def normalize_word(word: str) -> str:
-    """``local:`` and the whole path where ``word`` is a path, else ``word``.
+    """Return ``local:`` and the whole path where ``word`` is a path, else ``word``.
 
-    >>> canonical("debian"), canonical("local:/src/pytorch"), canonical("/src/pytorch@v2.7.0")
+    >>> normalize_word("debian"), normalize_word("local:/src/pytorch"), normalize_word("/src/pytorch@v2.7.0")
     ('debian', 'local:/src/pytorch', 'local:/src/pytorch@v2.7.0')
     """
     path = parse_local_path(word)
@@ -25,7 +25,10 @@ def normalize_word(word: str) -> str:
 
 
 def parse_local_path(word: str) -> Path | None:
-    """The path that a word names, its ``@REVISION`` still on it; None if it is no path."""
+    """Return the path that a word names; None if it is no path.
+
+    Its ``@REVISION`` is still on it.
+    """
     if word.startswith(LOCAL):
         return Path(word.removeprefix(LOCAL))
     if "/" in word:
@@ -38,7 +41,7 @@ def parse_local_path(word: str) -> Path | None:
 
 
 def split_revision(path: Path) -> tuple[Path, str | None]:
-    """A path, and the revision that it names where it is ``REPOSITORY@REVISION``."""
+    """Split ``REPOSITORY@REVISION`` into the path and the revision that it names."""
     if not path.exists() and "@" in path.name:
         folder, _, revision = str(path).rpartition("@")
         if is_repository(Path(folder)):

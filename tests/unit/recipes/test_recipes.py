@@ -10,7 +10,8 @@ from decouple.base.checkout import Checkout
 from decouple.recipes.find import LineRange, find_ranges
 from decouple.recipes.make import is_done_upstream, make_texts
 from decouple.recipes.model import Recipe, RecipeError, Selector, load_recipe
-from decouple.recipes.settle import settle_text
+from decouple.recipes.settle import settle_lines
+from decouple.recipes.text import number_lines
 
 STORAGE = """\
 #include <a.h>
@@ -63,6 +64,10 @@ file = "storage.cpp"
 undefine = ["USE_CUDA"]
 gone = ["CUDAGuard"]
 """
+
+
+def settle_text(text: str, **macros: list[str]) -> str:
+    return "\n".join(line.text for line in settle_lines(number_lines(text), **macros))
 
 
 def recipe(tmp_path: Path, text: str = RECIPE, name: str = "storage") -> Recipe:

@@ -38,7 +38,7 @@ class ReleaseFacts(Struct, frozen=True):
     remarks: list[str] = []
 
     def keep_tree_ids(self, source: ManifestSource) -> ManifestSource:
-        """The source with the tree ids that the manifest had for these very files."""
+        """Return the source with the tree ids that the manifest had for these files."""
         known = self.known.find_source(source.provider) if self.known else None
         ids = {"tree": None, "patched_tree": None}
         return known if known and {**asdict(known), **ids} == {**asdict(source), **ids} else source
@@ -53,16 +53,19 @@ class FetchContext(Struct, frozen=True):
     progress: Progress = SILENT
 
     def make_shelf_path(self, manifest: Manifest, identity: str) -> Path:
-        """The folder of one unpacked release: the tree, what lies beside it, and its record."""
+        """Return the folder of one unpacked release.
+
+        The tree, what lies beside it, and its record.
+        """
         return self.cache / "trees" / manifest.release / identity
 
     def find_unpacked(self, manifest: Manifest, identity: str) -> UnpackedRelease | None:
-        """The release if this user unpacked it before."""
+        """Return the release if this user unpacked it before."""
         folder = self.make_shelf_path(manifest, identity)
         return read_record(folder) if content.is_ours(folder) else None
 
     def unpack(self, manifest: Manifest, identity: str, make: Callable[[Path], UnpackedRelease]) -> UnpackedRelease:
-        """The release from the shelf; ``make`` fills a new folder with it when it is not there.
+        """Return the release from the shelf; ``make`` fills a new folder if it is absent.
 
         What others left there, or nobody knows who, is unpacked once more to know what it should be. Raises
         DecoupleError; nothing is left on the shelf then.
@@ -119,7 +122,10 @@ class Provider(Struct, frozen=True):
     def open_wanted(
         self, manifest: Manifest, source: ManifestSource, wanted: Collection[str], context: FetchContext
     ) -> OpenedSource:
-        """The source, opened so that no more than ``wanted`` is read where that is possible. Raises DecoupleError."""
+        """Open the source so that no more than ``wanted`` is read where that is possible.
+
+        Raises DecoupleError.
+        """
         if self.open_files:
             return self.open_files(source, wanted, context)
         fetched = self.fetch(manifest, source, context)

@@ -42,12 +42,15 @@ class DebianSource(ManifestSource, frozen=True):
 
     @property
     def files(self) -> tuple[RemoteFile, RemoteFile, RemoteFile]:
-        """All that is downloaded."""
+        """Return all that is downloaded."""
         return self.dsc, self.orig, self.debian
 
 
 def read_published(release: ReleaseFacts) -> DebianSource | None:
-    """The source package of this version in the first suite that has it and serves it. Raises DecoupleError."""
+    """Return the source package of this version from the first suite that serves it.
+
+    Raises DecoupleError.
+    """
     for suite, fields, trusted in debian_index.find_packages(release.version, release.downloader, release.remarks):
         source = _parse_source(fields, suite)
         gone = [file.urls[0] for file in source.files if not debian_index.is_served(file, release.downloader)]
@@ -102,7 +105,10 @@ def _add_snapshots(source: DebianSource, downloader: Downloader) -> DebianSource
 
 
 def make_identity(source: DebianSource) -> str:
-    """The key of this source package: a digest over the names and hashes of its files."""
+    """Return the key of this source package.
+
+    A digest over the names and hashes of its files.
+    """
     digest = hashlib.sha256()
     for file in source.files:
         digest.update(f"{file.name} {file.sha256}\n".encode())
@@ -110,12 +116,12 @@ def make_identity(source: DebianSource) -> str:
 
 
 def find_cached(manifest: Manifest, source: DebianSource, context: FetchContext) -> UnpackedRelease | None:
-    """The package if it was unpacked before."""
+    """Return the package if it was unpacked before."""
     return context.find_unpacked(manifest, make_identity(source))
 
 
 def open_files(source: DebianSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
-    """The wanted files, straight from the .orig archive. Raises DecoupleError."""
+    """Read the wanted files straight from the .orig archive. Raises DecoupleError."""
     control, _ = context.downloader.fetch_file(source.dsc)
     orig, _ = check_agreement(control, source)
     archive, _ = context.downloader.fetch_file(orig)
@@ -148,7 +154,7 @@ def fetch_source(manifest: Manifest, source: DebianSource, context: FetchContext
 
 
 def check_agreement(control: Path, source: DebianSource) -> tuple[RemoteFile, RemoteFile]:
-    """The .orig and .debian archives, after manifest and ``.dsc`` were found to say the same about them.
+    """Return the .orig and .debian archives that manifest and ``.dsc`` agree on.
 
     Raises DecoupleError that names the first thing they disagree about.
     """

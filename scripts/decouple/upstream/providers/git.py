@@ -30,12 +30,12 @@ class GitSource(ManifestSource, frozen=True):
 
 
 def make_source(release: ReleaseFacts) -> GitSource:
-    """Upstream's repository."""
+    """Return upstream's repository."""
     return GitSource(f"{GITHUB}.git")
 
 
 def find_cached(manifest: Manifest, source: GitSource, context: FetchContext) -> UnpackedRelease | None:
-    """The checkout if it was made before."""
+    """Return the checkout if it was made before."""
     return context.find_unpacked(manifest, f"git-{manifest.commit}")
 
 
@@ -96,7 +96,10 @@ def fetch_source(manifest: Manifest, source: GitSource, context: FetchContext) -
 
 
 def _clone_commit(url: str, commit: str, tree: Path) -> None:
-    """A work tree of a commit that no tag names: ``git clone --branch`` takes names only."""
+    """Make a work tree of a commit that no tag names.
+
+    ``git clone --branch`` takes names only.
+    """
     tree.mkdir()
     fetch_ref(
         tree, url, commit, doing=f"{url}: commit {commit}", next_step="check the network, or try another --source"

@@ -28,7 +28,10 @@ class GithubSource(ManifestSource, frozen=True):
 
 
 def read_published(release: ReleaseFacts) -> GithubSource:
-    """The archive of the release; size and hash, which only GitHub could say, are those of the manifest as it is."""
+    """Return the archive of the release.
+
+    Size and hash, which only GitHub could say, are those of the manifest as it is.
+    """
     name = f"pytorch-v{release.version}.tar.gz"
     archive = RemoteFile(name, (f"{GITHUB}/releases/download/v{release.version}/{name}",), None, None)
     before = release.known.find_source("github") if release.known else None
@@ -38,13 +41,13 @@ def read_published(release: ReleaseFacts) -> GithubSource:
 
 
 def find_cached(manifest: Manifest, source: GithubSource, context: FetchContext) -> UnpackedRelease | None:
-    """The release if it was unpacked before."""
+    """Return the release if it was unpacked before."""
     digest = context.downloader.read_trusted_hash(source.archive)
     return context.find_unpacked(manifest, f"github-{digest[:32]}") if digest else None
 
 
 def open_files(source: GithubSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
-    """The wanted files, straight from the archive. Raises DecoupleError."""
+    """Read the wanted files straight from the archive. Raises DecoupleError."""
     archive, _ = context.downloader.fetch_file(source.archive)
     return OpenedSource(read_archive(archive, wanted, context.cache), f"github, {source.archive.name}")
 

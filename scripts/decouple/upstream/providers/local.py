@@ -17,9 +17,9 @@ from decouple.upstream.unpack import unpack_tar
 
 
 def fetch_source(manifest: Manifest, path: Path, context: FetchContext) -> UnpackedRelease:
-    """The tree at ``path``, in the archive ``path``, or of the commit that ``REPOSITORY@REVISION`` names.
+    """Take the tree, the archive or the commit that ``path`` names.
 
-    Raises DecoupleError, UsageError when there is none.
+    A commit is named as ``REPOSITORY@REVISION``. Raises DecoupleError, UsageError when there is none.
     """
     path, revision = words.split_revision(path.expanduser().resolve())
     if revision is None and is_repository(path) and not (path / ".git").exists():
@@ -50,7 +50,10 @@ def fetch_source(manifest: Manifest, path: Path, context: FetchContext) -> Unpac
 
 
 def _fetch_commit(manifest: Manifest, repository: Path, revision: str, context: FetchContext) -> UnpackedRelease:
-    """The files of one commit, submodules left out: a repository has them elsewhere."""
+    """Write out the files of one commit, submodules left out.
+
+    A repository has them elsewhere.
+    """
     tree = GitTree(repository, revision)
     identity = f"local-{read_git_text('rev-parse', f'{revision}^{{tree}}', cwd=repository)}"
 

@@ -66,20 +66,22 @@ class WheelSource(ManifestSource, frozen=True):
 
 
 def make_source(release: ReleaseFacts) -> WheelSource:
-    """The wheel that the other facts are read from."""
+    """Return the wheel that the other facts are read from."""
     return WheelSource(release.wheel)
 
 
 def find_wheel(manifest: Manifest) -> RemoteFile | None:
-    """The official wheel that a manifest names."""
+    """Return the official wheel that a manifest names."""
     source = manifest.find_source(WheelSource.provider)
     return source.wheel if isinstance(source, WheelSource) else None
 
 
 def make_source_path(name: str) -> str | None:
-    """The path in the source tree of a wheel's member; None for what no source tree has.
+    """Return the path in the source tree of a wheel's member.
 
-    >>> source_path("torch/include/c10/cuda/CUDAStream.h")
+    None for what no source tree has.
+
+    >>> make_source_path("torch/include/c10/cuda/CUDAStream.h")
     'c10/cuda/CUDAStream.h'
     """
     if _GENERATED.match(name) or _DIST_INFO.match(name):
@@ -91,7 +93,10 @@ def make_source_path(name: str) -> str | None:
 
 
 def make_source_text(name: str, data: bytes) -> bytes:
-    """The content of a wheel's member as the source tree has it: without the guard that installing puts around it."""
+    """Return a wheel's member as the source tree has it.
+
+    Without the guard that installing puts around it.
+    """
     begin, end = _GUARD
     if name.startswith("torch/include/") and data.startswith(begin) and data.endswith(end):
         return data[len(begin) : -len(end)]
@@ -99,13 +104,13 @@ def make_source_text(name: str, data: bytes) -> bytes:
 
 
 def make_identity(source: WheelSource) -> str:
-    """The key of the unpacked text."""
+    """Return the key of the unpacked text."""
     key = source.wheel.sha256 or hashlib.sha256(source.wheel.urls[0].encode()).hexdigest()
     return f"wheel-{key[:32]}"
 
 
 def find_cached(manifest: Manifest, source: WheelSource, context: FetchContext) -> UnpackedRelease | None:
-    """The text if it was read before."""
+    """Return the text if it was read before."""
     return context.find_unpacked(manifest, make_identity(source))
 
 
@@ -137,18 +142,21 @@ def fetch_source(manifest: Manifest, source: WheelSource, context: FetchContext)
 
 
 def is_text(info: zipfile.ZipInfo) -> bool:
-    """Whether a member is worth a request."""
+    """Return whether a member is worth a request."""
     return not info.is_dir() and not _BINARY.search(info.filename)
 
 
 def read_record(remote: RemoteZip) -> dict[str, str]:
-    """The wheel's RECORD: member name -> SHA-256 as hex. Raises DecoupleError."""
+    """Read the wheel's RECORD: member name -> SHA-256 as hex. Raises DecoupleError."""
     name = next((name for name in remote.list_names() if re.fullmatch(r"[^/]+\.dist-info/RECORD", name)), "RECORD")
     return parse_digests(remote.read(name))
 
 
 def read_git_version(remote: RemoteZip) -> str:
-    """The commit that ``torch/version.py`` of the wheel names. Raises DecoupleError."""
+    """Read the commit that ``torch/version.py`` of the wheel names.
+
+    Raises DecoupleError.
+    """
     match = re.search(r"^git_version = '([0-9a-f]{40})'", remote.read("torch/version.py").decode(), re.M)
     if not match:
         raise DecoupleError(
@@ -196,7 +204,10 @@ def _write_members(
 
 
 def open_files(source: WheelSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
-    """Just the wanted members of the wheel, by range; each is checked against the wheel's own RECORD, and kept."""
+    """Read just the wanted members of the wheel, by range.
+
+    Each is checked against the wheel's own RECORD, and kept.
+    """
     kept = make_shelf_path(context.cache, make_identity(source))
     if cached := read_cache(kept, wanted):
         return OpenedSource(cached, f"{source.wheel.name}, kept in the cache", partial=True)
@@ -223,7 +234,7 @@ def open_files(source: WheelSource, wanted: Collection[str], context: FetchConte
 
 
 def open_wheel(path: Path, wanted: Collection[str]) -> OpenedSource:
-    """The wanted members of a wheel on disk, under the paths they have in the source tree."""
+    """Read the wanted members of a wheel on disk, under their paths in the source tree."""
     data: dict[str, bytes] = {}
     modes: dict[str, int] = {}
     with zips.open_zip(path, mend="fetch it again") as archive:
