@@ -1,5 +1,4 @@
-"""The bill of materials of a wheel (CycloneDX 1.6, JSON): what is in it, from where, under which licence, and what it
-asks for.
+"""The bill of materials of a wheel (CycloneDX 1.6, JSON): its parts, their origin and licences, and its requirements.
 
 It is made of the build manifest, METADATA and the names in the wheel, and of nothing else: the same wheel gives the
 same bytes, so its serial number is derived from those and its time is that of the sources. Sources: PEP 770 (where it
@@ -73,8 +72,10 @@ class _Facts(Struct, frozen=True):
 
 
 def make_bom(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str], epoch: int) -> bytes:
-    """The bill of materials of a wheel with this METADATA and these members (name to SHA-256); ``epoch`` in seconds
-    since 1970. Raises DecoupleError when this project's own table of licences is wrong."""
+    """Make the bill of materials of a wheel with this METADATA and these members (name to SHA-256).
+
+    ``epoch`` is in seconds since 1970. Raises DecoupleError when this project's own table of licences is wrong.
+    """
     facts = toml.read_toml(_FACTS, _Facts, mend="git checkout scripts/decouple/build/bom.toml")
     headers = projects.parse_metadata(metadata)
     whole = _make_component(
@@ -125,7 +126,10 @@ def make_bom(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str
 
 
 def _make_serial_number(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str]) -> uuid.UUID:
-    """Another one for each wheel: two halves of one have the same manifest."""
+    """Make a serial number, another one for each wheel.
+
+    Two halves of one have the same manifest.
+    """
     named = "".join(f"{name}\0{sha256}\n" for name, sha256 in sorted(members.items()))
     digest = hashlib.sha256(manifest.to_json() + b"\0" + metadata + b"\0" + named.encode()).hexdigest()
     return uuid.uuid5(uuid.NAMESPACE_OID, digest)
@@ -156,7 +160,10 @@ def _make_component(
 
 
 def _parse_licence(text: str) -> LicenseExpression | DisjunctiveLicense:
-    """As the component declares it: an SPDX expression where it is one, else the name that it has."""
+    """Parse a licence as the component declares it.
+
+    An SPDX expression where it is one, else the name that it has.
+    """
     if text and is_expression(text):
         return LicenseExpression(text, acknowledgement=LicenseAcknowledgement.DECLARED)
     return DisjunctiveLicense(
@@ -165,7 +172,7 @@ def _parse_licence(text: str) -> LicenseExpression | DisjunctiveLicense:
 
 
 def _describe_pytorch(manifest: WheelManifest, facts: _PytorchFacts) -> Component:
-    """The source that was patched, with the files that the release manifest pins of it."""
+    """Describe the source that was patched, with the files that the release manifest pins of it."""
     upstream = manifest.upstream
     group, name = facts.repository.split("/")
     tag = upstream.get("tag", "")
@@ -182,7 +189,7 @@ def _describe_pytorch(manifest: WheelManifest, facts: _PytorchFacts) -> Componen
 
 
 def _list_third_party(manifest: WheelManifest, members: Mapping[str, str]) -> Iterator[Component]:
-    """The rows of third-party components, unless nothing in the wheel was compiled here."""
+    """List the rows of third-party components, unless nothing in the wheel was compiled here."""
     if _is_official(manifest) and not any(_BINDINGS.fullmatch(name) for name in members):
         return
     for row in manifest.sources:
@@ -203,7 +210,9 @@ def _list_third_party(manifest: WheelManifest, members: Mapping[str, str]) -> It
 
 
 def _make_package_url(name: str, version: str, row: Mapping[str, Any]) -> PackageURL:
-    """Of the package that the archive is: PyPI's, a binary package of Debian's, else the archive at its address.
+    """Make the URL of the package that the archive is.
+
+    PyPI's, a binary package of Debian's, else the archive at its address.
 
     Debian's upstream archive without its patches is not the source package that a `deb` would name.
     """
@@ -222,7 +231,7 @@ def _make_package_url(name: str, version: str, row: Mapping[str, Any]) -> Packag
 
 
 def _list_linked_libraries(manifest: WheelManifest, facts: _Facts) -> Iterator[Component]:
-    """What was linked into a core statically, where the manifest knows the file that it came from."""
+    """List what was linked into a core statically, where the manifest knows the file that it came from."""
     known = (manifest.toolchain.get("inputs") or {}).get("pypi") or {}
     for library in facts.linked:
         if any(manifest.environment.get(name) != value for name, value in library.variables.items()):
@@ -240,7 +249,7 @@ def _list_linked_libraries(manifest: WheelManifest, facts: _Facts) -> Iterator[C
 
 
 def _list_grafted_libraries(members: Mapping[str, str], facts: _Facts) -> Iterator[Component]:
-    """Libraries of the build's system that auditwheel put into the wheel (``<project>.libs/``)."""
+    """List the libraries of the build's system that auditwheel put into the wheel (``<project>.libs/``)."""
     for name, sha256 in sorted(members.items()):
         folder, _, base = name.partition("/")
         if folder.endswith(".libs") and base:
@@ -256,7 +265,10 @@ def _list_grafted_libraries(members: Mapping[str, str], facts: _Facts) -> Iterat
 def _list_official_wheels(
     manifest: WheelManifest, members: Mapping[str, str], facts: _PytorchFacts
 ) -> Iterator[Component]:
-    """The wheel that the kernels are from, where they are in this one: the last source of such a manifest."""
+    """List the wheel that the kernels are from, where they are in this one.
+
+    The last source of such a manifest.
+    """
     if not _is_official(manifest) or not any(name.endswith(f"/{_KERNELS}") for name in members):
         return
     for row in [source for source in manifest.sources if _is_wheel(source)][-1:]:
@@ -274,7 +286,7 @@ def _list_official_wheels(
 
 
 def _describe_requirement(requirement: Requirement) -> Component:
-    """What pip brings beside the wheel; nothing of it is inside."""
+    """Describe what pip brings beside the wheel; nothing of it is inside."""
     pins = [specifier.version for specifier in requirement.specifier if specifier.operator == "=="]
     version = pins[0] if len(pins) == 1 else None
     name, marker = str(canonicalize_name(requirement.name)), str(requirement.marker or "")

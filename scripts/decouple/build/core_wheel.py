@@ -38,8 +38,10 @@ def unpack_core(environment: Environment, version: str) -> None:
 
 
 def find_core_folder(environment: Environment, version: str, core: str) -> Path:
-    """Where this machine has what stage 2 builds against; the newest stage-1 wheel is unpacked. Raises
-    DecoupleError."""
+    """Return where this machine has what stage 2 builds against.
+
+    The newest stage-1 wheel is unpacked. Raises DecoupleError.
+    """
     if core == "built":
         unpack_core(environment, version)
     inside = settings.find_core(core).prefix.format_map(environment.name_places())

@@ -79,7 +79,7 @@ class ForeignPrograms(Struct, frozen=True):
     links: tuple[tuple[str, str], ...] = ()
 
     def describe_content(self) -> dict[str, Any]:
-        """What of it is in the root."""
+        """Describe what of it is in the root."""
         made = {**asdict(self), "why": ""}
         if not self.links:  # one that has none keeps the digest that it had
             del made["links"]
@@ -124,7 +124,7 @@ class Toolkit(Struct, frozen=True):
     why: str
 
     def describe_content(self) -> dict[str, Any]:
-        """What of it is in the root."""
+        """Describe what of it is in the root."""
         return {**asdict(self), "wheels": [asdict(wheel) for wheel in self.wheels], "why": ""}
 
 
@@ -155,7 +155,10 @@ class Layer(Struct, frozen=True):
         return (*self.pypi, *self.pip, *(wheel for piece in self.toolkit for wheel in piece.wheels))
 
     def describe_content(self) -> dict[str, Any]:
-        """What makes the layer different when it changes: not the texts, estimates or versions seen."""
+        """Describe what makes the layer different when it changes.
+
+        Not the texts, estimates or versions seen.
+        """
         made: dict[str, Any] = {
             "packages": sorted(self.packages),
             "pypi": [asdict(piece) for piece in self.pypi],
@@ -183,7 +186,10 @@ class Description(Struct, frozen=True):
     layers: tuple[Layer, ...]
 
     def find_layer(self, name: str) -> Layer:
-        """One layer. Raises DecoupleError for a name that is not there."""
+        """Return one layer.
+
+        Raises DecoupleError for a name that is not there.
+        """
         for layer in self.layers:
             if layer.name == name:
                 return layer
@@ -191,7 +197,10 @@ class Description(Struct, frozen=True):
         raise DecoupleError(f"{self.path}: no layer {name!r}", next_step=f"use one of {known}")
 
     def compute_digest(self) -> str:
-        """Names the root in the cache: 16 hex digits over what mmdebstrap gets. Layers have their own records."""
+        """Make the name of the root in the cache: 16 hex digits over what mmdebstrap gets.
+
+        Layers have their own records.
+        """
         content = {"schema": toml.SCHEMA, **asdict(self.bootstrap)}
         for estimate in ("seconds", "disk_mib"):
             del content[estimate]
@@ -202,7 +211,7 @@ class Description(Struct, frozen=True):
 
 
 def compute_layer_digest(layer: Layer) -> str:
-    """64 hex digits over what the layer puts into the root."""
+    """Return 64 hex digits over what the layer puts into the root."""
     return compute_digest(layer.describe_content())
 
 

@@ -42,7 +42,10 @@ class Counters(Struct, frozen=True):
 
 
 def read_counters(environment: Environment, variables: dict[str, str]) -> Counters | None:
-    """What ccache has counted so far; None where there is none. Others who use the same cache are counted too."""
+    """Read what ccache has counted so far; None where there is none.
+
+    Others who use the same cache are counted too.
+    """
     output = read_output(environment, ["ccache", "--print-stats"], variables)
     if output is None:
         return None
@@ -53,14 +56,14 @@ def read_counters(environment: Environment, variables: dict[str, str]) -> Counte
 
 
 def measure_effort(seconds: float, before: Counters | None, after: Counters | None) -> Effort:
-    """The effort between two readings."""
+    """Measure the effort between two readings."""
     if before is None or after is None:
         return Effort(seconds)
     return Effort(seconds, compiled=after.misses - before.misses, cached=after.hits - before.hits)
 
 
 def accumulate_effort(path: Path, digest: str, effort: Effort) -> Effort:
-    """``effort`` together with that of interrupted runs on the same inputs, which ``path`` records."""
+    """Return ``effort`` together with that of interrupted runs on the same inputs, which ``path`` records."""
     with contextlib.suppress(OSError, DecoupleError):  # none yet, or of another version of this file
         recorded = read_json(path, _EffortRecord, mend="")
         if recorded.digest == digest:

@@ -45,7 +45,7 @@ class Places(Struct, frozen=True):
 
     @classmethod
     def of_release(cls, project: Path, release: str, cache: Path, tree: Path | None = None) -> Places:
-        """The usual places; ``tree`` replaces ``build/<release>/src``."""
+        """Return the usual places; ``tree`` replaces ``build/<release>/src``."""
         base = Checkout(project).locate_build(release)
         checkout = hashlib.sha256(os.fsencode(project.resolve())).hexdigest()[:8]  # checkouts share the cache
         source = tree or base / "src"
@@ -68,19 +68,21 @@ class Places(Struct, frozen=True):
         )
 
     def with_stage2_in(self, name: str) -> Places:
-        """The same places, but what stage 2 makes stands in ``build/<release>/<name>``.
+        """Return the same places, but what stage 2 makes stands in ``build/<release>/<name>``.
 
         For a check, which must not touch a build that took hours. Inside a root the folders have the usual names.
         """
         return self._with_places_in(name, "stage2", "verify", "raw", "dist", "state", "locks")
 
     def with_cuda(self, kind: str, version: str) -> Places:
-        """The same places, but what stage 2 makes with that CUDA in an environment of ``kind`` stands in a folder of
-        its own: CMake keeps what it found."""
+        """Return the same places with a folder of its own for stage 2 with that CUDA.
+
+        The environment is of ``kind``; CMake keeps what it found.
+        """
         return self._with_places_in(f"{kind}-cuda{version}", "stage2", "raw", "state")
 
     def with_python(self, version: str) -> Places:
-        """The same places, but what is made for Python ``version`` alone stands in ``build/<release>/python<version>``.
+        """Return the same places with ``build/<release>/python<version>`` for what is made for that Python alone.
 
         The tree with the objects of stage 1 is shared, and so are the locks and the folder of the finished wheels.
         """
@@ -88,7 +90,7 @@ class Places(Struct, frozen=True):
         return self._with_places_in(f"python{version}", *own)
 
     def _with_places_in(self, name: str, *places: str) -> Places:
-        """The same, but ``places`` stand in ``build/<release>/<name>``, each in the folder of its usual name."""
+        """Return the same, but ``places`` stand in ``build/<release>/<name>``, each in the folder of its usual name."""
         base, called = self.stage2.parent / name, {"raw": "wheels", "core_state": "state", "locks": "state"}
         return replace(self, **{place: base / called.get(place, place) for place in places})
 
@@ -111,18 +113,26 @@ class Environment(Protocol):
         """The folders on the host."""
 
     def name_places(self) -> dict[str, str]:
-        """What the places are called inside: tree, stage1, stage2, core, verify, raw, ccache, base, ..."""
+        """Return what the places are called inside.
+
+        Tree, stage1, stage2, core, verify, raw, ccache, base, ...
+        """
 
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
-        """The command line that runs ``command`` inside, with exactly ``variables`` and a PATH, in folder ``start``."""
+        """Make the command line that runs ``command`` inside.
+
+        It has exactly ``variables`` and a PATH, and begins in folder ``start``.
+        """
 
     def describe_inputs(self, layers: Sequence[str]) -> dict[str, Any]:
-        """What is known of where the toolchain came from and how it was checked, for the build manifest."""
+        """Return what is known of where the toolchain came from and how it was checked, for the build manifest."""
 
 
 class HostEnvironment(Struct, frozen=True):
-    """The machine's own toolchain; every place keeps its name. Commands have no network where this machine can keep it
-    from them, as `inputs` says."""
+    """The machine's own toolchain; every place keeps its name.
+
+    Commands have no network where this machine can keep it from them, as `describe_inputs` says.
+    """
 
     places: Places
     kind: str = "host"
@@ -192,20 +202,20 @@ class RootEnvironment(Struct, frozen=True):
 
 
 def replace_places(environment: Environment, places: Places) -> Environment:
-    """The same environment with other folders on the host."""
+    """Return the same environment with other folders on the host."""
     if isinstance(environment, HostEnvironment | RootEnvironment):
         return replace(environment, places=places)
     raise TypeError(f"{type(environment).__name__} has no places that can be exchanged")
 
 
 def read_output(environment: Environment, command: Sequence[str], variables: Mapping[str, str]) -> str | None:
-    """What a short command says on standard output, None when it fails or is not there."""
+    """Return what a short command says on standard output, None when it fails or is not there."""
     done = programs.run_program(environment.argv(command, variables, "/"))
     return done.stdout.strip() if done.returncode == 0 else None
 
 
 def open_shell(environment: Environment, variables: Mapping[str, str]) -> int:
-    """An interactive shell inside, in the tree; returns its exit status."""
+    """Open an interactive shell inside, in the tree; returns its exit status."""
     prompt = {"PS1": f"decouple {environment.places.release} ({environment.kind}) \\w \\$ "}
     return subprocess.run(
         environment.argv(["bash", "--norc", "-i"], {**variables, **prompt}, environment.name_places()["tree"])

@@ -34,7 +34,7 @@ class Estimate(Struct, frozen=True):
     measured: str = ""
 
     def format_line(self) -> str:
-        """One line for the user."""
+        """Describe it in one line for the user."""
         left = self.objects - self.objects_done
         done = f" ({self.objects_done} of {self.objects} are there)" if self.objects_done else ""
         return (
@@ -53,14 +53,14 @@ class RootEstimate(Struct, frozen=True):
     disk_mib: int
 
     def format_line(self) -> str:
-        """One line for the user."""
+        """Describe it in one line for the user."""
         return f"{self.what}: made once, about {_format_span(self.seconds)}, {self.disk_mib / 1024:.1f} GiB of disk"
 
 
 def estimate_remaining(
     what: str, cost: Cost, *, done: int, jobs: int, share: float | None = None, measured: str = ""
 ) -> Estimate:
-    """The cost of what is left, when ``done`` objects are in the build directory and ``jobs`` run at once.
+    """Estimate the cost of what is left, when ``done`` objects are in the build directory and ``jobs`` run at once.
 
     ``share`` of the seconds is left; None: as of the objects.
     """
@@ -73,8 +73,9 @@ def estimate_remaining(
 def refuse_if_too_small(
     estimates: Sequence[Estimate], *, folder: Path, memory: int | None, root: RootEstimate | None = None
 ) -> None:
-    """Raise DecoupleError, with numbers, when the disk of ``folder``, that of the ``root`` to make, or the memory
-    cannot hold the build.
+    """Raise DecoupleError, with numbers, when the machine cannot hold the build.
+
+    Looked at are the disk of ``folder``, that of the ``root`` to make, and the memory.
 
     ``memory`` in bytes (None: not known).
     """
@@ -107,7 +108,7 @@ def _refuse_full(folder: Path, needed: int, otherwise: str) -> None:
 
 
 def read_available_memory() -> int | None:
-    """Bytes of memory that can be had (``MemAvailable`` of ``proc_meminfo(5)``)."""
+    """Return bytes of memory that can be had (``MemAvailable`` of ``proc_meminfo(5)``)."""
     path = Path("/proc/meminfo")
     if path.exists():
         for line in path.read_text().splitlines():
@@ -117,17 +118,20 @@ def read_available_memory() -> int | None:
 
 
 def count_cores() -> int:
-    """The cores this process may use."""
+    """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def count_objects(build_dir: Path) -> int:
-    """Objects that ninja has already made in ``build_dir``, by its own log."""
+    """Count the objects that ninja has already made in ``build_dir``, by its own log."""
     return len(_read_object_seconds(build_dir))
 
 
 def read_planned_objects(build_dir: Path) -> frozenset[str]:
-    """The objects that a configured ``build_dir`` compiles, by its ``build.ninja``; empty before it is configured."""
+    """Read the objects that a configured ``build_dir`` compiles, by its ``build.ninja``.
+
+    Empty before it is configured.
+    """
     plan = build_dir / "build.ninja"
     if not plan.exists():
         return frozenset()
@@ -136,12 +140,12 @@ def read_planned_objects(build_dir: Path) -> frozenset[str]:
 
 
 def read_done_objects(build_dir: Path) -> frozenset[str]:
-    """The objects that ninja has already made in ``build_dir``, by its own log."""
+    """Read the objects that ninja has already made in ``build_dir``, by its own log."""
     return frozenset(_read_object_seconds(build_dir))
 
 
 def sum_object_seconds(build_dir: Path) -> float:
-    """Seconds that the newest compile of each object in ``build_dir`` took, added up, by ninja's own log.
+    """Return seconds that the newest compile of each object in ``build_dir`` took, added up, by ninja's own log.
 
     With one compile per core at once, that over the cores is the wall time of a build from nothing. What came from the
     compiler's cache counts with the little that it took, so a cold build takes no less.
@@ -150,7 +154,7 @@ def sum_object_seconds(build_dir: Path) -> float:
 
 
 def _read_object_seconds(build_dir: Path) -> dict[str, float]:
-    """Object -> seconds of its newest compile, for those that are there (``.ninja_log``: start and end in ms)."""
+    """Read object -> seconds of its newest compile, for those that are there (``.ninja_log``: start and end in ms)."""
     log = build_dir / ".ninja_log"
     if not log.exists():
         return {}

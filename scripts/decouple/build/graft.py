@@ -14,8 +14,9 @@ Run = Callable[[str, Sequence[str]], None]
 
 
 def graft_libraries(raw: Path, run: Run, log: Path) -> Path:
-    """The wheel ``raw`` with its grafted libraries, in a folder beside it. Raises DecoupleError where a library needs
-    what no old system has; what auditwheel said is in ``log``.
+    """Graft libraries into the wheel ``raw``, in a folder beside it.
+
+    Raises DecoupleError where a library needs what no old system has; what auditwheel said is in ``log``.
 
     auditwheel gives a grafted library a SONAME with a hash in it. Here it gets its own back, as in the official wheel:
     a library of somebody else's that needs ``libgomp.so.1`` (torchaudio's does) then takes the one that is loaded

@@ -11,7 +11,9 @@ from decouple.build import settings
 
 
 def list_missing(tree: Path, *, cuda: bool) -> list[str]:
-    """What is missing for building ``tree`` here, one line each; empty when nothing is.
+    """List what is missing for building ``tree`` here, one line each.
+
+    Empty when nothing is.
 
     Upstream's own source needs its submodules in third_party (Debian's source package has none).
     """
@@ -28,6 +30,9 @@ def list_missing(tree: Path, *, cuda: bool) -> list[str]:
 
 
 def find_empty_submodules(tree: Path) -> list[Path]:
-    """The folders in the tree's third_party that upstream fills from submodules, and that are empty or not there."""
+    """Return the folders of the tree's third_party that are empty or not there.
+
+    Upstream fills those from submodules.
+    """
     folders = [tree / "third_party" / name for name in settings.read_facts().host.submodules]
     return [folder for folder in folders if not (folder.is_dir() and any(folder.iterdir()))]

@@ -31,7 +31,7 @@ class Stamp(Struct, frozen=True):
 
 
 def read_tree_state(tree: Path) -> tuple[str, str]:
-    """(git tree id of HEAD, digest of what differs from it in tracked files; empty when nothing does).
+    """Read (git tree id of HEAD, digest of what differs from it in tracked files; empty when nothing does).
 
     Raises DecoupleError when ``tree`` is not an applied tree.
     """
@@ -41,7 +41,7 @@ def read_tree_state(tree: Path) -> tuple[str, str]:
 
 
 def hash_tree_content(tree: Path, without: Sequence[str]) -> str:
-    """64 hex digits over the tracked files of the tree as they are now, those below ``without`` left out.
+    """Return 64 hex digits over the tracked files of the tree as they are now, those below ``without`` left out.
 
     Raises DecoupleError when ``tree`` is not an applied tree.
     """
@@ -54,7 +54,10 @@ def hash_tree_content(tree: Path, without: Sequence[str]) -> str:
 
 
 def list_tracked_files(tree: Path) -> frozenset[str]:
-    """The files that git knows in the applied tree, by their paths in it. Raises DecoupleError."""
+    """Return the files that git knows in the applied tree, by their paths in it.
+
+    Raises DecoupleError.
+    """
     return frozenset(_run_git(tree, "ls-files", "-z").decode("utf-8", "surrogateescape").split("\0"))
 
 
@@ -65,7 +68,10 @@ def _run_git(tree: Path, *arguments: str) -> bytes:
 
 
 def read_upstream_file(tree: Path, path: str) -> bytes:
-    """A file as the first commit of the applied tree has it, that is as upstream has it. Raises DecoupleError."""
+    """Return a file as the first commit of the applied tree has it, that is as upstream has it.
+
+    Raises DecoupleError.
+    """
     roots = _run_git(tree, "rev-list", "--max-parents=0", "HEAD").decode().split()
     shown = try_git("show", f"{roots[0]}:{path}", cwd=tree)
     if shown.status:
@@ -74,13 +80,18 @@ def read_upstream_file(tree: Path, path: str) -> bytes:
 
 
 def read_epoch(tree: Path) -> int:
-    """SOURCE_DATE_EPOCH of a build: when the newest commit of the applied tree was committed (seconds since 1970)."""
+    """Read SOURCE_DATE_EPOCH of a build.
+
+    When the newest commit of the applied tree was committed (seconds since 1970).
+    """
     done = try_git("log", "-1", "--format=%ct", cwd=tree)
     return int(done.out) if done.status == 0 and done.out.strip() else 0
 
 
 def unpack_changed_files(wheel: Path, folder: Path) -> int:
-    """Make ``folder`` hold what the wheel holds; a file that is there already with the same bytes keeps its time.
+    """Make ``folder`` hold what the wheel holds.
+
+    A file that is there already with the same bytes keeps its time.
 
     So what is built against a header is built again only when that header changed. Returns how many files were written.
     May be interrupted and called again.
@@ -108,7 +119,7 @@ def unpack_changed_files(wheel: Path, folder: Path) -> int:
 
 
 def compute_crc(path: Path) -> int:
-    """The CRC-32 that a zip archive records of the file's content."""
+    """Return the CRC-32 that a zip archive records of the file's content."""
     total = 0
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -117,12 +128,12 @@ def compute_crc(path: Path) -> int:
 
 
 def compute_digest(content: Mapping[str, Any]) -> str:
-    """64 hex digits over ``content`` (anything JSON can hold)."""
+    """Return 64 hex digits over ``content`` (anything JSON can hold)."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_stamp(path: Path) -> Stamp | None:
-    """The stamp in ``path``; None when there is none or it cannot be read."""
+    """Return the stamp in ``path``; None when there is none or it cannot be read."""
     try:
         return read_json(path, Stamp, mend="")
     except (OSError, DecoupleError):
@@ -135,7 +146,7 @@ def write_stamp(path: Path, stamp: Stamp) -> None:
 
 
 def find_current_stamp(path: Path, digest: str, dist: Path) -> Stamp | None:
-    """The stamp, when it is of the same inputs and its wheel is still the one it made."""
+    """Return the stamp, when it is of the same inputs and its wheel is still the one it made."""
     stamp = read_stamp(path)
     if stamp is None or stamp.digest != digest:
         return None

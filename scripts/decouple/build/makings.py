@@ -1,5 +1,4 @@
-"""What a stage is made with: layers of a root, a Python, programs, variables, and files that are shown as upstream has
-them."""
+"""What a stage is made with: layers of a root, a Python, programs, variables, files shown as upstream has them."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from decouple.build.settings import Interpreter
 
 
 def list_layers(number: int, choices: Choices, kind: str) -> list[str]:
-    """The layers of a root that a stage which is compiled is built with in an environment of ``kind``."""
+    """Return the layers of a root that a stage which is compiled is built with in an environment of ``kind``."""
     chosen = settings.list_layers(number, profile=choices.profile, core=choices.core)
     if number == 2 and choices.toolkit:
         chosen = toolkits.vendor_layers(choices.toolkit, chosen)
@@ -26,14 +25,16 @@ def list_layers(number: int, choices: Choices, kind: str) -> list[str]:
 
 
 def list_bindings_layers(choices: Choices, kind: str) -> list[str]:
-    """The layers of a root that stage 2 over libraries with kernels is built with in an environment of ``kind``."""
+    """Return the layers of a root for stage 2 over libraries with kernels, in an environment of ``kind``."""
     facts, core = settings.read_facts(), settings.find_core(choices.core)
     return list(dict.fromkeys([*facts.bindings.layers, *core.layers, *choose_interpreter(2, choices, kind).layers]))
 
 
 def choose_interpreter(number: int, choices: Choices, kind: str) -> Interpreter:
-    """The Python that a stage is configured with: the one chosen, else for stage 2 that of a core which is for another
-    than the environment's own."""
+    """Return the Python that a stage is configured with.
+
+    The one chosen, else for stage 2 that of a core which is for another than the environment's own.
+    """
     if choices.python:
         return settings.read_facts().portable.find_interpreter(choices.python)
     own = Interpreter("python3", ())
@@ -56,7 +57,7 @@ def list_overrides(places: Places, kind: str = "rootfs") -> tuple[BindMount, ...
 def make_variables(
     environment: Environment, stage: int, provenance: Provenance, choices: Choices | None = None
 ) -> dict[str, str]:
-    """The whole environment that a stage's commands run in."""
+    """Make the whole environment that a stage's commands run in."""
     choices = choices or Choices()
     names = environment.name_places()
     revision = str(choices.revision or "")
@@ -97,7 +98,9 @@ def _make_shared_variables(environment: Environment, choices: Choices) -> dict[s
 def describe_toolchain(
     environment: Environment, stage: int, layers: Sequence[str], variables: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The first line that each program says of its version; in a root also the versions of the packages in ``layers``.
+    """Read the first line that each program says of its version.
+
+    In a root also the versions of the packages in ``layers``.
 
     What else is in the root does not count: a stage is the same wheel whether or not the other is built with it.
     """

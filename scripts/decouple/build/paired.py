@@ -33,8 +33,9 @@ class PairedWheels(Struct, frozen=True):
 
 
 def pair_wheels(core: Path, bindings: Path, folder: Path) -> PairedWheels:
-    """Write ``torch-X+cuNNN`` and ``torch_cuda-X+cuNNN.paired`` into ``folder``, of a bare core and the bindings for
-    it.
+    """Write ``torch-X+cuNNN`` and ``torch_cuda-X+cuNNN.paired`` into ``folder``.
+
+    They are made of a bare core and the bindings for it.
 
     Raises UsageError when they do not belong together or the bindings were not split from the libraries, DecoupleError
     when one is no wheel of decouple.
@@ -78,7 +79,7 @@ def pair_wheels(core: Path, bindings: Path, folder: Path) -> PairedWheels:
 def _rewrite_wheel(
     wheel: Path, manifest: WheelManifest, version: str, asks: dict[str, str], folder: Path, work: Path
 ) -> Path:
-    """The same wheel as ``version``, its requirements but those in ``asks`` as they were."""
+    """Write the same wheel as ``version``, its requirements but those in ``asks`` as they were."""
     with zips.open_zip(wheel) as source:
         info = wheels.find_dist_info(source, wheel)
         headers = projects.parse_metadata(source.read(f"{info}/METADATA"))

@@ -1,6 +1,6 @@
 """Looked at before a build: is everything there that the stage needs? Each lack is one line with the next step.
 
-``ask_inside`` runs ``inside/look.py`` in the environment; ``check_stage2`` judges what it said.
+``probe_environment`` runs ``inside/look.py`` in the environment; ``check_stage2`` judges what it said.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ _ARCH = re.compile(r"(\d+)\.(\d[af]?)(\+PTX)?")
 
 
 class ProbeResult(Struct, frozen=True):
-    """What the environment has: CUDA's and cuDNN's version, nvcc's architectures ("90a"), the version of the core, and
-    the major one of gcc where that is what nvcc is to use."""
+    """What the environment has: versions of CUDA, cuDNN and the core, and nvcc's architectures ("90a").
+
+    ``host_gcc`` is the major version of gcc where that is what nvcc is to use.
+    """
 
     nvcc: str | None
     archs: tuple[str, ...]
@@ -41,7 +43,10 @@ class Stage2Needs(Struct, frozen=True):
 
 
 def probe_environment(environment: Environment, variables: Mapping[str, str], core_prefix: str) -> ProbeResult:
-    """Look. Raises DecoupleError when there is no Python inside to ask."""
+    """Look at the environment.
+
+    Raises DecoupleError when there is no Python inside to ask.
+    """
     output = read_output(environment, ["python3", "-c", _SCRIPT.read_text(encoding="utf-8"), core_prefix], variables)
     if output is None:
         raise DecoupleError(
@@ -98,5 +103,5 @@ def check_archs(archs: Sequence[str], known: Sequence[str], nvcc: str) -> None:
 
 
 def split_archs(text: str) -> tuple[str, ...]:
-    """``TORCH_CUDA_ARCH_LIST`` as upstream splits it: space, comma or semicolon."""
+    """Split ``TORCH_CUDA_ARCH_LIST`` as upstream does: space, comma or semicolon."""
     return tuple(part for part in re.split(r"[ ,;]+", text) if part)

@@ -30,7 +30,7 @@ _WANTED = ("Package", "Architecture", "Version", "SHA256")
 
 
 def read_installed_packages(tree: Path) -> dict[tuple[str, str], str]:
-    """(package, architecture) -> version of what dpkg's status file calls installed."""
+    """Read (package, architecture) -> version of what dpkg's status file calls installed."""
     status = tree / "var/lib/dpkg/status"
     if not status.exists():
         return {}
@@ -42,7 +42,9 @@ def read_installed_packages(tree: Path) -> dict[tuple[str, str], str]:
 
 
 def update_record(tree: Path, folder: Path, keyring: Path, prefixes: Sequence[str] = ()) -> None:
-    """Bring the record in ``folder`` up to what is installed in ``tree`` now; what an earlier list said stays.
+    """Bring the record in ``folder`` up to what is installed in ``tree`` now.
+
+    What an earlier list said stays.
 
     In each of ``prefixes`` packages were just unpacked beside the others, which left their hashes in `SUMS`.
     """
@@ -80,7 +82,10 @@ def update_record(tree: Path, folder: Path, keyring: Path, prefixes: Sequence[st
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """The record in ``folder``, empty when there is none that can be read: it is made anew."""
+    """Read the record in ``folder``, empty when there is none that can be read.
+
+    It is made anew.
+    """
     try:
         return read_json(folder / NAME, dict[str, Any], mend="")
     except (OSError, DecoupleError):
@@ -88,7 +93,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def describe_layers(tree: Path, folder: Path, description: Description, layers: Sequence[str]) -> dict[str, Any]:
-    """For a build manifest: each package that the layers name with its hash, and who signed for it.
+    """Describe each package that the layers name, with its hash and who signed for it, for a build manifest.
 
     The keys are ``packages_sha256`` (name to 64 hex digits), ``signed_by`` (fingerprints), ``pypi`` (file to hash, as
     the description pins it), ``debs`` (the same, of packages that it pins) where there are such, and ``unchecked``:
@@ -127,14 +132,14 @@ def describe_layers(tree: Path, folder: Path, description: Description, layers: 
 
 
 def _find_package_lists(tree: Path) -> Iterator[tuple[Path, str]]:
-    """Each package list of apt and the name of the release file that vouches for it."""
+    """Return each package list of apt and the name of the release file that vouches for it."""
     for path in sorted((tree / _LISTS).glob("*_Packages")):
         if match := _PACKAGES.fullmatch(path.name):
             yield path, match["release"]
 
 
 def _read_releases(tree: Path, keyring: Path) -> dict[str, dict[str, Any]]:
-    """The release files of apt that ``keyring`` verifies, by the name that their lists begin with."""
+    """Read the release files of apt that ``keyring`` verifies, by the name that their lists begin with."""
     made: dict[str, dict[str, Any]] = {}
     for path in sorted((tree / _LISTS).glob("*_InRelease")):
         keys = _find_signers(path, keyring)
@@ -151,7 +156,10 @@ def _read_releases(tree: Path, keyring: Path) -> dict[str, dict[str, Any]]:
 
 
 def _find_signers(path: Path, keyring: Path) -> list[str]:
-    """The fingerprints of the primary keys whose signatures on ``path`` gpgv finds good; empty where there is none."""
+    """Return the fingerprints of the primary keys whose signatures on ``path`` gpgv finds good.
+
+    Empty where there is none.
+    """
     if shutil.which("gpgv") is None or not keyring.exists():
         return []
     command = ["gpgv", "--keyring", str(keyring), "--status-fd", "1", str(path)]
@@ -162,7 +170,10 @@ def _find_signers(path: Path, keyring: Path) -> list[str]:
 
 
 def _read_paragraphs(path: Path, wanted: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    """The wanted fields of each paragraph of a deb822 file, read line by line: a package list has 60 MB."""
+    """Yield the wanted fields of each paragraph of a deb822 file, read line by line.
+
+    A package list has 60 MB.
+    """
     fields: dict[str, str] = {}
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -179,7 +190,7 @@ def _read_paragraphs(path: Path, wanted: Sequence[str]) -> Iterator[Mapping[str,
 
 
 def _read_sums(path: Path) -> list[tuple[str, str]]:
-    """(file, hash) of sha256sum's output; empty where there is none."""
+    """Read (file, hash) of sha256sum's output; empty where there is none."""
     if not path.exists():
         return []
     return [(name, sha) for sha, name in re.findall(r"^([0-9a-f]{64})  (\S+)$", path.read_text(), re.M)]

@@ -1,5 +1,7 @@
-"""Wheels made from a wheel: other members, another name, other metadata. `wheels.finish` compresses and records
-them."""
+"""Wheels made from a wheel: other members, another name, other metadata.
+
+`wheels.finish_wheel` compresses and records them.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ def write_raw_wheel(
     text: str,
     changed: Mapping[str, bytes | Path] | None = None,
 ) -> Path:
-    """The wheel ``target``, uncompressed and without RECORD: the members ``names`` of ``source``, with METADATA
-    ``text``; what is ``changed`` has other bytes, or those of a file.
+    """Write the wheel ``target``, uncompressed and without RECORD.
+
+    The members ``names`` of ``source``, with METADATA ``text``; what is ``changed`` has other bytes, or those of a
+    file.
 
     The wheel's own folders (``.dist-info``, ``.data``) and WHEEL say what the name of ``target`` does (PEP 427).
     Raises DecoupleError when ``source`` has more of them than one of a kind, or no WHEEL.
@@ -56,8 +60,10 @@ def write_raw_wheel(
 
 
 def parse_plain_name(wheel: Path) -> WheelName:
-    """The parts of a wheel's name. Raises UsageError for a variant wheel, whose name ends in a label of no tag's;
-    DecoupleError for no wheel's name."""
+    """Parse a wheel's name into its parts.
+
+    Raises UsageError for a variant wheel, whose name ends in a label of no tag's; DecoupleError for no wheel's name.
+    """
     name = WheelName.parse(wheel.name)
     if name.label is not None:
         raise UsageError(
@@ -67,7 +73,7 @@ def parse_plain_name(wheel: Path) -> WheelName:
 
 
 def _find_data_folders(source: zipfile.ZipFile, target: Path) -> set[str]:
-    """The folder whose content goes elsewhere than beside the packages (``.data``), if there is one.
+    """Return the folder whose content goes elsewhere than beside the packages (``.data``), if there is one.
 
     Installers take any of that ending for it. Raises DecoupleError when there are more.
     """
@@ -99,8 +105,10 @@ def remake_wheel(
     changed: Mapping[str, bytes | Path],
     folders: tuple[Path, Path],
 ) -> Path:
-    """The same wheel as the version of ``manifest``: METADATA is ``text``, what is ``changed`` has other bytes.
-    ``folders``: to work in, and where it goes."""
+    """Write the same wheel as the version of ``manifest``.
+
+    METADATA is ``text``, what is ``changed`` has other bytes. ``folders``: to work in, and where it goes.
+    """
     work, folder = folders
     info, name = wheels.find_dist_info(source, wheel), parse_plain_name(wheel)
     made = write_raw_wheel(
@@ -114,15 +122,15 @@ def remake_wheel(
 
 
 def list_payload(source: zipfile.ZipFile, info: str) -> list[str]:
-    """The files of a wheel outside its dist-info folder ``info``."""
+    """Return the files of a wheel outside its dist-info folder ``info``."""
     return [member for member in source.namelist() if not member.endswith("/") and not member.startswith(f"{info}/")]
 
 
 def list_kept_members(source: zipfile.ZipFile, info: str) -> list[str]:
-    """What of the dist-info folder ``info`` does not depend on the wheel's name and metadata."""
+    """Return what of the dist-info folder ``info`` does not depend on the wheel's name and metadata."""
     return [member for member in source.namelist() if member.startswith(tuple(f"{info}/{name}" for name in _KEPT))]
 
 
 def format_metadata(fields: Iterable[tuple[str, str]], text: str) -> str:
-    """METADATA of these fields and description."""
+    """Format METADATA of these fields and description."""
     return "".join(f"{key}: {value}\n" for key, value in fields) + f"\n{text}"

@@ -1,9 +1,9 @@
-"""A compiler cache that several machines share, and the one door through which a build reaches it.
+"""A compiler cache that several machines share, and the one proxy through which a build reaches it.
 
-A build has no network. What it sees of a shared cache is a Unix socket, on which the door answers the four Redis
+A build has no network. What it sees of a shared cache is a Unix socket, on which the proxy answers the four Redis
 commands that ccache uses for its objects and nothing else, and passes them on to the one store that the address names:
 a Redis, or a folder that all machines see. The address, with the password in it, stays outside. A store that is down,
-slow or full is a cache without objects: they are compiled here, and `Door.lines` says so at the end.
+slow or full is a cache without objects: they are compiled here, and `CacheProxy.format_report` says so at the end.
 
 Whoever can write to such a cache decides what is linked. With a secret (`KEY` in the environment, the same on all
 machines) every object carries a MAC over its name and bytes: what nobody with the secret put there under that very name
@@ -51,7 +51,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class CacheCounts:
-    """What went through the door: objects ``taken`` and ``put``; what did not, and the first reason in words."""
+    """What went through the proxy: objects ``taken`` and ``put``; what did not, and the first reason in words."""
 
     taken: int = 0
     put: int = 0
@@ -62,14 +62,14 @@ class CacheCounts:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def count(self, name: str, reason: str = "") -> None:
-        """One more of ``name``."""
+        """Count one more of ``name``."""
         with self.lock:
             setattr(self, name, getattr(self, name) + 1)
             self.reason = self.reason or reason
 
 
 class SharedObjects:
-    """The objects behind the door. No method raises: what cannot be had is not there, and is counted."""
+    """The objects behind the proxy. No method raises: what cannot be had is not there, and is counted."""
 
     def __init__(self, store: ObjectStore, secret: bytes, tally: CacheCounts) -> None:
         self._store, self._secret, self._tally = store, secret, tally
@@ -80,7 +80,7 @@ class SharedObjects:
         self._asleep_until = 0.0
 
     def get(self, key: bytes) -> bytes | None:
-        """The object, None when there is none that may be used."""
+        """Return the object, None when there is none that may be used."""
         value = self._ask_store(lambda: self._store.get(self._prefix + key), None)
         if value is None:
             return None
@@ -93,7 +93,7 @@ class SharedObjects:
         return value
 
     def exists(self, key: bytes) -> bool:
-        """Whether there is one of that name."""
+        """Return whether there is one of that name."""
         return self._ask_store(lambda: self._store.exists(self._prefix + key), False)
 
     def set(self, key: bytes, value: bytes) -> None:
@@ -129,7 +129,7 @@ class SharedObjects:
 
 
 class CacheProxy(Struct, frozen=True):
-    """An open door: ``folder`` holds its socket. ``name`` is the store without the password."""
+    """An open proxy: ``folder`` holds its socket. ``name`` is the store without the password."""
 
     folder: Path
     name: str
@@ -137,7 +137,7 @@ class CacheProxy(Struct, frozen=True):
     tally: CacheCounts
 
     def add_to_environment(self, environment: Environment) -> tuple[Environment, dict[str, str]]:
-        """``environment`` with the door in it, and the variables by which ccache finds it."""
+        """Return ``environment`` with the proxy in it, and the variables by which ccache finds it."""
         folder = str(self.folder)
         if isinstance(environment, RootEnvironment):
             environment = replace(environment, overrides=(*environment.overrides, BindMount(self.folder, _INSIDE)))
@@ -146,7 +146,7 @@ class CacheProxy(Struct, frozen=True):
         return environment, dict(zip(VARIABLES, values, strict=True))
 
     def format_report(self) -> list[str]:
-        """What is to be said once the build is over."""
+        """Report what is to be said once the build is over."""
         tally = self.tally
         made = [f"cache {self.name}: {tally.taken} objects taken, {tally.put} put there"]
         if not self.signed:
@@ -170,7 +170,10 @@ class CacheProxy(Struct, frozen=True):
 
 @contextlib.contextmanager
 def open_proxy(url: str, secret: str = "") -> Iterator[CacheProxy]:
-    """The door to the Redis or the folder at ``url``, open while inside. Raises UsageError when that is neither."""
+    """Open a proxy to the Redis or the folder at ``url``, open while inside.
+
+    Raises UsageError when that is neither.
+    """
     name = check_address(url)
     tally = CacheCounts()
     objects = SharedObjects(_open_store(url), secret.encode(), tally)
@@ -187,7 +190,10 @@ def open_proxy(url: str, secret: str = "") -> Iterator[CacheProxy]:
 
 
 def check_address(url: str) -> str:
-    """The address without user and password. Raises UsageError when it is none of a Redis or a folder."""
+    """Check an address; returns it without user and password.
+
+    Raises UsageError when it is none of a Redis or a folder.
+    """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -237,7 +243,7 @@ class _ProtocolError(Exception):
 
 
 def _read_command(reader: BufferedIOBase) -> list[bytes]:
-    """The words of the next command, none at the end."""
+    """Read the words of the next command, none at the end."""
     line = reader.readline(64)
     if not line:
         return []

@@ -25,13 +25,13 @@ class StoreUnavailableError(Exception):
 
 
 class ObjectStore(Protocol):
-    """Bytes by name. Its methods raise Full or NoAnswer."""
+    """Bytes by name. Its methods raise StoreFullError or StoreUnavailableError."""
 
     def get(self, key: bytes) -> bytes | None:
-        """The bytes of that name, None when there are none."""
+        """Return the bytes of that name, None when there are none."""
 
     def exists(self, key: bytes) -> bool:
-        """Whether there are any."""
+        """Return whether there are any."""
 
     def set(self, key: bytes, value: bytes) -> None:
         """Keep them."""

@@ -147,16 +147,19 @@ class Root(Struct, frozen=True):
         return self.folder / "root"
 
     def make_sandbox(self, binds: Sequence[BindMount] = ()) -> Sandbox:
-        """Commands inside, with ``binds`` besides the description's own mounts."""
+        """Make a sandbox for commands inside, with ``binds`` besides the description's own mounts."""
         return Sandbox(self.tree, self.description.mounts, tuple(binds))
 
     def read_versions(self) -> dict[str, str]:
-        """Package name -> version of everything installed, as dpkg records it in the root."""
+        """Read package name -> version of everything installed, as dpkg records it in the root."""
         return {name: version for (name, _), version in record.read_installed_packages(self.tree).items()}
 
 
 def choose_folder(cache: Path, description: Description, wanted: Sequence[Layer] = ()) -> Path:
-    """Where the cache keeps the root of ``description``: the first that the layers ``wanted`` fit on."""
+    """Return where the cache keeps the root of ``description``.
+
+    The first that the layers ``wanted`` fit on.
+    """
     return next(folder for folder in _list_folders(cache, description) if _can_take_layers(_read_done(folder), wanted))
 
 
@@ -169,7 +172,9 @@ def _list_folders(cache: Path, description: Description) -> Iterator[Path]:
 def ensure_root(
     cache: Path, description: Description, layers: Sequence[str], *, log: Path, progress: Progress = SILENT
 ) -> Root:
-    """The root of ``description`` with ``layers`` in it, made or completed as needed. A second call takes no time.
+    """Make or complete the root of ``description`` with ``layers`` in it.
+
+    A second call takes no time.
 
     Raises DecoupleError when mmdebstrap, apt, or a check fails, and before that when the disk cannot hold what is
     missing; what was done so far stays and the next call goes on.
@@ -222,7 +227,10 @@ def ensure_root(
 
 
 def estimate_root(cache: Path, description: Description, layers: Sequence[str]) -> RootEstimate | None:
-    """What making the root of ``description`` with ``layers`` still takes; None where it is there."""
+    """Estimate what making the root of ``description`` with ``layers`` still takes.
+
+    None where it is there.
+    """
     wanted = [description.find_layer(name) for name in layers]
     folder = choose_folder(cache, description, wanted)
     done = _read_done(folder)
@@ -245,7 +253,7 @@ def _has_layer(done: _RootRecord, layer: Layer) -> bool:
 
 
 def is_made(folder: Path) -> bool:
-    """Whether the root in ``folder`` is made, with whatever layers."""
+    """Return whether the root in ``folder`` is made, with whatever layers."""
     return _read_done(folder).bootstrap
 
 
@@ -266,7 +274,10 @@ def refuse_if_full(description: Description, wanted: Sequence[Layer], folder: Pa
 
 
 def verify_root(root: Root) -> list[str]:
-    """What a finished root lacks, one line each: packages not installed, pieces not unpacked, mounts left behind."""
+    """List what a finished root lacks, one line each.
+
+    Packages not installed, pieces not unpacked, mounts left behind.
+    """
     faults = [f"{point} is still mounted" for point in list_mounts(root.folder)]
     versions = root.read_versions()
     for name in root.layers:
@@ -280,7 +291,10 @@ def verify_root(root: Root) -> list[str]:
 
 
 def find_changed_versions(root: Root) -> list[str]:
-    """Packages whose version is not the one last seen, as "name: seen X, now Y" (a notice, not a fault)."""
+    """List packages whose version is not the one last seen (a notice, not a fault).
+
+    Each is "name: seen X, now Y".
+    """
     versions = root.read_versions()
     seen = {name: version for layer in root.layers for name, version in root.description.find_layer(layer).seen.items()}
     return [
@@ -334,12 +348,15 @@ def _write_done(folder: Path, done: _RootRecord) -> None:
 
 
 def _can_take_layers(done: _RootRecord, wanted: Sequence[Layer]) -> bool:
-    """Whether each layer that is there and ``wanted`` is as it should be, or lacks only what can be put on top."""
+    """Return whether each layer that is there and ``wanted`` is as it should be.
+
+    One that lacks only what can be put on top is.
+    """
     return all(_is_extension(done.layers[layer.name], layer) for layer in wanted if layer.name in done.layers)
 
 
 def _is_extension(recorded: dict[str, Any], layer: Layer) -> bool:
-    """Whether the layer of today is what was recorded, with nothing taken away."""
+    """Return whether the layer of today is what was recorded, with nothing taken away."""
     content = json.loads(json.dumps(layer.describe_content()))
     return all(
         all(item in content.get(kind, ()) for item in recorded.get(kind, ()))
@@ -429,7 +446,9 @@ def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: 
 
 
 def fetch_pypi_file(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Callable[..., None] = run_logged) -> Path:
-    """The file of PyPI in ``folder``, by pip, which resumes, verifies the hash and knows the user's own index settings.
+    """Fetch the file of PyPI into ``folder`` by pip.
+
+    That resumes, verifies the hash and knows the user's own index settings.
 
     Raises DecoupleError when it cannot be had or is not the one described.
     """
@@ -452,7 +471,7 @@ def fetch_pypi_file(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Ca
 
 
 def _make_pip_options(file: str) -> list[str]:
-    """pip's options for a wheel of a Python or a platform that is not the running one's (PEP 425 tags of its name)."""
+    """Make pip's options for a wheel of another Python or platform (PEP 425 tags of its name)."""
     _, _, _, tags = parse_wheel_filename(file)
     options = [f"--platform={platform}" for platform in sorted({tag.platform for tag in tags} - {"any"})]
     for interpreter, abi in sorted({(tag.interpreter, tag.abi) for tag in tags if tag.interpreter.startswith("cp")}):

@@ -58,7 +58,10 @@ class Sandbox(Struct, frozen=True):
     hidden: tuple[str, ...] = ()
 
     def make_command(self, argv: Sequence[str], *, start: str = "/", network: bool = False) -> list[str]:
-        """The command line that runs ``argv`` inside, in folder ``start``. Makes the mount points it needs."""
+        """Make the command line that runs ``argv`` inside, in folder ``start``.
+
+        Makes the mount points it needs.
+        """
         pairs: list[str] = []
         for mount in self.mounts:
             pairs += [mount.kind if mount.kind == "proc" else mount.at, mount.at]
@@ -101,26 +104,33 @@ def _make_mount_point(root: Path, bind: BindMount) -> None:
 
 
 def is_root() -> bool:
-    """Whether no user namespace is needed."""
+    """Return whether no user namespace is needed."""
     return os.geteuid() == 0
 
 
 def make_owner_prefix() -> list[str]:
-    """The prefix under which a command owns the files of a root: nothing as root, a user namespace otherwise."""
+    """Make the prefix under which a command owns the files of a root.
+
+    Nothing as root, a user namespace otherwise.
+    """
     return [] if is_root() else ["unshare", "--user", "--map-root-user", "--map-auto"]
 
 
 def make_unshare_prefix(*, network: bool = False) -> list[str]:
-    """The prefix for a private mount and process namespace, and one of no network unless ``network``; a killed parent
-    takes everything inside with it."""
+    """Make the prefix for a private mount and process namespace.
+
+    Unless ``network``, there is also one without network; a killed parent takes everything inside with it.
+    """
     check_sandbox()
     return _make_unshare_words(network)
 
 
 @functools.cache
 def make_offline_prefix() -> tuple[str, ...]:
-    """The prefix under which a command on the host has no network but its own loopback; empty where this machine does
-    not allow that."""
+    """Make the prefix under which a command on the host has no network but its own loopback.
+
+    Empty where this machine does not allow that.
+    """
     owner = () if is_root() else ("--user", "--map-current-user")
     loopback = ("sh", "-c", 'ip link set lo up 2>/dev/null || true; exec "$@"', "sh")
     prefix = ("unshare", *owner, "--net", "--", *loopback)
@@ -165,7 +175,7 @@ def check_sandbox() -> None:
 def make_clean_environment(
     variables: Mapping[str, str], *, network: bool = False, inherited: tuple[str, ...] = ()
 ) -> list[str]:
-    """The prefix that runs a command with ``variables``, a plain PATH and HOME, and nothing else of the caller's.
+    """Make the prefix that runs a command with ``variables``, a plain PATH and HOME, and nothing else of the caller's.
 
     A command with network also has the caller's proxies, and the variables whose names begin with one of
     ``inherited``. They may hold a password, and a command line can be read by everybody on the machine: so they are

@@ -24,12 +24,15 @@ _TIMES = re.compile(r"(\d+)m([\d.]+)s")
 
 
 def locate_table(release: str, kind: str, stage: int) -> Path:
-    """The table of a release's stage in an environment of ``kind``."""
+    """Return the table of a release's stage in an environment of ``kind``."""
     return _FOLDER / f"{release}-{kind}-stage{stage}.tsv"
 
 
 def load_seconds(release: str, kind: str, stage: int) -> dict[str, float]:
-    """Object -> core-seconds, of those objects that a recorded build has compiled; empty where there was none."""
+    """Load object -> core-seconds of those objects that a recorded build has compiled.
+
+    Empty where there was none.
+    """
     return _read_table(locate_table(release, kind, stage))
 
 
@@ -45,8 +48,11 @@ def _read_table(path: Path) -> dict[str, float]:
 
 
 def load_nearest(release: str, kind: str, stage: int) -> dict[str, float]:
-    """As `load`, where there is no such table the one of another environment, else of another release: an object is as
-    large beside others there."""
+    """Load as `load_seconds` does.
+
+    Where there is no such table, the one of another environment, else of another release: an object is as large beside
+    others there.
+    """
     paths = _FOLDER.glob(f"*-stage{stage}.tsv")
     of_release = sorted(paths, key=lambda path: (not path.name.startswith(f"{release}-"), path.name))
     tables = (_read_table(path) for path in (locate_table(release, kind, stage), *of_release))
@@ -54,7 +60,7 @@ def load_nearest(release: str, kind: str, stage: int) -> dict[str, float]:
 
 
 def estimate_stage_cost(release: str, kind: str, stage: int, choices: Choices) -> Cost:
-    """What a cold stage takes as chosen."""
+    """Estimate what a cold stage takes as chosen."""
     part = choices.slice != "all"
     usual = settings.estimate_cost(stage, kind, arch_count=len(choices.archs), flash=choices.flash, part=part)
     if stage == 2 and part and choices.toolkit:  # measured for CUDA alone
@@ -64,15 +70,19 @@ def estimate_stage_cost(release: str, kind: str, stage: int, choices: Choices) -
 
 
 def compute_share_left(names: Iterable[str], done: Collection[str], known: Mapping[str, float], usual: float) -> float:
-    """How much of the seconds of all objects (``names``) those take that are not ``done``; by number they say little,
-    as the large ones come last. What ``known`` has not takes ``usual``."""
+    """Return how much of the seconds of all objects (``names``) those take that are not ``done``.
+
+    By number they say little, as the large ones come last. What ``known`` has not takes ``usual``.
+    """
     weights = {name: known.get(name, usual) for name in names}
     whole = sum(weights.values())
     return sum(value for name, value in weights.items() if name not in done) / whole if whole else 0.0
 
 
 def estimate_cost(release: str, kind: str, stage: int, usual: Cost) -> Cost:
-    """The cost of a cold stage by the table; objects that it does not have cost the mean of ``usual``.
+    """Estimate the cost of a cold stage by the table.
+
+    Objects that it does not have cost the mean of ``usual``.
 
     Of stage 1: what an object of stage 2 takes depends on architectures, which ``usual`` knows and a table does not.
     """
@@ -88,7 +98,9 @@ def estimate_cost(release: str, kind: str, stage: int, usual: Cost) -> Cost:
 
 
 def record_seconds(release: str, kind: str, stage: int, build_dir: Path) -> tuple[Path, int]:
-    """Put what a build in ``build_dir`` measured into the table; an object that it did not compile stays as it was.
+    """Put what a build in ``build_dir`` measured into the table.
+
+    An object that it did not compile stays as it was.
 
     Gives the table and how many objects were measured. Raises DecoupleError where nothing was.
     """
@@ -105,8 +117,11 @@ def record_seconds(release: str, kind: str, stage: int, build_dir: Path) -> tupl
 
 
 def read_measured_seconds(build_dir: Path) -> dict[str, float]:
-    """Object -> core-seconds of its last compile in ``build_dir``, as ``inside/timed.sh`` wrote it. A torn line counts
-    for nothing, and so does what CMake tried while it configured: its names are made up anew each time."""
+    """Read object -> core-seconds of its last compile in ``build_dir``, as ``inside/timed.sh`` wrote it.
+
+    A torn line counts for nothing, and so does what CMake tried while it configured: its names are made up anew each
+    time.
+    """
     log = build_dir / "object-seconds.tsv"
     seconds: dict[str, float] = {}
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():

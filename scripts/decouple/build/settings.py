@@ -98,8 +98,10 @@ class StageSettings(CompileNeeds, frozen=True):
 
 
 class BindingsSettings(CompileNeeds, frozen=True):
-    """``[bindings]``: stage 2 beside libraries with kernels that are compiled already. ``unused`` are variables of
-    stage 2 that name what only the compilation of kernels reads, ``components`` the third-party folders that are read.
+    """``[bindings]``: stage 2 beside libraries with kernels that are compiled already.
+
+    ``unused`` are variables of stage 2 that name what only the compilation of kernels reads, ``components`` the
+    third-party folders that are read.
     """
 
     unused: tuple[str, ...]
@@ -116,16 +118,20 @@ class Profile(Struct, frozen=True):
 
 
 class Interpreter(Struct, frozen=True):
-    """The Python that a core is for, where it is not the environment's own: its command, and the layers that bring
-    it."""
+    """The Python that a core is for, where it is not the environment's own.
+
+    It has a command, and layers that bring it.
+    """
 
     python: str
     layers: tuple[str, ...]
 
 
 class Core(Struct, frozen=True):
-    """What stage 2 is built against: below ``prefix``; ``packages`` is the folder of its torch, "" when pip installs
-    it."""
+    """What stage 2 is built against, below ``prefix``.
+
+    ``packages`` is the folder of its torch, "" when pip installs it.
+    """
 
     summary: str
     layers: tuple[str, ...]
@@ -135,8 +141,10 @@ class Core(Struct, frozen=True):
     interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
 
     def find_libraries(self, kind: str) -> str:
-        """The LD_LIBRARY_PATH that wheels on this core need in an environment of ``kind``; "" where it finds its
-        own."""
+        """Return the LD_LIBRARY_PATH that wheels on this core need in an environment of ``kind``.
+
+        "" where it finds its own.
+        """
         return self.environments.get(kind, {}).get("LD_LIBRARY_PATH", "")
 
 
@@ -150,8 +158,11 @@ class HostSettings(Struct, frozen=True):
 
 
 class PortableSettings(Struct, frozen=True):
-    """What is special about wheels for most machines: the first release with the C++11 ABI, how libraries go in, what
-    says which systems a wheel runs on, and for which Pythons ("3.13") besides the root's own they are made there."""
+    """What is special about wheels for most machines.
+
+    These are the first release with the C++11 ABI, how libraries go in, what says which systems a wheel runs on, and
+    for which Pythons ("3.13") besides the root's own they are made there.
+    """
 
     cxx11_abi_from: str
     graft: tuple[str, ...]
@@ -161,7 +172,10 @@ class PortableSettings(Struct, frozen=True):
     interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
 
     def find_interpreter(self, version: str) -> Interpreter:
-        """Of one of those Pythons. Raises UsageError naming them."""
+        """Find one of those Pythons.
+
+        Raises UsageError naming them.
+        """
         if version not in self.interpreters:
             raise UsageError(
                 f"--python {version}: the portable root has none",
@@ -188,17 +202,20 @@ class StageFacts(Struct, frozen=True):
 
 @functools.cache
 def read_facts() -> StageFacts:
-    """The parsed file."""
+    """Read the file."""
     return toml.read_toml(_FILE, StageFacts, mend=f"git checkout {_FILE}")
 
 
 def find_stage(number: int) -> StageSettings:
-    """The facts of stage 1 or 2."""
+    """Return the facts of stage 1 or 2."""
     return read_facts().stage1 if number == 1 else read_facts().stage2
 
 
 def find_packer(tree: Path) -> Packer:
-    """How ``tree`` is packed: by its pyproject.toml, else as by setup.py. Raises DecoupleError for another backend."""
+    """Return how ``tree`` is packed: by its pyproject.toml, else as by setup.py.
+
+    Raises DecoupleError for another backend.
+    """
     known, file = find_stage(1).packer, tree / "pyproject.toml"
     try:
         named = str(tomllib.loads(file.read_text(encoding="utf-8"))["build-system"]["build-backend"])
@@ -216,12 +233,18 @@ def find_packer(tree: Path) -> Packer:
 
 
 def find_profile(name: str) -> Profile:
-    """``[profile.NAME]``. Raises UsageError naming the choices."""
+    """Return ``[profile.NAME]``.
+
+    Raises UsageError naming the choices.
+    """
     return _find_choice("profile", read_facts().profile, name)
 
 
 def find_core(name: str) -> Core:
-    """``[core.NAME]``. Raises UsageError naming the choices."""
+    """Return ``[core.NAME]``.
+
+    Raises UsageError naming the choices.
+    """
     return _find_choice("core", read_facts().core, name)
 
 
@@ -232,7 +255,7 @@ def _find_choice(what: str, choices: Mapping[str, _Choice], name: str) -> _Choic
 
 
 def list_layers(number: int, *, profile: str, core: str) -> list[str]:
-    """The layers of the root that a stage needs, in the order of the description."""
+    """Return the layers of the root that a stage needs, in the order of the description."""
     chosen = (
         _find_choice("profile", read_facts().profile, profile)
         if number == 1
@@ -242,7 +265,7 @@ def list_layers(number: int, *, profile: str, core: str) -> list[str]:
 
 
 def estimate_cost(number: int, kind: str = "", *, arch_count: int = 1, flash: bool = True, part: bool = False) -> Cost:
-    """The estimate of a cold build of one stage in an environment of ``kind``, or of stage 2's runtime ``part``.
+    """Estimate a cold build of one stage in an environment of ``kind``, or of stage 2's runtime ``part``.
 
     A ``.cu`` costs per architecture.
     """
@@ -261,7 +284,7 @@ def estimate_cost(number: int, kind: str = "", *, arch_count: int = 1, flash: bo
 
 
 def make_variables(number: int, kind: str, places: Variables, more: Variables) -> dict[str, str]:
-    """The variables of a stage in an environment of ``kind`` ("host" or "rootfs"), with places filled in."""
+    """Make the variables of a stage in an environment of ``kind`` ("host" or "rootfs"), with places filled in."""
     table = find_stage(number)
     made = {**read_facts().common, **table.environment, **table.environments.get(kind, {}), **more}
     return {name: value.format_map(places) for name, value in made.items()}

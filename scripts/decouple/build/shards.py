@@ -18,14 +18,17 @@ _WORD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 
 
 class ObjectShard(Struct, frozen=True):
-    """The ``number``-th (from 1) of ``of`` slices."""
+    """The ``number``-th (from 1) of ``of`` shards."""
 
     number: int
     of: int
 
     @classmethod
     def parse(cls, word: str) -> ObjectShard:
-        """``3/8``. Raises UsageError."""
+        """Parse ``3/8``.
+
+        Raises UsageError.
+        """
         match = _WORD.fullmatch(word)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise UsageError(f"--shard {word}: the which of how many", next_step="--shard 3/8")
@@ -36,7 +39,9 @@ class ObjectShard(Struct, frozen=True):
 
 
 def cut_objects(seconds: Mapping[str, float], of: int) -> list[tuple[str, ...]]:
-    """``of`` slices of the objects, by the seconds that each takes; every machine cuts alike.
+    """Cut the objects into ``of`` shards, by the seconds that each takes.
+
+    Every machine cuts alike.
 
     The longest go first, each to the slice with the least so far: none then ends later than the mean by more than its
     last object (Graham's bound for the longest processing time first).
@@ -51,7 +56,10 @@ def cut_objects(seconds: Mapping[str, float], of: int) -> list[tuple[str, ...]]:
 
 
 def parse_objects(database: str, where: str) -> list[str]:
-    """The objects that ninja compiles, from what ``ninja -t compdb`` prints. Raises DecoupleError naming ``where``."""
+    """Parse the objects that ninja compiles, from what ``ninja -t compdb`` prints.
+
+    Raises DecoupleError naming ``where``.
+    """
     try:
         names = {str(row["output"]) for row in json.loads(database)}
     except (ValueError, TypeError, KeyError) as error:
@@ -65,5 +73,5 @@ def parse_objects(database: str, where: str) -> list[str]:
 
 
 def weigh_objects(names: Iterable[str], known: Mapping[str, float], otherwise: float) -> dict[str, float]:
-    """The seconds of each object: as recorded, else ``otherwise``."""
+    """Return the seconds of each object: as recorded, else ``otherwise``."""
     return {name: known.get(name, otherwise) for name in names}

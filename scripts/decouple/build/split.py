@@ -49,8 +49,10 @@ class SplitWheels(Struct, frozen=True):
 
 
 def split_wheel(wheel: Path, folder: Path) -> SplitWheels:
-    """Write both halves of ``wheel`` into ``folder``. The same libraries give the same bytes, whatever Python the wheel
-    was for: when the file is there already, from another Python's wheel, it must be equal and stays.
+    """Write both halves of ``wheel`` into ``folder``.
+
+    The same libraries give the same bytes, whatever Python the wheel was for: when the file is there already, from
+    another Python's wheel, it must be equal and stays.
 
     Raises UsageError when it is no whole torch_cuda wheel, or when the libraries differ from those in ``folder``;
     DecoupleError when it is no wheel of decouple.
@@ -97,7 +99,7 @@ def split_wheel(wheel: Path, folder: Path) -> SplitWheels:
 
 
 def _is_shared(source: zipfile.ZipFile, name: str, work: Path) -> bool:
-    """Whether a member is the same for all Pythons."""
+    """Return whether a member is the same for all Pythons."""
     inside = name.removeprefix(f"{_PACKAGE}/")
     if inside == name:
         return False  # a .pth or another package beside ours
@@ -107,7 +109,10 @@ def _is_shared(source: zipfile.ZipFile, name: str, work: Path) -> bool:
 
 
 def _is_of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
-    """Whether a library needs libtorch_python (ELF's DT_NEEDED); what is no ELF file needs nothing."""
+    """Return whether a library needs libtorch_python (ELF's DT_NEEDED).
+
+    What is no ELF file needs nothing.
+    """
     path = Path(source.extract(name, work / "members"))
     try:
         with open_elf(path) as elf:
@@ -124,7 +129,10 @@ def _is_of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
 
 
 def _make_libraries_metadata(headers: Message, manifest: WheelManifest) -> str:
-    """Another name and text, and no core: the bindings, without which they are of no use, pin that."""
+    """Make metadata with another name and text, and no core.
+
+    The bindings, without which they are of no use, pin that.
+    """
     change = {"Name": LIBRARIES, "Summary": "the libraries of PyTorch's CUDA backend, for all Pythons"}
     fields = [
         (key, change.get(key, value)) for key, value in headers.items() if not is_requirement_of(key, value, CORE)
@@ -133,7 +141,7 @@ def _make_libraries_metadata(headers: Message, manifest: WheelManifest) -> str:
 
 
 def _make_bindings_metadata(headers: Message, manifest: WheelManifest) -> str:
-    """As it was, but NVIDIA's packages come by way of the libraries."""
+    """Return it as it was, but NVIDIA's packages come by way of the libraries."""
     fields = [
         (key, value) for key, value in headers.items() if key != "Requires-Dist" or is_requirement_of(key, value, CORE)
     ]
@@ -142,17 +150,20 @@ def _make_bindings_metadata(headers: Message, manifest: WheelManifest) -> str:
 
 
 def is_requirement_of(key: str, value: str, project: str) -> bool:
-    """Whether a field of METADATA is a requirement of ``project``."""
+    """Return whether a field of METADATA is a requirement of ``project``."""
     return key == "Requires-Dist" and canonicalize_name(Requirement(value).name) == project
 
 
 def _drop_python(manifest: WheelManifest) -> dict[str, object]:
-    """The toolchain but the one row that names a Python: the libraries know none."""
+    """Return the toolchain but the one row that names a Python.
+
+    The libraries know none.
+    """
     return {key: value for key, value in manifest.toolchain.items() if key != "python"}
 
 
 def _has_same_payload(one: Path, other: Path) -> bool:
-    """Whether two wheels hold the same members, by size and CRC-32, their metadata and RECORD apart."""
+    """Return whether two wheels hold the same members, by size and CRC-32, their metadata and RECORD apart."""
     contents = []
     for path in (one, other):
         with zips.open_zip(path) as archive:

@@ -43,7 +43,7 @@ class StageWheel(Struct, frozen=True):
     objects: int
 
     def format_line(self) -> str:
-        """In a line for the user: what was done, and the wheel."""
+        """Say in a line for the user what was done, and the wheel."""
         size, minutes = self.wheel.stat().st_size / (1 << 20), self.effort.seconds / 60
         did = "built" if self.built else "up to date"
         made = f"{size:.1f} MiB, {self.objects} objects, {minutes:.1f} min"
@@ -112,26 +112,32 @@ class Stage(ABC):
 
     @abstractmethod
     def describe_stage(self) -> dict[str, Any]:
-        """What the manifest says of this stage alone: ``flags``, and of stage 2 its CUDA."""
+        """Return what the manifest says of this stage alone: ``flags``, and of stage 2 its CUDA."""
 
     def identify_core(self) -> str:
-        """What identifies the core wheel that it builds against; "" where that does not count."""
+        """Return what identifies the core wheel that it builds against.
+
+        "" where that does not count.
+        """
         return ""
 
     def list_layers(self) -> Sequence[str]:
-        """The layers of a root that it is built with."""
+        """Return the layers of a root that it is built with."""
         return makings.list_layers(self.number, self.job.choices, self.environment.kind)
 
     def find_python(self) -> str:
-        """The command of the Python that the wheel is for."""
+        """Return the command of the Python that the wheel is for."""
         return makings.choose_interpreter(self.number, self.job.choices, self.environment.kind).python
 
     def describe_toolchain(self) -> dict[str, Any]:
-        """What it is made with: see `makings.toolchain_of`."""
+        """Describe what it is made with, by `makings.describe_toolchain`."""
         return makings.describe_toolchain(self.environment, self.number, self.list_layers(), self.variables)
 
     def build_wheel(self) -> StageWheel:
-        """The stage's wheel in ``dist``, made unless it is up to date. Raises DecoupleError naming the failing step."""
+        """Make the stage's wheel in ``dist`` unless it is up to date.
+
+        Raises DecoupleError naming the failing step.
+        """
         tree, dirty = inputs.read_tree_state(self.places.tree)
         toolchain = self.describe_toolchain()
         relevant = {name: value for name, value in self.variables.items() if name not in HOW}
@@ -192,7 +198,10 @@ class Stage(ABC):
         return StageWheel(self.number, wheel, True, took, objects)
 
     def _hash_included_file(self) -> str:
-        """SHA-256 of our file that upstream's CMake includes: a variable only names it. "" where there is none."""
+        """Return the SHA-256 of our file that upstream's CMake includes.
+
+        A variable only names it. "" where there is none.
+        """
         named = self.variables.get(_INCLUDE, "")
         inside = self.names["project"]
         path = self.places.project / named.removeprefix(f"{inside}/") if named.startswith(f"{inside}/") else Path(named)
@@ -252,19 +261,25 @@ class Stage(ABC):
         self.run_step(f"compile {name}", command, folder, follow)
 
     def estimate_cost(self) -> Cost:
-        """What all of the stage takes when nothing of it is there."""
+        """Estimate what all of the stage takes when nothing of it is there."""
         choices, kind = self.job.choices, self.environment.kind
         return seconds.estimate_stage_cost(self.places.release, kind, self.number, choices)
 
     def _estimate_seconds(self) -> dict[str, float]:
-        """Object -> the core-seconds that it is expected to take: as an earlier build recorded, else the usual mean."""
+        """Return object -> the core-seconds that it is expected to take.
+
+        As an earlier build recorded, else the usual mean.
+        """
         folder = self.names[f"stage{self.number}"]
         database = read_output(self.environment, ["ninja", "-C", folder, "-t", "compdb"], self.variables)
         known = seconds.load_nearest(self.places.release, self.environment.kind, self.number)
         return shards.weigh_objects(shards.parse_objects(database or "", folder), known, self.facts.object_seconds)
 
     def pack_wheel(self, command: Sequence[str], start: str) -> Path:
-        """Run ``command`` and the folder that it is to leave one wheel in; that wheel."""
+        """Run ``command`` with the folder that it is to leave one wheel in.
+
+        Returns that wheel.
+        """
         raw = self.places.raw / f"stage{self.number}"
         remove_tree(raw)
         raw.mkdir(parents=True)
@@ -276,8 +291,10 @@ class Stage(ABC):
 
 
 class _NinjaProgress:
-    """Turns ninja's status lines into progress, weighed by the core-seconds that each object is ``expected`` to take,
-    all of them ``seconds`` of wall time, and passes on what wrapped_cmake says about a killed compiler."""
+    """Turns ninja's status lines into progress, and passes on what wrapped_cmake says about a killed compiler.
+
+    Each object weighs the core-seconds that it is ``expected`` to take; all of them take ``seconds`` of wall time.
+    """
 
     def __init__(
         self,

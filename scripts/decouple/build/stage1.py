@@ -59,8 +59,9 @@ class Stage1(Stage):
         )
 
     def _clear_other_environment(self) -> None:
-        """Delete a build directory that another environment configured, or the same for another Python: CMake keeps
-        what it found there for good.
+        """Delete a build directory that another environment configured, or the same for another Python.
+
+        CMake keeps what it found there for good.
 
         The environment's name lies in it; directories from before it was written are no portable ones.
         """
@@ -87,7 +88,10 @@ class Stage1(Stage):
         write_atomically(stamp, digest)
 
     def _check_modules(self, modules: Sequence[str]) -> None:
-        """Raise DecoupleError for what packing needs of Python and has not: hours later it would say so itself."""
+        """Raise DecoupleError for what packing needs of Python and has not.
+
+        Hours later it would say so itself.
+        """
         for name in modules:
             if read_output(self.environment, [self.find_python(), "-c", f"import {name}"], self.variables) is None:
                 raise DecoupleError(
@@ -97,7 +101,9 @@ class Stage1(Stage):
                 )
 
     def _uninstall_files(self) -> None:
-        """Remove what earlier runs installed into the tree and gathered for the wheel: setup.py packages what it finds.
+        """Remove what earlier runs installed into the tree and gathered for the wheel.
+
+        Setup.py packages what it finds.
 
         The list is CMake's own; a file that git tracks stays.
         """

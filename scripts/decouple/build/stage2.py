@@ -28,7 +28,10 @@ class Stage2(Stage):
         self.check_environment()
 
     def check_environment(self) -> None:
-        """Whether the environment has what is built with and against. Raises DecoupleError naming what it lacks."""
+        """Check that the environment has what is built with and against.
+
+        Raises DecoupleError naming what it lacks.
+        """
         job = self.job
         prefix = self.variables["TORCH_CUDA_CORE_PREFIX"]
         cudnn = self.variables.get("USE_CUDNN", "1") not in ("0", "OFF")
@@ -53,7 +56,7 @@ class Stage2(Stage):
         return {"flags": flags, "cuda": self.job.provenance.cuda, "arch_list": choices.archs}
 
     def make_backend_command(self) -> list[str]:
-        """The command of the project's own build backend."""
+        """Return the command of the project's own build backend."""
         return [self.find_python(), "-B", "-m", "torch_cuda_build.backend"]
 
     @property
@@ -74,7 +77,10 @@ class Stage2(Stage):
         return raw
 
     def _check_platform(self, raw: Path) -> None:
-        """The tag in the wheel's name was given to the build: auditwheel says whether its libraries keep it."""
+        """Check the tag in the wheel's name, which was given to the build.
+
+        Auditwheel says whether its libraries keep it.
+        """
         inside, output = f"{self.names['raw']}/stage2/{raw.name}", list[str]()
         self.run_step("platform of stage 2", [*settings.read_facts().portable.show, inside], "/", output.append)
         wheels.check_platform(raw.name, " ".join(output))
@@ -119,7 +125,7 @@ class Bindings(Stage2):
         self.variables["TORCH_CUDA_KERNELS"] = self.names["kernels"]
 
     def check_environment(self) -> None:
-        """Nothing of CUDA's is needed but headers, which lie beside the kernels."""
+        """Check less: nothing of CUDA's is needed but headers, which lie beside the kernels."""
 
     def list_layers(self) -> Sequence[str]:
         return makings.list_bindings_layers(self.job.choices, self.environment.kind)

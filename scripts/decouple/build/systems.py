@@ -33,7 +33,7 @@ class System(Struct, frozen=True):
     keyring: RemoteFile | None = None
 
     def make_description(self, keyring: str = _DEBIAN) -> Description:
-        """Of its root; ``keyring`` is the file with the keys of its archive."""
+        """Describe its root; ``keyring`` is the file with the keys of its archive."""
         bootstrap = Bootstrap(
             suite=self.suite,
             variant="minbase",
@@ -54,12 +54,15 @@ class _SystemsFile(Struct, frozen=True):
 
 @functools.cache
 def read_systems() -> tuple[System, ...]:
-    """Those of ``systems.toml``."""
+    """Read those of ``systems.toml``."""
     return toml.read_toml(_FILE, _SystemsFile, mend=f"git checkout {_FILE}").system
 
 
 def find_system(name: str) -> System:
-    """The system ``name`` ("debian-12"). Raises UsageError naming the others."""
+    """Find the system ``name`` ("debian-12").
+
+    Raises UsageError naming the others.
+    """
     for system in read_systems():
         if system.name == name:
             return system

@@ -37,8 +37,10 @@ _SIZE = struct.Struct("<Q")
 
 
 class KeptImages(Struct, frozen=True):
-    """A container of a library: where the field with its size is, where its images begin and end, and which (offset,
-    size) stay."""
+    """A container of a library.
+
+    It has the place of the field with its size, where its images begin and end, and which (offset, size) stay.
+    """
 
     size_at: int
     begin: int
@@ -51,7 +53,9 @@ Containers = Callable[[Path, Sequence[str]], Iterable[KeptImages]]
 
 
 def select_loadable(names: Collection[str], arch: str) -> set[str]:
-    """Of the images of one container ("sm_80", "sm_90a", "compute_90") those that a GPU of ``arch`` ("8.6") may load.
+    """Select, of the images of one container, those that a GPU of ``arch`` ("8.6") may load.
+
+    Images are "sm_80", "sm_90a", "compute_90".
 
     That is machine code for itself, else for the nearest older one of its generation, else PTX that is not newer
     (CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility"); empty when there is neither.
@@ -151,7 +155,10 @@ def _replace_arch_list(libraries: Iterable[Path], said: str, now: str, wheel: Pa
 
 
 def _make_origin(document: dict[str, object], libraries: dict[str, Path], archs: Sequence[str]) -> bytes:
-    """``kernels.json`` of somebody else's libraries: what was changed in them, and what they are now."""
+    """Make ``kernels.json`` of somebody else's libraries.
+
+    What was changed in them, and what they are now.
+    """
     rows = document.get("libraries")
     for name, row in rows.items() if isinstance(rows, dict) else ():
         path = libraries.get(f"{_PACKAGE}/lib/{name}")

@@ -56,18 +56,23 @@ class Toolkits(Struct, frozen=True):
 
 @functools.cache
 def read_toolkits() -> Toolkits:
-    """The parsed file."""
+    """Read the file."""
     return toml.read_toml(_FILE, Toolkits, mend=f"git checkout {_FILE}")
 
 
 def find_toolkit(kind: str, cuda: str) -> RootToolkit | None:
-    """What an environment of ``kind`` has of that version; None where the description of no root names it."""
+    """Return what an environment of ``kind`` has of that version.
+
+    None where the description of no root names it.
+    """
     return next((row for row in read_toolkits().toolkit if (row.environment, row.cuda) == (kind, cuda)), None)
 
 
 def check_release(release: str, kind: str, cuda: str) -> None:
-    """Check that ``release`` is compiled with ``cuda`` in an environment of ``kind``. Raises UsageError with those
-    that it is."""
+    """Check that ``release`` is compiled with ``cuda`` in an environment of ``kind``.
+
+    Raises UsageError with those that it is.
+    """
     listed = read_toolkits().releases.get(release, ())
     if cuda not in listed:
         known = f"use one of {', '.join(listed)}" if listed else f"leave --cuda out, or add {release} to {_FILE}"
@@ -103,14 +108,14 @@ def vendor_variables(name: str, archs: Sequence[str], libraries: str) -> dict[st
 
 
 def list_layers(kind: str, cuda: str, stage: Sequence[str]) -> list[str]:
-    """The layers ``stage`` of a root, with the one that brings CUDA exchanged for that of the version."""
+    """Return the layers ``stage`` of a root, with the one that brings CUDA exchanged for that of the version."""
     chosen = find_toolkit(kind, cuda)
     every = {layer for row in read_toolkits().toolkit for layer in row.layers}
     return [*(name for name in stage if chosen is None or name not in every), *(chosen.layers if chosen else ())]
 
 
 def make_variables(kind: str, cuda: str, places: Mapping[str, str]) -> dict[str, str]:
-    """What stage 2 is told of the toolkit in an environment of ``kind``."""
+    """Return what stage 2 is told of the toolkit in an environment of ``kind``."""
     chosen = find_toolkit(kind, cuda)
     table = read_toolkits().environments.get(kind, {}) if chosen else {}
     named = {**places, "toolkit": chosen.folder} if chosen else places
@@ -118,5 +123,8 @@ def make_variables(kind: str, cuda: str, places: Mapping[str, str]) -> dict[str,
 
 
 def find_newest_gcc(cuda: str) -> int | None:
-    """The newest gcc that nvcc of that version takes as host compiler; None where the file does not say."""
+    """Return the newest gcc that nvcc of that version takes as host compiler.
+
+    None where the file does not say.
+    """
     return read_toolkits().host_compilers.get(cuda, {}).get("gcc")

@@ -76,7 +76,7 @@ def finish_exclusion(tree: Path, name: str) -> None:
 
 
 def is_applied(tree: Path) -> bool:
-    """Whether a folder is an applied tree, whose ``.git`` is ours to write to, and no clone of a person's."""
+    """Return whether a folder is an applied tree, whose ``.git`` is ours to write to, and no clone of a person's."""
     return (tree / ".git/decouple/state.json").is_file()
 
 
@@ -85,7 +85,7 @@ def _locate_snapshot(tree: Path, name: str) -> Path:
 
 
 def _list_unknown_paths(tree: Path) -> set[str]:
-    """What git neither knows nor ignores, a folder with nothing else in it as one."""
+    """Return what git neither knows nor ignores, a folder with nothing else in it as one."""
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
     step = f"`git -C {tree} status` shows the state it is in"

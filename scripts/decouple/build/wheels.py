@@ -35,8 +35,9 @@ BOM = "sboms/decouple.cdx.json"
 
 
 def finish_wheel(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path:
-    """Write ``raw`` into ``folder`` with ``manifest`` and bill of materials in it; returns the wheel. The manifest also
-    lies beside it.
+    """Write ``raw`` into ``folder`` with ``manifest`` and bill of materials in it.
+
+    Returns the wheel. The manifest also lies beside it.
 
     The same members give the same bytes: they are sorted (the dist-info last, as PEP 427 recommends), carry ``epoch``
     (seconds since 1970) as their time, 0644 or 0755 as their mode, and are compressed with one fixed setting.
@@ -90,8 +91,10 @@ def finish_wheel(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -
 
 
 def check_platform(name: str, report: str) -> None:
-    """Whether the tag in a wheel's ``name`` promises no more than its libraries keep, by what auditwheel ``said`` of
-    their symbols. Raises DecoupleError where it does."""
+    """Check that the tag in a wheel's ``name`` promises no more than its libraries keep.
+
+    ``report`` is what auditwheel says of their symbols. Raises DecoupleError where it promises more.
+    """
     tagged, asked = WheelName.parse(name).glibc, _PLATFORM.search(report.partition("constrains the platform tag")[2])
     if tagged is None or asked is None:
         raise DecoupleError(
@@ -106,7 +109,10 @@ def check_platform(name: str, report: str) -> None:
 
 
 def find_dist_info(wheel: zipfile.ZipFile, path: Path) -> str:
-    """The one ``*.dist-info`` folder of a wheel. Raises DecoupleError when there is none, or more."""
+    """Return the one ``*.dist-info`` folder of a wheel.
+
+    Raises DecoupleError when there is none, or more.
+    """
     folders = {name.split("/")[0] for name in wheel.namelist() if name.split("/")[0].endswith(".dist-info")}
     if len(folders) != 1:
         raise DecoupleError(
@@ -116,7 +122,10 @@ def find_dist_info(wheel: zipfile.ZipFile, path: Path) -> str:
 
 
 def read_manifest(wheel: Path) -> WheelManifest:
-    """The manifest in a wheel. Raises DecoupleError when it is no wheel, or not one of ours."""
+    """Return the manifest in a wheel.
+
+    Raises DecoupleError when it is no wheel, or not one of ours.
+    """
     try:
         with zips.open_zip(wheel, mend="build it again, or name another file") as archive:
             name = f"{find_dist_info(archive, wheel)}/{MEMBER}"
@@ -133,7 +142,10 @@ def read_manifest(wheel: Path) -> WheelManifest:
 
 
 def count_components(wheel: Path) -> tuple[int, int] | None:
-    """How many components the wheel's bill of materials lists as in it, and as asked for beside it; None without one.
+    """Count the components in the wheel's bill of materials.
+
+    Returned are those in the wheel and those asked for beside it; None without one. Raises DecoupleError when it is
+    none that can be read.
 
     Raises DecoupleError when it is none that can be read.
     """
@@ -177,7 +189,7 @@ def _make_member(name: str, executable: bool, epoch: int) -> zipfile.ZipInfo:
 def _copy_member(
     source: zipfile.ZipFile, out: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, deflater: Deflater
 ) -> tuple[bytes, int]:
-    """Digest (SHA-256) and bytes of what was copied."""
+    """Copy a member; returns digest (SHA-256) and bytes of what was copied."""
     digest, size = hashlib.sha256(), 0
     info.file_size = source.getinfo(name).file_size  # decides zip64 before the first byte
     with source.open(name) as reader, out.open(info, "w", force_zip64=info.file_size > 1 << 31) as sink:
@@ -194,7 +206,7 @@ def _make_row(name: str, digest: bytes, size: int) -> tuple[str, str, str]:
 
 
 def _format_record(rows: Iterable[tuple[str, str, str]]) -> bytes:
-    """RECORD, which is CSV: a name may hold a comma or a quotation mark."""
+    """Format RECORD, which is CSV: a name may hold a comma or a quotation mark."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()

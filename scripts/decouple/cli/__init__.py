@@ -64,7 +64,10 @@ def _measure_width() -> int:
 
 
 def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """The command line as far as ``words`` need it; None: the whole of it, with every module loaded."""
+    """Build the parser as far as ``words`` need it.
+
+    None: the whole of it, with every module loaded.
+    """
     top = _TopParser(prog="decouple", description="PyTorch with its CUDA code as a standalone backend.")
     top.add_argument("--version", action="version", version=f"decouple {__version__}")
     top.add_argument("-v", "--verbose", **_SHOW)  # type: ignore[arg-type]
@@ -94,7 +97,10 @@ _SHOW: dict[str, object] = {
 
 
 def _add_verbose(parser: argparse.ArgumentParser) -> None:
-    """Add ``-v`` to a verb and the verbs below it, but where it means something else: there it goes before the verb."""
+    """Add ``-v`` to a verb and the verbs below it, but where it means something else.
+
+    There it goes before the verb.
+    """
     below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for action in below:
         for choice in set(action.choices.values()):
@@ -105,8 +111,11 @@ def _add_verbose(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_words(words: Sequence[str]) -> argparse.Namespace:
-    """What the words of a command line say. argparse takes a list of words in one run only: those after an option
-    (`new 2.6 -m TITLE NAME`) belong to the same list, which a command names as the default ``rest``."""
+    """Parse the words of a command line. argparse takes a list of words in one run only.
+
+    Those after an option (`new 2.6 -m TITLE NAME`) belong to the same list, which a command names as the default
+    ``rest``.
+    """
     before = [word for word in words[:1] if word in ("-v", "--verbose")]
     words = words[len(before) :]
     if words and words[0] not in VERBS and not words[0].startswith("-"):
@@ -123,7 +132,10 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
 
 
 def _explain_unknown(word: str) -> UsageError:
-    """What to say of a verb that there is not: most are a slip, or a session of nox (``apply-2.6``)."""
+    """Return the error for a verb that does not exist.
+
+    Most are a slip, or a session of nox (``apply-2.6``).
+    """
     import difflib  # only for a mistake
 
     verb, _, release = word.rpartition("-")
@@ -133,7 +145,9 @@ def _explain_unknown(word: str) -> UsageError:
 
 
 def _restart_in_utf8_mode() -> None:
-    """Start anew in Python's UTF-8 mode where a locale has file names in another encoding: patches name files in UTF-8.
+    """Start anew in Python's UTF-8 mode where a locale has file names in another encoding.
+
+    Patches name files in UTF-8.
 
     The standard streams keep the encoding of the locale.
     """

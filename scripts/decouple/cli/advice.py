@@ -21,12 +21,14 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 def select_fitting(
     next_step: str, words: Sequence[str], parser: Callable[[Sequence[str]], argparse.ArgumentParser]
 ) -> str:
-    """The alternatives of ``next_step`` that the command line ``words`` can take, by the ``parser`` of such words.
+    """Return the alternatives of ``next_step`` that the command line ``words`` can take.
 
-    >>> from decouple.cli import parser
-    >>> fitting("try again later, or another --source", ["wheels"], parser)
+    ``parser`` parses such words.
+
+    >>> from decouple.cli import build_parser
+    >>> select_fitting("try again later, or another --source", ["wheels"], build_parser)
     'try again later'
-    >>> fitting("try again later, or another --source", ["apply"], parser)
+    >>> select_fitting("try again later, or another --source", ["apply"], build_parser)
     'try again later, or another --source'
     """
     if not find_bare_options(next_step):
@@ -41,12 +43,15 @@ def select_fitting(
 
 
 def find_bare_options(text: str) -> set[str]:
-    """The options in ``text`` that belong to no command which is named with them: those of the one that was typed."""
+    """Return the options in ``text`` that belong to no command which is named with them.
+
+    Those of the one that was typed.
+    """
     return set(_OPTION.findall(_COMMAND.sub("", text)))
 
 
 def list_options(parser: argparse.ArgumentParser, verb: str) -> set[str]:
-    """The long options of ``verb``, those of its own verbs among them."""
+    """Return the long options of ``verb``, those of its own verbs among them."""
     return _list_options(next(_list_verbs(parser))[verb])
 
 

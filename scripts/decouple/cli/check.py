@@ -93,7 +93,7 @@ def _format_conflict(conflict: Conflict, verdict: PatchFit, *, verbose: bool) ->
 
 
 def _compare_lines(expected: list[str], present: list[str]) -> list[str]:
-    """The lines that differ, each with ``<`` or ``>``."""
+    """Return the lines that differ, each with ``<`` or ``>``."""
     import difflib  # only for a conflict
 
     compared = difflib.ndiff(expected, present, linejunk=None, charjunk=None)

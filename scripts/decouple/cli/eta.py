@@ -14,8 +14,10 @@ CACHED = 4.0
 
 
 class Eta:
-    """Of ``total`` items, which are expected to take ``effort`` in any measure (0: items are alike), begun at ``now``
-    in seconds. ``seconds``: what all of them take by the estimate; None: nothing is known before the first step.
+    """The time that ``total`` items take, begun at ``now`` (seconds).
+
+    They are expected to take ``effort`` in any measure (0: items are alike). ``seconds``: what all of them take by the
+    estimate; None: nothing is known before the first step.
     """
 
     def __init__(
@@ -45,11 +47,14 @@ class Eta:
             self._close_block(now)
 
     def follow(self, total: float, effort: float) -> None:
-        """The rest turned out to be ``total`` items and ``effort``, done anew from 0; the pace stays."""
+        """Begin anew from 0 with a rest of ``total`` items and ``effort``; the pace stays."""
         self._total, self._effort, self.done, self._spent = total, effort, 0.0, 0.0
 
     def estimate_left(self, now: float | None = None) -> float | None:
-        """Seconds to go, as of ``now`` (None: of the last step); None where nothing says."""
+        """Return seconds to go, as of ``now`` (None: of the last step).
+
+        None where nothing says.
+        """
         if self._total and self.done >= self._total:
             return 0.0
         whole = self._effort or self._total
@@ -70,8 +75,11 @@ class Eta:
         return self._seen_effort / self._seen_seconds if self._seen_effort and self._seen_seconds else None
 
     def _estimate_under_way(self) -> float:
-        """What is done and not seen when a job ends: each other one has an object under way, half of it done on
-        average. Where effort is core-seconds, as many are expected in a second as there are jobs."""
+        """Estimate what is done and not seen when a job ends.
+
+        Each other one has an object under way, half of it done on average. Where effort is core-seconds, as many are
+        expected in a second as there are jobs.
+        """
         return max(self._rate - 1.0, 0.0) * self._squares / self._spent / 2 if self._spent else 0.0
 
     def _close_block(self, now: float) -> None:

@@ -16,7 +16,7 @@ from decouple.cli.shown import escape_text, hide_secrets
 
 
 def write_traceback(error: Exception, words: Sequence[str]) -> str:
-    """Where the traceback was put."""
+    """Write the traceback to a file; returns where."""
     lines = traceback.format_exception(error)
     text = f"decouple {__version__}, Python {sys.version.split()[0]}\n{' '.join(words)}\n{''.join(lines)}"
     for folder in (_find_folder, lambda: None):

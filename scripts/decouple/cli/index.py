@@ -118,13 +118,13 @@ def _run_yank(arguments: argparse.Namespace) -> int:
 
 
 def _print_reminder(site: Path) -> None:
-    """A signed list that is not the current one makes clients stop."""
+    """Say that a signed list that is not the current one makes clients stop."""
     if (site / release_list.FOLDER).is_dir():
         print(f"{site}: its list was signed; sign it again: decouple index sign-list --site {site} --key KEY")
 
 
 def _run_verify(arguments: argparse.Namespace) -> int:
-    """The first fault ends it."""
+    """Verify the wheels; the first fault ends it."""
     for path in arguments.wheels:
         request = verify_wheel.VerifyWheelRequest(find_project(), path, arguments.key, arguments.rebuild)
         verify_wheel.verify_wheel(request, output.make_listener())

@@ -1,4 +1,4 @@
-"""``decouple kernels dump | compare | unpatched``: is the machine code in one CUDA library that of another?"""
+"""``decouple kernels dump | compare | unpatched``: compare the machine code of CUDA libraries."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _run_host(arguments: argparse.Namespace) -> int:
 
 
 def print_comparison(result: KernelComparison, limit: int | None) -> None:
-    """One line with the verdict, then what is not the same."""
+    """Print one line with the verdict, then what is not the same."""
     kinds = {"code": "different", "launch": "with other resources", "missing": "missing", "extra": "extra"}
     counts = ", ".join(f"{result.count(kind)} {words}" for kind, words in kinds.items())
     print(

@@ -16,7 +16,9 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 def run_to_end(
     run: Callable[[], int], words: Sequence[str], parser: Callable[[Sequence[str]], ArgumentParser] | None = None
 ) -> int:
-    """``run()``'s exit code, or that of the error it raised, which is told in one line and what to do next.
+    """Return ``run()``'s exit code, or that of the error that it raised.
+
+    Such an error is printed in one line, with what to do next.
 
     What nobody foresaw is a fault of ours: its traceback goes to a file, whose place is told, and the code is 70.
     ``words`` are the command's arguments, for that file, and ``parser`` tells which options such words may have: no

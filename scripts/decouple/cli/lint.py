@@ -54,7 +54,7 @@ def _format_report(report: LintReport, form: str) -> str:
 
 
 def _format_annotation(fault: Fault) -> str:
-    """A workflow command of GitHub Actions (docs.github.com, "Workflow commands", setting an error message)."""
+    """Format a workflow command of GitHub Actions (docs.github.com, "Workflow commands", setting an error message)."""
 
     def escaped(text: str, also: str = "") -> str:
         for letter in "%\r\n" + also:

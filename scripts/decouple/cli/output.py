@@ -13,12 +13,18 @@ from decouple.flows.listener import Listener
 
 
 def make_listener() -> Listener:
-    """What flows tell, on standard output; warnings and how far they are, on standard error."""
+    """Make a listener that prints what flows say.
+
+    Warnings, and how far they are, go to standard error.
+    """
     return Listener(lambda line: print(line, flush=True), make_progress(), lambda line: print(line, file=sys.stderr))
 
 
 def make_progress() -> Progress:
-    """A reporter for standard error: a bar with an ETA on a terminal, a line every ten seconds otherwise."""
+    """Make a reporter for standard error.
+
+    A bar with an ETA on a terminal, a line every ten seconds otherwise.
+    """
     return _BarProgress() if sys.stderr.isatty() else _LineProgress()
 
 
@@ -131,7 +137,7 @@ class _BarProgress:
             self._bars.update(self._task, advance=step, amount=_format_amount(self._eta.done, self._total, self._unit))
 
     def format_left(self) -> str:
-        """What the bar says of the time to go."""
+        """Format what the bar says of the time to go."""
         left = self._eta.estimate_left(time.monotonic()) if self._task is not None else None
         return "" if left is None else f"ETA {_format_duration(left)}"
 
@@ -146,7 +152,7 @@ class _BarProgress:
 
 
 def _format_amount(done: float, total: float | None, unit: str) -> str:
-    """ "12 of 34 objects", "1.5 of 3.0 MiB": as much of it as is known."""
+    """Format an amount as far as it is known: "12 of 34 objects", "1.5 of 3.0 MiB"."""
     scale, places, name = (2.0**20, 1, "MiB") if unit == "bytes" else (1.0, 0, unit if unit != "items" else "")
     words = [f"{done / scale:.{places}f}", *(["of", f"{total / scale:.{places}f}"] if total else []), name]
     return " ".join(filter(None, words))

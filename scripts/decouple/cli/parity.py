@@ -53,7 +53,10 @@ def _run_parity(arguments: argparse.Namespace) -> int:
 
 
 def print_table(table: WholeTable, limit: int | None = None) -> int:
-    """A row for each section, its reasons and what has none (``limit`` of each kind); returns the exit code."""
+    """Print a row for each section, its reasons and what has none (``limit`` of each kind).
+
+    Returns the exit code.
+    """
     print(f"{'':<34}{'equal':>9}{'missing':>9}{'extra':>9}{'different':>11}{'unexplained':>13}")
     for judged in table.sections:
         it = judged.compared
@@ -75,7 +78,10 @@ def print_table(table: WholeTable, limit: int | None = None) -> int:
 
 
 def _print_left(section: JudgedSection, limit: int | None) -> None:
-    """What of a section has no reason: missing names, and different ones with both sides."""
+    """Print what of a section has no reason.
+
+    Missing names, and different ones with both sides.
+    """
     left = set(section.unexplained)
     lines = [
         f"differs: {each.name}: {_shorten(each.ours)}, theirs {_shorten(each.theirs)}"
@@ -89,7 +95,7 @@ def _print_left(section: JudgedSection, limit: int | None) -> None:
 
 
 def _gather_names(names: Sequence[str]) -> list[str]:
-    """Missing names, those in a module or class that is missing itself only counted."""
+    """Return missing names, those in a module or class that is missing itself only counted."""
     inner: dict[str, int] = {}
     for name in sorted(names):
         parts = name.split(".")

@@ -175,7 +175,7 @@ def _open_editor(files: list[Path]) -> int:
 
 
 def print_written(written: SeriesUpdate) -> None:
-    """What became of each patch."""
+    """Print what became of each patch."""
     for name in written.added:
         print(f"new {name}")
     for name in written.changed:

@@ -51,7 +51,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run_rebase(arguments: argparse.Namespace) -> int:
-    """One call: start, go on, or give up; 1 while a patch waits for a person or --report found one that would."""
+    """Make one call: start, go on, or give up.
+
+    1 while a patch waits for a person or --report found one that would.
+    """
     # a program that reads the report gets nothing else
     request = choose_way(
         make_request(RebaseRequest, arguments), output.make_listener() if arguments.format == "text" else QUIET
@@ -80,7 +83,7 @@ def _print_written(project: Path, result: RebaseResult) -> None:
 
 
 def _print_verdicts(arguments: argparse.Namespace, judged: RebaseJudgement) -> None:
-    """The verdicts, in the asked format."""
+    """Print the verdicts in the asked format."""
     carried = judged.outcome.carried
     makers = {
         "markdown": lambda: report.format_markdown(carried, judged.old, judged.new),

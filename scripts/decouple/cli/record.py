@@ -1,5 +1,7 @@
-"""``decouple record``: write what is proven of a series, without building it, to ``ci/status/<release>.json``; with
-``--seconds``, what a build measured to the table that estimates go by."""
+"""``decouple record``: write what is proven of a series to ``ci/status/<release>.json``.
+
+Nothing is built. With ``--seconds`` it writes what a build measured to the table that estimates go by.
+"""
 
 from __future__ import annotations
 

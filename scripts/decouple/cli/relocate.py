@@ -71,7 +71,10 @@ def _print_table(plan: Plan) -> None:
 
 
 def _print_by_rule(plan: Plan, rules: RuleFile) -> None:
-    """Every file under the rule that decides it, what moves first; then the counts."""
+    """Print every file under the rule that decides it, what moves first.
+
+    Then the counts.
+    """
     why = {rule.name: rule.reason for rule in rules.rules}
     moves: dict[str, list[str]] = {}
     for move in plan.moves:

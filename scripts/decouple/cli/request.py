@@ -13,7 +13,9 @@ R = TypeVar("R", bound=Struct)
 
 
 def make_request(kind: type[R], arguments: argparse.Namespace, **given: Any) -> R:
-    """A ``kind``: each field is what the option of that name says, ``project`` this checkout; ``given`` goes first.
+    """Make a ``kind`` of what was typed.
+
+    Each field is what the option of that name says, ``project`` this checkout; ``given`` goes first.
 
     What was not typed keeps the request's own default. Raises TypeError where ``given`` names no field: a slip of the
     caller's would else ask for the default.

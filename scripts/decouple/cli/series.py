@@ -82,7 +82,7 @@ def _run_burn_down(arguments: argparse.Namespace) -> int:
 
 
 def _make_row(project: Path, release: str, census: Path | None) -> burndown.BurnDownRow:
-    """A series measured; its couplings as ``census`` has them, else as ``record`` wrote them to ci/status."""
+    """Measure a series; its couplings as ``census`` has them, else as ``record`` wrote them to ci/status."""
     row = burndown.measure_series(project, release, census)
     known = status.read_status(status.locate_status(project, release)).census
     if census or known is None:

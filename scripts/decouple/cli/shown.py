@@ -2,7 +2,7 @@
 
 File names, server answers, git's and pip's words, patches and metadata all come from elsewhere and may hold escape
 sequences (which rewrite what a person sees), halves of surrogate pairs (which no stream takes) or an address with a
-password. Standard output and error pass through here once; `bare` is for what we draw ourselves.
+password. Standard output and error pass through here once; `unwrap_stream` is for what we draw ourselves.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ _SECRET = re.compile(r"(?<=://)[^/?#\s'\"<>@]*(?:@[^/?#\s'\"<>@]*)*@")
 
 
 def escape_text(text: str) -> str:
-    """``text`` with every character that is not seen as itself written as Python writes it (``\\x1b``)."""
+    r"""Write each character of ``text`` that is not seen as itself as Python writes it (``\x1b``)."""
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def hide_secrets(text: str) -> str:
-    """``text`` with what stands before the ``@`` of an address replaced: a password, or a token in its place."""
+    """Return ``text`` with what stands before the ``@`` of an address replaced.
+
+    A password, or a token in its place.
+    """
     return _SECRET.sub("***@", text) if "@" in text else text
 
 
@@ -77,7 +80,7 @@ class _EscapingBytes:
 
 @contextlib.contextmanager
 def escape_streams() -> Iterator[None]:
-    """Within, standard output and error escape what is not ours, and what their encoding has no character for."""
+    """Let standard output and error escape what is not ours, and what their encoding has no character for."""
     before = sys.stdout, sys.stderr
     made = [stream if isinstance(stream, _EscapingStream) else _EscapingStream(stream) for stream in before]
     errors = [_escape_unencodable(one.bare) for one in made]
@@ -92,7 +95,10 @@ def escape_streams() -> Iterator[None]:
 
 
 def _escape_unencodable(stream: TextIO) -> str | None:
-    """Let a stream write ``\\u2192`` for what its encoding lacks; returns what it did before, None where it cannot."""
+    r"""Let a stream write ``\u2192`` for what its encoding lacks.
+
+    Returns what it did before, None where it cannot.
+    """
     reconfigure, was = getattr(stream, "reconfigure", None), getattr(stream, "errors", None)
     if reconfigure is None or was == "backslashreplace":
         return None
@@ -120,5 +126,8 @@ def open_closed_streams() -> None:
 
 
 def unwrap_stream(stream: TextIO) -> IO[str]:
-    """The stream itself, for colours and bars that we draw; what they show of others' text goes through `escaped`."""
+    """Return the stream itself, for colours and bars that we draw.
+
+    What they show of others' text goes through `escape_text`.
+    """
     return stream.bare if isinstance(stream, _EscapingStream) else stream

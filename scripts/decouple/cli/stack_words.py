@@ -27,7 +27,10 @@ _RELEASE = re.compile(r"\d+\.\d+(\.\d+)*")
 
 
 def parse_release(arguments: argparse.Namespace) -> tuple[SeriesPlaces, list[str]]:
-    """The release's places, and the words that are left. Raises UsageError if the release is not clear."""
+    """Return the release's places, and the words that are left.
+
+    Raises UsageError if the release is not clear.
+    """
     project = find_project()
     have = Checkout(project).list_releases()
     words: list[str] = list(arguments.words)
@@ -45,7 +48,10 @@ def parse_release(arguments: argparse.Namespace) -> tuple[SeriesPlaces, list[str
 
 
 def parse_release_alone(arguments: argparse.Namespace) -> tuple[Path, str]:
-    """The checkout and the release of a verb that takes no other word. Raises UsageError."""
+    """Return the checkout and the release of a verb that takes no other word.
+
+    Raises UsageError.
+    """
     places, words = parse_release(arguments)
     if words or places.project is None:
         verb = arguments.command
@@ -54,7 +60,10 @@ def parse_release_alone(arguments: argparse.Namespace) -> tuple[Path, str]:
 
 
 def parse_words(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> tuple[SeriesPlaces, list[str]]:
-    """The release's places, and ``least`` to ``most`` further words. Raises UsageError."""
+    """Return the release's places, and ``least`` to ``most`` further words.
+
+    Raises UsageError.
+    """
     places, words = parse_release(arguments)
     if not least <= len(words) <= most:
         few = f"{arguments.command} takes " + (f"{least} to {most}" if least != most else f"{most}")
@@ -64,7 +73,10 @@ def parse_words(arguments: argparse.Namespace, most: int = 0, least: int = 0) ->
 
 @contextmanager
 def open_stack(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> Iterator[tuple[Stack, list[str]]]:
-    """The stack of the release, and ``least`` to ``most`` further words. Raises UsageError."""
+    """Open the stack of the release, and ``least`` to ``most`` further words.
+
+    Raises UsageError.
+    """
     places, words = parse_words(arguments, most, least)
     with open_stack_at(places) as stack:
         yield stack, words
@@ -82,7 +94,10 @@ def open_stack_at(places: SeriesPlaces) -> Iterator[Stack]:
 
 
 def find_patch(stack: Stack, words: list[str]) -> str:
-    """The patch that is named, or the top one. Raises DecoupleError."""
+    """Return the patch that is named, or the top one.
+
+    Raises DecoupleError.
+    """
     if words:
         return stack.find_name(words[0])
     if stack.top is None:
@@ -91,7 +106,7 @@ def find_patch(stack: Stack, words: list[str]) -> str:
 
 
 def find_paths(stack: Stack, words: list[str]) -> list[str]:
-    """Files given relative to where the user stands, or to the tree, as paths in the tree."""
+    """Return files given relative to where the user stands, or to the tree, as paths in the tree."""
     found = []
     root = stack.places.tree.resolve()
     for word in words:

@@ -138,7 +138,10 @@ def _read_commit(project: Path) -> str:
 def _print_results(
     results: Mapping[str, SuiteResult], device: str, limit: int | None, theirs: Mapping[str, SuiteResult] | None = None
 ) -> bool:
-    """Figures per suite, and each failure that is neither known nor the other build's too; whether there is none."""
+    """Print figures per suite, and each failure that is neither known nor the other build's too.
+
+    Whether there is none.
+    """
     for suite, counts in compare.tally_outcomes(results.values()).items():
         figures = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
         print(f"{suite:<14} {sum(counts.values()) - counts['flaky']} tests: {figures}")
@@ -162,7 +165,7 @@ def _print_results(
 
 
 def print_comparison(found: SuiteComparison, ours: str, theirs: str, limit: int | None) -> None:
-    """One line of figures, then each difference."""
+    """Print one line of figures, then each difference."""
     unknown = [difference for difference in found.differences if not difference.reason]
     print(
         f"{'ok' if found.ok else 'FAILED':<6} {ours} against {theirs}: {found.tests} tests on both, {found.outcomes} "

@@ -36,7 +36,7 @@ def _run_test_patches(arguments: argparse.Namespace) -> int:
 
 
 def print_answers(trial: PatchTrialResult) -> None:
-    """Which torch, then a line for each answer."""
+    """Print which torch it was, then a line for each answer."""
     print(f"{trial.label}: torch {trial.torch}, {KINDS[trial.kind]}, {trial.device} device")
     for answer in trial.answers:
         place = "with a device" if answer.device else "without a device"

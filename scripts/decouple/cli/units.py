@@ -46,7 +46,7 @@ def run_units(arguments: argparse.Namespace) -> int:
 
 
 def _print_result(result: UnitsRun) -> None:
-    """Where the evidence comes from, and the verdict."""
+    """Print where the evidence comes from, and the verdict."""
     report = result.report
     missing = len(report.without_evidence)
     outdated = len(result.record.outdated) if result.record else 0

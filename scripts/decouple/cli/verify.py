@@ -1,4 +1,4 @@
-"""``decouple verify | audit``: is what was built what was promised?"""
+"""``decouple verify | audit``: check what was built."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _run_verify_portable(arguments: argparse.Namespace) -> int:
 
 
 def print_audit(reports: Sequence[ElfAudit]) -> None:
-    """One line per audit, and its faults."""
+    """Print one line per audit, and its faults."""
     for report in reports:
         verdict = "FAILED" if report.faults else "ok"
         print(f"{verdict:<6} {report.what}: {report.files} files, {report.symbols} symbols")
@@ -136,7 +136,10 @@ def print_audit(reports: Sequence[ElfAudit]) -> None:
 
 
 def print_verdict(result: flow.VerifyResult, limit: int | None = None) -> int:
-    """Every check and category (``limit`` names of each kind), and the verdict; returns the exit code."""
+    """Print every check and category (``limit`` names of each kind), and the verdict.
+
+    Returns the exit code.
+    """
     print_checks(result.checks)
     _print_parity(result.parity, limit)
     if result.kernels:
@@ -146,7 +149,7 @@ def print_verdict(result: flow.VerifyResult, limit: int | None = None) -> int:
 
 
 def print_checks(results: Sequence[CheckResult]) -> None:
-    """A line per promise, with what was seen."""
+    """Print a line per promise, with what was seen."""
     for result in results:
         print(f"{'ok' if result.passed else 'FAILED':<6} {result.name}: {result.observed}")
 

@@ -123,7 +123,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
 
 
 def describe_checks(known: Any) -> list[str]:
-    """How what a build used was checked, and what was not; ``known`` is ``toolchain.inputs`` of its manifest."""
+    """Return how what a build used was checked, and what was not; ``known`` is ``toolchain.inputs`` of its manifest."""
     if not isinstance(known, dict):
         return ["nothing is recorded of how the toolchain was checked"]
     lines = [f"network of the build: {known.get('network', 'not recorded')}"]

@@ -44,19 +44,25 @@ class ContractSite(Struct, frozen=True):
         return f"{self.inside}/venv/bin/python"
 
     def make_search_paths(self) -> dict[str, str]:
-        """Where compilers look beside their own folders: torch's build tools expect a distribution's files in those."""
+        """Return where compilers look beside their own folders.
+
+        Torch's build tools expect a distribution's files in those.
+        """
         if not self.prefix:
             return {}
         include = f"{self.prefix}/include"
         return {"CPATH": f"{include}:{include}/torch/csrc/api/include", "LIBRARY_PATH": self.libraries}
 
     def make_variables(self, **more: str) -> dict[str, str]:
-        """The environment of every command here."""
+        """Return the environment of every command here."""
         return {**({"LD_LIBRARY_PATH": self.libraries} if self.libraries else {}), **more}
 
 
 def find_only_wheel(dist: Path, name: str) -> Path:
-    """The wheel of project ``name`` in ``dist``. Raises UsageError when there is none, or more than one."""
+    """Return the wheel of project ``name`` in ``dist``.
+
+    Raises UsageError when there is none, or more than one.
+    """
     wheels = sorted(dist.glob(f"{name}-*.whl"))
     if len(wheels) != 1:
         seen = ", ".join(path.name for path in wheels) or "none"
@@ -124,7 +130,10 @@ class _Report(Struct, frozen=True):
 
 
 def read_summary(report: Path) -> ContractSection:
-    """What ``contract.json`` says in all: PyTorch, items by status, tests by outcome. Raises OSError, DecoupleError."""
+    """Read what ``contract.json`` says in all.
+
+    PyTorch, items by status, tests by outcome. Raises OSError, DecoupleError.
+    """
     document = read_json(report, _Report, mend="run the contract again")
     tests = {test.test: test.outcome for item in document.items for test in item.tests}
     items = {status: count for status, count in document.counts.items() if count}

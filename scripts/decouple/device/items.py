@@ -65,7 +65,7 @@ class _ItemsFile(Struct, frozen=True):
 
 
 def read_items(project: Path) -> list[ContractItem]:
-    """The contract's items in order, each with its tests.
+    """Read the contract's items in order, each with its tests.
 
     Raises DecoupleError when an item has no test, a test an unknown item or gap, or a named test does not exist.
     """
@@ -93,7 +93,7 @@ def read_items(project: Path) -> list[ContractItem]:
 
 
 def read_tests(path: Path) -> Iterator[ContractTest]:
-    """The tests of one file that are marked with an item."""
+    """Return the tests of one file that are marked with an item."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if not isinstance(node, ast.FunctionDef):
             continue
@@ -110,7 +110,7 @@ def _read_constant(call: ast.Call) -> object:
 
 
 def _has_function(project: Path, name: str) -> bool:
-    """Whether ``path::function`` is a function of that file."""
+    """Return whether ``path::function`` is a function of that file."""
     path, _, function = name.partition("::")
     file = project / path
     return file.is_file() and any(
@@ -120,7 +120,7 @@ def _has_function(project: Path, name: str) -> bool:
 
 
 def format_table(items: list[ContractItem]) -> str:
-    """The items as Markdown, a table for each group."""
+    """Format the items as Markdown, a table for each group."""
     lines: list[str] = []
     for group in dict.fromkeys(item.group for item in items):
         lines += [f"### {group}", "", "| | PyTorch expects | upstream says so in | proof |", "|---|---|---|---|"]

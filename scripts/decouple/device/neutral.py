@@ -85,7 +85,10 @@ def rewrite_program(text: str, *, device: str = "", file: str = "the program") -
 
 
 def _insert_import(module: libcst.Module) -> str:
-    """The text with ``import torch`` where imports begin: what stands in it now needs the name."""
+    """Return the text with ``import torch`` where imports begin.
+
+    What stands in it now needs the name.
+    """
     from libcst.codemod import CodemodContext
     from libcst.codemod.visitors import AddImportsVisitor
 
@@ -132,7 +135,7 @@ def _plan_changes(wrapper: Any, table: _Table, device: str) -> _Plan:
     settled: set[Any] = set()
 
     def find(wanted: Any) -> list[Any]:
-        """The nodes of the program that a matcher takes."""
+        """Return the nodes of the program that a matcher takes."""
         return list(m.findall(module, wanted))
 
     for statement in find(m.Import()):
@@ -147,7 +150,10 @@ def _plan_changes(wrapper: Any, table: _Table, device: str) -> _Plan:
     collective = f"{torch}.distributed.get_default_backend_for_device({accelerator})"
 
     def full(node: Any) -> str:
-        """The name that an expression has by the program's imports; empty for what it made itself."""
+        """Return the name that an expression has by the program's imports.
+
+        Empty for what it made itself.
+        """
         found = names.get(node) or ()
         for one in found() if callable(found) else found:
             if one.source is QualifiedNameSource.IMPORT:
@@ -164,7 +170,10 @@ def _plan_changes(wrapper: Any, table: _Table, device: str) -> _Plan:
         settled.add(node)
 
     def strings(node: Any) -> list[Any]:
-        """The texts that an expression may be: itself, or either side of ``a if c else b``."""
+        """Return the texts that an expression may be.
+
+        Itself, or either side of ``a if c else b``.
+        """
         if isinstance(node, cst.IfExp):
             return [*strings(node.body), *strings(node.orelse)]
         return [node] if isinstance(node, cst.SimpleString | cst.FormattedString) else []
@@ -331,7 +340,7 @@ def _plan_changes(wrapper: Any, table: _Table, device: str) -> _Plan:
             settled.update((statement, statement.module))
 
     def inside(node: Any) -> bool:
-        """Whether it, or something that it stands in, has become something else with it."""
+        """Return whether it, or something that it stands in, has become something else with it."""
         while node is not None and not isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
             if node in settled and (node in plan.instead or isinstance(node, cst.Attribute)):
                 return True
@@ -360,7 +369,7 @@ def _plan_changes(wrapper: Any, table: _Table, device: str) -> _Plan:
 
 
 def _is_documentation(parents: Any, node: Any) -> bool:
-    """Whether a text stands alone as a statement: a docstring."""
+    """Return whether a text stands alone as a statement: a docstring."""
     import libcst
 
     return isinstance(parents.get(node), libcst.Expr)
@@ -371,7 +380,7 @@ def _read_line(module: Any, line: int) -> str:
 
 
 def _explain_rest(name: str, text: str) -> str:
-    """The reason for what is left."""
+    """Explain what is left."""
     if name.startswith("torch.backends.cudnn"):
         return "cuDNN has no neutral name: keep it for CUDA alone"
     if name.startswith("torch.cuda"):

@@ -69,7 +69,7 @@ class VendorNames(Struct, frozen=True, rename={"names": "name", "prefixes": "pre
     missing: frozenset[str] = frozenset()
 
     def find_name(self, name: str) -> str | None:
-        """The vendor's name, or None where it has or names none."""
+        """Return the vendor's name, or None where it has or names none."""
         if name in self.missing:
             return None
         if name in self.names:
@@ -91,11 +91,11 @@ class ReuseReport(Struct):
     texts: dict[str, set[str]]
 
     def find_kind(self, name: str) -> str:
-        """The kind of a family."""
+        """Return the kind of a family."""
         return next(family.kind for family in self.families.families if family.name == name)
 
     def count_library_names(self) -> Counter[str]:
-        """Every name of a library with its uses: what a mapping must cover."""
+        """Return every name of a library with its uses: what a mapping must cover."""
         total: Counter[str] = Counter()
         for family in self.families.families:
             if family.kind == "library":
@@ -129,7 +129,7 @@ def load_names(path: Path) -> VendorNames:
 
 
 def read_declared_words(folders: Iterable[Path], headers: re.Pattern[str]) -> frozenset[str]:
-    """Every identifier in the toolkit headers (by ``headers``) below ``folders``.
+    """Return every identifier in the toolkit headers (by ``headers``) below ``folders``.
 
     Raises DecoupleError if there is none, OSError.
     """
@@ -204,7 +204,7 @@ def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Reu
 
 
 def format_header(report: ReuseReport, names: VendorNames, source: str) -> str:
-    """A C header that gives every used name of a library, as far as ``names`` knows it, the vendor's name.
+    """Format a C header that gives every used name of a library, as far as ``names`` knows it, the vendor's name.
 
     To be included before any source (``-include``) where the vendor's headers take the place of the toolkit's.
     """

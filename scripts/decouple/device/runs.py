@@ -35,7 +35,10 @@ class RunRecord(Struct, frozen=True):
 
 
 def read_report(folder: Path) -> RunRecord:
-    """The run whose ``contract.json`` is in ``folder``. Raises UsageError when there is none."""
+    """Read the run whose ``contract.json`` is in ``folder``.
+
+    Raises UsageError when there is none.
+    """
     path = folder / "contract.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -71,7 +74,10 @@ def record_run(project: Path, folder: Path) -> Path:
 
 
 def read_runs(project: Path) -> list[RunRecord]:
-    """All runs that were kept, the newest PyTorch first. Raises DecoupleError for a file that is not one."""
+    """Return all runs that were kept, the newest PyTorch first.
+
+    Raises DecoupleError for a file that is not one.
+    """
     runs = []
     for path in sorted((project / FOLDER).glob("*.json")):
         try:
@@ -82,7 +88,7 @@ def read_runs(project: Path) -> list[RunRecord]:
 
 
 def format_table(runs: Sequence[RunRecord]) -> str:
-    """The runs as Markdown, a row for each."""
+    """Format the runs as Markdown, a row for each."""
     lines = [
         "| PyTorch | backend | passed | skipped | failed | items supported | gaps of upstream | broken | not tried |",
         "|---|---|---|---|---|---|---|---|---|",

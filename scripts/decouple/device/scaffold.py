@@ -133,7 +133,10 @@ def scaffold_backend(template: Path, folder: Path, name: str) -> ScaffoldResult:
 
 
 def _read_record(folder: Path, name: str) -> Mapping[str, str]:
-    """The texts of the last run for the device ``name``; none where ``folder`` is new."""
+    """Read the texts of the last run for the device ``name``.
+
+    None where ``folder`` is new.
+    """
     path = locate_path(folder, RECORD)
     if not path.exists():
         return {}
@@ -144,7 +147,7 @@ def _read_record(folder: Path, name: str) -> Mapping[str, str]:
 
 
 def _read_text(path: Path) -> str | None:
-    """The text of a file, None where there is none."""
+    """Read the text of a file; None where there is none."""
     try:
         return read_bounded(path, JSON_BOUND).decode("utf-8")
     except FileNotFoundError:
@@ -154,7 +157,10 @@ def _read_text(path: Path) -> str | None:
 
 
 def _update_file(path: Path, mine: str | None, base: str | None, wanted: str) -> str:
-    """Bring one file, which now is ``mine``, to the new template; returns what happened, as a field of Scaffolded."""
+    """Bring one file, which now is ``mine``, to the new template.
+
+    Returns what happened, as a field of Scaffolded.
+    """
     if mine is None:
         if base is not None:  # the vendor removed it
             return "unchanged"

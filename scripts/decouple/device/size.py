@@ -32,7 +32,9 @@ class DeviceFile(Struct, frozen=True):
 
 
 def measure_files(place: Path) -> list[DeviceFile]:
-    """Every source file of ``place``: a file, a folder (git's files where it is in a repository).
+    """Return every source file of ``place``.
+
+    A file, a folder (git's files where it is in a repository).
 
     Raises DecoupleError when there is nothing to count, OSError.
     """
@@ -70,7 +72,10 @@ def _detect_language(path: Path) -> str | None:
 
 
 def count_code_lines(text: str, language: str) -> int:
-    """Lines of ``text`` that hold code. Python that does not parse counts by its ``#`` only."""
+    """Return lines of ``text`` that hold code.
+
+    Python that does not parse counts by its ``#`` only.
+    """
     if language == "C++":
         return sum(1 for line in blank_comments(text).splitlines() if line.strip())
     if language == "Python":

@@ -38,5 +38,5 @@ def compute_digest(folders: Sequence[Path]) -> str:
 
 
 def _is_unread(name: str) -> bool:
-    """Whether a file or folder of this name is what an earlier build left."""
+    """Return whether a file or folder of this name is what an earlier build left."""
     return name in ("build", "__pycache__", ".mypy_cache") or name.endswith(".egg-info")

@@ -1,11 +1,11 @@
 """One release from source to applied tree.
 
->>> from decouple.flows.apply import Apply, apply
->>> request = Apply(project, "2.6", source=f"local:{source}")
->>> moved = apply(request)
+>>> from decouple.flows.apply import ApplyRequest, apply_series
+>>> request = ApplyRequest(project, "2.6", source=f"local:{source}")
+>>> moved = apply_series(request)
 >>> moved.top, moved.overlay
 ('2.6/0003-split.patch', 'laid')
->>> apply(request).files  # all is there
+>>> apply_series(request).files  # all is there
 0
 """
 
@@ -60,7 +60,9 @@ class AppliedSeries(MoveResult, frozen=True):
 
 
 def apply_series(request: ApplyRequest, listener: Listener = QUIET) -> AppliedSeries:
-    """Bring the tree to the whole series and the overlay, from whatever state it is in; judge a carried series.
+    """Bring the tree to the whole series and the overlay, from whatever state it is in.
+
+    Judge a carried series.
 
     Where the release has no whole series, the nearest one is carried to it first (``decouple.flows.carry``).
     Fetches what the cache lacks. Only files that differ are touched; a second run finds nothing to do. Raises
@@ -151,7 +153,10 @@ def _apply_patches(request: ApplyRequest, listener: Listener) -> AppliedSeries:
 
 
 def _judge_carried(request: ApplyRequest, moved: MoveResult, listener: Listener) -> SeriesVerdict | None:
-    """What a series that was carried is worth, once its patches are on the tree; None for another."""
+    """Judge what a series that was carried is worth, once its patches are on the tree.
+
+    None for another.
+    """
     made_on, _ = seriesfile.read_series(Checkout(request.project).locate_series(request.release)).made_on
     if made_on is None or not moved.pushed:
         return None
@@ -169,8 +174,10 @@ def _judge_carried(request: ApplyRequest, moved: MoveResult, listener: Listener)
 
 
 def _settle_debian_patches(request: ApplyRequest, start: StackState) -> ApplyRequest:
-    """The request with Debian's patches where the tree has them and nobody said otherwise: a build in the Debian root
-    lays them, and the next `apply` must not undo that."""
+    """Return the request with Debian's patches where the tree has them and nobody said otherwise.
+
+    A build in the Debian root lays them, and the next `apply` must not undo that.
+    """
     if request.debian_patches is not None:
         return request
     has = start.source.get("debian_patches") == "yes"
@@ -196,7 +203,7 @@ def _make_tree(places: SeriesPlaces, request: ApplyRequest, listener: Listener) 
 
 
 def _prepare_baseline(request: ApplyRequest, listener: Listener) -> tuple[str, str, Path]:
-    """The commit to stand on, upstream's own one below it, and the repository that has both."""
+    """Return the commit to stand on, upstream's own one below it, and the repository that has both."""
     from decouple.flows.fetch import fetch_source  # here: a run with nothing to fetch does not pay for it
 
     fetched, base = fetch_source(request, listener)
@@ -211,7 +218,10 @@ def _prepare_baseline(request: ApplyRequest, listener: Listener) -> tuple[str, s
 
 
 def _change_base(stack: Stack, request: ApplyRequest, listener: Listener) -> StackState:
-    """The state to start from when another source is asked for: its objects are brought in, nothing moves yet."""
+    """Return the state to start from when another source is asked for.
+
+    Its objects are brought in, nothing moves yet.
+    """
     commit, pristine, repo = _prepare_baseline(request, listener)
     start = replace(stack.state, source=request.expected_state)
     if commit == start.base:

@@ -1,7 +1,7 @@
 """Which patch of a series breaks a command: a binary search over the stack, cheap checks first.
 
->>> from decouple.flows.bisect import Bisect, find
->>> found = find(Bisect(applied, "2.6", command=("grep", "-q", "line 7$", "core.txt")))
+>>> from decouple.flows.bisect import BisectRequest, find_culprit
+>>> found = find_culprit(BisectRequest(applied, "2.6", command=("grep", "-q", "line 7$", "core.txt")))
 >>> found.first_bad, found.looked_at
 ('2.6/0002-seven.patch', 3)
 """
@@ -61,7 +61,7 @@ class Culprit(Struct, frozen=True):
 
 
 def check_python(tree: Path, paths: Sequence[str]) -> str | None:
-    """The cheapest oracle: every touched Python file that is there compiles."""
+    """Check, as the cheapest oracle, that every touched Python file there compiles."""
     for name in paths:
         path = tree / name
         if path.suffix == ".py" and path.is_file():
@@ -73,7 +73,10 @@ def check_python(tree: Path, paths: Sequence[str]) -> str | None:
 
 
 def make_configure_oracle(run: Run, command: str) -> Oracle:
-    """An oracle that configures the tree with CMake by ``command``. One that cannot configure cannot be compiled."""
+    """Make an oracle that configures the tree with CMake by ``command``.
+
+    One that cannot configure cannot be compiled.
+    """
 
     def look(tree: Path, paths: Sequence[str]) -> str | None:
         status = run(command)
@@ -83,7 +86,9 @@ def make_configure_oracle(run: Run, command: str) -> Oracle:
 
 
 def make_compile_oracle(run: Run, build: str = "build") -> Oracle:
-    """An oracle that compiles just the objects of the touched sources, with whatever ninja must make for them first.
+    """Make an oracle that compiles just the objects of the touched sources.
+
+    Before them it makes what ninja must make for them first.
 
     ``build``: the configured build directory, relative to the tree. Which object is whose comes from its
     ``compile_commands.json``, so what this configuration does not compile is passed over, and so is a header.
@@ -111,7 +116,9 @@ class CompileCommand(Struct, frozen=True):
 
 
 def find_touched_objects(listing: Path, paths: Sequence[str]) -> list[str]:
-    """The objects that ``listing`` (CMake's compile_commands.json) makes of ``paths``, relative to its build folder.
+    """Return the objects that ``listing`` makes of ``paths``, relative to its build folder.
+
+    It is CMake's compile_commands.json.
 
     Paths there are those of the place the build ran in, so a source is known by the end of its path. Raises
     DecoupleError when there is no listing.
@@ -137,7 +144,10 @@ def find_touched_objects(listing: Path, paths: Sequence[str]) -> list[str]:
 
 
 def make_command_oracle(command: Sequence[str]) -> Oracle:
-    """An oracle that runs ``command`` in the tree: status 0 is good, 125 cannot tell, anything else is bad."""
+    """Make an oracle that runs ``command`` in the tree.
+
+    Status 0 is good, 125 cannot tell, anything else is bad.
+    """
 
     def run(tree: Path, paths: Sequence[str]) -> str | None:
         try:
@@ -164,7 +174,7 @@ class CannotTellError(DecoupleError):
 def find_culprit(request: BisectRequest, listener: Listener = QUIET) -> Culprit:
     """Search; the applied tree is left as it was. ``listener`` hears what was found of each tree.
 
-    Raises UsageError when there is no question, DecoupleError as :func:`bisect` does or when the build environment
+    Raises UsageError when there is no question, DecoupleError as `bisect_stack` does or when the build environment
     cannot be entered.
     """
     places = Checkout(request.project).find_series(request.release)

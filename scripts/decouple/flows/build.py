@@ -1,10 +1,10 @@
 """Both wheels of a release, from whatever is there: fetched, applied and built as far as it is not yet.
 
->>> from decouple.flows.build_request import Build
->>> Build(project, "2.6").stages, Build(project, "2.6", core="stock").stages
+>>> from decouple.flows.build_request import BuildRequest
+>>> BuildRequest(project, "2.6").stages, BuildRequest(project, "2.6", core="stock").stages
 ((1, 2), (2,))
 
-``build(request)`` then makes what it says, and returns the stages with their wheels.
+``build_wheels(request)`` then makes what it says, and returns the stages with their wheels.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ def build_wheels(request: BuildRequest, listener: Listener = QUIET) -> tuple[Sta
 
 
 def build_shard(request: BuildRequest, shard: ObjectShard, listener: Listener = QUIET) -> ShardResult:
-    """Compile one slice of a stage's objects into the shared cache, and stop: whoever builds the stage then, with the
-    same cache, compiles nothing of it and links.
+    """Compile one shard of a stage's objects into the shared cache, and stop.
 
-    Raises UsageError without a stage or a cache, DecoupleError as `build`.
+    Whoever builds the stage then, with the same cache, compiles nothing of it and links.
+
+    Raises UsageError without a stage or a cache, DecoupleError as `build_wheels`.
     """
     if len(request.stages) != 1 or request.kernels != "compiled":
         raise UsageError(f"--shard {shard}: the slice of one stage that is compiled", next_step="add --stage 1 or 2")
@@ -73,7 +74,10 @@ def build_shard(request: BuildRequest, shard: ObjectShard, listener: Listener = 
 
 @contextlib.contextmanager
 def _open_shared_cache(request: BuildRequest, listener: Listener) -> Iterator[remote_cache.CacheProxy | None]:
-    """The door to the cache that machines share; what it has to say is said when it closes, also after a failure."""
+    """Open a proxy to the cache that machines share.
+
+    What it has to say is said when it closes, also after a failure.
+    """
     if not request.cache or request.kernels != "compiled":  # bindings are a few objects
         yield None
         return
@@ -88,7 +92,10 @@ def _open_shared_cache(request: BuildRequest, listener: Listener) -> Iterator[re
 def _open_build(
     request: BuildRequest, listener: Listener, cache: remote_cache.CacheProxy | None
 ) -> tuple[Environment, Provenance, Choices]:
-    """As `opened`, with the cost said before, and refused where the machine is too small; behind ``cache``."""
+    """Open as `open_build` does, with the cost said before, behind ``cache``.
+
+    A machine that is too small is refused.
+    """
     if request.against == "official" and request.env != portable.KIND:
         raise UsageError(
             "--core official: kernels for it are compiled in an old userland and with its C++ ABI",

@@ -1,8 +1,8 @@
 """Where the stages of a request are built, of what and how: what a build runs in, and a shell in its place.
 
->>> from decouple.flows.build_environment import opened
->>> from decouple.flows.build_request import Build
->>> opened(Build(project, "2.6", env="host", tree=source, stage=1))
+>>> from decouple.flows.build_environment import open_build
+>>> from decouple.flows.build_request import BuildRequest
+>>> open_build(BuildRequest(project, "2.6", env="host", tree=source, stage=1))
 Traceback (most recent call last):
 decouple.base.errors.DecoupleError: --env host: ...
 """
@@ -24,8 +24,11 @@ from decouple.prebuilt import pairing
 
 
 def open_build(request: BuildRequest, listener: Listener = QUIET) -> tuple[Environment, Provenance, Choices]:
-    """The environment with all that the stages of ``request`` need, what they are made of, and what was chosen; the
-    tree is made if need be. Raises UsageError, DecoupleError."""
+    """Open the environment with all that the stages of ``request`` need.
+
+    Returned are also what they are made of, and what was chosen; the tree is made if need be. Raises UsageError,
+    DecoupleError.
+    """
     choices, places = settle_choices(request), request.places
     layers = list(
         dict.fromkeys(layer for n in request.stages for layer in makings.list_layers(n, choices, request.env))
@@ -47,7 +50,10 @@ def open_build(request: BuildRequest, listener: Listener = QUIET) -> tuple[Envir
 
 
 def select_stage(environment: Environment, stage: int, choices: Choices) -> Environment:
-    """The environment with the places of one stage: a CUDA version that was chosen has its own."""
+    """Return the environment with the places of one stage.
+
+    A CUDA version that was chosen has its own.
+    """
     if stage == 1 or not choices.cuda:
         return environment
     places = environment.places.with_cuda(environment.kind, choices.cuda)

@@ -1,8 +1,8 @@
 """What a user asks of a build, and what that comes to: places, stages, choices and cost.
 
->>> from decouple.flows.build_request import Build, estimates
->>> request = Build(project, "2.6", core="stock", archs="9.0", jobs=2)
->>> [cost.what for cost in estimates(request)]
+>>> from decouple.flows.build_request import BuildRequest, estimate_stages
+>>> request = BuildRequest(project, "2.6", core="stock", archs="9.0", jobs=2)
+>>> [cost.what for cost in estimate_stages(request)]
 ['stage 2']
 """
 
@@ -116,7 +116,10 @@ class BuildRequest(WorkRequest, frozen=True):
 
 
 def estimate_stages(request: BuildRequest) -> list[Estimate]:
-    """What each stage would still cost. Raises UsageError or DecoupleError where the request is wrong."""
+    """Estimate what each stage would still cost.
+
+    Raises UsageError or DecoupleError where the request is wrong.
+    """
     settings.find_profile(request.profile)
     choices, places = settle_choices(request), request.places
     measured = settings.read_facts().measured
@@ -146,12 +149,15 @@ def estimate_stages(request: BuildRequest) -> list[Estimate]:
 
 
 def format_lines(root: RootEstimate | None, stages: Sequence[Estimate]) -> list[str]:
-    """What lies ahead, in the order in which it is done."""
+    """Describe what lies ahead, in the order in which it is done."""
     return [*([root.format_line()] if root else []), *(stage.format_line() for stage in stages)]
 
 
 def estimate_root(request: BuildRequest) -> RootEstimate | None:
-    """What making the root would cost that the stages run in; None where it is there, or none is used."""
+    """Estimate what making the root would cost that the stages run in.
+
+    None where it is there, or none is used.
+    """
     choices, places = settle_choices(request), request.places
     layers = list(
         dict.fromkeys(layer for n in request.stages for layer in makings.list_layers(n, choices, request.env))
@@ -169,7 +175,10 @@ def estimate_root(request: BuildRequest) -> RootEstimate | None:
 
 
 def settle_choices(request: BuildRequest) -> Choices:
-    """What the request leaves open, settled by the environment and the tables. Raises UsageError, DecoupleError."""
+    """Settle what the request leaves open by the environment and the tables.
+
+    Raises UsageError, DecoupleError.
+    """
     if request.toolkit:
         _check_toolkit(request)
     usual = toolkits.vendor(request.toolkit).arch_list if request.toolkit else ""
@@ -233,7 +242,10 @@ def _check_toolkit(request: BuildRequest) -> None:
 
 
 def _choose_cuda(request: BuildRequest) -> str:
-    """The CUDA that kernels are compiled with, "" where the environment has but one. Raises UsageError."""
+    """Choose the CUDA that kernels are compiled with, "" where the environment has but one.
+
+    Raises UsageError.
+    """
     if request.cuda and (request.kernels != "compiled" or 2 not in request.stages):
         raise UsageError(
             f"--cuda {request.cuda}: of stage 2 with compiled kernels",
@@ -249,7 +261,10 @@ def _choose_cuda(request: BuildRequest) -> str:
 
 
 def _read_official_archs(request: BuildRequest) -> str:
-    """Those of the release's official wheel. Raises UsageError where they are not known."""
+    """Return those of the release's official wheel.
+
+    Raises UsageError where they are not known.
+    """
     archs = load_release(request.project, request.release).toolchain.archs
     if not archs:
         raise UsageError(

@@ -1,7 +1,7 @@
 """A whole series for a release that has none: the nearest one carried, before anything is applied.
 
->>> from decouple.flows.carry import nearest
->>> nearest(project, "2.6")
+>>> from decouple.flows.carry import find_nearest
+>>> find_nearest(project, "2.6")
 '2.6'
 """
 
@@ -24,7 +24,10 @@ from decouple.upstream.manifests import load_release
 
 
 def name_release(project: Path, word: str) -> str:
-    """The release that ``word`` names: what is called so here, else "2.7" of "2.7.0". Raises UsageError."""
+    """Return the release that ``word`` names.
+
+    What is called so here, else "2.7" of "2.7.0". Raises UsageError.
+    """
     have = Checkout(project)
     if is_name(word) and (have.locate_series(word).is_file() or have.locate_manifest(word).is_file()):
         return word
@@ -32,7 +35,9 @@ def name_release(project: Path, word: str) -> str:
 
 
 def read_manifest(project: Path, release: str, source: str) -> Manifest | None:
-    """What can be read off the user's ``source`` for a name without a manifest; None where it needs none.
+    """Return what can be read off the user's ``source`` for a name without a manifest.
+
+    None where it needs none.
 
     Raises UsageError for a name with nothing to read it off, and for a path that is no source.
     """
@@ -58,7 +63,9 @@ def read_manifest(project: Path, release: str, source: str) -> Manifest | None:
 
 
 def find_nearest(project: Path, release: str) -> str:
-    """The whole series to carry from: the newest that is not newer than ``release``, else the oldest.
+    """Return the whole series to carry from.
+
+    The newest that is not newer than ``release``, else the oldest.
 
     A series for a tree of the user's is passed over: its manifest names no source, and both trees are needed.
     Raises UsageError where no series is whole, or ``release`` has no manifest.
@@ -76,7 +83,9 @@ def find_nearest(project: Path, release: str) -> str:
 def carry_series(
     project: Path, release: str, source: str = "auto", *, debian_patches: bool = False, listener: Listener = QUIET
 ) -> None:
-    """Write ``series/<release>`` and ``patches/<release>``, carried from the nearest whole series; a verdict for each.
+    """Write ``series/<release>`` and ``patches/<release>``, carried from the nearest whole series.
+
+    A verdict for each.
 
     Raises DecoupleError at a patch that a person must settle, with the command that goes on from there.
     """

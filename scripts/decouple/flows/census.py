@@ -1,7 +1,7 @@
 """Every coupling to a vendor, before and after the series.
 
->>> from decouple.flows.census import TakeCensus, census
->>> found = census(TakeCensus(project, "2.6", tree=coupled, before=True))
+>>> from decouple.flows.census import CensusRequest, take_census
+>>> found = take_census(CensusRequest(project, "2.6", tree=coupled, before=True))
 >>> len(found.before.needing_vendor), found.after
 (3, None)
 """

@@ -1,8 +1,8 @@
 """What would become of every patch of a series on a source, without a checkout.
 
->>> from decouple.flows.check import Check, check
->>> found = check(Check(project, "2.6", source=str(source)))
->>> [verdict.status.value for verdict in found.verdicts], found.applies(strict=True)
+>>> from decouple.flows.check import CheckRequest, check_series
+>>> found = check_series(CheckRequest(project, "2.6", source=str(source)))
+>>> [verdict.status.value for verdict in found.verdicts], found.can_apply(strict=True)
 (['clean', 'clean', 'clean'], True)
 """
 
@@ -36,7 +36,7 @@ class SeriesCheck(Struct, frozen=True):
     verdicts: tuple[PatchFit, ...]
 
     def can_apply(self, *, strict: bool = False) -> bool:
-        """Whether the series would apply; ``strict``: at the very lines, and in one way only."""
+        """Return whether the series would apply; ``strict``: at the very lines, and in one way only."""
         fine = {Fit.CLEAN, Fit.UNSEEN} | (set() if strict else judging.APPLIES)
         return all(verdict.status in fine for verdict in self.verdicts)
 
@@ -73,7 +73,10 @@ def check_series(request: CheckRequest, listener: Listener = QUIET) -> SeriesChe
 
 
 def _choose_series(request: CheckRequest) -> str:
-    """The series to judge: the release's own, or the one that ``apply`` would carry to it."""
+    """Return the series to judge.
+
+    The release's own, or the one that ``apply`` would carry to it.
+    """
     checkout = Checkout(request.project)
     if checkout.locate_series(request.release).is_file() or not checkout.locate_manifest(request.release).is_file():
         return request.release

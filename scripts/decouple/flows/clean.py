@@ -1,7 +1,7 @@
 """What building left is deleted; the wheels in ``dist/`` stay.
 
->>> from decouple.flows.clean import Clean, clean
->>> clean(Clean(project, "2.6", stage=2))
+>>> from decouple.flows.clean import CleanRequest, clean_build
+>>> clean_build(CleanRequest(project, "2.6", stage=2))
 []
 """
 
@@ -29,7 +29,7 @@ class CleanRequest(WorkRequest, frozen=True):
 
 
 def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]:
-    """The folders that were there.
+    """Delete what building left; returns the folders that were there.
 
     Raises UsageError for no release; DecoupleError while a build runs, and when something is mounted in one.
     """

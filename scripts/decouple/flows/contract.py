@@ -1,7 +1,7 @@
 """The contract of backends on the wheels that were built, or on a distribution's PyTorch of that release.
 
->>> from decouple.flows.contract import Contract, check
->>> check(Contract(project, "2.6", device="acme"))
+>>> from decouple.flows.contract import ContractRequest, check_contract
+>>> check_contract(ContractRequest(project, "2.6", device="acme"))
 Traceback (most recent call last):
 decouple.base.errors.UsageError: ...third_device/torch_acme: no such folder (decouple new-device acme)
 """

@@ -41,7 +41,9 @@ class WorkRequest(Struct, frozen=True):
 def open_environment(
     work: WorkRequest, places: Places, layers: list[str], listener: Listener, components: Collection[str] = ()
 ) -> Environment:
-    """The environment that ``work.env`` names, with ``layers`` of the root. Raises DecoupleError naming what lacks.
+    """Open the environment that ``work.env`` names, with ``layers`` of the root.
+
+    Raises DecoupleError naming what lacks.
 
     ``components`` are the third-party folders that are read, where not all are.
     """
@@ -57,8 +59,10 @@ def open_environment(
 
 
 def check_machine(work: WorkRequest, places: Places, layers: Sequence[str] = ()) -> None:
-    """Raise DecoupleError where this machine cannot make or enter the root that the work needs, whatever it needs for
-    that: seconds before the first download, not minutes behind it."""
+    """Raise DecoupleError where this machine cannot make or enter the root that the work needs.
+
+    That is seconds before the first download, not minutes behind it.
+    """
     if work.env == portable.KIND:
         preflight.check_root(find_cache(), description.load_description(description.PORTABLE), layers)
     elif not _can_use_host(work, places, cuda="cuda" in layers):
@@ -100,8 +104,11 @@ def ensure_tree(work: WorkRequest, places: Places, listener: Listener, layers: S
 
 
 def _choose_source(work: WorkRequest, places: Places, *, debian: bool) -> str:
-    """The source that the tree is to be laid from: the one that it was made from, so that a tree of the user's is never
-    exchanged for the release's. Raises UsageError where that has no patches of Debian's and they are needed."""
+    """Return the source that the tree is to be laid from.
+
+    The one that it was made from, so that a tree of the user's is never exchanged for the release's. Raises UsageError
+    where that has no patches of Debian's and they are needed.
+    """
     state = Journal(Repository(places.tree))
     word = state.load_state().source.get("source", "auto") if places.tree.is_dir() and state.exists else "auto"
     if debian and word not in ("auto", "debian"):
@@ -114,12 +121,15 @@ def _choose_source(work: WorkRequest, places: Places, *, debian: bool) -> str:
 
 
 def needs_root(work: WorkRequest, places: Places, layers: Collection[str]) -> bool:
-    """Whether the work runs in a Debian root, as far as that is known before the tree is there."""
+    """Return whether the work runs in a Debian root, as far as that is known before the tree is there."""
     return work.env != "host" and (work.env == portable.KIND or not _can_use_host(work, places, cuda="cuda" in layers))
 
 
 def _can_use_host(work: WorkRequest, places: Places, *, cuda: bool) -> bool:
-    """Whether this machine's own toolchain builds. Raises DecoupleError when it was asked for and lacks something."""
+    """Return whether this machine's own toolchain builds.
+
+    Raises DecoupleError when it was asked for and lacks something.
+    """
     if work.env == "rootfs":
         return False
     lacks = host.list_missing(places.tree, cuda=cuda)

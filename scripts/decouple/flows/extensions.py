@@ -1,7 +1,7 @@
 """Projects with CUDA kernels of their own, compiled against an installed torch and used: what its users do with it.
 
->>> from decouple.flows.extensions import Extensions, extensions
->>> extensions(Extensions(project, "2.6", python=python / "python", names=("no_such",)))
+>>> from decouple.flows.extensions import ExtensionsRequest, try_extensions
+>>> try_extensions(ExtensionsRequest(project, "2.6", python=python / "python", names=("no_such",)))
 Traceback (most recent call last):
 decouple.base.errors.UsageError: no_such: no project of extensions.toml (use one of: ...)
 """
@@ -40,7 +40,10 @@ class ExtensionsRequest(Struct, frozen=True):
 
 
 def try_extensions(request: ExtensionsRequest, listener: Listener = QUIET) -> Iterator[CheckResult]:
-    """A line for each, as it is compiled. Raises UsageError at once without a toolkit, or for a name that is none."""
+    """Compile and use each; yields a line for each.
+
+    Raises UsageError at once without a toolkit, or for a name that is none.
+    """
     wanted = rules.select_extensions(request.names)
     toolkit = request.toolkit or Path(os.environ.get("CUDA_HOME", ""))
     if not (toolkit / "bin/nvcc").exists():
@@ -74,7 +77,7 @@ def compile_extension(
     places: Places,
     listener: Listener,
 ) -> CheckResult:
-    """One of them, its sdists fetched; ``project`` is this checkout as the environment of ``place`` sees it."""
+    """Compile one of them, its sdists fetched; ``project`` is this checkout as the environment of ``place`` sees it."""
     progress = listener.progress
     downloader = Downloader(find_cache(), progress=progress)
     source = (

@@ -1,8 +1,8 @@
 """A release's source in the cache that all checkouts share, and the git baseline of it.
 
->>> from decouple.flows.fetch import fetch
->>> from decouple.flows.source import OfBaseline
->>> fetched, base = fetch(OfBaseline(project, "2.6", source=f"local:{source}"))
+>>> from decouple.flows.fetch import fetch_source
+>>> from decouple.flows.source import BaselineRequest
+>>> fetched, base = fetch_source(BaselineRequest(project, "2.6", source=f"local:{source}"))
 >>> fetched.provider, base is not None
 ('local', True)
 """
@@ -19,7 +19,9 @@ from decouple.upstream.manifests import load_release
 
 
 def fetch_source(request: BaselineRequest, listener: Listener = QUIET) -> tuple[UnpackedRelease, Baseline | None]:
-    """What was taken, and its baseline where it is a whole source. What is there is not fetched again.
+    """Fetch a source; returns what was taken, and its baseline where it is a whole one.
+
+    What is there is not fetched again.
 
     Raises DecoupleError.
     """

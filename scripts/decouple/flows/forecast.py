@@ -1,7 +1,7 @@
 """What every release would do to a series, without a checkout.
 
->>> from decouple.flows.forecast import Request, forecast
->>> found = forecast(Request(project, "2.6", on=(f"here={source}",)))
+>>> from decouple.flows.forecast import ForecastRequest, forecast_series
+>>> found = forecast_series(ForecastRequest(project, "2.6", on=(f"here={source}",)))
 >>> [verdict.status.value for verdict in found.columns[0].verdicts]
 ['clean', 'clean', 'clean']
 """
@@ -37,7 +37,10 @@ class ForecastRequest(Struct, frozen=True):
 
 
 def forecast_series(request: ForecastRequest, listener: Listener = QUIET) -> Forecast:
-    """One column per release; one that cannot be read says why. Raises DecoupleError for a named source."""
+    """Return one column per release; one that cannot be read says why.
+
+    Raises DecoupleError for a named source.
+    """
     series = request.release or Checkout(request.project).find_newest_release()
     patches = check.load_series(request.project, series)
     wanted = request.on or Checkout(request.project).list_manifest_releases()
@@ -71,7 +74,9 @@ def _make_column(request: ForecastRequest, word: str, patches: list[Patch], work
 
 
 def _open_source(request: ForecastRequest, name: str, source: str, wanted: set[str]) -> OpenedSource:
-    """The source asked for; without one what the cache has in full, then (or with ``full``: last) the official wheel.
+    """Open the source asked for.
+
+    Without one what the cache has in full, then (or with ``full``: last) the official wheel.
 
     The wheel's text is a few MiB; the archive of a release is hundreds, and a forecast looks at ten of them.
     """

@@ -1,7 +1,7 @@
 """The machine code in CUDA libraries, kernel by kernel: dumped, and compared. Nothing is executed or translated.
 
->>> from decouple.flows.kernels import Compare, compare
->>> compare(Compare(project, str(python), "official:2.6"))
+>>> from decouple.flows.kernels import KernelRequest, compare_kernels
+>>> compare_kernels(KernelRequest(project, str(python), "official:2.6"))
 Traceback (most recent call last):
 decouple.base.errors.DecoupleError: ...python: no device code in it (name a wheel or folder that has some)
 """
@@ -53,7 +53,10 @@ class KernelRequest(Struct, frozen=True):
 
 
 def compare_kernels(request: KernelRequest, listener: Listener = QUIET) -> KernelComparison:
-    """What is missing, extra and different. Raises UsageError or DecoupleError for a side without device code."""
+    """Compare two sides: what is missing, extra and different.
+
+    Raises UsageError or DecoupleError for a side without device code.
+    """
     archs = request.archs or _find_common_archs(request.ours, request.theirs) or None
     ours, theirs = (
         _dump_side(request.project, side, archs, listener.progress) for side in (request.ours, request.theirs)
@@ -62,14 +65,17 @@ def compare_kernels(request: KernelRequest, listener: Listener = QUIET) -> Kerne
 
 
 def explain_differences(ours: Path, theirs: Path, kernels: Sequence[KernelDifference]) -> list[CodeDifference]:
-    """How each different function of two libraries differs, instruction by instruction."""
+    """Return how each different function of two libraries differs, instruction by instruction."""
     with contextlib.ExitStack() as stack:
         sides = [_find_libraries([path], stack) for path in (ours, theirs)]
         return list(look.compare_code(sides[0], sides[1], kernels))
 
 
 def read_host_symbols(word: Path, arch: str) -> dict[str, HostSymbols]:
-    """Library with device code -> what its host side registers and needs. Raises DecoupleError where there is none."""
+    """Return library with device code -> what its host side registers and needs.
+
+    Raises DecoupleError where there is none.
+    """
     with contextlib.ExitStack() as stack:
         return {library.name: hosts.read_host_symbols(library, arch) for library in _find_libraries([word], stack)}
 
@@ -77,7 +83,10 @@ def read_host_symbols(word: Path, arch: str) -> dict[str, HostSymbols]:
 def dump_kernels(
     paths: Sequence[Path], label: str, archs: Sequence[str] | None, progress: Progress = SILENT
 ) -> KernelDump:
-    """The hashes of every function in libraries, objects, wheels and folders. Raises DecoupleError where is none."""
+    """Dump the hashes of every function in libraries, objects, wheels and folders.
+
+    Raises DecoupleError where is none.
+    """
     with contextlib.ExitStack() as stack:
         return dumps.dump_libraries(_find_libraries(paths, stack), label, archs, progress=progress)
 
@@ -91,8 +100,10 @@ def compare_backend(
     kept: bool = False,
     progress: Progress = SILENT,
 ) -> KernelComparison:
-    """The machine code of the wheel ``backend`` against ``against``: "official", "monolith" (of the Debian root, which
-    is made where it is not there), or a file. Against others the official wheel is the witness, where it is kept here.
+    """Compare the machine code of the wheel ``backend`` with ``against``.
+
+    "official", "monolith" (of the Debian root, which is made where it is not there), or a file. Against others the
+    official wheel is the witness, where it is kept here.
 
     ``part`` compares only the sources that the wheel has, and those of the attention kernels are left out where it was
     asked for without them; the architectures are those of the wheel, or of these the
@@ -127,19 +138,25 @@ def compare_backend(
 
 
 def has_official_dump(release: Manifest, backend: Path) -> bool:
-    """Whether the official wheel's machine code for the architectures of ``backend`` is kept here: nothing to fetch."""
+    """Return whether the official wheel's machine code is kept here.
+
+    Then nothing is fetched for the architectures of ``backend``.
+    """
     archs = _read_archs(backend)
     return len(archs) == 1 and official.find_kept_dump(release.version, archs[0]).exists()
 
 
 def _read_archs(backend: Path) -> list[str]:
-    """The architectures of a wheel of ours; "sm_90" means "sm_90a" too."""
+    """Read the architectures of a wheel of ours; "sm_90" means "sm_90a" too."""
     flags = facts.list_arch_flags(read_manifest(backend).arch_list)
     return sorted({flag.rstrip("a") for flag in flags if flag.startswith("sm_")})
 
 
 def _find_libraries(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[Path]:
-    """The libraries and objects with device code among ``paths``; wheels and folders are searched."""
+    """Find the libraries and objects with device code among ``paths``.
+
+    Wheels and folders are searched.
+    """
     libraries: list[Path] = []
     for path in paths:
         if path.is_dir() or path.suffix == ".whl":
@@ -154,7 +171,7 @@ def _find_libraries(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[
 
 
 def _find_common_archs(ours: str, theirs: str) -> list[str]:
-    """The architectures that two sides share, as far as a look without reading any code tells."""
+    """Find the architectures that two sides share, as far as a look without reading any code tells."""
     sides = []
     for word in (ours, theirs):
         path = Path(word)

@@ -1,8 +1,8 @@
 """The facts of a release, read off what is published or off a tree, beside what ``series/<release>.toml`` says.
 
->>> from decouple.flows.manifest import ReadFacts, read_facts
+>>> from decouple.flows.manifest import FactsRequest, read_facts
 >>> _ = (source / "version.txt").write_text("2.6.0a0")
->>> read_facts(ReadFacts(project, "acme-2.6", tree=source)).old  # no manifest yet
+>>> read_facts(FactsRequest(project, "acme-2.6", tree=source)).old  # no manifest yet
 ''
 """
 
@@ -46,7 +46,10 @@ class FactsResult(Struct, frozen=True):
 
 
 def read_facts(request: FactsRequest, listener: Listener = QUIET) -> FactsResult:
-    """Nothing is written. Raises DecoupleError."""
+    """Read the facts; nothing is written.
+
+    Raises DecoupleError.
+    """
     release = derive_release(request.name)
     path = Checkout(request.project).locate_manifest(release)
     old = path.read_text(encoding="utf-8") if path.exists() else ""

@@ -1,9 +1,9 @@
 r"""Programs written for ``torch.cuda`` as they would be without naming it.
 
->>> from decouple.flows.neutral import NeutralFiles, neutral
+>>> from decouple.flows.neutral import NeutralRequest, rewrite_programs
 >>> program = python / "program.py"
 >>> _ = program.write_text("import torch\n\nprint(torch.cuda.device_count())\n")
->>> (done,) = neutral(NeutralFiles((program,)))
+>>> (done,) = rewrite_programs(NeutralRequest((program,)))
 >>> print(done.diff.splitlines()[-1])
 +print(torch.accelerator.device_count())
 >>> done.left
@@ -59,7 +59,7 @@ def rewrite_programs(request: NeutralRequest) -> list[NeutralFile]:
 
 
 def _detect_encoding(path: Path) -> str:
-    """What the file itself says that its encoding is."""
+    """Return what the file itself says that its encoding is."""
     with path.open("rb") as file:
         return tokenize.detect_encoding(file.readline)[0]
 

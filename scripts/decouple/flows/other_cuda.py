@@ -1,8 +1,8 @@
 """torch_cuda of another CUDA than the official wheel's: what it is made with, and NVIDIA's libraries of it for a trial.
 
->>> from decouple.flows.other_cuda import toolchain
+>>> from decouple.flows.other_cuda import make_toolchain
 >>> from decouple.upstream.manifests import load_release
->>> toolchain("2.6", load_release(project, "2.6").toolchain, "11.8").cuda
+>>> make_toolchain("2.6", load_release(project, "2.6").toolchain, "11.8").cuda
 '11.8'
 """
 
@@ -22,7 +22,9 @@ from decouple.release.manifest import Toolchain
 
 
 def make_toolchain(release: str, official: Toolchain, cuda: str) -> Toolchain:
-    """The official wheel's where ``cuda`` is its own or empty, else with the libraries that CUDA's layer is made of.
+    """Return the official wheel's toolchain where ``cuda`` is its own or empty.
+
+    Else it is one with the libraries that CUDA's layer is made of.
 
     Raises UsageError where the release has no such CUDA.
     """
@@ -41,7 +43,7 @@ def _list_pins(cuda: str) -> Iterator[str]:
 
 
 def install_libraries(python: Path, trial: Path, backend: Path, log: Path) -> None:
-    """What the wheel ``backend`` requires of NVIDIA, put into the Python ``trial`` by the pip of ``python``.
+    """Put what the wheel ``backend`` requires of NVIDIA into the Python ``trial`` by the pip of ``python``.
 
     Raises CommandError.
     """

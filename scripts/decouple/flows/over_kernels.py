@@ -1,7 +1,7 @@
 """Stage 2 over libraries with kernels that others compiled: the official wheel's, Debian's, or those of a folder.
 
->>> from decouple.flows.build_request import Build
->>> Build(project, "2.6", kernels="official").against, Build(project, "2.6", kernels="/opt/torch").against
+>>> from decouple.flows.build_request import BuildRequest
+>>> BuildRequest(project, "2.6", kernels="official").against, BuildRequest(project, "2.6", kernels="/opt/torch").against
 ('official', 'stock')
 
 ``build_over_kernels(request)`` then makes torch_cuda for that half, or that CPU torch.
@@ -102,7 +102,10 @@ def _check_core(request: BuildRequest, places: Places) -> None:
 
 
 def _fetch_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener) -> folder.Halves:
-    """The folder of libraries with kernels: fetched, or taken from an installed build."""
+    """Return the folder of libraries with kernels.
+
+    Fetched, or taken from an installed build.
+    """
     if request.kind == folder.KIND:
         return fetch_official_halves(pair, listener)
     downloader = Downloader(find_cache(), progress=listener.progress)
@@ -123,7 +126,7 @@ def _fetch_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener
 
 
 def fetch_official_halves(pair: pairing.Pair, listener: Listener) -> folder.Halves:
-    """The official wheel as two halves, fetched unless it is there."""
+    """Return the official wheel as two halves, fetched unless it is there."""
     halves = folder.make_halves(
         pair, find_cache(), Downloader(find_cache(), progress=listener.progress), listener.progress
     )

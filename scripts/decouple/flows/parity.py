@@ -1,7 +1,7 @@
 """All of a torch with ours in it against the official wheel of the release, section by section, with reasons.
 
->>> from decouple.flows.parity import WholeParity, parity
->>> parity(WholeParity(project, "2.6", against=str(python / "python")))
+>>> from decouple.flows.parity import ParityRequest, compare_parity
+>>> compare_parity(ParityRequest(project, "2.6", against=str(python / "python")))
 Traceback (most recent call last):
 decouple.base.errors.UsageError: ...dist/2.6: not both wheels are built...
 """
@@ -65,7 +65,10 @@ class ParityRequest(WorkRequest, frozen=True):
 
 
 def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeTable:
-    """The table. Raises DecoupleError where a torch cannot be asked, or is of another release; UsageError."""
+    """Make the table.
+
+    Raises DecoupleError where a torch cannot be asked, or is of another release; UsageError.
+    """
     places = request.places
     version = load_release(request.project, request.release).version
     own = _find_python(request.python) if request.python and request.python != MONOLITH else None
@@ -90,7 +93,7 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
 
 
 def _strip_local_version(one: WholeOffer) -> str:
-    """Without what a builder adds: 2.6.0+cu124 is 2.6.0."""
+    """Drop what a builder adds: 2.6.0+cu124 is 2.6.0."""
     return str(one.said["torch"]).partition("+")[0]
 
 
@@ -102,7 +105,10 @@ def _find_python(named: str) -> Path:
 
 
 def _find_wheels(request: ParityRequest, places: Places) -> list[Path]:
-    """The wheels of the last build. Raises UsageError where there are none."""
+    """Return the wheels of the last build.
+
+    Raises UsageError where there are none.
+    """
     stamps = (inputs.read_stamp(places.core_state / "stage1.json"), inputs.read_stamp(places.state / "stage2.json"))
     wheels = [places.dist / stamp.wheel for stamp in stamps if stamp]
     if len(wheels) < 2 or not all(wheel.is_file() for wheel in wheels):
@@ -118,7 +124,7 @@ def _locate_torch(python: Path) -> TorchLocation:
 
 
 def _locate_side(python: Path | None, request: ParityRequest, listener: Listener) -> TorchLocation:
-    """How a torch is asked; None: the monolith's, inside its root."""
+    """Return how a torch is asked; None: the monolith's, inside its root."""
     if python:
         return _locate_torch(python)
     root = portable.make_root(description.load_description(), "Debian", ["core", "cuda", "monolith"], listener)
@@ -130,7 +136,9 @@ def _locate_side(python: Path | None, request: ParityRequest, listener: Listener
 
 
 def unpack_wheels(python: Path, folder: Path, wheels: Sequence[Path]) -> Path:
-    """A virtual environment of ``python`` with ``wheels`` in place of what they are, and all else that it has beside.
+    """Make a virtual environment of ``python`` with ``wheels`` in place of what they are.
+
+    All else that it has is beside.
 
     Made anew when a wheel is another. Returns its Python. Raises DecoupleError when that Python makes none.
     """
@@ -160,7 +168,7 @@ def _read_output(python: Path, *arguments: str) -> str:
 
 
 def _prepare_official(request: ParityRequest, listener: Listener) -> Path:
-    """A virtual environment in the cache with the official wheel, whose SHA-256 is known, and what it requires."""
+    """Make a virtual environment in the cache with the official wheel, whose SHA-256 is known, and what it requires."""
     wheel = load_pair(request.release).wheel
     folder = find_cache() / "official" / wheel.sha256[:16]
     environment, mark = folder / "environment", folder / "content"
@@ -189,7 +197,10 @@ def _prepare_official(request: ParityRequest, listener: Listener) -> Path:
 
 
 def _fetch_verified(wheel: RemoteWheel, folder: Path | None, listener: Listener) -> Path:
-    """The file of the official wheel: of a folder, or downloaded. Raises DecoupleError when it is another."""
+    """Return the file of the official wheel: of a folder, or downloaded.
+
+    Raises DecoupleError when it is another.
+    """
     if folder is None:
         return Downloader(find_cache(), progress=listener.progress).fetch_file(wheel.file)[0]
     path = folder / wheel.name

@@ -1,7 +1,7 @@
 """The portable environment: a root with an old userland, and the third-party code that its builds bundle.
 
->>> from decouple.flows.portable import cxx11_abi
->>> cxx11_abi("2.6.0"), cxx11_abi("2.7.0a0")
+>>> from decouple.flows.portable import has_cxx11_abi
+>>> has_cxx11_abi("2.6.0"), has_cxx11_abi("2.7.0a0")
 (False, True)
 """
 
@@ -43,8 +43,9 @@ class Bundle(Struct, frozen=True):
 
 
 def bundle_third_party(places: Places, folder: Path | None, listener: Listener, only: Collection[str] = ()) -> Bundle:
-    """The third-party code for the tree of ``places``: ``given``, else the source's own, else the listed components
-    (of these ``only`` some, when it names folders).
+    """Find the third-party code for the tree of ``places``.
+
+    It is ``folder``, else the source's own, else the listed components (of these ``only`` some, when it names folders).
 
     Where the list names a component that nobody has, its switch of upstream's build is off; a folder of the user's own
     (or a source with submodules) has all. Raises DecoupleError, UsageError.
@@ -74,20 +75,27 @@ def bundle_third_party(places: Places, folder: Path | None, listener: Listener, 
 
 
 def has_cxx11_abi(version: str) -> bool:
-    """Whether the official wheels of PyTorch ``version`` ("2.6.0"; "2.7.0a0" is counted as 2.7) have the C++11 ABI of
-    libstdc++."""
+    """Return whether the official wheels of PyTorch ``version`` have the C++11 ABI of libstdc++.
+
+    It is written "2.6.0"; "2.7.0a0" is counted as 2.7.
+    """
     return Version(version).release >= Version(settings.read_facts().portable.cxx11_abi_from).release
 
 
 def open_portable(places: Places, layers: list[str], bundled: Bundle, listener: Listener) -> RootEnvironment:
-    """The root, made as needed, with the bundle's components shown in the tree. Raises DecoupleError."""
+    """Open the root, made as needed, with the bundle's components shown in the tree.
+
+    Raises DecoupleError.
+    """
     root = make_root(description.load_description(description.PORTABLE), "portable", layers, listener)
     return RootEnvironment(places, root, _bind_components(places, bundled.third_party), KIND)
 
 
 def make_root(described: Description, called: str, layers: list[str], listener: Listener) -> Root:
-    """The root of ``described`` with ``layers``, made as needed, and what is to be known of it said. Raises
-    DecoupleError."""
+    """Make the root of ``described`` with ``layers`` as needed, and say what is to be known of it.
+
+    Raises DecoupleError.
+    """
     log = find_cache() / "logs" / "rootfs.log"
     preflight.check_root(find_cache(), described, layers)
     root = rootfs.ensure_root(find_cache(), described, layers, log=log, progress=listener.progress)
@@ -98,7 +106,10 @@ def make_root(described: Description, called: str, layers: list[str], listener: 
 
 
 def _bind_components(places: Places, third_party: ThirdParty | None) -> tuple[BindMount, ...]:
-    """Each component seen in the tree's third_party; the tree gets an empty folder, of which git takes no notice."""
+    """Show each component in the tree's third_party.
+
+    The tree gets an empty folder, of which git takes no notice.
+    """
     if third_party is None:
         return ()
     made = []

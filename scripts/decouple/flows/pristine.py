@@ -1,7 +1,7 @@
 """The pristine tree of a release, for what reads upstream's source.
 
->>> from decouple.flows.pristine import Pristine, tree
->>> tree(Pristine(project, "2.6", tree=source)) == source
+>>> from decouple.flows.pristine import PristineRequest, fetch_tree
+>>> fetch_tree(PristineRequest(project, "2.6", tree=source)) == source
 True
 """
 
@@ -25,7 +25,10 @@ class PristineRequest(ReleaseRequest, frozen=True):
 
 
 def fetch_tree(request: PristineRequest, listener: Listener = QUIET) -> Path:
-    """The root of the tree, fetched if need be. Raises UsageError where ``request.tree`` is none, DecoupleError."""
+    """Return the root of the tree, fetched if need be.
+
+    Raises UsageError where ``request.tree`` is none, DecoupleError.
+    """
     if request.tree is None:
         manifest = load_release(request.project, request.release)
         fetched = fetch_source(manifest, request.source, offline=request.offline, progress=listener.progress)

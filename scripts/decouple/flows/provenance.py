@@ -16,7 +16,10 @@ from decouple.upstream.manifests import load_release
 
 
 def read_provenance(places: Places) -> Provenance:
-    """Of what is built from the applied tree of ``places``. Raises DecoupleError outside a git checkout."""
+    """Read the provenance of what is built from the applied tree of ``places``.
+
+    Raises DecoupleError outside a git checkout.
+    """
     manifest = load_release(places.project, places.release)
     sources = []
     for source in manifest.sources:
@@ -36,7 +39,9 @@ def read_provenance(places: Places) -> Provenance:
 
 
 def compute_overlay_digest(project: Path, tree: Path) -> str:
-    """SHA-256 over path, mode and content of the overlay's files as the tree has them: those are built.
+    """Return the SHA-256 over path, mode and content of the overlay's files as the tree has them.
+
+    Those are built.
 
     Which files those are is what git knows, or would add, in the project's third_device/.
     """

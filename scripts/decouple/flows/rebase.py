@@ -1,7 +1,8 @@
 """Carry a series to another upstream release, stop where a patch needs a person, go on from there.
 
->>> from decouple.flows.rebase import Rebase, rebase
->>> found = rebase(Rebase(project, ("2.6", "2.7"), source=f"local:{newer}", from_source=f"local:{source}", report=True))
+>>> from decouple.flows.rebase import RebaseRequest, rebase_series
+>>> request = RebaseRequest(project, ("2.6", "2.7"), f"local:{newer}", f"local:{source}", report=True)
+>>> found = rebase_series(request)
 >>> [(one.name, one.verdict.value) for one in found.outcome.carried]
 [('2.6/0001-relocate.patch', 'unmodified'), ('2.6/0002-hooks.patch', 'offset'), ('2.6/0003-split.patch', 'unmodified')]
 """
@@ -186,7 +187,10 @@ def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
 
 
 def _list_legs(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[Leg]:
-    """The releases on the way, in order. Raises UsageError for one that does not lie between."""
+    """Return the releases on the way, in order.
+
+    Raises UsageError for one that does not lie between.
+    """
     named = [word.partition("=")[::2] for word in via]
     if not named:
         return []  # backwards, and to itself, is no step by step
@@ -218,7 +222,9 @@ def _refuse_another_text(project: Path, leg: Leg, listener: Listener) -> None:
 
 
 def _measure_likeness(project: Path, manifest: Manifest, tree: Path, listener: Listener) -> Likeness | None:
-    """How near ``tree`` is to the official wheel of its release; None where that cannot be read.
+    """Return how near ``tree`` is to the official wheel of its release.
+
+    None where that cannot be read.
 
     What was not published has none: the nearest of the one that its version belongs to and the one before, because
     upstream raises ``version.txt`` of ``main`` right after a cut.
@@ -233,7 +239,10 @@ def _measure_likeness(project: Path, manifest: Manifest, tree: Path, listener: L
 
 
 def _name_release(project: Path, text: str) -> str:
-    """``2.7`` of ``2.7.0``, unless there is a manifest for the longer name. Raises UsageError, DecoupleError."""
+    """Return ``2.7`` of ``2.7.0``, unless there is a manifest for the longer name.
+
+    Raises UsageError, DecoupleError.
+    """
     return load_release(project, text).release
 
 
@@ -309,8 +318,11 @@ def _take_decision(request: RebaseRequest, work: series.RebaseWork, waiting: Reb
 
 
 def _drop_conflict(request: RebaseRequest, waiting: RebaseState) -> None:
-    """Take the open conflict out of the work tree. The state says so first: what was settled there is in no other place
-    afterwards, and a run that is killed from here on is gone on with by any step."""
+    """Take the open conflict out of the work tree.
+
+    The state says so first: what was settled there is in no other place afterwards, and a run that is killed from here
+    on is gone on with by any step.
+    """
     source, state_file = request.folder / "src", request.folder / "state.json"
     if not waiting.tip or not source.exists():
         return
@@ -324,7 +336,10 @@ def _drop_conflict(request: RebaseRequest, waiting: RebaseState) -> None:
 def prepare_work(
     project: Path, waiting: RebaseState, listener: Listener = QUIET
 ) -> tuple[series.RebaseWork, tuple[Manifest, Manifest], Path | None]:
-    """The work, with the trees of both releases at hand, and where the new one lies; None if only a wheel is known."""
+    """Return the work, with the trees of both releases at hand, and where the new one lies.
+
+    None if only a wheel is known.
+    """
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
     listed = seriesfile.read_series(Checkout(project).locate_series(waiting.old))
     patches = [entry.load_patch(Checkout(project).patches).check_readable() for entry in listed.entries]
@@ -358,7 +373,7 @@ def prepare_work(
 
 
 def _open_full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) -> tuple[Baseline, Path]:
-    """The baseline of a release's whole tree, and the tree on disk."""
+    """Return the baseline of a release's whole tree, and the tree on disk."""
     try:
         fetched = fetch_source(manifest, word, progress=listener.progress)
     except DecoupleError as error:
@@ -375,7 +390,10 @@ def _open_full_side(manifest: Manifest, word: str, debian: bool, listener: Liste
 def _open_wheel_side(
     project: Path, repository: Repository, manifest: Manifest, patches: list[Patch], listener: Listener
 ) -> tuple[str, Regenerate]:
-    """A commit with what the official wheel has of the files that matter, and the relocation of its Python files."""
+    """Make a commit with what the official wheel has of the files that matter.
+
+    The relocation of its Python files comes with it.
+    """
     wanted = {path for patch in patches for path in patch.touched_paths}
     opened, _ = open_named_source(project, manifest.release, "wheel", wanted, progress=listener.progress)
     moves, unplaced = plan_python_moves(list_paths(opened.source), load_rules())
@@ -396,7 +414,7 @@ def _find_wheel_name(manifest: Manifest) -> str:
 
 
 def _make_python_regenerator(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:
-    """The relocation of what a wheel shows: Python files."""
+    """Make the relocation of what a wheel shows: Python files."""
 
     def regenerate(patch: Patch) -> RegeneratedPatch | None:
         if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
@@ -415,7 +433,9 @@ def _make_python_regenerator(moves: list[Move], unplaced: list[str], manifest: M
 
 
 def _make_regenerator(tree: Path, commit: str, release: str) -> Regenerate:
-    """The relocation is a rule set: on another release it is generated, never merged.
+    """Make what generates the relocation, a rule set.
+
+    On another release it is generated, never merged.
 
     ``tree`` is what ``commit`` holds; it is read where the moves of that commit are not known.
     """
@@ -453,7 +473,10 @@ def _make_regenerator(tree: Path, commit: str, release: str) -> Regenerate:
 
 
 def _make_work_tree(work: series.RebaseWork, source: Path) -> Repository:
-    """The work tree for conflicts: plain git, the objects borrowed from the workspace."""
+    """Make the work tree for conflicts.
+
+    Plain git, the objects borrowed from the workspace.
+    """
     return open_workspace(source, [work.repository.git_dir])
 
 

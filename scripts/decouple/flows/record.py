@@ -1,7 +1,7 @@
 """What is proven of a series without building it, written to ``ci/status/<release>.json``.
 
->>> from decouple.flows.record import Record, record
->>> found = record(Record(project, "2.6", source=f"local:{source}"))
+>>> from decouple.flows.record import RecordRequest, record_series
+>>> found = record_series(RecordRequest(project, "2.6", source=f"local:{source}"))
 >>> found.ok, found.sources
 (True, ('pristine',))
 """
@@ -94,8 +94,10 @@ def record_series(request: RecordRequest) -> RecordResult:
 
 
 def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, int]]:
-    """Put the seconds per object that builds of this checkout took into the shipped tables: each table, and how many
-    objects. Stage 2 has one table: CUDA versions have most objects in common, and its seconds say how those compare.
+    """Put the seconds per object that builds of this checkout took into the shipped tables.
+
+    Each table, and how many objects. Stage 2 has one table: CUDA versions have most objects in common, and its seconds
+    say how those compare.
 
     Raises DecoupleError where no build in an environment of ``kind`` recorded any.
     """
@@ -107,7 +109,7 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
 
 
 def _make_rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> dict[str, status.Proof]:
-    """Decouple-Id -> patch, level, and why not a better one."""
+    """Return Decouple-Id -> patch, level, and why not a better one."""
     rows: dict[str, status.Proof] = {}
     for patch in series:
         level, why = proven[patch.name]
@@ -119,7 +121,10 @@ def _make_rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]])
 def _open_sources(
     request: RecordRequest, manifest: Manifest, series: list[Patch]
 ) -> list[tuple[str, OpenedSource, list[Patch]]]:
-    """Name, source, and what Debian lays under the series, of each tree; the first decides what is proven."""
+    """Return name, source, and what Debian lays under the series, of each tree.
+
+    The first decides what is proven.
+    """
     project, release, wanted, offline = (
         request.project,
         request.release,
@@ -135,13 +140,19 @@ def _open_sources(
 
 
 def _describe_source(manifest: Manifest, opened: OpenedSource) -> str:
-    """What the source is, whether it came by range or from the cache, so that a second record is the same file."""
+    """Describe what the source is.
+
+    Whether it came by range or from the cache is not said, so that a second record is the same file.
+    """
     wheel = find_wheel(manifest)
     return wheel.name if opened.partial and wheel else opened.described
 
 
 def _is_configured(project: Path, release: str, series: list[Patch]) -> bool:
-    """Whether CMake has run on the tree that the series makes: no build file in it is newer than the result."""
+    """Return whether CMake has run on the tree that the series makes.
+
+    No build file in it is newer than the result.
+    """
     tree = Checkout(project).locate_tree(release)
     state, made = tree / ".git" / "decouple" / "state.json", tree / "build" / "build.ninja"
     if not state.is_file() or not made.is_file():

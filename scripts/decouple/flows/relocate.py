@@ -1,7 +1,7 @@
 """What moves in a release's tree by the rules, and the rename-only patch that does it.
 
->>> from decouple.flows.relocate import Relocate, relocate
->>> len(relocate(Relocate(project, "2.6", tree=coupled)).plan.moves)
+>>> from decouple.flows.relocate import RelocateRequest, relocate_files
+>>> len(relocate_files(RelocateRequest(project, "2.6", tree=coupled)).plan.moves)
 9
 """
 
@@ -40,7 +40,10 @@ class Relocation(Struct, frozen=True):
 
 
 def relocate_files(request: RelocateRequest, listener: Listener = QUIET) -> Relocation:
-    """Raises DecoupleError where a file has two places, or the rules or the source cannot be read."""
+    """Plan what moves, and write the patch where asked to.
+
+    Raises DecoupleError where a file has two places, or the rules or the source cannot be read.
+    """
     rules = load_rules()
     made = plan.make_plan(pristine.fetch_tree(request, listener), rules)
     path = Checkout(request.project).patches / request.release / PATCH
@@ -52,5 +55,8 @@ def relocate_files(request: RelocateRequest, listener: Listener = QUIET) -> Relo
 
 
 def find_unplaced(of: PristineRequest, listener: Listener = QUIET) -> list[str]:
-    """The CUDA files of the tree that no rule places. Raises DecoupleError."""
+    """Return the CUDA files of the tree that no rule places.
+
+    Raises DecoupleError.
+    """
     return plan.list_unclassified(pristine.fetch_tree(of, listener), load_rules())

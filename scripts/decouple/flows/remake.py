@@ -1,7 +1,7 @@
 """Patches that are made anew for the tree at hand, where their old text does not fit: the relocation, and recipes.
 
->>> from decouple.flows.remake import Workshop
->>> sorted(Workshop.of(project).recipes)
+>>> from decouple.flows.remake import PatchRemaker
+>>> sorted(PatchRemaker.of_project(project).recipes)
 []
 """
 
@@ -37,11 +37,14 @@ class PatchRemaker(Struct, frozen=True):
 
     @classmethod
     def of_project(cls, project: Path) -> PatchRemaker:
-        """With all recipes of the checkout. Raises DecoupleError for one that cannot be read."""
+        """Make one with all recipes of the checkout.
+
+        Raises DecoupleError for one that cannot be read.
+        """
         return cls(load_recipes(project))
 
     def with_merging(self, project: Path, release: str, series: Sequence[Patch]) -> PatchRemaker:
-        """The same, with the source that ``series`` was cut on, where the cache has it."""
+        """Return the same, with the source that ``series`` was cut on, where the cache has it."""
         try:
             own, _ = open_named_source(project, release, "auto", list_wanted_paths(series), offline=True)
         except DecoupleError:
@@ -54,7 +57,7 @@ class PatchRemaker(Struct, frozen=True):
         return {sign.file for recipe in self.recipes.values() for sign in recipe.upstream}
 
     def bind_source(self, opened: OpenedSource) -> Remade:
-        """How to make a patch anew on this source, for ``decouple.series.check.check_series``."""
+        """Return how to make a patch anew on this source, for ``decouple.series.check.check_series``."""
 
         def remade(patch: Patch, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
             if patch.header.decouple_id == RELOCATION:
@@ -83,7 +86,7 @@ class PatchRemaker(Struct, frozen=True):
         return merged[path] if merged else None
 
     def find_hidden_files(self, patch: Patch, tree: Tree) -> tuple[str, ...]:
-        """The files that the recipe of ``patch`` reads and that are not there."""
+        """Return the files that the recipe of ``patch`` reads and that are not there."""
         recipe = self.recipes.get(patch.header.decouple_id or "")
         if recipe is None:
             return ()
@@ -91,7 +94,10 @@ class PatchRemaker(Struct, frozen=True):
         return tuple(name for name in dict.fromkeys(names) if tree.get(name) is None)
 
     def find_lost_changes(self, patch: Patch, tree: Tree) -> tuple[str, ...]:
-        """What upstream has in files of ``patch`` that its recipe takes out and puts nowhere; see `check_series`."""
+        """Return what upstream has in files of ``patch`` that its recipe would take out and put nowhere.
+
+        See `decouple.series.check`.
+        """
         recipe = self.recipes.get(patch.header.decouple_id or "")
         if recipe is None or not recipe.has_edits or _is_as_cut(patch, tree):
             return ()
@@ -125,7 +131,10 @@ class SeriesMerge:
         return self._states[patch.name]
 
     def merge_patch(self, patch: Patch, tree: Tree) -> Mapping[str, File | None] | None:
-        """What ``patch`` changes on ``tree``; None where it creates, deletes or renames, or where lines conflict."""
+        """Return what ``patch`` changes on ``tree``.
+
+        None where it creates, deletes or renames, or where lines conflict.
+        """
         if any(file.old_path is None or file.old_path != file.new_path for file in patch.files):
             return None
         old, patched = self._compute_states(patch)
@@ -160,7 +169,7 @@ class SeriesMerge:
 
 
 def make_reader(tree: Tree) -> Callable[[str], str | None]:
-    """The files of ``tree`` as text, as a recipe reads them."""
+    """Make a reader of the files of ``tree`` as text, as a recipe reads them."""
 
     def read(path: str) -> str | None:
         file = tree.get(path)
@@ -183,7 +192,10 @@ def _of_file(recipe: Recipe, path: str) -> Recipe:
 
 
 def _is_as_cut(patch: Patch, tree: Tree) -> bool:
-    """Whether every file is the one that the patch was cut on, by its blob id: then there is nothing new in it."""
+    """Return whether every file is the one that the patch was cut on, by its blob id.
+
+    Then there is nothing new in it.
+    """
     for section in patch.files:
         file = tree.get(section.old_path) if section.old_path else None
         if section.old_path and (file is None or section.index is None or hash_blob(file.data) != section.index[0]):
@@ -192,7 +204,10 @@ def _is_as_cut(patch: Patch, tree: Tree) -> bool:
 
 
 def _relocate_patch(patch: Patch, tree: Tree, opened: OpenedSource) -> tuple[Fit, Mapping[str, File | None]] | None:
-    """The relocation by the rules, where a whole tree lies on disk; None elsewhere, or where no rule places a file."""
+    """Relocate by the rules, where a whole tree lies on disk.
+
+    None elsewhere, or where no rule places a file.
+    """
     if not isinstance(opened.source, FolderSource) or opened.partial:
         return None
     from decouple.inventory import rules as rule_files  # here: most series fit as they are

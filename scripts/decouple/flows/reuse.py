@@ -1,7 +1,7 @@
 """What the relocated CUDA sources ask of a vendor whose device takes the CUDA key.
 
->>> from decouple.flows.reuse import Reuse, reuse
->>> reuse(Reuse(project, "2.6", tree=coupled)).open
+>>> from decouple.flows.reuse import ReuseRequest, count_reuse
+>>> count_reuse(ReuseRequest(project, "2.6", tree=coupled)).open
 ()
 """
 

@@ -1,7 +1,7 @@
 """Commands in the environment that a stage is built in.
 
->>> from decouple.flows.shell import Shell, run
->>> run(Shell(project, "2.6", env="host", tree=source, command="true"))
+>>> from decouple.flows.shell import ShellRequest, run_shell
+>>> run_shell(ShellRequest(project, "2.6", env="host", tree=source, command="true"))
 Traceback (most recent call last):
 decouple.base.errors.DecoupleError: --env host: ...
 """
@@ -44,7 +44,7 @@ def run_shell(request: ShellRequest, listener: Listener = QUIET) -> int:
 
 
 def open_runner(request: ShellRequest, listener: Listener = QUIET) -> Callable[[str], int]:
-    """What runs shell commands there, one after the other, their output on standard error.
+    """Return what runs shell commands there, one after the other, their output on standard error.
 
     Raises DecoupleError when the environment cannot be entered: else every command would seem to fail by itself.
     """

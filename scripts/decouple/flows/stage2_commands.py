@@ -1,8 +1,8 @@
 """The commands that compiled stage 2's ``.cu`` files, to be run again with something exchanged.
 
->>> from decouple.flows.build_request import Build
->>> from decouple.flows.stage2_commands import opened
->>> opened(Build(project, "2.6", env="rootfs"))
+>>> from decouple.flows.build_request import BuildRequest
+>>> from decouple.flows.stage2_commands import open_commands
+>>> open_commands(BuildRequest(project, "2.6", env="rootfs"))
 Traceback (most recent call last):
 decouple.base.errors.DecoupleError: ...compile_commands.json: ...
 """
@@ -38,11 +38,14 @@ class Stage2Commands(Struct, frozen=True):
         return self.environment.places.stage2
 
     def find_source_path(self, unit: TranslationUnit) -> str:
-        """The source's path below the applied tree; empty for one that was generated."""
+        """Return the source's path below the applied tree.
+
+        Empty for one that was generated.
+        """
         return _strip_folder(unit.file, self.environment.name_places()["tree"])
 
     def show_folder(self, folder: Path, name: str) -> tuple[Stage2Commands, str]:
-        """The same where ``folder`` can be read, too, and what it is called there."""
+        """Return the same where ``folder`` can be read, too, and what it is called there."""
         if not isinstance(self.environment, RootEnvironment):
             return self, str(folder)
         inside = f"{self.environment.name_places()['base']}/{name}"
@@ -68,7 +71,10 @@ class Stage2Commands(Struct, frozen=True):
 
 
 def open_commands(request: BuildRequest, listener: Listener = QUIET) -> Stage2Commands:
-    """Raises DecoupleError where stage 2 of that build is not configured, or has no object of a ``.cu`` file."""
+    """Open the commands of a compiled stage 2.
+
+    Raises DecoupleError where stage 2 of that build is not configured, or has no object of a ``.cu`` file.
+    """
     choices, places = settle_choices(request), request.places
     if choices.cuda:
         places = places.with_cuda(request.env, choices.cuda)

@@ -1,7 +1,7 @@
-"""Would libraries with kernels find in a core what they need, told from their symbols before anything is built?
+"""Compare the symbols that libraries with kernels need with those of a core, before anything is built.
 
->>> from decouple.flows.stage2_symbols import Stage2Symbols, look
->>> look(Stage2Symbols(project, "2.6", core=python, kernels=python))
+>>> from decouple.flows.stage2_symbols import SymbolsRequest, compare_symbols
+>>> compare_symbols(SymbolsRequest(project, "2.6", core=python, kernels=python))
 Traceback (most recent call last):
 decouple.base.errors.UsageError: ...python: no libtorch_cpu and libc10 in it (...)
 """

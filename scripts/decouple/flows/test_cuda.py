@@ -1,8 +1,8 @@
 """Upstream's CUDA suites on one torch: where it is, what is run, what was stored, what another torch did.
 
->>> from decouple.flows.environment import Work
->>> from decouple.flows.test_cuda import Torch, find
->>> find(Torch("built", "built", "simulated", results=project, tests=source), Work(project, "2.6"))
+>>> from decouple.flows.environment import WorkRequest
+>>> from decouple.flows.test_cuda import TorchChoice, find_target
+>>> find_target(TorchChoice("built", "built", "simulated", results=project, tests=source), WorkRequest(project, "2.6"))
 Traceback (most recent call last):
 decouple.base.errors.UsageError: ...2.6: not built yet (nox -s build-2.6)
 """
@@ -143,14 +143,20 @@ def run_suites(
 
 
 def count_jobs(device: str) -> int:
-    """How many processes at a time where nobody said it: a GPU is one, simulated ones are this machine's processors."""
+    """Return how many processes at a time where nobody said it.
+
+    A GPU is one, simulated ones are this machine's processors.
+    """
     return (os.cpu_count() or 1) if device == "simulated" else 1
 
 
 def record_results(
     project: Path, release: str, torch: Target, done: SuiteRun, against: str, comparison: compare.SuiteComparison | None
 ) -> None:
-    """Write figures to the status file: of every suite, and of the comparison with ``against`` when there was one."""
+    """Write figures to the status file.
+
+    Of every suite, and of the comparison with ``against`` when there was one.
+    """
     tally = {
         suite: {name: counts[name] for name in OUTCOMES}
         for suite, counts in compare.tally_outcomes(done.results.values()).items()
@@ -213,10 +219,12 @@ def choose_torch(
     simulation: tuple[str, ...] = (),
     ledger: bool = False,
 ) -> TorchChoice:
-    """A torch with what is left open filled in: upstream's tests of the applied tree, results beside what was built.
+    """Return a torch with what is left open filled in.
+
+    Upstream's tests of the applied tree, results beside what was built.
 
     ``ledger``: on a GPU, with the record of what it is asked for. Raises UsageError where there are no tests, but for a
-    torch of the Debian root, for which `find` brings them.
+    torch of the Debian root, for which `find_target` brings them.
     """
     checkout = Checkout(work.project)
     brought = tests is None and word in IN_ROOT
@@ -230,7 +238,9 @@ def choose_torch(
 
 
 def read_stored_results(torch: TorchChoice, other: str, release: str) -> dict[str, SuiteResult]:
-    """Results of another build: a file or folder, or a label; those of "official" are kept with this code.
+    """Read results of another build: a file or folder, or a label.
+
+    Those of "official" are kept with this code.
 
     Raises DecoupleError when there are none.
     """
@@ -241,7 +251,9 @@ def read_stored_results(torch: TorchChoice, other: str, release: str) -> dict[st
 
 
 def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIET) -> Target:
-    """How tests are run on it; for a torch of the root the release is fetched and applied first where it is not.
+    """Return how tests are run on it.
+
+    For a torch of the root the release is fetched and applied first where it is not.
 
     Raises UsageError when it is not there, DecoupleError when the root cannot be made.
     """
@@ -289,7 +301,7 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
 
 
 def _find_wheels(places: Places, known: RootTorch) -> list[Path]:
-    """The wheels of the last build; a core of its own stands before torch_cuda."""
+    """Return the wheels of the last build; a core of its own stands before torch_cuda."""
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
     if stamps[1] is None or (known.layer == "core" and stamps[0] is None):
         raise UsageError(f"{places.dist}: not built yet", next_step=known.command.format(release=places.release))
@@ -297,7 +309,10 @@ def _find_wheels(places: Places, known: RootTorch) -> list[Path]:
 
 
 def find_local_target(torch: TorchChoice, project: Path, release: str) -> Target:
-    """The torch of a Python on this machine. Raises UsageError when there is no such program."""
+    """Return the torch of a Python on this machine.
+
+    Raises UsageError when there is no such program.
+    """
     python, folder = Path(torch.word), (torch.results / torch.name).resolve()
     if not python.exists():
         raise UsageError(

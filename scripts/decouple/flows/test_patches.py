@@ -1,7 +1,7 @@
 """What the patches of a series promise of a running torch, asked of one torch with a device and without.
 
->>> from decouple.flows.test_patches import PatchTrial, test_patches
->>> test_patches(PatchTrial(project, "2.6", torch="/nowhere/python"))
+>>> from decouple.flows.test_patches import PatchTrialRequest, try_patches
+>>> try_patches(PatchTrialRequest(project, "2.6", torch="/nowhere/python"))
 Traceback (most recent call last):
 decouple.base.errors.UsageError: --torch /nowhere/python: not there...
 """
@@ -87,7 +87,10 @@ def try_patches(request: PatchTrialRequest, listener: Listener = QUIET) -> Patch
 
 
 def _find_target(request: PatchTrialRequest, listener: Listener) -> Target:
-    """The torch, in a folder that is always there: nothing of upstream's tests is run."""
+    """Return the torch, in a folder that is always there.
+
+    Nothing of upstream's tests is run.
+    """
     places = request.places
     device = targets.choose_device(request.device, targets.has_gpu())
     label = request.label or (request.torch if request.torch in test_cuda.IN_ROOT else "python")
@@ -97,7 +100,7 @@ def _find_target(request: PatchTrialRequest, listener: Listener) -> Target:
 
 
 def _record_answers(request: PatchTrialRequest, trial: PatchTrialResult) -> None:
-    """In ``ci/status``, beside those of other torches."""
+    """Record the answers in ``ci/status``, beside those of other torches."""
     path: Path = status.locate_status(request.project, request.release)
     rows = tuple(
         status.PatchCheck(answer.patch, answer.asks, answer.device, answer.ok, answer.seen, answer.expected)

@@ -1,8 +1,8 @@
 """A torch_cuda wheel for one GPU, of one for many. What its libraries hold is read where machine code is compared.
 
 >>> from pathlib import Path
->>> from decouple.flows.thin import thin
->>> thin(Path("dist/2.6/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"), ["9.0"], Path("dist/2.6"))
+>>> from decouple.flows.thin import thin_wheel
+>>> thin_wheel(Path("dist/2.6/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"), ["9.0"], Path("dist/2.6"))
 Traceback (most recent call last):
 decouple.base.errors.DecoupleError: dist/2.6/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl: not a wheel: ...
 """
@@ -18,12 +18,15 @@ from decouple.verify.kernels import fatbin
 
 
 def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path) -> Path:
-    """As `decouple.build.thin.thin`."""
+    """Thin a wheel as `decouple.build.thin.thin_wheel` does."""
     return thinning.thin_wheel(wheel, archs, folder, _read_containers)
 
 
 def _read_containers(library: Path, archs: Sequence[str]) -> Iterator[KeptImages]:
-    """A container that has nothing for one of the architectures stays as it is: the wheel for all has no more."""
+    """Read the containers.
+
+    One that has nothing for one of the architectures stays as it is: the wheel for all has no more.
+    """
     for container in list(fatbin.list_containers(library)):
         names = {name for name, _, _ in container.images}
         wanted = [thinning.select_loadable(names, arch) for arch in archs]

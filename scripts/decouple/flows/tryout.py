@@ -1,8 +1,9 @@
 """Finished wheels on a bare system, as a user installs them: by its own Python and pip, from PyPI, on top of nothing.
 
 >>> from pathlib import Path
->>> from decouple.flows.tryout import fitting
->>> fitting([Path("torch-2.6.0-cp311-cp311-manylinux_2_31_x86_64.whl"), Path("torch-2.6.0-cp39-cp39-any.whl")], "3.11")
+>>> from decouple.flows.tryout import select_fitting
+>>> names = "torch-2.6.0-cp311-cp311-manylinux_2_31_x86_64.whl", "torch-2.6.0-cp39-cp39-any.whl"
+>>> select_fitting(map(Path, names), "3.11")
 [PosixPath('torch-2.6.0-cp311-cp311-manylinux_2_31_x86_64.whl')]
 """
 
@@ -68,8 +69,10 @@ class BareSystem(Struct, frozen=True):
         )
 
     def make_online_command(self, command: Sequence[str]) -> list[str]:
-        """The same with network, for pip, which gets this machine's settings of pip; an index may be named with its
-        password."""
+        """Make the same with network, for pip, which gets this machine's settings of pip.
+
+        An index may be named with its password.
+        """
         named = [os.environ.get("PIP_CERT", ""), *os.environ.get("PIP_FIND_LINKS", "").split()]
         paths = [Path(name) for name in ("/etc/resolv.conf", "/etc/pip.conf", *named)]
         shown = [BindMount(path, str(path)) for path in paths if path.is_absolute() and path.exists()]
@@ -119,7 +122,7 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
 
 
 def select_fitting(wheels: Iterable[Path], python: str) -> list[Path]:
-    """Those that Python ``python`` ("3.11") takes, by the tags in their names (PEP 425)."""
+    """Return those that Python ``python`` ("3.11") takes, by the tags in their names (PEP 425)."""
     wanted = {f"cp{python.replace('.', '')}", "py3"}
     return [wheel for wheel in wheels if wanted & {tag.interpreter for tag in parse_wheel_filename(wheel.name)[3]}]
 
@@ -143,7 +146,7 @@ def _make_root(system: System, listener: Listener) -> Root:
 
 
 def _install_wheels(bare: BareSystem, system: System, wheels: Sequence[Path], listener: Listener) -> list[str]:
-    """A virtual environment with the wheels; returns the command of its pip."""
+    """Make a virtual environment with the wheels; returns the command of its pip."""
     log = _locate_log(system.name)
     listener.progress.start(f"pip install on {system.name}")
     run_logged(
@@ -174,7 +177,10 @@ def _install_on_top(
     before: tuple[bool, str],
     listener: Listener,
 ) -> list[CheckResult]:
-    """pip installs what others made: the torch of ours stays as it was ``before``, and pip is content."""
+    """Install by pip what others made.
+
+    The torch of ours stays as it was ``before``, and pip is content.
+    """
     for requirement in requirements:
         listener.progress.start(f"pip install {requirement} on {system.name}")
         run_logged(
@@ -198,14 +204,14 @@ def _locate_log(system: str) -> Path:
 
 
 def _read_version(bare: BareSystem) -> tuple[bool, str]:
-    """Whether torch is imported, and what it says of itself and computes, or the error."""
+    """Return whether torch is imported, and what it says of itself and computes, or the error."""
     return _run_program(
         bare, "import torch; print(torch.__version__, (torch.ones(8, 8) @ torch.ones(8, 8)).sum().item())"
     )
 
 
 def _run_program(bare: BareSystem, program: str) -> tuple[bool, str]:
-    """Whether a Python program runs, and its last line or the error's."""
+    """Return whether a Python program runs, and its last line or the error's."""
     argv = bare.argv([f"{_INSIDE}/venv/bin/python", "-c", program], {}, "/")
     done = programs.run_program(argv)
     good = done.returncode == 0

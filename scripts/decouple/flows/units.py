@@ -1,7 +1,7 @@
 """What stage 1's translation units open: every file of CUDA among it is named.
 
->>> from decouple.flows.units import Units, check
->>> check(Units(project, "2.6", count=60))
+>>> from decouple.flows.units import UnitsRequest, check_units
+>>> check_units(UnitsRequest(project, "2.6", count=60))
 Traceback (most recent call last):
 decouple.base.errors.DecoupleError: ...compile_commands.json: ...
 """
@@ -92,7 +92,7 @@ def check_units(request: UnitsRequest, listener: Listener = QUIET) -> UnitsRun:
 
 
 def _find_differences(request: UnitsRequest, places: Places, listener: Listener) -> tuple[str, ...]:
-    """What keeps the tree from being the series; says which tree it is."""
+    """Return what keeps the tree from being the series; says which tree it is."""
     tree, dirty = read_tree_state(places.tree)
     listener.say(f"tree: git {tree[:12]}{', with uncommitted edits' if dirty else ''}, {places.tree}")
     if request.tree:

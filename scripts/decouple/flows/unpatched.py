@@ -1,8 +1,8 @@
 """A sample of our kernels against the same sources unpatched: same compiler, flags and machine, so no excuse.
 
->>> from decouple.flows.build_request import Build
->>> from decouple.flows.unpatched import compare
->>> compare(Build(project, "2.6", env="rootfs"), count=40)
+>>> from decouple.flows.build_request import BuildRequest
+>>> from decouple.flows.unpatched import compare_unpatched
+>>> compare_unpatched(BuildRequest(project, "2.6", env="rootfs"), count=40)
 Traceback (most recent call last):
 decouple.base.errors.DecoupleError: ...compile_commands.json: ...
 """
@@ -59,7 +59,7 @@ def compare_unpatched(request: BuildRequest, count: int, listener: Listener = QU
 def make_command(
     unit: TranslationUnit, names: Mapping[str, str], upstream: str, source: str, made: str
 ) -> tuple[str, ...]:
-    """The command that compiled ``unit``, for upstream's ``source`` in the tree that is shown at ``upstream``.
+    """Make the command that compiled ``unit``, for upstream's ``source`` in the tree that is shown at ``upstream``.
 
     The places where moved files answer to upstream's names become the tree where they have those names.
     """
@@ -72,7 +72,7 @@ def make_command(
 def _compile_units(
     stage2: Stage2Commands, commands: Mapping[TranslationUnit, tuple[str, ...]], progress: Progress
 ) -> None:
-    """As many at once as the machine has cores."""
+    """Compile as many at once as the machine has cores."""
     progress.start("sources of the unpatched tree", len(commands))
 
     def one(unit: TranslationUnit) -> None:

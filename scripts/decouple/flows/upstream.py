@@ -1,6 +1,6 @@
 '''A patch of the series as commits that upstream PyTorch could take, with a test and a pull request's text.
 
->>> from decouple.flows.upstream import ToUpstream, to_upstream
+>>> from decouple.flows.upstream import UpstreamRequest, make_upstream_patches
 >>> _ = (project / "series/upstream").mkdir()
 >>> _ = (project / "series/upstream/hooks.toml").write_text("""schema = 1
 ... id = "hooks"
@@ -8,7 +8,7 @@
 ... change = "Line 7."
 ... test = { file = "test/test_7.py", run = "python test/test_7.py", fails = "line 7", text = "assert True" }
 ... """)
->>> [path.name for path in to_upstream(ToUpstream(project, "hooks", "2.6", source=str(source))).files]
+>>> [path.name for path in make_upstream_patches(UpstreamRequest(project, "hooks", "2.6", source=str(source))).files]
 ['0001-hooks.patch', 'pull-request.md']
 '''
 
@@ -107,7 +107,10 @@ def judge_patches(request: UpstreamRequest, listener: Listener = QUIET) -> list[
 
 
 def format_letter(made: Sequence[UpstreamCommit], described: str) -> str:
-    """The text of the pull request, of its last commit; the others are named first."""
+    """Return the text of the pull request, of its last commit.
+
+    The others are named first.
+    """
     last = made[-1]
     parts = [f"# {last.title}\n\n## Motivation\n\n{last.motivation}\n\n## Change\n\n{last.text.change.strip()}\n"]
     if made[:-1]:
@@ -136,7 +139,10 @@ def _open_source(
 
 
 def _make_taken_check(project: Path) -> Callable[[str], str]:
-    """What upstream did itself about an id, by the signs of the recipes; "" where they know of nothing."""
+    """Return a function that says what upstream did itself about an id.
+
+    It goes by the signs of the recipes; "" where they know of nothing.
+    """
     signs = {
         name: "; ".join(sign.since for sign in recipe.upstream) for name, recipe in model.load_recipes(project).items()
     }

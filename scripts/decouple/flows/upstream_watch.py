@@ -1,7 +1,7 @@
 """The series on upstream's main of today, and what that changed since the last time.
 
->>> from decouple.flows.upstream_watch import Watch, watch
->>> found = watch(Watch(project, source=str(newer), from_source=f"local:{source}"))
+>>> from decouple.flows.upstream_watch import WatchRequest, watch_upstream
+>>> found = watch_upstream(WatchRequest(project, source=str(newer), from_source=f"local:{source}"))
 >>> found.now.patches
 {'0001-relocate.patch': 'unmodified', '0002-hooks.patch': 'offset', '0003-split.patch': 'unmodified'}
 """
@@ -134,7 +134,7 @@ def _format_state(state: WatchState) -> str:
 
 
 def _lay_files(repository: Repository, commit: str, folder: Path, index: Path) -> None:
-    """The files of ``commit`` in ``folder``, no repository."""
+    """Lay the files of ``commit`` in ``folder``, no repository."""
     folder.mkdir()
     repository.run("read-tree", commit, index=index)
     repository.run("checkout-index", "-a", f"--prefix={folder}/", index=index)

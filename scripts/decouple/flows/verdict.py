@@ -1,7 +1,7 @@
 """What a carried series is worth, asked of the applied tree: lint, stage 2's lists, and what still needs CUDA.
 
->>> from decouple.flows.verdict import Judge, judge
->>> found = judge(Judge(project, "2.6", source=f"local:{source}"))
+>>> from decouple.flows.verdict import JudgeRequest, judge_series
+>>> found = judge_series(JudgeRequest(project, "2.6", source=f"local:{source}"))
 >>> sorted({fault.split(" ")[1] for fault in found.faults})  # the headers of these three patches are short
 ['missing-field']
 """
@@ -56,7 +56,7 @@ class SeriesVerdict(Struct, frozen=True):
         return not (self.faults or self.sources or self.couplings)
 
     def format_lines(self, release: str) -> list[str]:
-        """The verdict in words, with the command behind each part that shows all of it."""
+        """Describe the verdict in words, with the command behind each part that shows all of it."""
         parts = (
             ("lint", self.faults, f"decouple lint {release}"),
             ("stage2-sources", self.sources, f"decouple stage2-sources {release} --tree TREE"),
@@ -123,7 +123,10 @@ def judge_trees(
 
 
 def _find_new_faults(project: Path, release: str) -> tuple[str, ...]:
-    """Lint's faults of the series, but for those that a patch of the same name has in another series: carried along."""
+    """Lint's faults of the series, but for those that a patch of the same name has in another series.
+
+    Carried along.
+    """
     explained = partial(moved.is_explained, load_recipes(project))
     others = [other for other in Checkout(project).list_releases() if other != release]
     before = {_make_key(fault) for fault in lint_series(project, others, explained).faults} if others else set()

@@ -1,9 +1,9 @@
 """Is what was built what was promised? Audits, imports, upstream's tests and parity of the wheels in ``dist/``.
 
->>> from decouple.flows.verify import Verify, audits, verify
->>> [report.faults for report in audits(core=python)]  # a wheel, or a folder with ELF files
+>>> from decouple.flows.verify import VerifyRequest, audit_wheels, verify_wheels
+>>> [report.faults for report in audit_wheels(core=python)]  # a wheel, or a folder with ELF files
 [(), (), ()]
->>> verify(Verify(project, "2.6"))
+>>> verify_wheels(VerifyRequest(project, "2.6"))
 Traceback (most recent call last):
 decouple.base.errors.UsageError: ...dist/2.6: nothing built yet (nox -s build-2.6)
 """
@@ -93,7 +93,7 @@ class SmokeRequest(WorkRequest, frozen=True):
 def audit_wheels(
     core: Path | None = None, backend: Path | None = None, others: Sequence[Path] = ()
 ) -> tuple[ElfAudit, ...]:
-    """The ELF audit of wheels or folders: each alone, both together, and extensions of ``others`` against them.
+    """Audit wheels or folders: each alone, both together, and extensions of ``others`` against them.
 
     Raises UsageError when there is neither.
     """
@@ -218,21 +218,21 @@ class _Trial(Struct, frozen=True):
         )
 
     def install_wheels(self, kind: str, core: Path | None, backend: Path) -> TorchEnvironment:
-        """A virtual environment with both wheels, or with the backend on a stock core unpacked beside."""
+        """Make a virtual environment with both wheels, or with the backend on a stock core unpacked beside."""
         table = settings.find_core(kind)
         libraries = table.find_libraries(self.environment.kind)
         wheels = [core, backend] if core else [backend]
         return venvs.install_wheels(self.place, f"both-{kind}", wheels, packages=table.packages, libraries=libraries)
 
     def list_expected_facts(self, kind: str, backend: Path) -> tuple[ExpectedFact, ...]:
-        """What a user must read off the wheel ``backend`` on this kind of core in this environment."""
+        """Return what a user must read off the wheel ``backend`` on this kind of core in this environment."""
         places, environment = self.environment.places, self.environment
         installed = environment.root.read_versions() if isinstance(environment, RootEnvironment) else {}
         toolchain = load_release(places.project, places.release).toolchain
         return facts.list_expected_facts(toolchain, read_manifest(backend).arch_list, environment.kind, installed, kind)
 
     def run_upstream_tests(self, core: Path) -> CheckResult:
-        """Upstream's CPU tests with the core wheel alone, against the same on the unmodified build of the root."""
+        """Run upstream's CPU tests with the core wheel alone, against the same on the unmodified build of the root."""
         table = settings.find_core("stock")
         libraries = table.find_libraries(self.environment.kind)
         stock = venvs.install_wheels(self.place, "stock", [], packages=table.packages, libraries=libraries)
@@ -245,7 +245,10 @@ class _Trial(Struct, frozen=True):
         return upstream_tests.compare_outcomes(*seen)
 
     def compare_parity(self, ours: dict[str, Any], backend: Path) -> list[Parity]:
-        """What both wheels offer, against the monolith in the root: operators, names, and the symbols to link."""
+        """Compare what both wheels offer with the monolith in the root.
+
+        Operators, names, and the symbols to link.
+        """
         same = parity.compare_parity(ours, checks.ask_monolith(self.place))
         if isinstance(self.environment, RootEnvironment):
             with audit.open_folder(backend) as folder:
@@ -254,7 +257,7 @@ class _Trial(Struct, frozen=True):
         return same
 
     def try_extensions(self, kind: str, both: TorchEnvironment, backend: Path) -> list[CheckResult]:
-        """Third-party CUDA extensions, compiled against both wheels for the architectures that the backend has."""
+        """Compile third-party CUDA extensions against both wheels for the architectures that the backend has."""
         archs = ";".join(read_manifest(backend).arch_list)
         variables = {**extensions.select_compilers(self.environment.kind), "TORCH_CUDA_ARCH_LIST": archs}
         if libraries := settings.find_core(kind).find_libraries(self.environment.kind):
@@ -267,7 +270,10 @@ class _Trial(Struct, frozen=True):
 
 
 def _record_result(request: VerifyRequest, backend: Path | None, seen: Mapping[str, Any], result: VerifyResult) -> None:
-    """In ``ci/status``: somebody else's kernels have a section of their own, they say nothing of those we compile."""
+    """Record in ``ci/status``, somebody else's kernels in a section of their own.
+
+    They say nothing of those we compile.
+    """
     path, found = status.locate_status(request.project, request.release), make_section(request.core, seen, result)
     if request.over == "compiled" or backend is None:
         status.update_status(path, verify=found)
@@ -280,7 +286,10 @@ def _record_result(request: VerifyRequest, backend: Path | None, seen: Mapping[s
 
 
 def make_section(core: str, seen: Mapping[str, Any], result: VerifyResult) -> status.VerifySection:
-    """What was looked at, for the status file; machine code has a section of its own."""
+    """Make the section of what was looked at, for the status file.
+
+    Machine code has a section of its own.
+    """
     return status.VerifySection(
         core=core,
         facts=seen,

@@ -1,7 +1,7 @@
 """torch_cuda on the CPU half of the official wheel, over its kernels or compiled, against that wheel untouched.
 
->>> from decouple.flows.verify_official import VerifyOfficial, verify
->>> verify(VerifyOfficial(project, "2.6", python=python))
+>>> from decouple.flows.verify_official import VerifyOfficialRequest, verify_official_wheel
+>>> verify_official_wheel(VerifyOfficialRequest(project, "2.6", python=python))
 Traceback (most recent call last):
 decouple.base.errors.UsageError: ...: nothing built yet (decouple build 2.6 --stage 2 --kernels official)
 """
@@ -67,7 +67,7 @@ def verify_official_wheel(
     listener: Listener = QUIET,
     heard: Callable[[Sequence[ElfAudit]], None] = lambda _: None,
 ) -> VerifyResult:
-    """Audit, facts and parity, recorded in ``ci/status``.
+    """Check audit, facts and parity, recorded in ``ci/status``.
 
     Raises UsageError without a wheel, or without a Python that has the official torch.
     """
@@ -115,8 +115,11 @@ def verify_official_wheel(
 
 
 def _record_result(request: VerifyOfficialRequest, wheel: Path, seen: Mapping[str, Any], result: VerifyResult) -> None:
-    """A section of its own: what holds of upstream's kernels says nothing of those that we compile, and what holds on
-    upstream's half nothing of our core."""
+    """Record a section of its own.
+
+    What holds of upstream's kernels says nothing of those that we compile, and what holds on upstream's half nothing of
+    our core.
+    """
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
     series = read_manifest(wheel).series.digest
     found = status.WheelSection(wheel.name, series, make_section("official", seen, result), code)
@@ -129,7 +132,7 @@ def _record_result(request: VerifyOfficialRequest, wheel: Path, seen: Mapping[st
 
 
 def _prepare_half(places: Places, python: Path, wheel: Path) -> Path:
-    """The virtual environment with the half and the wheel, made anew when either is another."""
+    """Make the virtual environment with the half and the wheel, made anew when either is another."""
     folder, mark = places.verify / "half", places.verify / "half.content"
     content = hashlib.sha256(f"{python.absolute()} {compute_sha256(wheel)}".encode()).hexdigest()
     if not (mark.exists() and mark.read_text() == content):
@@ -142,7 +145,7 @@ def _prepare_half(places: Places, python: Path, wheel: Path) -> Path:
 
 
 def _check_unmodified(wheel: Path) -> CheckResult:
-    """The libraries that are not ours are those that ``kernels.json`` names, by SHA-256."""
+    """Check that the libraries that are not ours are those that ``kernels.json`` names, by SHA-256."""
     with zips.open_zip(wheel) as archive:
         document = json.loads(archive.read("torch_cuda/kernels.json"))
         wrong = []

@@ -3,8 +3,8 @@
 The Python of the check is a user's own, with the official torch of the release in it: it brings what torch requires,
 and the values and names that ours are compared with.
 
->>> from decouple.flows.verify_portable import VerifyPortable, verify
->>> verify(VerifyPortable(project, "2.6", python=python / "python", cuda="11.8"))
+>>> from decouple.flows.verify_portable import VerifyPortableRequest, verify_portable_wheels
+>>> verify_portable_wheels(VerifyPortableRequest(project, "2.6", python=python / "python", cuda="11.8"))
 Traceback (most recent call last):
 decouple.base.errors.UsageError: ...python/python: no torch 2.6.0: ...
 """
@@ -55,7 +55,7 @@ def verify_portable_wheels(
     listener: Listener = QUIET,
     heard: Callable[[Sequence[ElfAudit]], None] = lambda _: None,
 ) -> VerifyResult:
-    """Audit, facts and parity, recorded in ``ci/status``.
+    """Check audit, facts and parity, recorded in ``ci/status``.
 
     The wheel of the core is unpacked twice, alone and with torch_cuda, and is the one that torch_cuda was compiled
     against. Raises UsageError without the wheels, or without a Python that has the official torch.
@@ -89,7 +89,7 @@ def verify_portable_wheels(
 
 
 def _find_official(request: VerifyPortableRequest, release: str) -> tuple[Path, str]:
-    """The Python that is compared with, and its version ("3.13")."""
+    """Return the Python that is compared with, and its version ("3.13")."""
     next_step = f"pip install torch=={release} in a virtual environment, then --python PYTHON"
     if request.python is None:
         raise UsageError("--env portable: compared with the official torch, installed", next_step=next_step)
@@ -102,7 +102,10 @@ def _find_official(request: VerifyPortableRequest, release: str) -> tuple[Path, 
 
 
 def _locate_places(request: VerifyPortableRequest, version: str, cuda: str) -> Places:
-    """Those of the build for that Python: the root's own has no folder of its own."""
+    """Return those of the build for that Python.
+
+    The root's own has no folder of its own.
+    """
     build = BuildRequest(request.project, request.release, portable.KIND, request.tree)
     own = inputs.read_stamp(build.places.core_state / "stage1.json")
     chosen = "" if own and select_fitting([Path(own.wheel)], version) else version
@@ -122,8 +125,10 @@ def _find_wheel(places: Places, stage: int, version: str, request: VerifyPortabl
 
 
 def _install_wheels(python: Path, places: Places, both: Sequence[Path], *, other: bool) -> Path:
-    """Both wheels on what that Python has; with ``other`` CUDA, pip adds NVIDIA's libraries of it, as the wheel
-    requires them."""
+    """Install both wheels on what that Python has.
+
+    With ``other`` CUDA, pip adds NVIDIA's libraries of it, as the wheel requires them.
+    """
     made = unpack_wheels(python, places.verify / "both", both)
     if other:
         other_cuda.install_libraries(python, made, both[-1], places.logs / "verify.log")
@@ -136,7 +141,10 @@ def _make_torch_environment(name: str, python: Path) -> TorchEnvironment:
 
 
 def _check_same_core(places: Places, core: Path) -> CheckResult:
-    """One core under several torch_cuda: each was compiled against these very bytes."""
+    """Check that there is one core under several torch_cuda.
+
+    Each was compiled against these very bytes.
+    """
     digest, marker = compute_sha256(core), places.core / "wheel.sha256"
     seen = marker.read_text() if marker.exists() else "nothing"
     comparison = (
@@ -148,8 +156,10 @@ def _check_same_core(places: Places, core: Path) -> CheckResult:
 def _record_result(
     request: VerifyPortableRequest, version: str, backend: Path, seen: Mapping[str, Any], result: VerifyResult
 ) -> None:
-    """A section per Python and CUDA, with the comparison with the official machine code. That with another's stands
-    beside those of all builds, and the section keeps what was seen of the same wheel."""
+    """Record a section per Python and CUDA, with the comparison with the official machine code.
+
+    That with another's stands beside those of all builds, and the section keeps what was seen of the same wheel.
+    """
     path, made = status.locate_status(request.project, request.release), wheels.read_manifest(backend)
     before, label = status.read_status(path), f"py{version}-cu{made.cuda}"
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None

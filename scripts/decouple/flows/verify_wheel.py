@@ -1,7 +1,7 @@
-"""Is a wheel what it says it is, signed by whom it should be, made from this checkout's patches?
+"""Check that a wheel is what it says, signed by whom it should be, and made from this checkout's patches.
 
->>> from decouple.flows.verify_wheel import VerifyWheel, verify
->>> verify(VerifyWheel(project, wheel)).manifest.release
+>>> from decouple.flows.verify_wheel import VerifyWheelRequest, verify_wheel
+>>> verify_wheel(VerifyWheelRequest(project, wheel)).manifest.release
 '2.6'
 """
 
@@ -36,7 +36,10 @@ class VerifyWheelRequest(Struct, frozen=True):
 
 
 def verify_wheel(request: VerifyWheelRequest, listener: Listener = QUIET) -> Wheel:
-    """The wheel as it was read. Raises DecoupleError at the first fault."""
+    """Verify the wheel; returns it as it was read.
+
+    Raises DecoupleError at the first fault.
+    """
     path = request.wheel
     read = wheel.read_wheel(path)
     listener.say(f"{path.name}: RECORD and manifest hold, sha256 {read.sha256}")

@@ -1,10 +1,10 @@
 """Prebuilt wheels of an index: the pair for a machine, verified against this checkout, and installed.
 
->>> from decouple.flows.wheels import Wheels, choose, take
->>> from decouple.index.site import build
->>> made = build(wheel.parent, project / "site")
->>> request = Wheels(project, "2.6", (str(project / "site"),), cuda="cpu")
->>> [one.path.name for one in take(request, choose(request))]
+>>> from decouple.flows.wheels import WheelsRequest, choose_wheels, fetch_wheels
+>>> from decouple.index.site import build_site
+>>> made = build_site(wheel.parent, project / "site")
+>>> request = WheelsRequest(project, "2.6", (str(project / "site"),), cuda="cpu")
+>>> [one.path.name for one in fetch_wheels(request, choose_wheels(request))]
 ['torch-2.6.0+decoupled-py3-none-any.whl']
 """
 
@@ -61,7 +61,10 @@ class WheelChoice(Struct, frozen=True):
 
 
 def choose_wheels(request: WheelsRequest, listener: Listener = QUIET) -> WheelChoice:
-    """The files for the machine, of the first index that has them. Raises UsageError, DecoupleError."""
+    """Choose the files for the machine, of the first index that has them.
+
+    Raises UsageError, DecoupleError.
+    """
     version = get.read_python_version(request.into) if request.into else request.python
     if request.into and request.python not in (None, version):
         raise UsageError(
@@ -91,7 +94,10 @@ def _apply_signed_list(index: Index, root: Path, release: str) -> None:
 
 
 def fetch_wheels(request: WheelsRequest, choice: WheelChoice, listener: Listener = QUIET) -> list[Wheel]:
-    """The files, fetched, verified and, with ``into``, installed. Raises DecoupleError: nothing is installed then."""
+    """Fetch the files, verify and, with ``into``, install them.
+
+    Raises DecoupleError: nothing is installed then.
+    """
     expected = None if request.any_series else compute_series_digest(request.project, request.release)
     if request.any_series:
         listener.warn("WARNING: --trust-index: these wheels may hold another series than this checkout's")
@@ -107,7 +113,7 @@ def fetch_wheels(request: WheelsRequest, choice: WheelChoice, listener: Listener
 
 
 def find_active_python(project: Path) -> Path:
-    """The active virtual environment's interpreter, else the running one.
+    """Return the active virtual environment's interpreter, else the running one.
 
     Raises UsageError rather than install into nox's environment of this checkout.
     """

@@ -40,7 +40,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 @contextlib.contextmanager
 def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The zip of a wheel, with its members checked (`refuse_unsafe_members`).
+    """Open the zip of a wheel, with its members checked (`refuse_unsafe_members`).
 
     Raises DecoupleError for those, and for anything that the archive turns out to be while it is read.
     """
@@ -50,7 +50,10 @@ def open_wheel(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def read_member(archive: zipfile.ZipFile, name: str, where: str, bound: int = TEXT_BOUND) -> bytes:
-    """The bytes of one member, at most ``bound``. Raises DecoupleError when it is missing or larger."""
+    """Read the bytes of one member, at most ``bound``.
+
+    Raises DecoupleError when it is missing or larger.
+    """
     if name not in archive.NameToInfo:
         raise DecoupleError(
             f"{where}: {name} is missing", next_step="only wheels built by `decouple build` can be published"
@@ -62,7 +65,10 @@ def read_member(archive: zipfile.ZipFile, name: str, where: str, bound: int = TE
 
 
 def find_dist_info(archive: zipfile.ZipFile, where: str) -> str:
-    """The name of the one ``*.dist-info`` folder. Raises DecoupleError when there is none or several."""
+    """Return the name of the one ``*.dist-info`` folder.
+
+    Raises DecoupleError when there is none or several.
+    """
     folders = {name.split("/", 1)[0] for name in archive.namelist() if re.match(r"[^/]+\.dist-info/", name, re.I)}
     if len(folders) != 1 or not next(iter(folders)).endswith(".dist-info"):
         raise DecoupleError(
@@ -103,7 +109,10 @@ def refuse_unsafe_members(archive: zipfile.ZipFile, where: str) -> None:
 
 
 def fold_name(name: str) -> str:
-    """What two names have in common that a file system without case, or with its own normalisation, takes for one."""
+    """Return what two names have in common that a file system may take for one.
+
+    It may be without case, or have its own normalisation.
+    """
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
@@ -144,7 +153,10 @@ def check_record(archive: zipfile.ZipFile, info: str, where: str) -> None:
 
 
 def _parse_rows(data: bytes, wrong: Callable[[str], DecoupleError]) -> dict[str, tuple[str, str]]:
-    """``RECORD``'s rows by path. Raises what ``wrong`` makes."""
+    """Parse ``RECORD``'s rows by path.
+
+    Raises what ``wrong`` makes.
+    """
     rows: dict[str, tuple[str, str]] = {}
     spelled: dict[str, str] = {}
     try:
@@ -161,7 +173,7 @@ def _parse_rows(data: bytes, wrong: Callable[[str], DecoupleError]) -> dict[str,
 
 
 def _find_name_fault(name: str) -> str | None:
-    """What is wrong with a path inside a wheel, None when nothing is."""
+    """Return what is wrong with a path inside a wheel, None when nothing is."""
     if _CONTROL.search(name):
         return "has a control character in its name"
     if "\\" in name or re.match(r"[A-Za-z]:", name) or name.startswith("/") or ".." in name.split("/"):

@@ -60,12 +60,12 @@ class CatalogEntry(Struct, frozen=True, forbid_unknown_fields=True):
         return variants.split_label(self.filename)[1]
 
     def make_address(self, release: str) -> str:
-        """Where the file is, from the top of the site; ``+`` of a local version is escaped for strict hosts."""
+        """Return where the file is, from the top of the site; ``+`` of a local version is escaped for strict hosts."""
         return f"files/{release}/{self.filename.replace('+', '%2B')}"
 
     @classmethod
     def of_wheel(cls, wheel: Wheel, *, metadata_sha256: str, manifest_sha256: str) -> CatalogEntry:
-        """The entry of a wheel that was just read."""
+        """Make the entry of a wheel that was just read."""
         return cls(
             filename=wheel.path.name,
             project=wheel.name,
@@ -82,12 +82,17 @@ class CatalogEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_cuda_label(entry: CatalogEntry) -> str | None:
-    """``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone; None of a file without CUDA."""
+    """Read ``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone.
+
+    None of a file without CUDA.
+    """
     return projects.parse_cuda_label(Version(entry.version).local)
 
 
 def is_paired(entry: CatalogEntry) -> bool:
-    """Whether it is of a core that brings its CUDA, or bindings for one (``decouple pair``): for that CUDA's index.
+    """Return whether it is of a core that brings its CUDA, or bindings for one (``decouple pair``).
+
+    Such are for that CUDA's index.
 
     In the one for all the bare core serves every CUDA, and no upgrade of torch-cuda is to change it for another.
     """
@@ -96,8 +101,10 @@ def is_paired(entry: CatalogEntry) -> bool:
 
 
 def select_common(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ...]:
-    """What the index for all lists: what any installer may take the newest of. So no wheel for some GPUs alone
-    (``decouple thin``), and no variant wheel (`labelled`)."""
+    """Select what the index for all lists: what any installer may take the newest of.
+
+    So no wheel for some GPUs alone (``decouple thin``), and no variant wheel (`select_labelled`).
+    """
     return tuple(
         entry
         for entry in entries
@@ -106,9 +113,11 @@ def select_common(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ...]
 
 
 def select_labelled(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ...]:
-    """What of a release the index with variant wheels lists beside `for_all`: those, and libraries for some GPUs alone,
-    which they ask for and nothing else does. An index of its own, because Poetry 2.5.1 ends with an IndexError where a
-    version has no other wheels."""
+    """Select what of a release the index with variant wheels lists beside `select_common`.
+
+    Those, and libraries for some GPUs alone, which they ask for and nothing else does. An index of its own, because
+    Poetry 2.5.1 ends with an IndexError where a version has no other wheels.
+    """
     found = tuple(entry for entry in entries if entry.variant is not None)
     thin = (entry for entry in entries if entry.project == LIBRARIES and "." in (read_cuda_label(entry) or ""))
     return (*found, *thin) if found else ()
@@ -125,7 +134,10 @@ def read_releases(site: Path) -> dict[str, tuple[CatalogEntry, ...]]:
 
 
 def read_entries(path: Path) -> tuple[CatalogEntry, ...]:
-    """The entries of one release file. Raises DecoupleError."""
+    """Read the entries of one release file.
+
+    Raises DecoupleError.
+    """
     try:
         document = parse_json(read_bounded(path, JSON_BOUND))
     except ValueError as error:
@@ -134,7 +146,10 @@ def read_entries(path: Path) -> tuple[CatalogEntry, ...]:
 
 
 def parse_entries(document: Any, where: str) -> tuple[CatalogEntry, ...]:
-    """Entries of a parsed release file; ``where`` names it in errors. Raises DecoupleError."""
+    """Parse entries of a release file; ``where`` names it in errors.
+
+    Raises DecoupleError.
+    """
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise DecoupleError(
             f"{where}: schema: expected {SCHEMA}; a newer decouple may have written it", next_step="update decouple"

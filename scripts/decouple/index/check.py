@@ -36,9 +36,11 @@ class SiteFault(Struct, frozen=True):
 
 
 def check_index(index: Index, progress: Progress = SILENT, root: Path | None = None) -> list[SiteFault]:
-    """Every fault of the index, in page order; an empty list means that it holds. With ``root``, a trusted root file,
-    its signed lists are asked as a client does that knows nothing yet. Raises DecoupleError when the front page cannot
-    be read."""
+    """Return every fault of the index, in page order.
+
+    An empty list means that it holds. With ``root``, a trusted root file, its signed lists are asked as a client does
+    that knows nothing yet. Raises DecoupleError when the front page cannot be read.
+    """
     faults: list[SiteFault] = []
     projects = index.list_projects()
     if not projects:
@@ -70,7 +72,10 @@ def check_index(index: Index, progress: Progress = SILENT, root: Path | None = N
 
 
 def _find_list_faults(index: Index, root: Path, pages: list[Page]) -> Iterator[SiteFault]:
-    """What a client that knows ``root`` would stop at: each release's list, and each page against it."""
+    """Find what a client that knows ``root`` would stop at.
+
+    Each release's list, and each page against it.
+    """
     ours = {page.project: [offer for offer in page.offers if offer.metadata is not None] for page in pages}
     releases = sorted({f"{item.version.major}.{item.version.minor}" for offers in ours.values() for item in offers})
     for release in releases:
@@ -89,7 +94,7 @@ def _narrow_page(page: Page, listed: Mapping[str, CatalogEntry], release: str) -
 
 
 def _compare_pages(project: str, page: Page, html: Page) -> Iterator[SiteFault]:
-    """The JSON page and the HTML page of one project must say the same."""
+    """Compare the JSON page and the HTML page of one project: they must say the same."""
 
     def facts(package: Offer | LabelList) -> tuple[object, ...]:
         of_wheel = (package.requires_python, package.yanked) if isinstance(package, Offer) else ()
@@ -113,8 +118,11 @@ def _compare_pages(project: str, page: Page, html: Page) -> Iterator[SiteFault]:
 
 
 def _find_label_faults(index: Index, page: Page) -> Iterator[SiteFault]:
-    """Each version with variant wheels must have the file that says what their labels stand for (PEP 825, "Index-level
-    metadata"), and it must say what the wheels' manifests do."""
+    """Check the file that says what the labels of variant wheels stand for.
+
+    Each version that has such wheels must have one (PEP 825, "Index-level metadata"), and it must say what the wheels'
+    manifests do.
+    """
     wanted: dict[str, dict[str, variants.Properties]] = {}
     for offer in page.variants:
         name = variants.make_list_name(WheelName.parse(offer.filename).distribution, str(offer.version))
@@ -176,7 +184,7 @@ def _find_file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
 
 @contextlib.contextmanager
 def _open_local_copy(index: Index, package: Offer) -> Iterator[tuple[Path, str]]:
-    """The file itself where the index is a folder, a temporary download otherwise, and its SHA-256.
+    """Open the file itself where the index is a folder, a temporary download otherwise, and its SHA-256.
 
     A wheel may be larger than the memory, so a download goes straight to the disk, and ends where it exceeds the size
     that the page gives. Raises DecoupleError.

@@ -35,8 +35,10 @@ class Machine(Struct, frozen=True):
 
 
 class ChosenPackages(Struct, frozen=True):
-    """The files to fetch, core first, and why this CUDA version was taken. ``refused`` says of each page what of it was
-    not looked at, in a line."""
+    """The files to fetch, core first, and why this CUDA version was taken.
+
+    ``refused`` says of each page what of it was not looked at, in a line.
+    """
 
     packages: tuple[Offer, ...]
     reason: str
@@ -55,12 +57,14 @@ class _Pages(dict[str, Page]):
         return page
 
     def describe_refused(self) -> tuple[str, ...]:
-        """What of them was refused."""
+        """Describe what of them was refused."""
         return tuple(f"{name}: {text}" for name, page in self.items() if (text := _describe_refused(page)))
 
 
 def detect_machine(python: str | None = None) -> Machine:
-    """This machine with its own Python, or with version ``python``: ``3.13``, ``3.13t`` one that is free-threaded.
+    """Describe this machine with its own Python, or with version ``python``.
+
+    That is ``3.13``, or ``3.13t`` for one that is free-threaded.
 
     Raises UsageError.
     """
@@ -86,7 +90,10 @@ def detect_machine(python: str | None = None) -> Machine:
 
 
 def read_driver_cuda(library: str = "libcuda.so.1") -> Version | None:
-    """The newest CUDA version that the installed NVIDIA driver runs (``cuDriverGetVersion``), None without a driver."""
+    """Read the newest CUDA version that the installed NVIDIA driver runs.
+
+    None without a driver. Asked by ``cuDriverGetVersion``.
+    """
     try:
         driver = ctypes.CDLL(library)
     except OSError:
@@ -98,7 +105,7 @@ def read_driver_cuda(library: str = "libcuda.so.1") -> Version | None:
 
 
 def choose_packages(index: Index, release: str, machine: Machine, cuda: str | None = None) -> ChosenPackages:
-    """The newest files of ``release`` for this machine.
+    """Choose the newest files of ``release`` for this machine.
 
     ``cuda`` is a local version such as ``cu124``, ``cpu`` for the core alone, or None: the newest that the driver
     runs; without a driver the newest there is. Raises DecoupleError naming what the index offers instead.
@@ -155,7 +162,9 @@ def _choose_for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, st
 
 
 def _find_pinned(pages: _Pages, package: Offer, release: str, machine: Machine) -> list[Offer]:
-    """What a torch-cuda wheel is pinned to by its metadata: the core, and its libraries where they are apart.
+    """Find what a torch-cuda wheel is pinned to by its metadata.
+
+    The core, and its libraries where they are apart.
 
     Raises DecoupleError when it pins no core, or something that the index does not have.
     """
@@ -194,7 +203,10 @@ def _find_pinned(pages: _Pages, package: Offer, release: str, machine: Machine) 
 
 
 def _read_metadata(index: Index, package: Offer) -> bytes:
-    """The METADATA of a wheel: the file beside it (PEP 658), else that in the wheel itself. Raises DecoupleError."""
+    """Read the METADATA of a wheel.
+
+    The file beside it (PEP 658), else that in the wheel itself. Raises DecoupleError.
+    """
     try:
         data = index.read_address(package.make_sibling_address(METADATA), STATEMENT_BOUND)
         if package.metadata is not None or data.startswith(b"Metadata-Version:"):
@@ -241,7 +253,10 @@ def _has_fitting_python(package: Offer, machine: Machine) -> bool:
 
 
 def _describe_refused(page: Page) -> str:
-    """What of the page was not looked at, for a message; empty when nothing was left out."""
+    """Describe what of the page was not looked at, for a message.
+
+    Empty when nothing was left out.
+    """
     wheels = [refusal for refusal in page.refused if refusal.of_wheel]
     return f"{len(wheels)} of its wheels refused: {wheels[0].filename}: {wheels[0].why}" if wheels else ""
 
@@ -252,7 +267,10 @@ def _append_refused(page: Page) -> str:
 
 
 def _read_label(package: Offer) -> str:
-    """``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone; else how its local version begins."""
+    """Read ``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone.
+
+    Else how its local version begins.
+    """
     local = package.version.local
     return projects.parse_cuda_label(local) or (local or "").split(".")[0]
 

@@ -45,7 +45,10 @@ class LinkedFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_links(site: Path) -> tuple[LinkedFile, ...]:
-    """What the site links to. Raises DecoupleError when the file is damaged."""
+    """Read what the site links to.
+
+    Raises DecoupleError when the file is damaged.
+    """
     path = site / FILE
     if not path.exists():
         return ()
@@ -99,7 +102,10 @@ def collect_requirements(metadata: Iterable[Sequence[str]], own: Iterable[str], 
 
 
 def find_python(tags: Iterable[Tag]) -> str | None:
-    """The one CPython version that a wheel's tags allow, as ``"3.13"`` or ``"3.13t"``; None when they allow several."""
+    """Return the one CPython version that a wheel's tags allow, as ``"3.13"`` or ``"3.13t"``.
+
+    None when they allow several.
+    """
     pythons = {(tag.interpreter, tag.abi.endswith("t")) for tag in tags}
     interpreter, free = pythons.pop() if len(pythons) == 1 else ("", False)
     only = re.fullmatch(r"cp3(\d+)", interpreter)
@@ -109,7 +115,7 @@ def find_python(tags: Iterable[Tag]) -> str | None:
 def resolve_requirements(
     requirements: Sequence[str], python: str | None = None, options: Sequence[str] = ()
 ) -> list[LinkedFile]:
-    """The files that pip would take for ``requirements`` on this platform; ``options`` are pip's own.
+    """Return the files that pip would take for ``requirements`` on this platform; ``options`` are pip's own.
 
     ``python`` is the version that they are for (None: the running one). What the requirements need in turn pip decides
     by the markers of the Python that it runs under, whatever it is asked for. Raises DecoupleError with pip's last

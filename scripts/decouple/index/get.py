@@ -41,7 +41,9 @@ def get_wheels(
     downloader: Downloader,
     mirrors: Sequence[Index] = (),
 ) -> list[Wheel]:
-    """Download ``packages`` through the shared cache, verify each, and put them into ``folder``; the wheels in order.
+    """Download ``packages`` through the shared cache, verify each, and put them into ``folder``.
+
+    The wheels in order.
 
     ``mirrors`` are asked for a file that ``index`` cannot give; they must promise the same sha256.
     Nothing comes into ``folder`` before every file was verified, so what is there may be installed.
@@ -56,7 +58,7 @@ def get_wheels(
 
 
 def _fetch_to_cache(index: Index, package: Offer, downloader: Downloader, mirrors: Sequence[Index]) -> Path:
-    """The file with the hash that the index promised, in the cache or where a local index keeps it."""
+    """Fetch the file with the hash that the index promised, in the cache or where a local index keeps it."""
     sha256 = package.sha256
     if sha256 is None:
         raise DecoupleError(
@@ -75,7 +77,7 @@ def _fetch_to_cache(index: Index, package: Offer, downloader: Downloader, mirror
 
 
 def _find_same_file(mirror: Index, package: Offer) -> Iterator[str]:
-    """The address of the same file, by name and sha256, on another server."""
+    """Return the address of the same file, by name and sha256, on another server."""
     with contextlib.suppress(DecoupleError):  # a mirror that does not answer is no reason to stop
         for other in mirror.read_project(package.project).offers:
             if (other.filename, other.sha256) == (package.filename, package.sha256) and parse_local_path(
@@ -111,7 +113,10 @@ def _verify_wheel(index: Index, package: Offer, path: Path, trust: Trust) -> Whe
 
 
 def read_python_version(python: Path) -> str:
-    """The version of an interpreter, "3.13", or "3.13t" if it is free-threaded. Raises UsageError when it is none."""
+    """Read the version of an interpreter, "3.13", or "3.13t" if it is free-threaded.
+
+    Raises UsageError when it is none.
+    """
     code = (
         "import sys, sysconfig; "
         "print('%d.%d' % sys.version_info[:2] + 't' * (sysconfig.get_config_var('Py_GIL_DISABLED') or 0))"
@@ -127,8 +132,10 @@ def read_python_version(python: Path) -> str:
 
 
 def install_wheels(wheels: Sequence[Wheel], python: Path) -> None:
-    """Have pip install the verified files for the interpreter ``python``, which need not have a pip of its own; their
-    other dependencies pip takes from where it is configured to. Raises DecoupleError.
+    """Have pip install the verified files for the interpreter ``python``.
+
+    It need not have a pip of its own; their other dependencies pip takes from where it is configured to. Raises
+    DecoupleError.
 
     NVIDIA's wheels for two CUDAs write the same files (cuDNN, NCCL): where those of another are installed too, the ones
     that the wheels ask for are installed again, so that the files are theirs.

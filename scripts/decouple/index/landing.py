@@ -11,7 +11,10 @@ from decouple.index.offer import parse_wheel_name
 
 
 def render_page(releases: Mapping[str, Sequence[CatalogEntry]]) -> str:
-    """The landing page as HTML, newest release first; no date and no script, so equal input gives equal bytes."""
+    """Render the landing page as HTML, newest release first.
+
+    No date and no script, so equal input gives equal bytes.
+    """
     template = resources.files("decouple.index").joinpath("landing.html").read_text(encoding="utf-8")
     sections = "".join(_render_section(release, releases[release]) for release in reversed(list(releases)))
     return template.replace("<!-- releases -->", sections or "<p>Nothing is published yet.</p>\n")

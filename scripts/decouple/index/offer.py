@@ -1,4 +1,4 @@
-"""What an index's page says, at the door: each row becomes an `Offer` or a `Refusal`, nothing raw goes further.
+"""What an index's page says, checked: each row becomes an `Offer` or a `Refusal`, nothing raw goes further.
 
 A page is written by whoever runs the server. So a file name is one name, and that of a wheel of the very project that
 was asked for, a digest is 64 hex digits, a version and an address have a sane length, and a page that came over the
@@ -63,14 +63,16 @@ class Offer(Struct, frozen=True):
     variant: str | None = None
 
     def make_sibling_address(self, suffix: str) -> str:
-        """The address of the file of this name and ``suffix`` in the same folder."""
+        """Return the address of the file of this name and ``suffix`` in the same folder."""
         parts = urlsplit(self.url)
         return urlunsplit(parts._replace(path=parts.path + suffix))
 
 
 class Refusal(Struct, frozen=True):
-    """One row of a page that goes no further: what it calls itself, and why; ``of_wheel`` where it seems to mean one,
-    and no source archive or other thing that pages have too."""
+    """One row of a page that goes no further: what it calls itself, and why.
+
+    ``of_wheel`` is set where it seems to mean one, and no source archive or other thing that pages have too.
+    """
 
     filename: str
     why: str
@@ -86,8 +88,10 @@ class LabelList(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """A project's page: ``project`` is the normalised name that was asked for. ``variants`` are wheels that only who
-    knows variants may take; they are not among the ``offers``."""
+    """A project's page: ``project`` is the normalised name that was asked for.
+
+    ``variants`` are wheels that only who knows variants may take; they are not among the ``offers``.
+    """
 
     project: str
     offers: tuple[Offer, ...]
@@ -103,7 +107,9 @@ def parse_project_name(text: object) -> str | None:
 
 
 def parse_page(project: str, page: ProjectPage, site: Path | None) -> Page:
-    """The page's rows, checked. ``site`` is the folder that a local index may link into, None for one on a server.
+    """Parse and check the page's rows.
+
+    ``site`` is the folder that a local index may link into, None for one on a server.
 
     Raises DecoupleError when there are more than `ROWS_BOUND`.
     """
@@ -138,8 +144,9 @@ class _RefusedRowError(Exception):
 
 
 def parse_wheel_name(filename: str) -> tuple[str, Version, frozenset[Tag]]:
-    """Normalised name, version and tags of a wheel's file name (PEP 427), which must be a sane one; it may have a
-    variant's label (PEP 825).
+    """Parse a wheel's file name (PEP 427) into normalised name, version and tags.
+
+    It must be a sane one; it may have a variant's label (PEP 825).
 
     Raises DecoupleError.
     """
@@ -205,7 +212,10 @@ def _parse_offer(project: str, package: DistributionPackage, site: Path | None) 
 
 
 def _parse_sha256(package: DistributionPackage) -> str | None:
-    """The row's digest, of its own field or of the address's fragment (PEP 503), where other fields may stand too."""
+    """Parse the row's digest.
+
+    It stands in its own field or in the address's fragment (PEP 503), where other fields may stand too.
+    """
     fields = [f"{name}={value}" for name, value in package.digests.items()] + [urlsplit(package.url).fragment]
     parts = (part.partition("=") for text in fields for part in text.split("&"))
     digests = {_parse_digest(value, "its sha256") for name, _, value in parts if name == "sha256"}
@@ -246,5 +256,5 @@ def _check_address(url: str, site: Path | None) -> None:
 
 
 def parse_local_path(url: str) -> Path | None:
-    """The path of a ``file:`` URL, None for any other."""
+    """Return the path of a ``file:`` URL, None for any other."""
     return Path(url2pathname(urlsplit(url).path)) if url.startswith("file:") else None

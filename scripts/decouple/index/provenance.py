@@ -34,7 +34,10 @@ _NOT_SIGNED_HERE = "ask the publisher for the statement that `decouple index sig
 
 
 def make_statement(wheel: Wheel) -> dict[str, Any]:
-    """The unsigned statement: the wheel's digest as subject, its build manifest as the build definition."""
+    """Make the unsigned statement.
+
+    The wheel's digest as subject, its build manifest as the build definition.
+    """
     manifest = wheel.manifest
     dependencies = [
         {"uri": source.get("url"), "name": source.get("name"), "digest": {"sha256": source.get("sha256")}}
@@ -70,8 +73,10 @@ def make_statement(wheel: Wheel) -> dict[str, Any]:
 
 
 def make_key(private: Path) -> Path:
-    """Write a new ed25519 key to ``private`` (mode 0600, PKCS8 PEM) and its public half to ``<private>.pub``, which is
-    returned. Where the private half alone is there, as a killed run leaves it, that gets its public one.
+    """Write a new ed25519 key to ``private`` and its public half to ``<private>.pub``, which is returned.
+
+    The mode is 0600, the format PKCS8 PEM. Where the private half alone is there, as a killed run leaves it, that gets
+    its public one.
 
     Raises UsageError rather than replace a key, DecoupleError when what is there is none.
     """
@@ -134,13 +139,19 @@ def verify_statement(wheel: Wheel, signed: bytes, public: Path) -> Mapping[str, 
 
 
 def load_private_key(path: Path) -> Ed25519PrivateKey:
-    """The private key at ``path``. Raises DecoupleError when it is none, OSError."""
+    """Load the private key at ``path``.
+
+    Raises DecoupleError when it is none, OSError.
+    """
     key: Ed25519PrivateKey = _load_key(path, "private")
     return key
 
 
 def _load_key(path: Path, half: str) -> Any:
-    """An ed25519 key; ``half`` is "private" or "public". Raises DecoupleError, OSError."""
+    """Load an ed25519 key; ``half`` is "private" or "public".
+
+    Raises DecoupleError, OSError.
+    """
     data = read_bounded(path, _KEY_BOUND)
     try:
         if half == "private":

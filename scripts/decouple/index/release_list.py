@@ -55,7 +55,9 @@ _BY_HAND = "do not install; ask the publisher, by another way than this server"
 def sign_lists(
     site: Path, key: Path, root_key: Path | None = None, days: int = DAYS, old_root_key: Path | None = None
 ) -> tuple[str, ...]:
-    """Sign the lists of a site anew for ``days`` days; returns the paths written, the root first when it changed.
+    """Sign the lists of a site anew for ``days`` days.
+
+    Returns the paths written, the root first when it changed.
 
     ``root_key`` (default: ``key``) signs who may sign; it is needed the first time, for another ``key``, and before the
     root ends, and may lie elsewhere between. ``old_root_key`` hands the root over to ``root_key``: both sign the new
@@ -89,7 +91,7 @@ def _sign_site(
 
 
 def read_current_list(index: Index, root: Path, release: str, cache: Path) -> dict[str, CatalogEntry]:
-    """The signed list of a release, by file name; ``root`` is a root file that came by another way than the index.
+    """Read the signed list of a release, by file name; ``root`` is a root file that came by another way than the index.
 
     What was seen is remembered in ``cache``, so that nothing older is taken later.
     Raises DecoupleError when a signature, a version, an end date or a hash does not hold.
@@ -137,14 +139,14 @@ def read_current_list(index: Index, root: Path, release: str, cache: Path) -> di
 
 
 def narrow_page(page: Page, listed: Mapping[str, CatalogEntry], release: str) -> Page:
-    """The page with nothing but what is on the signed list of ``release``, and all that the list says of it.
+    """Return the page with nothing but what is on the signed list of ``release``, and all that the list says of it.
 
     Raises DecoupleError when the page lacks a file of the list, or gives it another hash.
     """
     offers, refused = [], list(page.refused)
     for offer in page.offers:
         if f"{offer.version.major}.{offer.version.minor}" != release:
-            offers.append(offer)  # of a release that nobody asks for; `current` has no list of it
+            offers.append(offer)  # of a release that nobody asks for; `read_current_list` has no list of it
         elif (entry := listed.get(offer.filename)) is None:
             refused.append(Refusal(offer.filename, "it is not on the signed list"))
         elif offer.sha256 != entry.sha256:
@@ -155,7 +157,7 @@ def narrow_page(page: Page, listed: Mapping[str, CatalogEntry], release: str) ->
         else:
             offers.append(_update_offer(offer, entry))
     there = {offer.filename for offer in offers}
-    for entry in catalog.select_common(listed.values()):  # `current` finds the list beside that index alone
+    for entry in catalog.select_common(listed.values()):  # `read_current_list` finds the list beside that index alone
         if entry.project == page.project and entry.yanked is None and entry.filename not in there:
             raise DecoupleError(
                 f"{entry.filename}: on the signed list, and the page of {page.project} hides it", next_step=_BY_HAND

@@ -94,7 +94,10 @@ class Index:
             self._session.mount(prefix, HTTPAdapter(max_retries=again))
 
     def list_projects(self) -> tuple[str, ...]:
-        """Names on the front page, normalised or not, each once. Raises DecoupleError."""
+        """List the names on the front page, normalised or not, each once.
+
+        Raises DecoupleError.
+        """
         url = urljoin(self.address, "index.json")
         page = _parse_body(url, lambda: IndexPage.from_json_data(parse_json(self.read_address(url))))
         names = tuple(sorted(set(page.projects)))
@@ -103,7 +106,10 @@ class Index:
         return names
 
     def read_project(self, name: str) -> Page:
-        """The files of a project, from JSON where the index has it and from HTML otherwise. Raises DecoupleError."""
+        """Read the files of a project, from JSON where the index has it and from HTML otherwise.
+
+        Raises DecoupleError.
+        """
         try:
             page = self.read_project_json(name)
         except NotThereError as error:
@@ -114,7 +120,10 @@ class Index:
         return self.narrow(page)
 
     def read_project_json(self, name: str) -> Page:
-        """The project's PEP 691 page. Raises DecoupleError, NotThere when the index has none."""
+        """Read the project's PEP 691 page.
+
+        Raises DecoupleError, NotThere when the index has none.
+        """
         url = self._make_folder_address(name) + "index.json"
         body, address = self._read_answer(url, PAGE_BOUND)
         if _is_markup(body):  # such servers have a page for every address
@@ -124,7 +133,10 @@ class Index:
         )
 
     def read_project_html(self, name: str) -> Page:
-        """The project's PEP 503 page. Raises DecoupleError, NotThere when the index has none."""
+        """Read the project's PEP 503 page.
+
+        Raises DecoupleError, NotThere when the index has none.
+        """
         folder = self._make_folder_address(name)
         url = folder + "index.html" if folder.startswith("file:") else folder
         body, address = self._read_answer(url, HTML_BOUND)
@@ -134,12 +146,15 @@ class Index:
         )
 
     def read_address(self, url: str, bound: int = PAGE_BOUND) -> bytes:
-        """The bytes at ``url``, at most ``bound`` of them. Raises DecoupleError naming the address and the fault, and
-        NotThere when the server or the folder has no such file."""
+        """Read the bytes at ``url``, at most ``bound`` of them.
+
+        Raises DecoupleError naming the address and the fault, and NotThere when the server or the folder has no such
+        file.
+        """
         return self._read_answer(url, bound).body
 
     def _read_answer(self, url: str, bound: int) -> _Answer:
-        """As `read`, with the address that links in it are relative to."""
+        """Read as `read_address` does, with the address that links in it are relative to."""
         local = parse_local_path(url)
         if local is not None:
             try:
@@ -170,7 +185,9 @@ class Index:
         return answer
 
     def read_metadata(self, package: Offer) -> bytes:
-        """The METADATA of a wheel, out of the wheel itself: of a server's the end and that member alone are asked for.
+        """Read the METADATA of a wheel, out of the wheel itself.
+
+        Of a server's the end and that member alone are asked for.
 
         Raises DecoupleError, also where the server has no ranges.
         """
@@ -197,8 +214,10 @@ class Index:
         )
 
     def save_file(self, url: str, target: Path, bound: int) -> str:
-        """Stream what is at ``url`` into the file ``target``, at most ``bound`` bytes; returns its SHA-256, taken on
-        the way. Neither cache nor ``offline`` matter. Raises DecoupleError, OSError when ``target`` cannot be written.
+        """Stream what is at ``url`` into the file ``target``, at most ``bound`` bytes.
+
+        Returns its SHA-256, taken on the way. Neither cache nor ``offline`` matter. Raises DecoupleError, OSError when
+        ``target`` cannot be written.
         """
         digest = hashlib.sha256()
         with create_file(target) as out:
@@ -208,14 +227,19 @@ class Index:
         return digest.hexdigest()
 
     def _make_folder_address(self, name: str) -> str:
-        """The address of a project's folder. Raises DecoupleError for what is no normalised name."""
+        """Return the address of a project's folder.
+
+        Raises DecoupleError for what is no normalised name.
+        """
         if parse_project_name(name) is None:
             raise DecoupleError(f"project {name[:100]!r} is not a normalised name (PEP 503)", next_step=_IS_IT)
         return urljoin(self.address, f"{name}/")
 
     def _read_pieces(self, url: str, bound: int, reached: Callable[[str], None] = lambda _: None) -> Iterator[bytes]:
-        """The answer piece by piece; never more than ``bound`` bytes and one piece are asked for. ``reached`` is told
-        the address that gave it."""
+        """Yield the answer piece by piece.
+
+        Never more than ``bound`` bytes and one piece are asked for. ``reached`` is told the address that gave it.
+        """
         got, pace = 0, RateMeter()
         try:
             with run_within(HEAD_SECONDS, lambda: self._session.get(url, timeout=TIMEOUT, stream=True)) as reply:
@@ -249,7 +273,10 @@ class Index:
 
 
 def _parse_scheme(address: str) -> str:
-    """The address's scheme, empty for a path. Raises DecoupleError for what is neither."""
+    """Parse the address's scheme, empty for a path.
+
+    Raises DecoupleError for what is neither.
+    """
     try:
         return urlsplit(address).scheme.lower() if "://" in address or address.startswith("file:") else ""
     except ValueError as error:
@@ -262,7 +289,10 @@ _NO_PAGE = (ValueError, KeyError, TypeError, AttributeError, AssertionError, Rec
 
 
 def _parse_body(url: str, parse: Callable[[], T]) -> T:
-    """What ``parse`` gives. Raises DecoupleError for a page that is none: whoever runs the server wrote it."""
+    """Return what ``parse`` gives.
+
+    Raises DecoupleError for a page that is none: whoever runs the server wrote it.
+    """
     try:
         with warnings.catch_warnings():  # a later minor version has all that ours has (PEP 629)
             warnings.simplefilter("ignore", UnexpectedRepoVersionWarning)
@@ -277,27 +307,36 @@ def _parse_body(url: str, parse: Callable[[], T]) -> T:
 
 
 def _locate_moved(kept: Path) -> Path:
-    """Where the cache says of a page from which address it came, when that was not the one that was asked."""
+    """Return where the cache says of a page from which address it came, when that was not the one that was asked."""
     return kept.with_name(f"{kept.name}.address")
 
 
 def _is_markup(body: bytes) -> bool:
-    """Whether an answer is HTML, whatever the server calls it; no JSON begins so."""
+    """Return whether an answer is HTML, whatever the server calls it.
+
+    No JSON begins so.
+    """
     return body.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<")
 
 
 def _name_by_address(package: DistributionPackage) -> DistributionPackage:
-    """The row named as its address ends, as installers name it: the text of a link may be cut short."""
+    """Return the row named as its address ends, as installers name it.
+
+    The text of a link may be cut short.
+    """
     try:
         name = unquote(urlsplit(package.url).path).rpartition("/")[2]
-    except ValueError:  # no address; the door says so
+    except ValueError:  # no address; `offer` says so
         return package
     return replace(package, filename=name)
 
 
 def _check_reply(reply: requests.Response, url: str) -> None:
-    """Raise NotThere when the server gives no page, DecoupleError for one in an encoding that it was not asked for, or
-    from where anybody on the way could have written it although the reader asked for another."""
+    """Raise NotThereError when the server gives no page.
+
+    Raise DecoupleError for one in an encoding that it was not asked for, or from where anybody on the way could have
+    written it although the reader asked for another.
+    """
     if url.startswith("https:") and not all(answer.url.startswith("https:") for answer in (*reply.history, reply)):
         raise DecoupleError(
             f"{url}: the server sends on to {reply.url[:ADDRESS_BOUND]}, without encryption",
@@ -317,7 +356,7 @@ def _check_reply(reply: requests.Response, url: str) -> None:
 
 
 def _suggest_next_step(reply: requests.Response) -> str:
-    """What to do after an answer that is no page."""
+    """Return what to do after an answer that is no page."""
     if reply.status_code in (401, 403):
         return "put the index's user and password into ~/.netrc"
     if reply.status_code == 404:

@@ -65,7 +65,9 @@ def build_site(
     progress: Progress = SILENT,
     resolve: Callable[[Sequence[str], str | None], Sequence[LinkedFile]] | None = None,
 ) -> PublishResult:
-    """Publish every wheel of the folder ``wheels`` into ``site``; releases that have none there stay as they are.
+    """Publish every wheel of the folder ``wheels`` into ``site``.
+
+    Releases that have none there stay as they are.
 
     With ``resolve`` (``dependencies.resolve``) the site also gets pages for what the wheels need from elsewhere, each
     for its Python.
@@ -90,7 +92,7 @@ def build_site(
 def _publish_wheels(
     found: Sequence[Wheel], site: Path, resolve: Callable[[Sequence[str], str | None], Sequence[LinkedFile]] | None
 ) -> PublishResult:
-    """`build`, of wheels that were read; with the site locked."""
+    """Publish wheels that were read; the site is locked."""
     published = catalog.read_releases(site)
     known = {entry.filename: entry for entries in published.values() for entry in entries}
     for wheel in found:
@@ -181,9 +183,10 @@ def write_pages(site: Path) -> tuple[str, ...]:
 
 
 def _select_cuda(rows: Sequence[tuple[str, CatalogEntry]], label: str) -> list[tuple[str, CatalogEntry]]:
-    """What the index of one CUDA holds. Of a release whose core brings its CUDA along: that one, its bindings and their
-    libraries; of another the bare core, and what goes with it. Never both: pip would take the bare core, whose local
-    version sorts behind.
+    """Select what the index of one CUDA holds.
+
+    Of a release whose core brings its CUDA along: that one, its bindings and their libraries; of another the bare core,
+    and what goes with it. Never both: pip would take the bare core, whose local version sorts behind.
     """
     own = [row for row in rows if catalog.read_cuda_label(row[1]) == label]
     paired = {release for release, entry in own if entry.project == CORE}
@@ -198,7 +201,7 @@ def _select_cuda(rows: Sequence[tuple[str, CatalogEntry]], label: str) -> list[t
 
 
 def _make_index(base: str, rows: Sequence[tuple[str, CatalogEntry]], linked: Iterable[LinkedFile]) -> dict[str, str]:
-    """The pages of one index in the folder ``base`` of the site: path -> text."""
+    """Return the pages of one index in the folder ``base`` of the site: path -> text."""
     up = "../" * (base.count("/") + 2)
     projects: dict[str, list[tuple[str, CatalogEntry]]] = {}
     for row in rows:
@@ -229,7 +232,7 @@ def _make_index(base: str, rows: Sequence[tuple[str, CatalogEntry]], linked: Ite
 
 
 def _make_label_lists(entries: Iterable[CatalogEntry]) -> dict[str, bytes]:
-    """What the labels of each version's variant wheels stand for, by file name."""
+    """Return what the labels of each version's variant wheels stand for, by file name."""
     found: dict[str, dict[str, variants.Properties]] = {}
     for entry in entries:
         if entry.variant is not None:
@@ -268,7 +271,7 @@ def _publish_wheel(wheel: Wheel, site: Path) -> CatalogEntry:
 def _make_row(
     filename: str, url: str, sha256: str, requires_python: str | None, size: int | None = None
 ) -> dict[str, Any]:
-    """A file as a page's JSON has it (PEP 691)."""
+    """Format a file as a page's JSON has it (PEP 691)."""
     row = {"filename": filename, "url": url, "hashes": {"sha256": sha256}}
     row |= {"requires-python": requires_python} if requires_python else {}
     return row | ({"size": size} if size is not None else {})
@@ -285,7 +288,7 @@ def _make_own_row(release: str, entry: CatalogEntry, up: str) -> dict[str, Any]:
 
 
 def _make_anchor(row: Mapping[str, Any]) -> str:
-    """The same file in a page's HTML (PEP 503)."""
+    """Format the same file in a page's HTML (PEP 503)."""
     metadata = f"sha256={row['core-metadata']['sha256']}" if "core-metadata" in row else None
     attributes = {
         "href": f"{row['url']}#sha256={row['hashes']['sha256']}",

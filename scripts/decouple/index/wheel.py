@@ -106,7 +106,10 @@ def _refuse_other_variant(said: bytes, label: str, manifest: WheelManifest, wher
 
 
 def _parse_headers(metadata: bytes, where: str) -> Message:
-    """The header fields of METADATA, those of use checked. Raises DecoupleError naming the field."""
+    """Parse the header fields of METADATA, those of use checked.
+
+    Raises DecoupleError naming the field.
+    """
     try:
         headers = projects.parse_metadata(metadata)
     except ValueError as error:

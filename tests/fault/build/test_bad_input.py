@@ -142,8 +142,9 @@ def test_interrupted_and_run_again(host: HostEnvironment, provenance: Provenance
     launcher.chmod(0o755)
     choices = replace(NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)})
     code = (
-        "import pickle, sys\nfrom decouple.build.stage import Job\nfrom decouple.build.stage1 import Stage1\n"
-        "try: Stage1(Job(*pickle.load(open(sys.argv[1], 'rb')))).build()\nexcept KeyboardInterrupt: sys.exit(130)\n"
+        "import pickle, sys\nfrom decouple.build.stage import BuildJob\nfrom decouple.build.stage1 import Stage1\n"
+        "try: Stage1(BuildJob(*pickle.load(open(sys.argv[1], 'rb')))).build_wheel()\n"
+        "except KeyboardInterrupt: sys.exit(130)\n"
     )
     import pickle
 

@@ -21,8 +21,8 @@ from tests.unit.build.test_stages import NO_CACHE
 
 CODE = (
     "import pickle, sys\nfrom pathlib import Path\nfrom tests.support import stopped\nstopped.arm()\n"
-    "from decouple.build.stage import Job\nfrom decouple.build.stage1 import Stage1\n"
-    "outcome = Stage1(Job(*pickle.loads(Path(sys.argv[1]).read_bytes()))).build()\n"
+    "from decouple.build.stage import BuildJob\nfrom decouple.build.stage1 import Stage1\n"
+    "outcome = Stage1(BuildJob(*pickle.loads(Path(sys.argv[1]).read_bytes()))).build_wheel()\n"
     "print(outcome.built, outcome.wheel)\n"
 )
 

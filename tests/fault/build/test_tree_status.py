@@ -20,9 +20,9 @@ KILLED = """
 import os, signal, subprocess, sys
 from pathlib import Path
 from decouple.base.files import hold_lock
-from decouple.build.tree_status import left_clean
+from decouple.build.tree_status import keep_clean
 tree, lock = Path(sys.argv[1]), Path(sys.argv[2])
-with hold_lock(lock), left_clean(tree, "stage1", lock):
+with hold_lock(lock), keep_clean(tree, "stage1", lock):
     (tree / "torch/lib").mkdir(parents=True)
     (tree / "torch/lib/libtorch.so").write_bytes(b"x")
     (tree / "torch/version.py").write_text("")
@@ -100,7 +100,7 @@ def test_a_command_in_the_environment_leaves_it_as_it_was(world: World, monkeypa
         class places:
             tree = world.source
 
-        def names(self) -> dict[str, str]:
+        def name_places(self) -> dict[str, str]:
             return {"tree": str(world.source)}
 
         def argv(self, command: list[str], variables: dict[str, str], start: str) -> list[str]:

@@ -292,6 +292,6 @@ def test_a_page_of_odd_bytes_says_nothing_behind_our_back(tmp_path: Path) -> Non
     folder = tmp_path / "simple/torch"
     folder.mkdir(parents=True)
     (folder / "index.html").write_bytes(b"<html><body><a href='x'>\xff\xfe\xfa</a>" + bytes(range(128, 256)))
-    code = f"from decouple.index.remote import Index; Index({str(tmp_path / 'simple')!r}).project_html('torch')"
+    code = f"from decouple.index.remote import Index; Index({str(tmp_path / 'simple')!r}).read_project_html('torch')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "REPLACEMENT CHARACTER" not in done.stderr

@@ -134,11 +134,11 @@ ELSEWHERE = (
     "run_python(",
     "cwd=",
     ".argv(",
-    "online(",
-    "ask(environment",
+    "make_online_command(",
+    "read_output(environment",
     "_run_command(place",
-    "_said(",
-    "self.python()",
+    "_read_output(",
+    "self.find_python()",
 )
 """How a start says in which folder it is: those of `CommandPlace` take one, and begin in / unless it is ours."""
 IN_A_SUITE = {"suites/target.py": "'-C', self.tests", "third_device_contract/upstream.py": "folder / suite.file"}

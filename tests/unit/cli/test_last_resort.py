@@ -113,8 +113,8 @@ def test_a_password_never_reaches_a_message(text: str, shown: str, capsys: pytes
 def test_bytes_go_through_a_pipe_as_they_are_and_to_a_terminal_escaped() -> None:
     """``decouple show`` and ``diff`` write patches, which ``git apply`` must be able to read."""
     code = (
-        "import sys; from decouple.cli.last_resort import ending;"
-        "ending(lambda: sys.stdout.buffer.write(b'+\\x1b[31m\\r\\xff\\n') and 0, [])"
+        "import sys; from decouple.cli.last_resort import run_to_end;"
+        "run_to_end(lambda: sys.stdout.buffer.write(b'+\\x1b[31m\\r\\xff\\n') and 0, [])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).stdout == b"+\x1b[31m\r\xff\n"
     ours, theirs = pty.openpty()

@@ -64,9 +64,9 @@ def test_commands_that_are_run_can_be_seen_and_repeated(words: list[str], tmp_pa
     code = (
         "import sys\nfrom pathlib import Path\nfrom decouple import cli\nfrom decouple.base.git import try_git\n"
         "def run(arguments):\n    try_git('init', '-q', 'new one', cwd=Path(sys.argv[1]))\n    return 0\n"
-        "parsed = cli.parsed\n"
+        "parsed = cli.parse_words\n"
         "def instead(words):\n    arguments = parsed(words)\n    arguments.run = run\n    return arguments\n"
-        f"cli.parsed = instead\nraise SystemExit(cli.main({words!r}))"
+        f"cli.parse_words = instead\nraise SystemExit(cli.main({words!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("+ ")]
@@ -136,7 +136,7 @@ def test_help_and_version_load_no_room(words: list[str]) -> None:
 def test_a_parser_is_made_without_shutil() -> None:
     """argparse's own formatter imports it when an option is added, to ask how wide the terminal is."""
     code = "import sys\nfor name in [n for n in sys.modules if n == 'shutil']: del sys.modules[name]\n"
-    code += "from decouple.cli import parser\nparser(['top'])\nprint('shutil' in sys.modules)"
+    code += "from decouple.cli import build_parser\nbuild_parser(['top'])\nprint('shutil' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -70,8 +70,8 @@ def test_no_verb_ends_in_a_fault_without_streams(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     code = """if True:
         import os, sys
-        from decouple.cli import main, parser
-        parser()  # loads the modules of all verbs, once
+        from decouple.cli import build_parser, main
+        build_parser()  # loads the modules of all verbs, once
         for verb in sys.argv[1:]:
             child = os.fork()
             if not child:
@@ -94,10 +94,10 @@ def test_no_verb_ends_in_a_fault_without_streams(tmp_path: Path) -> None:
 def test_what_a_program_of_ours_prints_lands_in_no_file_of_ours(world: World) -> None:
     """With standard output closed the next file that is opened has its number."""
     code = (
-        "import subprocess, sys; from decouple.cli.last_resort import ending\n"
+        "import subprocess, sys; from decouple.cli.last_resort import run_to_end\n"
         "def run():\n  with open('kept', 'w') as out:\n    subprocess.run(['echo', 'strange']); out.write('ours')\n"
         "  return 0\n"
-        "sys.exit(ending(run, []))"
+        "sys.exit(run_to_end(run, []))"
     )
     done = subprocess.run(["bash", "-c", 'exec "$@" 1>&-', "bash", sys.executable, "-c", code], cwd=world.project)
     assert (done.returncode, (world.project / "kept").read_text()) == (0, "ours")

@@ -17,7 +17,7 @@ HIDDEN, SHOWN = b"\x1b[?25l", b"\x1b[?25h"
 
 
 def test_an_error_in_the_middle_of_a_bar_gives_the_cursor_back() -> None:
-    code = "from decouple.cli.output import progress; bar = progress(); bar.start('work', 10); bar.advance(3); 1 / 0"
+    code = "from decouple.cli import output; bar = output.make_progress(); bar.start('work', 10); bar.advance(3); 1 / 0"
     ours, theirs = pty.openpty()
     environ = {**os.environ, "TERM": "xterm"}
     process = subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stderr=theirs, env=environ)

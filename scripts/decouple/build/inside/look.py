@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def says(*command: str) -> str:
-    """A command's standard output, empty when there is no such command."""
+    """Return a command's standard output, empty when there is no such command."""
     try:
         return subprocess.run(command, capture_output=True, text=True).stdout
     except OSError:
@@ -32,8 +32,10 @@ def nvcc() -> tuple[str | None, list[str]]:
 
 
 def host_gcc() -> int | None:
-    """The major version of the gcc that nvcc uses for the host's code; None for another compiler, and where nvcc was
-    told to take any."""
+    """Return the major version of the gcc that nvcc uses for the host's code.
+
+    None for another compiler, and where nvcc was told to take any.
+    """
     told = " ".join(os.environ.get(name, "") for name in ("TORCH_NVCC_FLAGS", "CUDAFLAGS", "NVCC_PREPEND_FLAGS"))
     program = os.environ.get("CUDAHOSTCXX") or shutil.which("cuda-g++") or os.environ.get("CXX") or "c++"
     if "-allow-unsupported-compiler" in told or "Free Software Foundation" not in says(program, "--version"):
@@ -43,7 +45,7 @@ def host_gcc() -> int | None:
 
 
 def cudnn() -> str | None:
-    """The version in the first ``cudnn_version.h`` where stage 2 looks for it."""
+    """Return the version in the first ``cudnn_version.h`` where stage 2 looks for it."""
     named = [os.environ.get("CUDNN_INCLUDE_DIR"), f"{os.environ.get('CUDNN_ROOT', '')}/include"]
     for folder in (*named, "/usr/include", "/usr/local/cuda/include"):
         header = Path(folder or "/nowhere", "cudnn_version.h")

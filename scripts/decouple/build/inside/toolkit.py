@@ -23,7 +23,7 @@ _LINKED = {5, 6, 7, 11, 0x6FFFFFF6, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF}
 
 
 def place_of(name: str, take: list[tuple[str, str]]) -> str | None:
-    """Where a file of that name goes, relative to the prefix; None: nowhere."""
+    """Return where a file of that name goes, relative to the prefix; None: nowhere."""
     parts = name.split("/")
     for pattern, place in take:
         wanted = pattern.split("/")
@@ -67,7 +67,10 @@ def thin(path: Path) -> None:
 
 
 def profile(prefix: Path) -> str:
-    """What nvcc reads from a file beside itself: where the rest of the toolkit in ``prefix`` is."""
+    """Return what nvcc reads from a file beside itself.
+
+    Where the rest of the toolkit in ``prefix`` is.
+    """
     folders = {"PATH": ["bin", "nvvm/bin"], "INCLUDES": ["include"], "LIBRARIES": ["lib64", "lib64/stubs"]}
     at = {key: [f"{prefix}/{name}" for name in names] for key, names in folders.items()}
     lines = [
