@@ -20,7 +20,7 @@ from decouple.patch.parse import Patch
 from decouple.rebase.carry import TreeSource
 from decouple.rebase.stop import RebaseState
 from decouple.rebase.verdicts import CarryResult, Verdict
-from decouple.recipes.make import holding_since
+from decouple.recipes.make import list_rule_releases
 
 pytestmark = pytest.mark.real
 
@@ -112,7 +112,7 @@ def test_the_rules_make_what_people_settled(release: str) -> None:
     assert ours == SETTLED[release]
     source = TreeSource(work.repository, work.sides.new)
     for recipe in work.recipes.values():
-        since = holding_since(recipe, lambda path: source.read(path).decode() if source.mode(path) else None)
+        since = list_rule_releases(recipe, lambda path: source.read(path).decode() if source.mode(path) else None)
         assert all(Version(one) <= Version(release) for one in since), "a rule says when its text came, and it is there"
     others = {one.verdict for _, one in pairs if number_of(one) not in {"0001", *ours}}
     assert others <= {Verdict.NOT_SEEN, Verdict.ALREADY_UPSTREAM}, "a wheel shows no C++ source: nothing is claimed"

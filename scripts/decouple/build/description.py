@@ -93,7 +93,7 @@ class UnpackedPackages(Struct, frozen=True):
     packages: tuple[str, ...]
 
 
-class Debs(Struct, frozen=True):
+class DebianPackages(Struct, frozen=True):
     """Debian packages of a suite that moves on, each by its path in the archive (which has its version) and SHA-256.
 
     They are unpacked into ``prefix``, without what they depend on.
@@ -104,7 +104,7 @@ class Debs(Struct, frozen=True):
     why: str
 
     def content(self) -> dict[str, Any]:
-        """What of it is in the root."""
+        """Return what of it is in the root."""
         return {**asdict(self), "why": ""}
 
 
@@ -142,7 +142,7 @@ class Layer(Struct, frozen=True):
     pip: tuple[PipTool, ...] = ()
     foreign: tuple[ForeignPrograms, ...] = ()
     toolkit: tuple[Toolkit, ...] = ()
-    debs: tuple[Debs, ...] = ()
+    debs: tuple[DebianPackages, ...] = ()
 
     @property
     def unpacked_parts(self) -> tuple[UnpackedPackages | ForeignPrograms | Toolkit, ...]:

@@ -18,7 +18,7 @@ def list_layers(number: int, choices: Choices, kind: str) -> list[str]:
     """Return the layers of a root that a stage which is compiled is built with in an environment of ``kind``."""
     chosen = settings.list_layers(number, profile=choices.profile, core=choices.core)
     if number == 2 and choices.toolkit:
-        chosen = toolkits.vendor_layers(choices.toolkit, chosen)
+        chosen = toolkits.list_vendor_layers(choices.toolkit, chosen)
     elif number == 2:
         chosen = toolkits.list_layers(kind, choices.cuda, chosen)
     return list(dict.fromkeys([*chosen, *choose_interpreter(number, choices, kind).layers]))
@@ -80,7 +80,7 @@ def make_variables(
         }
         if choices.toolkit:
             libraries = core.find_libraries(environment.kind)
-            more |= toolkits.vendor_variables(choices.toolkit, choices.archs, libraries)
+            more |= toolkits.list_vendor_variables(choices.toolkit, choices.archs, libraries)
     return settings.make_variables(stage, environment.kind, names, more) | _make_shared_variables(environment, choices)
 
 

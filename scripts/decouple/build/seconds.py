@@ -64,7 +64,7 @@ def estimate_stage_cost(release: str, kind: str, stage: int, choices: Choices) -
     part = choices.slice != "all"
     usual = settings.estimate_cost(stage, kind, arch_count=len(choices.archs), flash=choices.flash, part=part)
     if stage == 2 and part and choices.toolkit:  # measured for CUDA alone
-        objects = toolkits.vendor(choices.toolkit).slice_objects
+        objects = toolkits.find_vendor(choices.toolkit).slice_objects
         usual = replace(usual, objects=objects, core_seconds=usual.core_seconds * objects / usual.objects)
     return estimate_cost(release, kind, stage, usual)
 

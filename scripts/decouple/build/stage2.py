@@ -90,7 +90,7 @@ class OtherVendor(Stage2):
     """The same sources by another vendor's toolkit, which has a package of its own beside torch_cuda."""
 
     def __init__(self, job: BuildJob) -> None:
-        self.vendor = toolkits.vendor(job.choices.toolkit)
+        self.vendor = toolkits.find_vendor(job.choices.toolkit)
         super().__init__(job)
         self.project = self.vendor.project.replace("_", "-")
 
@@ -112,7 +112,7 @@ class OtherVendor(Stage2):
         return makings.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
 
     def describe_stage(self) -> dict[str, Any]:
-        return {**super().said(), "cuda": None}
+        return {**super().describe_stage(), "cuda": None}
 
 
 class Bindings(Stage2):

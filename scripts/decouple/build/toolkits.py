@@ -30,8 +30,11 @@ class RootToolkit(Struct, frozen=True):
 
 
 class Vendor(Struct, frozen=True):
-    """Another vendor's toolkit: the ``project`` of third_device that is built with it, in the Debian root, with its
-    ``layers`` ``instead_of`` CUDA's; ``arch`` is an expression for one architecture."""
+    """Another vendor's toolkit.
+
+    It builds the ``project`` of third_device in the Debian root, with its ``layers`` ``instead_of`` CUDA's; ``arch`` is
+    an expression for one architecture.
+    """
 
     summary: str
     project: str
@@ -85,7 +88,7 @@ def check_release(release: str, kind: str, cuda: str) -> None:
         )
 
 
-def vendor(name: str) -> Vendor:
+def find_vendor(name: str) -> Vendor:
     """``[vendors.NAME]``. Raises UsageError naming the choices."""
     found = read_toolkits().vendors.get(name)
     if found is None:
@@ -95,16 +98,21 @@ def vendor(name: str) -> Vendor:
     return found
 
 
-def vendor_layers(name: str, stage: Sequence[str]) -> list[str]:
-    """The layers ``stage`` of a root with that vendor's in place of CUDA's."""
-    found = vendor(name)
+def list_vendor_layers(name: str, stage: Sequence[str]) -> list[str]:
+    """Return the layers ``stage`` of a root with that vendor's in place of CUDA's."""
+    found = find_vendor(name)
     return [*(layer for layer in stage if layer not in found.instead_of), *found.layers]
 
 
-def vendor_variables(name: str, archs: Sequence[str], libraries: str) -> dict[str, str]:
-    """What stage 2 is told of that vendor's toolkit; ``libraries`` is the LD_LIBRARY_PATH of the core, if any."""
+def list_vendor_variables(name: str, archs: Sequence[str], libraries: str) -> dict[str, str]:
+    """Return what stage 2 is told of that vendor's toolkit.
+
+    ``libraries`` is the LD_LIBRARY_PATH of the core, if any.
+    """
     before = f"{libraries}:" if libraries else ""
-    return {key: value.format(archs=";".join(archs), libraries=before) for key, value in vendor(name).variables.items()}
+    return {
+        key: value.format(archs=";".join(archs), libraries=before) for key, value in find_vendor(name).variables.items()
+    }
 
 
 def list_layers(kind: str, cuda: str, stage: Sequence[str]) -> list[str]:

@@ -46,7 +46,7 @@ def run_forecast(arguments: argparse.Namespace) -> int:
             f"{column.release}: {forecast.describe_column(column)}"
             + (f" [{column.described}]" if column.described else "")
         )
-    if line := forecast.other_way(result):
+    if line := forecast.name_other_way(result):
         print(line)
     print(
         ". clean  ~ offset  = upstream has it  ? ambiguous  X conflict  G target gone  "

@@ -18,7 +18,7 @@ from decouple.flows.record import RecordRequest, record_seconds, record_series
 from decouple.flows.record_carried import (
     CarriedTrial,
     HeaderCompile,
-    OnWheel,
+    WheelRequest,
     record_exact,
     record_headers,
     record_trial,
@@ -80,7 +80,7 @@ def _record_carried(arguments: argparse.Namespace) -> int:
     elif arguments.headers:
         record_headers(make_request(HeaderCompile, arguments, cuda=arguments.headers), output.make_listener())
     else:
-        record_exact(make_request(OnWheel, arguments), output.make_listener())
+        record_exact(make_request(WheelRequest, arguments), output.make_listener())
     path = status.locate_status(find_project(), arguments.release)
     known = status.read_status(path)
     print(f"{path}:")

@@ -181,7 +181,7 @@ def settle_choices(request: BuildRequest) -> Choices:
     """
     if request.toolkit:
         _check_toolkit(request)
-    usual = toolkits.vendor(request.toolkit).arch_list if request.toolkit else ""
+    usual = toolkits.find_vendor(request.toolkit).arch_list if request.toolkit else ""
     asked = request.archs or usual or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.find_stage(2).arch_list
     if asked == OFFICIAL:
         asked = _read_official_archs(request)
@@ -224,7 +224,7 @@ def settle_choices(request: BuildRequest) -> Choices:
 
 def _check_toolkit(request: BuildRequest) -> None:
     """Raise UsageError where another vendor's toolkit is not for what else is asked."""
-    vendor = toolkits.vendor(request.toolkit)
+    vendor = toolkits.find_vendor(request.toolkit)
     for option, other, usual in (
         ("--kernels", request.kernels, "compiled"),
         ("--cuda", request.cuda, ""),

@@ -76,12 +76,12 @@ def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusRes
     if plan.unplaced:
         listener.say(f"census: no rule places {len(plan.unplaced)} CUDA files ({plan.unplaced[0]}, …): counted as open")
     words = _read_taxonomies(request, rules, more)
-    before = _scan(request, make_context(tree, rules, plan.mapping, plan.stage1), words, listener)
+    before = _scan_tree(request, make_context(tree, rules, plan.mapping, plan.stage1), words, listener)
     applied = request.applied or Checkout(project).locate_tree(release)
     after: list[Census] | list[None] = [None] * len(words)
     edits: Mapping[str, Sequence[Removal]] = {}
     if not request.before and applied.is_dir():
-        after = _scan(request, make_context(applied, rules, plan.mapping), words, listener)
+        after = _scan_tree(request, make_context(applied, rules, plan.mapping), words, listener)
         edits = _find_removals(project, release)
     elif request.after or request.applied:
         raise UsageError(f"{applied}: no such tree", next_step=f"decouple apply {release}")
@@ -100,7 +100,7 @@ def _read_taxonomies(
     return [more.extend_taxonomy(words) if words.vendor == "cuda" else words for words in read]
 
 
-def _scan(
+def _scan_tree(
     request: CensusRequest, context: ScannedTree, words: Sequence[taxonomy.Taxonomy], listener: Listener
 ) -> list[Census]:
     return [scan_tree(context, one, jobs=request.jobs, progress=listener.progress) for one in words]

@@ -44,7 +44,7 @@ from decouple.verify import header_compile
 _OWN_UNITS = Path("third_device/torch_cuda/torch_cuda/csrc")
 
 
-class OnWheel(Struct, frozen=True):
+class WheelRequest(Struct, frozen=True):
     """Which release; its official wheel is read by range."""
 
     project: Path
@@ -53,14 +53,14 @@ class OnWheel(Struct, frozen=True):
     """Where the source of the series' own release comes from."""
 
 
-class CarriedTrial(OnWheel, frozen=True, kw_only=True):
+class CarriedTrial(WheelRequest, frozen=True, kw_only=True):
     """A tree that stands for the release where its whole source cannot be had; ``name`` says how it was made."""
 
     name: str
     tree: Path
 
 
-class HeaderCompile(OnWheel, frozen=True, kw_only=True):
+class HeaderCompile(WheelRequest, frozen=True, kw_only=True):
     """Compile stage 2's own units against the wheel's headers and those of a CUDA."""
 
     cuda: Path
@@ -68,10 +68,10 @@ class HeaderCompile(OnWheel, frozen=True, kw_only=True):
     compiler: str = "g++"
 
 
-def record_exact(request: OnWheel, listener: Listener = QUIET) -> status.ExactSection:
+def record_exact(request: WheelRequest, listener: Listener = QUIET) -> status.ExactSection:
     """Write down what becomes of each patch on the official wheel's text. Raises DecoupleError."""
     project, release = request.project, request.release
-    wheel, old = _wheel(request), find_nearest(project, release)
+    wheel, old = _find_wheel(request), find_nearest(project, release)
     asked = RebaseRequest(project, (old, release), "wheel", from_source=request.from_source, report=True)
     carried, patches = rebase_series(asked, listener).outcome.carried, check.load_series(project, old)
     edited, unseen = set[str](), set[str]()
@@ -105,7 +105,7 @@ def record_trial(request: CarriedTrial, listener: Listener = QUIET) -> status.Ca
     near = compare_with_wheel(tree, load_release(project, release), progress=listener.progress)
     work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work, prefix="trial-") as folder:
-        copy = _copied(project, Path(folder))
+        copy = _copy_checkout(project, Path(folder))
         manifest = describe_local(request.name, tree, find_cache())
         write_atomically(Checkout(copy).locate_manifest(request.name), render_manifest(manifest))
         asked = RebaseRequest(copy, (old, request.name), source, from_source=request.from_source, report=True)
@@ -121,7 +121,7 @@ def record_trial(request: CarriedTrial, listener: Listener = QUIET) -> status.Ca
         )
         if not found.stops:
             rebase_series(structs.replace(asked, report=False), listener)
-            found = _judged(ApplyRequest(copy, request.name, source), found, listener)
+            found = _judge_trial(ApplyRequest(copy, request.name, source), found, listener)
     path = status.locate_status(project, release)
     status.update_status(path, trials={**status.read_status(path).trials, request.name: found})
     return found
@@ -133,10 +133,10 @@ def record_headers(request: HeaderCompile, listener: Listener = QUIET) -> status
     Raises DecoupleError where the wheel cannot be read, or there is no compiler or no CUDA header.
     """
     project, release = request.project, request.release
-    wheel, old = _wheel(request), find_nearest(project, release)
+    wheel, old = _find_wheel(request), find_nearest(project, release)
     downloader = Downloader(find_cache(), progress=listener.progress)
     with tempfile.TemporaryDirectory(prefix="decouple-headers-") as folder:
-        headers = header_compile.lay_out(wheel, Path(folder) / "wheel", downloader, listener.progress)
+        headers = header_compile.lay_out_headers(wheel, Path(folder) / "wheel", downloader, listener.progress)
         unpatched = _lay_patched(project, old, header_compile.InstalledHeaders(headers.include))
         answer = header_compile.compile_units(
             project / _OWN_UNITS, headers, request.cuda, request.compiler, listener.progress
@@ -154,7 +154,7 @@ def record_headers(request: HeaderCompile, listener: Listener = QUIET) -> status
     return found
 
 
-def _wheel(request: OnWheel) -> RemoteFile:
+def _find_wheel(request: WheelRequest) -> RemoteFile:
     wheel = find_wheel(load_release(request.project, request.release))
     if wheel is None:
         raise UsageError(
@@ -186,16 +186,18 @@ def _lay_patched(project: Path, old: str, installed: header_compile.InstalledHea
     return tuple(left)
 
 
-def _copied(project: Path, folder: Path) -> Path:
-    """A checkout that may be written to, with this one's series, recipes and overlay."""
+def _copy_checkout(project: Path, folder: Path) -> Path:
+    """Make a checkout that may be written to, with this one's series, recipes and overlay."""
     for name in ("patches", "series", "third_device"):
         if (project / name).is_dir():
             shutil.copytree(project / name, folder / name, symlinks=True)
     return folder
 
 
-def _judged(request: ApplyRequest, found: status.CarriedTrialSection, listener: Listener) -> status.CarriedTrialSection:
-    """The same with the verdict of the applied series, and the tree that it was made on."""
+def _judge_trial(
+    request: ApplyRequest, found: status.CarriedTrialSection, listener: Listener
+) -> status.CarriedTrialSection:
+    """Return the same with the verdict of the applied series, and the tree that it was made on."""
     verdict = apply_series(request, listener).verdict
     assert verdict, "a carried series is judged"
     counts = {

@@ -71,15 +71,16 @@ class PatchRemaker(Struct, frozen=True):
         return remade
 
     def remake_file(self, patch: Patch, path: str, tree: Tree) -> File | None:
-        """What ``patch``, which changes this file alone, makes of it: as it is, by its recipe's edits, or merged.
+        """Return what ``patch``, which changes this file alone, makes of it.
 
-        None where none of them fits. The recipe's text that moves to other files is not made.
+        That is by the patch as it is, by its recipe's edits, or merged; None where none of them fits. The recipe's text
+        that moves to other files is not made.
         """
         result = apply_patch(patch, tree)
         if result.applies:
             return result.changes[path]
         recipe = self.recipes.get(patch.header.decouple_id or "")
-        made = _apply_recipe(_of_file(recipe, path), tree) if recipe else None
+        made = _apply_recipe(_select_file(recipe, path), tree) if recipe else None
         if made and path in made[1]:
             return made[1][path]
         merged = self.merging.merge_patch(patch, tree) if self.merging else None
@@ -178,8 +179,8 @@ def make_reader(tree: Tree) -> Callable[[str], str | None]:
     return read
 
 
-def _of_file(recipe: Recipe, path: str) -> Recipe:
-    """The part of ``recipe`` that reads and edits this file alone."""
+def _select_file(recipe: Recipe, path: str) -> Recipe:
+    """Return the part of ``recipe`` that reads and edits this file alone."""
     taken = [take for take in recipe.take if take.file == path and not take.where_file]
     names = {take.name for take in taken}
     edits = [

@@ -194,14 +194,14 @@ def _smoke_vendor(work: BuildRequest, minutes: float, listener: Listener) -> Ver
     again = f"decouple smoke {work.release} --toolkit {work.toolkit} goes on from there; --minutes gives it more"
     with limit_time(minutes, "smoke", again):
         (made,) = build_wheels(work, listener)
-        layers = toolkits.vendor_layers(work.toolkit, ["core", "stock"])
+        layers = toolkits.list_vendor_layers(work.toolkit, ["core", "stock"])
         trial = _Trial(open_environment(work, work.places, layers, listener), listener)
         table, kind = settings.find_core("stock"), trial.environment.kind
-        told = toolkits.vendor_variables(work.toolkit, (), table.find_libraries(kind))
+        told = toolkits.list_vendor_variables(work.toolkit, (), table.find_libraries(kind))
         libraries = told.get("LD_LIBRARY_PATH", "")
         name = f"both-{work.toolkit}"
         both = venvs.install_wheels(trial.place, name, [made.wheel], packages=table.packages, libraries=libraries)
-        return VerifyResult((), tuple(checks.check_vendor(both, toolkits.vendor(work.toolkit).project)))
+        return VerifyResult((), tuple(checks.check_vendor(both, toolkits.find_vendor(work.toolkit).project)))
 
 
 class _Trial(Struct, frozen=True):

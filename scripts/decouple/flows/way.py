@@ -41,10 +41,10 @@ def choose_way(request: RebaseRequest, listener: Listener = QUIET) -> RebaseRequ
     old = named[0] if len(named) == 2 else whole[-1] if whole else ""
     if len(named) not in (1, 2) or old not in whole or (named[-1] in whole and not request.report):
         return request  # no jump: rebase says why
-    between = _between(project, old, named[-1])
+    between = _list_between(project, old, named[-1])
     if not between:
         return request
-    direct = _stops(rebase_series(structs.replace(request, report=True)).outcome)
+    direct = _list_stops(rebase_series(structs.replace(request, report=True)).outcome)
     if not direct:
         return request
     best: tuple[str, ...] = ()
@@ -67,8 +67,8 @@ def choose_way(request: RebaseRequest, listener: Listener = QUIET) -> RebaseRequ
     return structs.replace(request, via=best)
 
 
-def _between(project: Path, old: str, new: str) -> list[str]:
-    """The releases between whose whole source needs no network, the oldest first."""
+def _list_between(project: Path, old: str, new: str) -> list[str]:
+    """Return the releases between whose whole source needs no network, the oldest first."""
     ends = [Version(load_release(project, name).version) for name in (old, new)]
     found = []
     for release in Checkout(project).list_manifest_releases():
@@ -83,7 +83,7 @@ def _between(project: Path, old: str, new: str) -> list[str]:
 
 
 def _judge_way(request: RebaseRequest, old: str, way: Sequence[str]) -> tuple[str, ...] | None:
-    """The patches that stop on the last leg; None where one stops before. Carried in a copy of the checkout."""
+    """Carry in a copy of the checkout and return the patches that stop on the last leg; None where one stops before."""
     work = Checkout(request.project).rebase
     work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work, prefix="way-") as folder:
@@ -101,8 +101,8 @@ def _judge_way(request: RebaseRequest, old: str, way: Sequence[str]) -> tuple[st
                     return None
             start, source = release, "auto"
         last = structs.replace(request, project=copy, releases=(start, request.releases[-1]), report=True)
-        return _stops(rebase_series(structs.replace(last, from_source=source)).outcome)
+        return _list_stops(rebase_series(structs.replace(last, from_source=source)).outcome)
 
 
-def _stops(outcome: RebaseOutcome) -> tuple[str, ...]:
+def _list_stops(outcome: RebaseOutcome) -> tuple[str, ...]:
     return tuple(one.name for one in outcome.carried if one.verdict.is_stop)

@@ -10,7 +10,7 @@ from decouple.base.git import REGULAR, Repository
 from decouple.rebase import already
 from decouple.rebase.carry import Step, TreeSource, write_tree_after
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
-from decouple.recipes.make import holding_since, is_done_upstream, make_texts
+from decouple.recipes.make import is_done_upstream, list_rule_releases, make_texts
 from decouple.recipes.model import LostTextError, Recipe, RecipeError
 from decouple.stack.export import make_diff
 from decouple.stack.trees import TreeEntry, hash_blob, read_entries, write_blob
@@ -56,7 +56,7 @@ def carry_by_recipe(
     notes: tuple[Note, ...] = ()
     if not merged.verdict.is_stop:
         notes = (Note("", 0, f"merging its old text gives something else: {merged.verdict.value}"),)
-    if later := holding_since(recipe, read):
+    if later := list_rule_releases(recipe, read):
         notes += (Note("", 0, f"with rules that hold from {', '.join(later)} on"),)
     made = CarryResult(merged.name, Verdict.MADE, changes, notes, make_diff(repository, tip, tree))
     return already.examine_patch(repository, step.patch, step.before, tip, made) if step else made

@@ -31,7 +31,7 @@ def is_done_upstream(recipe: Recipe, read: Read) -> bool:
     return bool(recipe.upstream) and all(_is_there(sign, read(sign.file)) for sign in recipe.upstream)
 
 
-def holding_since(recipe: Recipe, read: Read) -> tuple[str, ...]:
+def list_rule_releases(recipe: Recipe, read: Read) -> tuple[str, ...]:
     """Return the releases since which those rules hold that this tree calls for and older ones do not, oldest first."""
     making = _RecipeRun(recipe, read)
     tables = [(edit, edit.file) for edit in recipe.edit] + [(new, "") for new in recipe.new]

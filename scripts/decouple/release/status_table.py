@@ -117,8 +117,8 @@ def describe_carried(status: ReleaseStatus) -> dict[str, str]:
     return {name: cell(status) for name, cell in CARRIED.items()}
 
 
-def _exact(status: ReleaseStatus) -> str:
-    """What the official wheel's own text proved: a patch counts only where the wheel shows all of it."""
+def _describe_exact(status: ReleaseStatus) -> str:
+    """Say what the official wheel's own text proved: a patch counts only where the wheel shows all of it."""
     found = status.exact
     if found is None:
         return "not asked"
@@ -131,8 +131,8 @@ def _exact(status: ReleaseStatus) -> str:
     return f"{said}; {f'stops: {stops}; ' if stops else ''}not seen: {unseen}"
 
 
-def _trials(status: ReleaseStatus) -> str:
-    """A line per tree: stops, seconds, verdict, and how near the tree is to the release."""
+def _describe_trials(status: ReleaseStatus) -> str:
+    """Write a line per tree: stops, seconds, verdict, and how near the tree is to the release."""
     lines = []
     for name, found in sorted(status.trials.items()):
         stops = f"stops: {', '.join(found.stops)}" if found.stops else "0 stops"
@@ -147,7 +147,7 @@ def _trials(status: ReleaseStatus) -> str:
     return "<br>".join(lines) or "not tried"
 
 
-def _compiled(status: ReleaseStatus) -> str:
+def _describe_compiled(status: ReleaseStatus) -> str:
     """Of stage 2's own units those that a compiler took, and why it did not take the others."""
     found = status.headers
     if found is None:
@@ -159,8 +159,8 @@ def _compiled(status: ReleaseStatus) -> str:
     return said + (f"; not {'; '.join(refused)}" if refused else "")
 
 
-def _unseen(status: ReleaseStatus) -> str:
-    """What no command here could look at, by what was recorded of the others."""
+def _describe_unseen(status: ReleaseStatus) -> str:
+    """Say what no command here could look at, by what was recorded of the others."""
     said = []
     if status.exact:
         said.append(
@@ -442,10 +442,10 @@ def _describe_age(status: ReleaseStatus) -> str:
 
 #: docs/rebase.md: of a release without a series of its own, what is known of another's there.
 CARRIED: Mapping[str, Callable[[ReleaseStatus], str]] = {
-    "on its exact text": _exact,
-    "on a tree made for trial": _trials,
-    "what a compiler saw": _compiled,
-    "what nobody saw": _unseen,
+    "on its exact text": _describe_exact,
+    "on a tree made for trial": _describe_trials,
+    "what a compiler saw": _describe_compiled,
+    "what nobody saw": _describe_unseen,
 }
 #: README's table behind the release: what a column is called, and what stands in it.
 SUMMARY: Mapping[str, Callable[[ReleaseStatus], str]] = {

@@ -72,7 +72,7 @@ def describe_column(column: Column) -> str:
     return ", ".join(f"{counts[s]} {NOT_SEEN if s is Fit.UNSEEN else s.value}" for s in _ORDER if counts[s])
 
 
-def other_way(forecast: Forecast) -> str:
+def name_other_way(forecast: Forecast) -> str:
     """Return the line that names releases with a stop, and the command that looks for a way with fewer; else ""."""
     stops = {Fit.CONFLICT, Fit.GONE, Fit.AMBIGUOUS}
     found = [one.release for one in forecast.columns if stops & {verdict.status for verdict in one.verdicts}]

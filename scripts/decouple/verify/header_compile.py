@@ -48,7 +48,7 @@ class CompilerAnswer(Struct, frozen=True):
     units: Mapping[str, str]
 
 
-def lay_out(wheel: RemoteFile, folder: Path, downloader: Downloader, progress: Progress = SILENT) -> Headers:
+def lay_out_headers(wheel: RemoteFile, folder: Path, downloader: Downloader, progress: Progress = SILENT) -> Headers:
     """Write the headers of ``wheel`` below ``folder``, each checked against its RECORD. Raises DecoupleError."""
     remote = RemoteZip(wheel, downloader, progress, tail=TEXT_TAIL)
     members = remote.load_members(lambda info: info.filename.startswith(_INCLUDE) and not info.is_dir())
@@ -108,7 +108,7 @@ def compile_units(
     # a folder of that name inside another is the compiler's own library for kernels
     whole = [path for path in cuda.rglob("include") if "include" not in path.relative_to(cuda).parts[:-1]]
     roots = sorted(path for path in (cuda, *whole, *(one / "cccl" for one in whole)) if path.is_dir())
-    version = next(filter(None, (_cuda_version(root / "cuda.h") for root in roots)), None)
+    version = next(filter(None, (_read_cuda_version(root / "cuda.h") for root in roots)), None)
     if version is None:
         raise DecoupleError(
             f"{cuda}: no cuda.h below it", next_step="name a CUDA toolkit, or a folder that pip put NVIDIA's wheels in"
@@ -129,7 +129,7 @@ def compile_units(
     return CompilerAnswer(said[0] if said else compiler, version, found)
 
 
-def _cuda_version(header: Path) -> str | None:
+def _read_cuda_version(header: Path) -> str | None:
     """``13.2`` of ``#define CUDA_VERSION 13020``."""
     if not header.is_file():
         return None

@@ -114,12 +114,12 @@ def test_another_vendors_toolkit_stands_in_place_of_cudas() -> None:
     choices = Choices(core="stock", toolkit="rocm", archs=("gfx90a", "gfx1100"))
     layers = list_layers(2, choices, "rootfs")
     assert set(layers) == {"core", "rocm", "stock"}
-    told = toolkits.vendor_variables("rocm", choices.archs, "/opt/stock/lib")
+    told = toolkits.list_vendor_variables("rocm", choices.archs, "/opt/stock/lib")
     assert told["PYTORCH_ROCM_ARCH"] == "gfx90a;gfx1100"
     assert told["LD_LIBRARY_PATH"].startswith("/opt/stock/lib:/opt/rocm/")
-    assert toolkits.vendor_variables("rocm", (), "")["LD_LIBRARY_PATH"].startswith("/opt/rocm/")
+    assert toolkits.list_vendor_variables("rocm", (), "")["LD_LIBRARY_PATH"].startswith("/opt/rocm/")
     with pytest.raises(UsageError, match="--toolkit acme: not described"):
-        toolkits.vendor("acme")
+        toolkits.find_vendor("acme")
 
 
 def test_its_packages_are_pinned_by_version_and_hash_in_the_root() -> None:

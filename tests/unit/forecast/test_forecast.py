@@ -61,8 +61,10 @@ def test_a_patch_that_is_seen_in_part_says_so() -> None:
 
 
 def test_where_a_patch_would_stop_a_way_between_is_named() -> None:
-    assert forecast.other_way(matrix(PYTHON)).startswith("1.2: `decouple rebase 1.0 RELEASE --report` looks for a way")
-    assert forecast.other_way(matrix(CPP)) == ""
+    assert forecast.name_other_way(matrix(PYTHON)).startswith(
+        "1.2: `decouple rebase 1.0 RELEASE --report` looks for a way"
+    )
+    assert forecast.name_other_way(matrix(CPP)) == ""
 
 
 def test_the_worst_of_all_decides() -> None:
