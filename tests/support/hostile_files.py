@@ -341,7 +341,7 @@ JOURNAL = {
 
 def journal(body: bytes, folder: Path) -> None:
     (folder / "journal.json").write_bytes(body)
-    here = SimpleNamespace(own=folder, root=folder / "src")
+    here = SimpleNamespace(state_folder=folder, root=folder / "src")
     found = Journal(here, [Path("/p/patches"), Path("/p/series")])._read_record()  # type: ignore[arg-type]
     for one in found.files:
         assert Path(one.path).is_relative_to("/p") and ".." not in one.path.split("/")

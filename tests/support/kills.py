@@ -763,7 +763,7 @@ def _manifest(folder: Path) -> Scene:
 def _status_table(folder: Path) -> Scene:
     project = folder / "project"
     if not project.exists():
-        for name in ("README.md", "docs/proofs.md"):
+        for name in ("README.md", "docs/proofs.md", "docs/rebase.md"):
             (project / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, project / name)
         shutil.copytree(ROOT / "ci/status", project / "ci/status")

@@ -1,8 +1,8 @@
 """A far jump that chooses its way: over the releases between whose source is at hand, where that stops less often.
 
->>> from decouple.flows.rebase import Rebase
+>>> from decouple.flows.rebase import RebaseRequest
 >>> from decouple.flows.way import choose_way
->>> request = Rebase(project, ("2.6", "2.7"), source=f"local:{newer}", from_source=f"local:{source}")
+>>> request = RebaseRequest(project, ("2.6", "2.7"), source=f"local:{newer}", from_source=f"local:{source}")
 >>> choose_way(request).via  # nothing lies between
 ()
 """

@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from decouple.base import programs
 from decouple.base.errors import DecoupleError
+from decouple.base.python import run_python
 from decouple.verify import audit, imports, parity
 from decouple.verify.elf import Library
 from decouple.verify.facts import ExpectedFact
@@ -112,7 +112,7 @@ def check_vendor(both: TorchEnvironment, package: str) -> list[CheckResult]:
 
     Raises DecoupleError when torch cannot be imported.
     """
-    done = programs.run_program([*both.prefix, "-c", _VENDOR])
+    done = run_python([*both.prefix, "-c", _VENDOR])
     if done.returncode:
         raise DecoupleError(
             f"{both.name}: torch with {package} is not imported: {(done.stderr.splitlines() or ['no word'])[-1]}",

@@ -27,7 +27,7 @@ def with_cuda(core: str) -> dict[str, str]:
     assert beside
     ours = {f"USE_{name}": "ON" if name in HAS else "OFF" for name in beside[1].split()}
     ours |= {"USE_CUDA": "ON", "CUDA_VERSION": "12.4", "CUDNN_VERSION": "9.1.0"}
-    assert all(f'\\"{name}\\"' in (CMAKE / "Bindings.cmake").read_text() for name in ("USE_CUDA", "CUDA_VERSION"))
+    assert all(f'\\"{name}\\"' in (CMAKE / "toolkit/cuda.cmake").read_text() for name in ("USE_CUDA", "CUDA_VERSION"))
     return {**told.parse_settings((SHOWN / core).read_text()), **ours}
 
 

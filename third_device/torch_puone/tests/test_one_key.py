@@ -6,6 +6,7 @@ With a GPU ``pytest third_device/torch_puone/tests``; without, the same command 
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -151,9 +152,9 @@ def test_cuda_keeps_its_own_stream_and_device() -> None:
     assert (torch.cuda.current_stream(), torch.cuda.current_device()) == before
 
 
-def test_asking_for_memory_starts_nothing() -> None:
+def test_asking_for_memory_starts_nothing(tmp_path: Path) -> None:
     program = "import torch; print(torch.puone.memory_allocated(), torch.puone.is_initialized())"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "False"]
 
 
