@@ -63,7 +63,7 @@ BLOCKS = {"values": lambda device: torch.ones(2, 1, 1).to(device)}
 
 
 def find_factories() -> list[torch._ops.OpOverload]:
-    """The operators of ATen in the dispatcher that make a tensor on the device that is named."""
+    """List ATen's operators in the dispatcher that make a tensor on the device that is named."""
     found = []
     for name in sorted(torch._C._dispatch_get_all_op_names()):
         if not name.startswith("aten::"):
@@ -269,7 +269,7 @@ def list_quantizers() -> Iterator[Case]:
 
 
 def describe(value: torch.Tensor) -> dict[str, Any]:
-    """What kind of tensor it is, which must be alike on all devices."""
+    """Describe what kind of tensor it is, which must be alike on all devices."""
     told: dict[str, Any] = {"dtype": str(value.dtype), "layout": str(value.layout), "nested": value.is_nested}
     if not value.is_nested:
         told["size"] = list(value.shape)
@@ -281,7 +281,7 @@ def describe(value: torch.Tensor) -> dict[str, Any]:
 
 
 def bytes_of(value: torch.Tensor) -> Any:
-    """The content of a tensor, however it is laid out."""
+    """Return the content of a tensor, however it is laid out."""
     value = value.cpu()
     if value.is_nested:
         return [bytes_of(part) for part in value.unbind()]
@@ -314,7 +314,7 @@ def bytes_of(value: torch.Tensor) -> Any:
 
 
 def attempt(make: Callable[[str], Any], device: str) -> tuple[Any, str]:
-    """What ``make`` gives on ``device``, or the error that it raised."""
+    """Return what ``make`` gives on ``device``, or the error that it raised."""
     try:
         return make(device), ""
     except Exception as error:

@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _numbers(item: pytest.Item) -> list[int]:
-    """The items of the contract that a test checks."""
+    """Return the numbers of the contract's items that a test checks."""
     return sorted(int(marker.args[0]) for marker in item.iter_markers(ITEM))
 
 
@@ -111,14 +111,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def name(request: pytest.FixtureRequest) -> str:
-    """The device's name, e.g. ``acme``."""
+    """Return the device's name, e.g. ``acme``."""
     value: str = request.config.getoption("--device")
     return value
 
 
 @pytest.fixture(scope="session")
 def package(request: pytest.FixtureRequest, name: str) -> str:
-    """The backend's import name, e.g. ``torch_acme``."""
+    """Return the backend's import name, e.g. ``torch_acme``."""
     return request.config.getoption("--device-package") or f"torch_{name}"
 
 
@@ -145,7 +145,7 @@ Knob = Callable[[str, int], None]
 
 @pytest.fixture
 def knob(mod: ModuleType) -> Iterator[Knob]:
-    """Turns a fault knob of the driver; what it turned is turned back."""
+    """Give a function that turns a fault knob of the driver; what it turned is turned back."""
     control: Knob | None = getattr(mod, "_driver_control", None)
     back = {"fail_allocations": 0, "fail_calls": 0, "copy_delay_us": 0}
     turned: list[str] = []
@@ -172,7 +172,7 @@ Gap = Callable[[str], NoReturn]
 
 @pytest.fixture(scope="session")
 def gap() -> Gap:
-    """Ends a test that met a gap of upstream, by its key in ``items.toml``."""
+    """Return a function that ends a test which met a gap of upstream, by its key in ``items.toml``."""
     known = report.load_gaps()
 
     def met(key: str) -> NoReturn:
@@ -186,7 +186,10 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def python(tmp_path: Path) -> Run:
-    """Runs code in a fresh interpreter; ``env`` entries are added, None removes one. Returns the finished process."""
+    """Return a function that runs code in a fresh interpreter and returns the finished process.
+
+    Entries of its ``env`` are added to the environment; None removes one.
+    """
 
     def run(
         code: str, *, env: dict[str, str | None] | None = None, timeout: float = 300

@@ -53,7 +53,7 @@ class Outcomes:
         self.seen.setdefault(number, []).append(Result(test, outcome, reason, note))
 
     def status(self, number: int) -> tuple[str, str]:
-        """An item's status and the reason for it."""
+        """Return an item's status and the reason for it."""
         results = self.seen.get(number, [])
         skipped = [result.reason for result in results if result.outcome == "skipped"]
         for reasons, status in (
@@ -76,7 +76,7 @@ class Outcomes:
 
 
 def load_items() -> dict[int, Item]:
-    """The contract as data, by number."""
+    """Load the contract as data, by number."""
     text = resources.files("third_device_contract").joinpath("items.toml").read_text(encoding="utf-8")
     found = [
         Item(entry["id"], entry["group"], entry["title"], entry["where"], entry.get("elsewhere", ""))
@@ -86,13 +86,13 @@ def load_items() -> dict[int, Item]:
 
 
 def load_gaps() -> dict[str, str]:
-    """What upstream lacks, by key, as the reason of a test that meets it."""
+    """Load what upstream lacks, by key, as the reason of a test that meets it."""
     text = resources.files("third_device_contract").joinpath("items.toml").read_text(encoding="utf-8")
     return {entry["key"]: f"{_GAP}{entry['lacks']}; {entry['where']}" for entry in tomllib.loads(text)["gap"]}
 
 
 def as_lines(outcomes: Outcomes) -> Iterator[str]:
-    """The card for a terminal."""
+    """Yield the lines of the card for a terminal."""
     group = ""
     for item, status, reason in sorted(outcomes.rows(), key=lambda row: (_order(row[0].group), row[0].number)):
         if item.group != group:

@@ -37,7 +37,7 @@ def as_cuda(mod: types.ModuleType) -> Any:
 
 
 def use() -> None:
-    """A little of everything that a program does with CUDA."""
+    """Do a little of everything that a program does with CUDA."""
     x = torch.ones(2, 3, device="cuda", requires_grad=True)
     (torch.nn.Linear(3, 2).cuda()(x)).sum().backward()
     with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -52,7 +52,7 @@ def use() -> None:
 
 @pytest.fixture
 def no_trace(as_cuda: Any) -> Iterator[None]:
-    """Checks that the test leaves PyTorch as it was, attribute by attribute."""
+    """Check that the test leaves PyTorch as it was, attribute by attribute."""
     with as_cuda():
         use()  # what PyTorch itself keeps from its first use is there before
     before = trace()
@@ -62,12 +62,12 @@ def no_trace(as_cuda: Any) -> Iterator[None]:
 
 
 def pickled(text: str) -> bytes:
-    """A text as a pickle holds it."""
+    """Return a text as a pickle holds it."""
     return b"X" + bytes([len(text), 0, 0, 0]) + text.encode()
 
 
 def checkpoint(location: str) -> bytes:
-    """What torch.save writes of three ones that lie at ``location``."""
+    """Return what torch.save writes of three ones that lie at ``location``."""
     written, changed = io.BytesIO(), io.BytesIO()
     torch.save({"weight": torch.ones(3)}, written)
     with zipfile.ZipFile(written) as old, zipfile.ZipFile(changed, "w") as new:

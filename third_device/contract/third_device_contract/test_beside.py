@@ -91,7 +91,7 @@ print("BOTH")
 
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
-    """What to add to the environment for torch_cuda to be found, if it is not installed."""
+    """Return what to add to the environment for torch_cuda to be found, if it is not installed."""
     given = os.environ.get(WHERE)
     if not given:
         return {}

@@ -140,7 +140,7 @@ def test_compile_a_checkpointed_dropout(name: str, gap: Gap) -> None:
 
 
 def make_transformer() -> torch.nn.Module:
-    """A small language model: two blocks of causal attention over a vocabulary of 32."""
+    """Make a small language model: two blocks of causal attention over a vocabulary of 32."""
 
     class Block(torch.nn.Module):
         def __init__(self) -> None:
@@ -201,7 +201,7 @@ def test_a_transformer_trains_compiled_by_inductor(name: str) -> None:
 
 
 def train(device: str, optimizer: str) -> tuple[list[float], list[torch.Tensor]]:
-    """An MLP on a fixed task; losses of each step, and the parameters at the end."""
+    """Train an MLP on a fixed task; return the loss of each step, and the parameters at the end."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Linear(10, 32),

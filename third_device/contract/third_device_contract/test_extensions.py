@@ -105,7 +105,10 @@ def test_collectives_of_its_own(python: Run, name: str, ops: types.ModuleType) -
 
 @pytest.fixture
 def two_backends(package: str, name: str, tmp_path: Path) -> dict[str, str | None]:
-    """The variables of an environment with this backend and another one, the same under the name ``other``."""
+    """Return the variables of an environment with this backend and another one.
+
+    The other one is the same backend under the name ``other``.
+    """
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.origin is not None
     home = Path(spec.origin).parent

@@ -14,7 +14,7 @@ from third_device_contract import upstream
 
 @pytest.fixture(scope="session")
 def upstream_tests(request: pytest.FixtureRequest) -> Path:
-    """The ``test`` folder of the source tree of the PyTorch that is installed."""
+    """Return the ``test`` folder of the source tree of the PyTorch that is installed."""
     release = ".".join(torch.__version__.split("+")[0].split(".")[:3])
     folder: Path | None = request.config.getoption("--upstream-tests")
     if folder is None:

@@ -34,7 +34,10 @@ def trace() -> Trace:
 
 
 def changes(before: Trace, after: Trace) -> list[str]:
-    """What is no longer the same object, is gone or was added; modules that were first imported meanwhile are not."""
+    """List what is no longer the same object, is gone or was added.
+
+    Modules that were first imported meanwhile are not listed.
+    """
     told = []
     for owner, held in before.items():
         now = after.get(owner)

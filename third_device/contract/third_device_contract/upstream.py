@@ -61,7 +61,7 @@ class Outcome:
     message: str = ""
 
     def base(self, device: str) -> str:
-        """The name without ``_<device>`` and what follows: the method as upstream wrote it."""
+        """Return the name without ``_<device>`` and what follows: the method as upstream wrote it."""
         return self.test.split(f"_{device}", 1)[0]
 
 
@@ -85,7 +85,10 @@ class Verdict:
 
 
 def load() -> tuple[Suite, ...]:
-    """The suites as ``upstream.toml`` has them. Raises TypeError for a key that does not exist."""
+    """Load the suites as ``upstream.toml`` has them.
+
+    Raises TypeError for a key that does not exist.
+    """
     text = resources.files("third_device_contract").joinpath("upstream.toml").read_text(encoding="utf-8")
     made = []
     for entry in tomllib.loads(text)["suite"]:
@@ -151,7 +154,7 @@ def run(suite: Suite, folder: Path, release: str, scratch: Path, timeout: float)
 
 
 def read(results: Path) -> list[Outcome]:
-    """The outcomes in a JUnit file as pytest writes it."""
+    """Read the outcomes in a JUnit file as pytest writes it."""
     made = []
     for case in ElementTree.parse(results).iter("testcase"):
         outcome, message = PASSED, ""
@@ -165,7 +168,10 @@ def read(results: Path) -> list[Outcome]:
 
 
 def release_of(folder: Path) -> str | None:
-    """The release (``2.6.0``) of the tree that has this ``test`` folder, by ``version.txt``; None without that."""
+    """Return the release (``2.6.0``) of the tree that has this ``test`` folder.
+
+    It is read from ``version.txt``; None without that.
+    """
     version = folder.parent / "version.txt"
     if not version.is_file():
         return None

@@ -28,7 +28,7 @@ CPP_EXTENSION = Path("added_to_core", "torch", "_decoupled", "cpp_extension.py")
 
 
 def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
-    """What ``setup()`` needs to build the backend ``torch_<name>`` in ``root``.
+    """Return what ``setup()`` needs to build the backend ``torch_<name>`` in ``root``.
 
     ``third_device`` is the folder of ``layer``, the toolkit (``tools``) and ``added_to_core``. Everything is built
     below ``root/build``, apart for every PyTorch and Python; what is built there already is not built again. Raises
@@ -62,7 +62,9 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
 
 
 def refuse_taken(name: str) -> None:
-    """Raises SystemExit when PyTorch has ``torch.<name>``, ``Tensor.<name>`` or ``Tensor.is_<name>`` already.
+    """Refuse a name that PyTorch has already.
+
+    Raises SystemExit when there is ``torch.<name>``, ``Tensor.<name>`` or ``Tensor.is_<name>``.
 
     They are made when the backend is loaded (``torch/utils/backend_registration.py``), so ``import torch`` would fail.
     """
@@ -88,7 +90,7 @@ def generate_operators(root: Path, layer: Path, into: Path) -> None:
 
 
 def toolkit(third_device: Path) -> ModuleType:
-    """The package ``wrapped_cmake``, from its folder."""
+    """Import the package ``wrapped_cmake`` from its folder."""
     sys.path.insert(0, str(third_device / "tools"))
     try:
         return importlib.import_module("wrapped_cmake")
@@ -143,7 +145,7 @@ def build_library(root: Path, third_device: Path, work: Path) -> Path:
 
 
 def cpp_extension(third_device: Path) -> ModuleType:
-    """The module of ``NewDeviceCppExtension``, from its file: only a patched PyTorch has it."""
+    """Load the module of ``NewDeviceCppExtension`` from its file: only a patched PyTorch has it."""
     spec = importlib.util.spec_from_file_location("third_device_cpp_extension", third_device / CPP_EXTENSION)
     assert spec is not None and spec.loader is not None  # a path that ends in .py
     module = importlib.util.module_from_spec(spec)

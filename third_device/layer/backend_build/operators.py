@@ -114,7 +114,10 @@ class _Aten:
         self._indices = parsed.backend_indices
 
     def structured_class(self, function: Any) -> str:
-        """The C++ class whose ``impl`` calls the operator's DispatchStub; its CPU one does nothing else."""
+        """Name the C++ class whose ``impl`` calls the operator's DispatchStub.
+
+        It is the operator's CPU class, which does nothing else.
+        """
         from torchgen.model import DispatchKey
 
         if function.ufunc_inner_loop:
@@ -123,7 +126,10 @@ class _Aten:
         return f"at::native::structured_{metadata.kernel}"
 
     def shapes_class(self, function: Any) -> str | None:
-        """The C++ class that checks operands and shapes the output of a structured operator; None for others."""
+        """Name the C++ class that checks operands and shapes the output of a structured operator.
+
+        None for other operators.
+        """
         if not function.structured or len(function.func.arguments.out) != 1:
             return None
         for other in self.functions.values():
@@ -179,7 +185,7 @@ class _Signature:
 
 
 def _plain(kind: str) -> str:
-    """A C++ type without const, reference and the leading colons of std."""
+    """Return a C++ type without const, reference and the leading colons of std."""
     return kind.replace("const ", "").replace(" &", "").replace("::std::", "std::").strip()
 
 
@@ -196,7 +202,7 @@ def _signature(function: Any) -> _Signature:
 
 
 def _identifier(op: str) -> str:
-    """The name of an operator and its overload as a part of a C++ name."""
+    """Return the name of an operator and its overload as a part of a C++ name."""
     return re.sub(r"\W", "_", op)
 
 
@@ -265,7 +271,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _entries(spec: Mapping[str, Any], group: str, path: Path, key: str, more: str = "") -> list[dict[str, Any]]:
-    """The entries of a group as mappings; a bare name stands for ``{key: name}``.
+    """Return the entries of a group as mappings; a bare name stands for ``{key: name}``.
 
     Refuses entries with one ``key`` and one value of ``more``, where that is named, and values that are no text.
     """
@@ -322,7 +328,7 @@ class _Writer:
         return [DTYPES[name] for name in wanted]
 
     def _accepts(self, signature: _Signature, dtypes: Sequence[str], contiguous: bool) -> str:
-        """The condition under which the kernel may run."""
+        """Write the condition under which the kernel may run."""
         flag = "true" if contiguous else "false"
         conditions = []
         for name, optional in signature.tensors():
@@ -359,7 +365,7 @@ class _Writer:
         return name
 
     def kernel(self, entry: Mapping[str, Any]) -> None:
-        """An operator whose kernel takes over after the dispatcher."""
+        """Add an operator whose kernel takes over after the dispatcher."""
         op = entry["op"]
         where = f"{self.path}: kernels: {op}"
         function = self.aten.find(op, where)
@@ -389,9 +395,10 @@ class _Writer:
             self._autograd("aten", op, function.func, signature, backward, call, where)
 
     def _kernel_call(self, function: Any, signature: _Signature, kernel: str) -> str:
-        """The call of a kernel; an output is checked and shaped by ATen where ATen has that apart from its own kernel.
+        """Write the call of a kernel.
 
-        Not where an operand may be missing or is a list, which those functions of ATen take as other types.
+        An output is checked and shaped by ATen where ATen has that apart from its own kernel. Not where an operand may
+        be missing or is a list, which those functions of ATen take as other types.
         """
         shapes = self.aten.shapes_class(function)
         plain = all(not optional for _, optional in signature.tensors()) and not signature.lists()
@@ -409,7 +416,7 @@ class _Writer:
         )
 
     def reroute(self, entry: Mapping[str, Any]) -> None:
-        """An operator that is another one, of PyTorch's or of the vendor's own."""
+        """Add an operator that is another one, of PyTorch's or of the vendor's own."""
         op, target = entry["op"], entry.get("to", "")
         where = f"{self.path}: reroute: {op}"
         function = self.aten.find(op, where)
@@ -433,7 +440,10 @@ class _Writer:
         self._register(op, self._wrapper(op, here, "", f"return {call};"))
 
     def _aten_call(self, function: Any, signature: _Signature, names: str) -> str:
-        """An expression that calls an operator of PyTorch's, by the function or the method that it is in C++."""
+        """Write an expression that calls an operator of PyTorch's.
+
+        It is called by the function or the method that it is in C++.
+        """
         self.includes.add(f"ATen/ops/{function.root_name}.h")
         if function.func.arguments.out:
             return f"at::{signature.name}f({names})"  # outputs last
@@ -446,7 +456,10 @@ class _Writer:
         self.declared.append(f"{signature.returns} {signature.name}({signature.parameters});  // {what}")
 
     def _cast(self, signature: _Signature) -> str:
-        """The vendor's function as a registration takes it; overloads have one name, so its type says which."""
+        """Write the vendor's function as a registration takes it.
+
+        Overloads have one name, so its type says which.
+        """
         pointer = f"{signature.returns} (*)({signature.kinds})"
         return f"static_cast<{pointer}>(&{self.namespace}::{signature.name})"
 
@@ -469,7 +482,10 @@ class _Writer:
         self._register_at(namespace, "AutogradPrivateUse1", op, f"TORCH_FN(autograd_{name})")
 
     def stub(self, entry: Mapping[str, Any]) -> None:
-        """An operator whose shape, type and iteration logic is ATen's, with our inner loop through a DispatchStub."""
+        """Add an operator with our inner loop through a DispatchStub.
+
+        Its shape, type and iteration logic is ATen's.
+        """
         op = entry["op"]
         where = f"{self.path}: stubs: {op}"
         missing = [key for key in ("stub", "header", "kernel") if not isinstance(entry.get(key), str)]
@@ -508,7 +524,7 @@ class _Writer:
         self.wrappers.append(line)
 
     def custom(self, entry: Mapping[str, Any]) -> None:
-        """An operator of the vendor's own, with a meta kernel and, where asked, a gradient."""
+        """Add an operator of the vendor's own, with a meta kernel and, where asked, a gradient."""
         from torchgen.model import FunctionSchema
 
         where = f"{self.path}: custom: {entry['func']}"
@@ -586,14 +602,17 @@ class _Writer:
         self._register_at(self.namespace, "ADInplaceOrView", op, f"TORCH_FN({name})")
 
     def deny(self, op: str) -> None:
-        """An operator that must not run on the CPU."""
+        """Add an operator that must not run on the CPU."""
         self.aten.find(op, f"{self.path}: fallback: deny")
         if op in self.registered:
             raise OperatorsError(f"{self.path}: fallback: deny: {op!r} has a kernel")
         self.denied.append(op)
 
     def autocast(self, op: str, policy: str, *, required: bool) -> None:
-        """An operator whose operands autocast converts. The layer's own list may name operators of other releases."""
+        """Add an operator whose operands autocast converts.
+
+        The layer's own list may name operators of other releases.
+        """
         if op not in self.aten.functions:
             if required:
                 self.aten.find(op, f"{self.path}: autocast: {policy}")
@@ -693,7 +712,7 @@ def _schema_signature(schema: Any) -> _Signature:
 
 
 def _call(namespace: str, op: str, signature: _Signature, names: str) -> str:
-    """An expression that calls an operator through the dispatcher."""
+    """Write an expression that calls an operator through the dispatcher."""
     base, _, overload = op.partition(".")
     return (
         f'c10::Dispatcher::singleton().findSchemaOrThrow("{namespace}::{base}", "{overload}")'
@@ -704,7 +723,10 @@ def _call(namespace: str, op: str, signature: _Signature, names: str) -> str:
 def _autograd(
     namespace: str, name: str, signature: _Signature, backward: str, tensors: Sequence[str], count: int, call: str
 ) -> str:
-    """The autograd function of an operator: the operator below autograd, its gradient from what was saved."""
+    """Write the autograd function of an operator.
+
+    It calls the operator below autograd, and has the gradient from what was saved.
+    """
     numbers = iter(range(len(tensors)))
     gradients = ", ".join(
         f"grads[{next(numbers)}]" if argument in tensors else "at::Tensor()" for _, argument in signature.arguments

@@ -99,8 +99,11 @@ def _is_chosen(package: str, name: str, *, loading: bool) -> bool:
 
 
 def _add_functions(package: str, device: types.ModuleType) -> None:
-    """Make operators with ``python:`` in operators.yaml, and the names of ``<package>.functions``, the vendor's own
-    file, attributes of ``torch.<name>``."""
+    """Make the vendor's operators and functions attributes of ``torch.<name>``.
+
+    They are the operators with ``python:`` in operators.yaml, and the names of ``<package>.functions``, the vendor's
+    own file.
+    """
     import torch
 
     for each, operator in importlib.import_module(f"{package}._C").python_functions():
@@ -114,7 +117,7 @@ def _add_functions(package: str, device: types.ModuleType) -> None:
 
 
 def _distributed(package: str) -> None:
-    """Registers the backend's collectives; a PyTorch built without torch.distributed has none."""
+    """Register the backend's collectives; a PyTorch built without torch.distributed has none."""
     import torch.distributed
 
     if torch.distributed.is_available():

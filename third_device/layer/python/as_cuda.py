@@ -74,7 +74,7 @@ _open: list[_Session] = []
 
 
 def _sessions() -> list[_Session]:
-    """The open sessions of this thread."""
+    """List the open sessions of this thread."""
     return [session for session in getattr(_thread, "sessions", ()) if session.open]
 
 
@@ -125,10 +125,10 @@ def _type(tensor: torch.Tensor, dtype: Any = None, *more: Any, **named: Any) -> 
 
 
 def _bound(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` for autograd's engine, which calls it without the function modes of whoever called backward.
+    """Wrap ``function`` for autograd's engine.
 
-    On the engine's own threads there is nothing of that caller, and no frame below: then the last session that is open
-    is taken for his.
+    The engine calls it without the function modes of whoever called backward. On the engine's own threads there is
+    nothing of that caller, and no frame below: then the last session that is open is taken for his.
     """
 
     @functools.wraps(function)
@@ -192,14 +192,14 @@ class _Mode(TorchFunctionMode):
 
 
 def _counterpart(module: str) -> Any:
-    """What answers for a module of ``torch.cuda``; None where the device has no such thing."""
+    """Return what answers for a module of ``torch.cuda``; None where the device has no such thing."""
     device = getattr(torch, NAME)
     part = module.removeprefix("torch.cuda").lstrip(".")
     return getattr(device, part, None) if part else device
 
 
 def _refusal(full: str) -> Callable[..., Any]:
-    """A function that says why there is nothing to call."""
+    """Make a function that says why there is nothing to call."""
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise NotImplementedError(f"{full} on {NAME}: {as_sentence(full.removeprefix('torch.cuda.'))}")
@@ -294,7 +294,7 @@ def _gpu(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _activities(original: Callable[..., None]) -> Callable[..., None]:
-    """A profile of CUDA is one of the device."""
+    """Make a profile of CUDA one of the device."""
     kinds = torch.profiler.ProfilerActivity
 
     @functools.wraps(original)
@@ -435,7 +435,7 @@ def _backends(original: Any) -> Any:
 
 
 def _get_backend(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A program that asked for nccl is told nccl."""
+    """Tell a program that asked for nccl that it has nccl."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -510,7 +510,10 @@ def _device_type(device: torch.device) -> str:
 
 
 def _restore_location(storage: Any, location: str) -> Any:
-    """A storage of a checkpoint that lay on CUDA, or ``map_location="cuda"``; a registered deserializer."""
+    """Restore a storage of a checkpoint that lay on CUDA, or for ``map_location="cuda"``.
+
+    This is a registered deserializer.
+    """
     if not _CUDA.match(location) or not _sessions():
         return None
     return torch.serialization._deserialize(NAME, storage, _translated(location))  # type: ignore[no-untyped-call]
@@ -560,13 +563,16 @@ def _install() -> None:
 
 
 def _attribute(owner: type, name: str) -> Any:
-    """An attribute of a class as its dictionary has it, or that of a base: no descriptor is called."""
+    """Return an attribute of a class as its dictionary, or that of a base, has it.
+
+    No descriptor is called.
+    """
     return next(vars(base)[name] for base in owner.__mro__ if name in vars(base))
 
 
 @contextlib.contextmanager
 def _joined(session: _Session) -> Iterator[None]:
-    """This thread is in ``session``."""
+    """Put this thread into ``session`` for a ``with`` block."""
     known: list[_Session] = _thread.__dict__.setdefault("sessions", [])
     known.append(session)
     try:

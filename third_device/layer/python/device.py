@@ -32,7 +32,7 @@ _lazy_calls: list[Callable[[], None]] = []
 
 
 def is_available() -> bool:
-    """True when there is a driver and at least one device. Starts nothing."""
+    """Return True when there is a driver and at least one device, without starting anything."""
     return bool(_C.device_count() > 0)
 
 
@@ -42,7 +42,7 @@ def device_count() -> int:
 
 
 def is_initialized() -> bool:
-    """True once the driver was started by this process."""
+    """Return True once the driver was started by this process."""
     return bool(_C.is_initialized())
 
 
@@ -86,7 +86,10 @@ def _lazy_call(call: Callable[[], None]) -> None:
 
 
 def _index(device: Device = None, *, optional: bool = True) -> int:
-    """The index that ``device`` means: the current one for None or a device without index. Raises ValueError."""
+    """Return the index that ``device`` means: the current one for None or a device without index.
+
+    Raises ValueError.
+    """
     if device is None and optional:
         return current_device()
     if isinstance(device, int):
@@ -98,7 +101,7 @@ def _index(device: Device = None, *, optional: bool = True) -> int:
 
 
 def current_device() -> int:
-    """The index of this thread's current device."""
+    """Return the index of this thread's current device."""
     _lazy_init()
     return int(_C.current_device())
 
@@ -175,7 +178,7 @@ def get_device_properties(device: Device = None) -> _Properties:
 
 
 def get_device_name(device: Device = None) -> str:
-    """The name the driver gives a device."""
+    """Return the name that the driver gives a device."""
     return get_device_properties(device).name
 
 
@@ -262,13 +265,19 @@ def _stream(index: int, stream_id: int) -> Stream:
 
 
 def current_stream(device: Device = None) -> Stream:
-    """This thread's current stream of a device. Raises RuntimeError for an index out of range."""
+    """Return this thread's current stream of a device.
+
+    Raises RuntimeError for an index out of range.
+    """
     index = _index(device)
     return _stream(index, _C.current_stream(index))
 
 
 def default_stream(device: Device = None) -> Stream:
-    """The stream every thread begins with. Raises RuntimeError for an index out of range."""
+    """Return the stream that every thread begins with.
+
+    Raises RuntimeError for an index out of range.
+    """
     return _stream(_index(device), 0)
 
 
@@ -403,7 +412,7 @@ def _default_generators() -> Sequence[torch.Generator]:
 
 
 def _get_generator(device: torch.device) -> torch.Generator:
-    """The generator that is used on ``device`` where none is given; torch.compile asks for it."""
+    """Return the generator that is used on ``device`` where none is given; torch.compile asks for it."""
     made: torch.Generator = _C.default_generator(_index(device))
     return made
 
@@ -449,19 +458,19 @@ def seed_all() -> None:
 
 
 def initial_seed() -> int:
-    """The seed of the current device's generator."""
+    """Return the seed of the current device's generator."""
     return int(_C.default_generator(current_device()).initial_seed())
 
 
 def get_rng_state(device: Device = NAME) -> torch.Tensor:
-    """The state of a device's generator: a CPU tensor of bytes."""
+    """Return the state of a device's generator: a CPU tensor of bytes."""
     _lazy_init()
     state: torch.Tensor = _C.default_generator(_index(device)).get_state()
     return state
 
 
 def get_rng_state_all() -> list[torch.Tensor]:
-    """The states of all devices' generators."""
+    """Return the states of all devices' generators."""
     return [get_rng_state(index) for index in range(device_count())]
 
 
@@ -481,7 +490,7 @@ def set_rng_state_all(new_states: Sequence[torch.Tensor]) -> None:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """What ``torch.autocast`` may lower to; it warns and stays off for others."""
+    """List what ``torch.autocast`` may lower to; it warns and stays off for others."""
     return [torch.float16, torch.bfloat16]
 
 
@@ -496,7 +505,7 @@ def get_arch_list() -> list[str]:
 
 
 def get_gencode_flags() -> str:
-    """A compiler's flags for `get_arch_list`: none."""
+    """Return a compiler's flags for `get_arch_list`: none."""
     return ""
 
 
@@ -526,7 +535,7 @@ def _set_flags(tensor: torch.Tensor, flags: dict[str, bool]) -> None:
 
 
 def _get_flags(tensor: torch.Tensor) -> dict[str, bool]:
-    """The flags attached to a tensor."""
+    """Return the flags attached to a tensor."""
     return dict(_C.get_flags(tensor))
 
 

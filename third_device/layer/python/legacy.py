@@ -20,7 +20,7 @@ class LegacyTensorType(type):
         return there and instance.dtype == cls.dtype
 
     def __call__(cls, *args: Any) -> torch.Tensor:
-        """A tensor of the current device: of sizes, or of the values of a sequence."""
+        """Make a tensor of the current device: of sizes, or of the values of a sequence."""
         made: torch.Tensor = cls._host(*args).to(NAME)
         return made
 

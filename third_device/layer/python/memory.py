@@ -47,7 +47,10 @@ __all__ = [
 
 
 def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
-    """What `memory_stats` says, nested: ``["allocated_bytes"]["all"]["peak"]``. Empty before the driver is started."""
+    """Return what `memory_stats` says, nested: ``["allocated_bytes"]["all"]["peak"]``.
+
+    Empty before the driver is started.
+    """
     if not is_initialized():
         return {}
     return {
@@ -57,7 +60,7 @@ def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
 
 
 def host_memory_stats_as_nested_dict() -> dict[str, Any]:
-    """The counters of pinned memory, nested as `host_memory_stats` has them."""
+    """Return the counters of pinned memory, nested as `host_memory_stats` has them."""
     return host_memory_stats()
 
 
@@ -72,7 +75,10 @@ _ROWS = (
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """The allocator's numbers as a table for people: bytes in MiB, and counts, which ``abbreviated`` leaves out."""
+    """Write the allocator's numbers as a table for people.
+
+    Bytes are in MiB; counts are what ``abbreviated`` leaves out.
+    """
     _lazy_init()
     index = _index(device)
     stats = memory_stats(index)
@@ -106,24 +112,24 @@ def _renamed(old: str, new: str) -> None:
 
 
 def memory_cached(device: Device = None) -> int:
-    """Deprecated name of `memory_reserved`."""
+    """Call `memory_reserved`, of which this is a deprecated name."""
     _renamed("memory_cached", "memory_reserved")
     return memory_reserved(device)
 
 
 def max_memory_cached(device: Device = None) -> int:
-    """Deprecated name of `max_memory_reserved`."""
+    """Call `max_memory_reserved`, of which this is a deprecated name."""
     _renamed("max_memory_cached", "max_memory_reserved")
     return max_memory_reserved(device)
 
 
 def reset_max_memory_allocated(device: Device = None) -> None:
-    """Deprecated name of `reset_peak_memory_stats`."""
+    """Call `reset_peak_memory_stats`, of which this is a deprecated name."""
     _renamed("reset_max_memory_allocated", "reset_peak_memory_stats")
     reset_peak_memory_stats(device)
 
 
 def reset_max_memory_cached(device: Device = None) -> None:
-    """Deprecated name of `reset_peak_memory_stats`."""
+    """Call `reset_peak_memory_stats`, of which this is a deprecated name."""
     _renamed("reset_max_memory_cached", "reset_peak_memory_stats")
     reset_peak_memory_stats(device)

@@ -40,7 +40,7 @@ def mark(msg: str) -> None:
 
 @contextlib.contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """A range around a ``with`` block; ``msg`` is formatted with the arguments."""
+    """Put a range around a ``with`` block; ``msg`` is formatted with the arguments."""
     range_push(msg.format(*args, **kwargs))
     try:
         yield

@@ -2,7 +2,7 @@
 
 
 def _autoload() -> None:
-    """Called by ``import torch`` through the entry point group ``torch.backends``.
+    """Activate this backend: ``import torch`` calls it through the entry point group ``torch.backends``.
 
     Defined before torch is imported: whoever imports this package first sets off ``import torch``, which calls back
     here while this file is still being executed.

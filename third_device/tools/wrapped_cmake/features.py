@@ -74,7 +74,9 @@ def _linker(settings: Settings, path: str) -> str | None:
 
 
 def build_environment(environ: Mapping[str, str], base: Path) -> dict[str, str]:
-    """The environment a build runs in: ``environ``, and what a compiler cache needs to hit across build directories.
+    """Return the environment that a build runs in.
+
+    It is ``environ``, and what a compiler cache needs to hit across build directories.
 
     ``base`` is the folder that sources and build directories share: ccache rewrites paths below it to relative ones,
     so that two build directories share hits. Values that are already set stay, but for the language: messages of

@@ -27,13 +27,13 @@ class JobLimits:
     reason: str
 
     def definitions(self) -> dict[str, str]:
-        """The pools for CMake's Ninja generator."""
+        """Return the pools for CMake's Ninja generator."""
         pools = ";".join(f"{name}={depth}" for name, depth in self.pools.items())
         return {"CMAKE_JOB_POOLS": pools, "CMAKE_JOB_POOL_LINK": "link"}
 
 
 def cores() -> int:
-    """The cores this process may use (its affinity mask, not the machine's count)."""
+    """Count the cores that this process may use (its affinity mask, not the machine's count)."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -58,7 +58,10 @@ def plan(
     processors: int | None = None,
     memory: int | None = None,
 ) -> JobLimits:
-    """The limits for one build. ``MAX_JOBS`` overrides the total; the pools still respect the memory."""
+    """Plan the limits for one build.
+
+    ``MAX_JOBS`` overrides the total; the pools still respect the memory.
+    """
     processors = processors or cores()
     memory = available_memory() if memory is None else memory
 

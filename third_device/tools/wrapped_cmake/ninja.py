@@ -244,7 +244,10 @@ def _started(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[sub
 
 
 def _stopping() -> tuple[signal.Signals, ...]:
-    """The signals that are passed on; an interrupt only where Python would raise KeyboardInterrupt for it."""
+    """List the signals that are passed on.
+
+    An interrupt is one only where Python would raise KeyboardInterrupt for it.
+    """
     if not _in_main_thread():
         return ()
     listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -294,7 +297,10 @@ class Edge:
 
 
 def read_log(build_dir: Path) -> list[Edge]:
-    """The newest entry of each output in ``.ninja_log`` (versions 5 to 7), slowest first; one per command."""
+    """Read the newest entry of each output in ``.ninja_log`` (versions 5 to 7).
+
+    Slowest first; one per command.
+    """
     path = build_dir / ".ninja_log"
     if not path.exists():
         return []
@@ -312,5 +318,5 @@ def read_log(build_dir: Path) -> list[Edge]:
 
 
 def slowest(build_dir: Path, count: int = 10) -> list[Edge]:
-    """The slowest objects of the build so far."""
+    """Return the slowest objects of the build so far."""
     return read_log(build_dir)[:count]

@@ -80,18 +80,27 @@ class Settings:
         return own.get(name) or BY_NAME[name]
 
     def text(self, name: str) -> str | None:
-        """The value, or its default; an empty variable counts as not set. Raises KeyError for an unlisted name."""
+        """Return the value, or its default; an empty variable counts as not set.
+
+        Raises KeyError for an unlisted name.
+        """
         return self.environ.get(name) or self.find(name).default
 
     def flag(self, name: str) -> bool:
-        """A flag in upstream's spellings. Raises WrappedCMakeError for anything else."""
+        """Read a flag in upstream's spellings.
+
+        Raises WrappedCMakeError for anything else.
+        """
         value = self.text(name) or "0"
         if value.upper() not in TRUE | FALSE:
             raise WrappedCMakeError(f"{name}={value}: not a flag", "use 1 or 0")
         return value.upper() in TRUE
 
     def switch(self, name: str) -> bool | None:
-        """A flag, or None for "auto". Raises WrappedCMakeError for anything else."""
+        """Read a flag, or None for "auto".
+
+        Raises WrappedCMakeError for anything else.
+        """
         value = self.text(name) or "0"
         if value.lower() == "auto":
             return None
@@ -100,7 +109,10 @@ class Settings:
         return value.upper() in TRUE
 
     def number(self, name: str) -> int | None:
-        """A positive whole number. Raises WrappedCMakeError for anything else."""
+        """Read a positive whole number.
+
+        Raises WrappedCMakeError for anything else.
+        """
         value = self.text(name)
         if value is None:
             return None
@@ -109,7 +121,10 @@ class Settings:
         return int(value)
 
     def items(self, name: str) -> list[str]:
-        """A list, split at spaces, commas and semicolons. Raises WrappedCMakeError for an entry that is none."""
+        """Read a list, split at spaces, commas and semicolons.
+
+        Raises WrappedCMakeError for an entry that is none.
+        """
         found = [part for part in re.split(r"[ ;,]+", self.text(name) or "") if part]
         pattern = self.find(name).pattern
         for part in found:
@@ -124,7 +139,10 @@ class Settings:
         return "Debug" if self.flag("DEBUG") else "RelWithDebInfo" if self.flag("REL_WITH_DEB_INFO") else "Release"
 
     def definitions(self) -> dict[str, str]:
-        """What goes to CMake as ``-D``: the ``cmake`` names and every BUILD_*, USE_* and CMAKE_* variable."""
+        """Return what goes to CMake as ``-D``.
+
+        That is the ``cmake`` names and every BUILD_*, USE_* and CMAKE_* variable.
+        """
         self.check()
         found = {
             name: value
@@ -149,7 +167,7 @@ class Settings:
 
 
 def help_text(parameters: Sequence[Parameter] = PARAMETERS) -> str:
-    """The table for ``--help``: a line per variable, with its kind, default and meaning."""
+    """Write the table for ``--help``: a line per variable, with its kind, default and meaning."""
     width = max((len(parameter.name) for parameter in parameters), default=0)
     lines = ["environment variables:"]
     for parameter in parameters:

@@ -57,7 +57,7 @@ class Compiler:
     memory: int
 
     def names(self) -> set[str]:
-        """The parameters that its command names."""
+        """Return the parameters that its command names."""
         return {name for part in self.command for name in _PLACE.findall(part)} - set(RULE)
 
     def arguments(self, settings: Settings) -> list[str]:

@@ -34,7 +34,10 @@ class CMake:
         return [f"-D{name}={value}" for name, value in sorted(definitions.items())]
 
     def cache(self) -> dict[str, Any]:
-        """The variables of ``CMakeCache.txt``, those of type BOOL as such. Raises OSError before a configure."""
+        """Read the variables of ``CMakeCache.txt``, those of type BOOL as such.
+
+        Raises OSError before a configure.
+        """
         found: dict[str, Any] = {}
         for line in (self.build_dir / "CMakeCache.txt").read_text(encoding="utf-8").splitlines():
             entry = _ENTRY.match(line)
@@ -45,7 +48,7 @@ class CMake:
 
 
 def _boolean(value: str) -> bool | str:
-    """What CMake means by a value of type BOOL; text that is neither stays text."""
+    """Return what CMake means by a value of type BOOL; text that is neither stays text."""
     if value.upper() in TRUE:
         return True
     return False if value.upper() in FALSE or value.upper().endswith("NOTFOUND") or not value else value

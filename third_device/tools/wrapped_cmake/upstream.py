@@ -35,7 +35,10 @@ class CMake:
         return made
 
     def cache(self) -> dict[str, Any]:
-        """The variables of ``CMakeCache.txt``. Raises OSError before a configure."""
+        """Read the variables of ``CMakeCache.txt``.
+
+        Raises OSError before a configure.
+        """
         found: dict[str, Any] = self._helper.get_cmake_cache_variables()
         return found
 

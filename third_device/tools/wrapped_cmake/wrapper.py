@@ -120,7 +120,10 @@ class WrappedCMake:
                 shutil.rmtree(self.build_dir / "CMakeFiles", ignore_errors=True)
 
     def cache(self) -> dict[str, Any]:
-        """The variables of ``CMakeCache.txt``. Raises OSError before a configure."""
+        """Read the variables of ``CMakeCache.txt``.
+
+        Raises OSError before a configure.
+        """
         return self._cmake.cache()
 
     def build(
@@ -159,9 +162,9 @@ def write_report(build_dir: Path, result: ninja.Result, limits: jobs.JobLimits) 
 
 
 def _first_error(log: Path, offset: int) -> str:
-    """CMake prints 'CMake Error at file:line (command):' and the message below, indented and broken at 77 columns: one
-    line of it.
+    """Return the first error that CMake printed, as one line.
 
+    CMake prints 'CMake Error at file:line (command):' and the message below, indented and broken at 77 columns.
     ``offset`` is where this run's part of the log begins, in bytes.
     """
     lines = log.read_bytes()[offset:].decode(errors="replace").splitlines()

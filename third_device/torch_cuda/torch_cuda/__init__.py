@@ -17,18 +17,24 @@ _HERE = Path(__file__).absolute().parent
 
 
 def build_info() -> dict[str, Any]:
-    """What this package was built from: torch and CUDA version, kind of core, architectures, libraries."""
+    """Return what this package was built from.
+
+    That is torch and CUDA version, kind of core, architectures, libraries.
+    """
     info: dict[str, Any] = json.loads((_HERE / "build_info.json").read_text(encoding="utf-8"))
     return info
 
 
 def library_dir() -> Path:
-    """The folder of libc10_cuda, libtorch_cuda, libtorch_kineto_cuda, libtorch_python_cuda and libcaffe2_nvrtc."""
+    """Return the folder of this package's libraries.
+
+    They are libc10_cuda, libtorch_cuda, libtorch_kineto_cuda, libtorch_python_cuda and libcaffe2_nvrtc.
+    """
     return _HERE / "lib"
 
 
 def include_dir() -> Path:
-    """The folder of the CUDA headers (``ATen/cuda``, ``c10/cuda``, ``torch/csrc/cuda``, ...)."""
+    """Return the folder of the CUDA headers (``ATen/cuda``, ``c10/cuda``, ``torch/csrc/cuda``, ...)."""
     return _HERE / "include"
 
 

@@ -39,7 +39,7 @@ class CoreLoader(ExtensionFileLoader):
 
 
 def _core_preload() -> Any:
-    """The patched core's own module; imported when torch is, not when Python starts."""
+    """Import the patched core's own module when torch is imported, not when Python starts."""
     return importlib.import_module(f"{__package__}._core_preload")
 
 

@@ -22,13 +22,18 @@ _LIBRARY = re.compile(r"\.so(\.\d+)*$")
 
 
 def site_folders(library_folders: Iterable[Path]) -> list[Path]:
-    """The folders that pip installed into, of *library_folders* such as ``site-packages/nvidia/cudnn/lib``."""
+    """List the folders that pip installed into.
+
+    They are found from *library_folders* such as ``site-packages/nvidia/cudnn/lib``.
+    """
     found = [folder.parents[2].resolve() for folder in library_folders if folder.parent.parent.name == "nvidia"]
     return list(dict.fromkeys(found))
 
 
 def overwritten(site: Path, cuda: str) -> list[str]:
-    """What pip must install again below *site* for CUDA *cuda* ("12.4"), such as ``nvidia-cudnn-cu12==9.1.0.70``.
+    """List what pip must install again below *site* for CUDA *cuda* ("12.4").
+
+    An entry is such as ``nvidia-cudnn-cu12==9.1.0.70``.
 
     A wheel is named when a library of its RECORD is gone, or, with a wheel for another CUDA beside it, has another
     size than RECORD says. A wheel without RECORD (not of pip's making) is left alone.

@@ -74,7 +74,7 @@ def preload() -> str | None:
 
 
 def word_of(built: Mapping[str, Any]) -> str:
-    """What this vendor's libraries are called after: "cuda", or "hip" as in libtorch_hip."""
+    """Return what this vendor's libraries are called after: "cuda", or "hip" as in libtorch_hip."""
     return str(built.get("word", "cuda"))
 
 
@@ -99,7 +99,7 @@ def is_chosen(built: Mapping[str, Any], folders: Iterable[str], choice: str) -> 
 
 
 def _words_in(folder: Path) -> list[str]:
-    """The words of the backends for this key in *folder*: packages with bindings called as ours."""
+    """List the words of the backends for this key in *folder*: packages with bindings called as ours."""
     found = []
     for bindings in folder.glob("torch_*/_CUDAC.*"):
         try:
@@ -179,7 +179,7 @@ def check_abi(built: Mapping[str, Any], torch_folder: Path, error: Exception) ->
 
 
 def _release(version: str) -> str:
-    """The X.Y.Z of a PEP 440 version with whatever suffix."""
+    """Return the X.Y.Z of a PEP 440 version with whatever suffix."""
     found = re.match(r"\d+\.\d+\.\d+", version)
     return found.group() if found else version
 
@@ -199,7 +199,9 @@ def _warn_of_overwritten(built: Mapping[str, Any], folders: list[Path]) -> None:
 
 
 def _apart(word: str) -> list[str]:
-    """What upstream's builds have apart from libtorch_cuda (libtorch_cuda_linalg); empty for one that we compiled.
+    """List what upstream's builds have apart from libtorch_cuda (libtorch_cuda_linalg).
+
+    Empty for one that we compiled.
 
     ATen opens it by its bare name on first use, from libtorch_cpu, whose run path does not lead here.
     """

@@ -46,7 +46,10 @@ class BuildError(Exception):
 
 
 def project() -> Path:
-    """The project that is built: this one, or a vendor's thin folder beside it, which uses its CMake."""
+    """Return the project that is built.
+
+    It is this one, or a vendor's thin folder beside it, which uses its CMake.
+    """
     return Path(os.environ.get("TORCH_CUDA_PROJECT") or ROOT).absolute()
 
 
@@ -61,7 +64,10 @@ def build_dir() -> Path:
 
 
 def toolkit() -> WrappedCMake:
-    """This project in the hands of wrapped_cmake. Raises WrappedCMakeError."""
+    """Put this project into the hands of wrapped_cmake.
+
+    Raises WrappedCMakeError.
+    """
     # CMake runs Python modules of this tree, which stays clean
     return WrappedCMake(project(), build_dir(), environ={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
 
@@ -96,7 +102,7 @@ def members(staged: Path, info: Mapping[str, Any]) -> dict[str, Path | bytes]:
 
 
 def start_files(package: str) -> dict[str, Path | bytes]:
-    """What site-packages itself gets, for a stock core: name -> file."""
+    """Return what site-packages itself gets, for a stock core: name -> file."""
     if package == ROOT.name:
         return {name: ROOT / name for name in START}
     line = (ROOT / START[0]).read_text(encoding="utf-8").replace(ROOT.name, package)

@@ -44,7 +44,10 @@ def rename_pairs(patches: Iterable[Path]) -> dict[str, str]:
 
 
 def series_patches(directory: Path) -> list[Path]:
-    """The patches in *directory* in series order (a quilt ``series`` file if there is one, else sorted by name)."""
+    """List the patches in *directory* in series order.
+
+    The order is that of a quilt ``series`` file if there is one, else that of their names.
+    """
     series = directory / "series"
     if series.is_file():
         names = (line.split("#", 1)[0].strip() for line in series.read_text(encoding="utf-8").splitlines())
@@ -54,7 +57,9 @@ def series_patches(directory: Path) -> list[Path]:
 
 
 def links(pairs: Mapping[str, str], source: Path) -> dict[str, str]:
-    """The fewest links that show *pairs* under their upstream names: whole directories where nothing stayed behind.
+    """Find the fewest links that show *pairs* under their upstream names.
+
+    Whole directories are linked where nothing stayed behind.
 
     Returns upstream path (file or directory) -> present path, both relative to the tree *source*.
     """

@@ -48,13 +48,16 @@ def symbols(nm: str, files: Iterable[Path], *flags: str) -> set[str]:
 
 
 def missing(undefined: set[str], defined: set[str], others: str = "") -> list[str]:
-    """The functions of ours, or named by the expression *others*, that are used and defined nowhere; sorted."""
+    """List, sorted, the functions that are used and defined nowhere.
+
+    They are functions of ours, or named by the expression *others*.
+    """
     wanted = re.compile(f"{_OURS.pattern}|{others}") if others else _OURS
     return sorted(name for name in undefined - defined if wanted.match(name) and not _DATA.match(name))
 
 
 def stubs(names: Iterable[str]) -> str:
-    """The assembler text (GNU as, x86-64)."""
+    """Write the assembler text (GNU as, x86-64)."""
     return _HEAD + "".join(_X86_64.format(name=name, index=index) for index, name in enumerate(names)) + _TAIL
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 
 
 def read(path: Path, names: list[str]) -> list[str]:
-    """The concatenation of the lists *names*. Raises KeyError naming a list that this release does not have."""
+    """Return the concatenation of the lists *names*.
+
+    Raises KeyError naming a list that this release does not have.
+    """
     scope: dict[str, object] = {}
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), scope)
     found: list[str] = []

@@ -23,7 +23,10 @@ _ENTRY_POINTS = "[torch.backends.preload]\n{word} = {package}._preload:preload\n
 
 
 def import_name(info: Mapping[str, Any]) -> str:
-    """What the package of a build is imported as: another vendor's build of the same sources has another name."""
+    """Return what the package of a build is imported as.
+
+    Another vendor's build of the same sources has another name.
+    """
     return str(info.get("package", "torch_cuda"))
 
 
@@ -76,7 +79,7 @@ package, and `torch.cuda` works as in PyTorch's own CUDA builds. `TORCH_DEVICE_B
 
 
 def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
-    """The METADATA file."""
+    """Write the text of the METADATA file."""
     whose = _vendor(info).split()[0]
     lines = [
         "Metadata-Version: 2.1",
@@ -97,9 +100,10 @@ def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
 
 
 def tag(info: Mapping[str, Any], platform: str) -> str:
-    """The wheel's tag from the extension's SOABI (``cpython-313-x86_64-linux-gnu``) and sysconfig's *platform*.
+    """Make the wheel's tag from the extension's SOABI and sysconfig's *platform*.
 
-    What is behind the digits (``313t``: free-threaded) is of the ABI, and not of the Python (PyPA, platform tags).
+    A SOABI is such as ``cpython-313-x86_64-linux-gnu``. What is behind the digits (``313t``: free-threaded) is of the
+    ABI, and not of the Python (PyPA, platform tags).
     """
     _, version, *_ = str(info["python"]).split("-")
     python = re.match(r"\d+", version)

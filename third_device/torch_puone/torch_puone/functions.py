@@ -19,7 +19,10 @@ __all__ = [
 
 
 def _cuda_index(device: Any = None) -> int:
-    """The CUDA device behind ``device``: an index, a device of ours, or None for the current one."""
+    """Return the index of the CUDA device behind ``device``.
+
+    ``device`` is an index, a device of ours, or None for the current one.
+    """
     torch.cuda.init()
     index = device if isinstance(device, int) else torch.device(device or "puone").index
     return torch.puone.current_device() if index is None else index  # type: ignore[attr-defined, no-any-return]

@@ -28,5 +28,5 @@ def times_resized(tensor: torch.Tensor) -> int:
 
 
 def largest_request() -> int:
-    """The largest allocation so far, in bytes."""
+    """Return the size of the largest allocation so far, in bytes."""
     return int(_ops.largest_request())

@@ -122,7 +122,7 @@ class DeviceCompiler:
 
 
 def _dependencies(depfile: Path, source: str) -> list[str]:
-    """What an object was made from: ``source``, and the files in a rule in make's syntax."""
+    """List what an object was made from: ``source``, and the files in a rule in make's syntax."""
     if not depfile.is_file():
         return [source]
     _, _, listed = depfile.read_text().replace("\\\n", " ").partition(": ")
@@ -171,7 +171,7 @@ class Backend:
 
 
 def find_backend(name: str, folder: str | Path | None = None, libraries: Sequence[str] | None = None) -> Backend:
-    """The backend package ``name``, looked up without importing it.
+    """Look up the backend package ``name`` without importing it.
 
     ``folder`` names it when it is not installed yet (a backend that builds its own bindings); ``libraries`` picks some
     of its libraries, by default every ``lib/lib*.so``. Raises BackendNotFoundError naming what is missing.
@@ -225,7 +225,7 @@ def NewDeviceCppExtension(
     stable_abi: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """A ``setuptools.Extension`` that builds against torch and the backend package ``backend``.
+    """Make a ``setuptools.Extension`` that builds against torch and the backend package ``backend``.
 
     It gets the backend's headers and libraries, torch_python, hidden visibility, and an rpath relative to ``$ORIGIN``
     that holds wherever ``torch``, the backend and the extension are installed side by side. ``kwargs`` go to

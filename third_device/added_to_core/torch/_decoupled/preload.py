@@ -97,7 +97,10 @@ def fill(target: ModuleType, source: ModuleType) -> None:
 
 
 def cuda_folder() -> str | None:
-    """The folder of the package that brought the CUDA bindings, with its ``include`` and ``lib``; None without one."""
+    """Return the folder of the package that brought the CUDA bindings; None without one.
+
+    The folder has the package's ``include`` and ``lib``.
+    """
     bindings = sys.modules.get(CUDA_MODULE)
     path = getattr(bindings, "__file__", None)
     return str(Path(path).parent) if path else None
@@ -118,7 +121,9 @@ def _claim_cuda(backend: str, bindings: ModuleType) -> None:
 
 
 def _torch_version(bindings: ModuleType) -> Mapping[str, str | None]:
-    """What ``torch.version`` is to say: ``_torch_version`` of the bindings, or CUDA's version where they have none.
+    """Return what ``torch.version`` is to say.
+
+    That is ``_torch_version`` of the bindings, or CUDA's version where they have none.
 
     Another vendor's number means something else (ROCm 6.4 is 60400), so its bindings say the names and values.
     """
@@ -162,7 +167,7 @@ def _named_by_pth(folder: str) -> Iterator[str]:
 
 
 def _entry_points() -> list[metadata.EntryPoint]:
-    """The group's entry points by name, so that the order does not depend on the order of directories.
+    """List the group's entry points by name, whatever the order of directories.
 
     Of a project that is installed in two folders the first counts, as for ``import``.
     """
@@ -175,7 +180,7 @@ def _entry_points() -> list[metadata.EntryPoint]:
 
 
 def _loaded(entry: metadata.EntryPoint) -> Any:
-    """What an entry point names."""
+    """Import and return what an entry point names."""
     name, _, attribute = entry.value.partition("[")[0].partition(":")
     found: Any = _import(name.strip())
     for part in filter(None, attribute.strip().split(".")):
