@@ -81,10 +81,10 @@ GENERAL: dict[str, str] = {
 
 
 def environment(session: nox.Session, extra: str = "") -> Path:
-    """The ``bin`` folder of the one virtual environment that all sessions share, installed once per pyproject.toml.
+    """Return the ``bin`` folder of the one virtual environment that all sessions share.
 
-    nox makes one environment per session; with a menu of this size that would install the same package dozens of
-    times. virtualenv is a dependency of nox, so it is there also under pipx.
+    It is installed once per pyproject.toml. nox makes one environment per session; with a menu of this size that would
+    install the same package dozens of times. virtualenv is a dependency of nox, so it is there also under pipx.
     """
     binaries = VENV / ("Scripts" if sys.platform == "win32" else "bin")
     wanted = f"{ROOT}[{extra}]" if extra else str(ROOT)
@@ -166,7 +166,7 @@ TYPED = (
 
 @nox.session(venv_backend="none")
 def tools(session: nox.Session) -> None:
-    """The commands of ci/tools.toml that the tests start; ends plain ``nox`` when one is missing."""
+    """Look for the commands of ci/tools.toml that the tests start; end plain ``nox`` when one is missing."""
     rows = tomllib.loads((ROOT / "ci" / "tools.toml").read_text(encoding="utf-8"))["tool"]
     missing = [row for row in rows if shutil.which(row["command"]) is None]
     if missing:  # SystemExit, where an error of this session would let the others install and run for minutes
@@ -247,7 +247,10 @@ def ci(session: nox.Session) -> None:
 
 
 def suggest(words: list[str], known: list[str]) -> list[str]:
-    """A line for each session asked for (``-s``) that there is not; nox only says which it did not find."""
+    """Return a line for each session asked for (``-s``) that there is not, with the names near to it.
+
+    nox only says which it did not find.
+    """
     lines, named = [], False
     for word in words[: words.index("--")] if "--" in words else words:
         if word.startswith("-"):

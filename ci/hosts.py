@@ -42,9 +42,10 @@ def _pattern(names: tuple[str, ...]) -> str:
 
 
 def gitlab(jobs: list[Job]) -> dict[str, object]:
-    """A child pipeline (JSON is YAML): each job with its needs, cache and limits, at the end a job that makes the site.
+    """Return a child pipeline (JSON is YAML): each job with its needs, cache and limits.
 
-    Its runners must be privileged: the Debian root is entered through mounts.
+    At the end stands a job that makes the site. Its runners must be privileged: the Debian root is entered through
+    mounts.
     """
     used = {job.stage for job in jobs}
     pipeline: dict[str, object] = {

@@ -1,5 +1,7 @@
-"""The jobs of a CI host, from ``ci/matrix.toml``: stage 1 once per release and Python, stage 2 once per CUDA version on
-top of it, then the checks of each pair. With shards, machines that compile a slice of a stage each come before it.
+"""The jobs of a CI host, from ``ci/matrix.toml``.
+
+Stage 1 comes once per release and Python, stage 2 once per CUDA version on top of it, then the checks of each pair.
+With shards, machines that compile a slice of a stage each come before it.
 
 Plain Python, so that a host expands the matrix with nothing installed.
 """
@@ -62,8 +64,10 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Buildable:
-    """What can be built of a release: its version, and for each environment the CUDA versions and the Pythons, the
-    root's own first."""
+    """What can be built of a release.
+
+    That is its version, and for each environment the CUDA versions and the Pythons, the root's own first.
+    """
 
     version: str
     cuda: dict[str, tuple[str, ...]]
@@ -137,8 +141,10 @@ class _Entry:
         return cls(release, env, tuple(entry["python"]), entry["cuda"], revision, shards, can, limits)
 
     def jobs(self, python: str) -> Iterator[Job]:
-        """The core, and for each CUDA version its wheel and the checks of both; before the first Python's, the shards:
-        nearly all objects are the same for all Pythons."""
+        """Yield the core, and for each CUDA version its wheel and the checks of both.
+
+        Before the first Python's come the shards: nearly all objects are the same for all Pythons.
+        """
         suffix = f"{self.release}-{self.env}-py{python}"
         core, sliced = f"core-{suffix}", python == self.pythons[0]
         first = f"{self.release}-{self.env}-py{self.pythons[0]}"

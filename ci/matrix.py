@@ -47,7 +47,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def table(jobs: list[Job]) -> list[str]:
-    """A line per job, for persons: its name, its stage, how long it may take, and what must be there before."""
+    """Return a line per job, for persons.
+
+    It says the job's name, its stage, how long it may take, and what must be there before.
+    """
     wide = max(len(job.name) for job in jobs)
     stage = max(len(job.stage) for job in jobs)
     lines = [f"{'job':<{wide}}  {'stage':<{stage}}  minutes  after"]

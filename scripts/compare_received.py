@@ -49,7 +49,7 @@ _SAME = ("tree", "name", "address", "date", "message")
 
 
 def row_of(world: World, folder: Path, patch: Path) -> tuple[str, str]:
-    """What became of a patch, in a word, and the details."""
+    """Return what became of a patch, in a word, and the details."""
     before = [patch.parent / name for begin, name in AFTER.items() if patch.name.startswith(begin)]
     ours = _ours(world, folder, [*before, patch], 1)
     options: tuple[str, ...] = ()

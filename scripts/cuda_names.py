@@ -28,7 +28,10 @@ print(json.dumps([torch.__version__, told]))
 
 
 def ask(interpreter: Path, environment: Mapping[str, str]) -> tuple[str, dict[str, str | None]]:
-    """The version of PyTorch; name -> why torch.sim lacks it, None where it does not. Raises CalledProcessError."""
+    """Ask for the version of PyTorch, and name -> why torch.sim lacks it, None where it does not.
+
+    Raises CalledProcessError.
+    """
     command = [str(interpreter), "-W", "ignore", "-c", CODE]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(environment))
     version, told = json.loads(done.stdout)
@@ -36,7 +39,7 @@ def ask(interpreter: Path, environment: Mapping[str, str]) -> tuple[str, dict[st
 
 
 def table(version: str, told: Mapping[str, str | None]) -> str:
-    """The names as Markdown: how many there are, and a row for each reason."""
+    """Return the names as Markdown: how many there are, and a row for each reason."""
     lacking = defaultdict(list)
     for name, reason in told.items():
         if reason is not None:

@@ -117,7 +117,10 @@ json.dump([int(code), Counts.outcomes, left], open(out, "w"))
 
 
 def environment(interpreter: Path, folder: Path, program: Program) -> Path:
-    """An environment of the project's own with what it needs, which sees the interpreter's packages, too."""
+    """Make an environment of the project's own with what it needs.
+
+    It sees the interpreter's packages, too.
+    """
     home = folder / "environments" / program.name
     python = home / "bin" / "python"
     if not python.exists():
@@ -133,7 +136,7 @@ def environment(interpreter: Path, folder: Path, program: Program) -> Path:
 
 
 def unpack(python: Path, folder: Path, program: Program) -> Path:
-    """The project's sdist, unpacked. Raises CalledProcessError where PyPI has none."""
+    """Unpack the project's sdist. Raises CalledProcessError where PyPI has none."""
     source = folder / f"{program.name}-{program.version}"
     if not source.is_dir():
         command = [str(python), "-I", "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]

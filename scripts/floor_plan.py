@@ -47,7 +47,10 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def graph(package: Path = PACKAGE) -> dict[str, set[str]]:
-    """Module -> the modules of ``package`` that it imports, by dotted name; what runs in a build root is left out."""
+    """Map each module of ``package`` to those of its modules that it imports, by dotted name.
+
+    What runs in a build root is left out.
+    """
     paths = {
         ".".join(("decouple", *path.relative_to(package).with_suffix("").parts)).removesuffix(".__init__"): path
         for path in package.rglob("*.py")
@@ -61,7 +64,7 @@ def graph(package: Path = PACKAGE) -> dict[str, set[str]]:
 
 
 def _names(path: Path) -> Iterator[str]:
-    """The dotted names that ``path`` imports, ``from a import b`` as ``a.b``: b may be a module."""
+    """Yield the dotted names that ``path`` imports, ``from a import b`` as ``a.b``: b may be a module."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -80,7 +83,10 @@ def cycle(modules: Mapping[str, set[str]]) -> list[str]:
 
 
 def plan(package: Path = PACKAGE) -> str:
-    """The drawing: a line between layers, the highest on top; each room, what it is for, and the rooms that it uses."""
+    """Return the drawing: a line between layers, the highest on top.
+
+    It has each room, what it is for, and the rooms that it uses.
+    """
     uses: dict[str, set[str]] = {}
     for module, imported in graph(package).items():
         room = _room(module)
@@ -109,7 +115,7 @@ def _room(module: str) -> str:
 
 
 def _purpose(package: Path, room: str) -> str:
-    """The first sentence of the room's own docstring."""
+    """Return the first sentence of the room's own docstring."""
     text = ast.get_docstring(ast.parse((package / room / "__init__.py").read_text(encoding="utf-8"))) or ""
     return text.split("\n\n")[0].replace("\n", " ")
 

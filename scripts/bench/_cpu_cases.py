@@ -1,5 +1,8 @@
-"""What `cpu.py` measures, run by a Python that has a torch: reads names of cases from standard input, answers with the
-seconds of one call. Knows nothing of this project, so that any torch can be measured."""
+"""What `cpu.py` measures, run by a Python that has a torch.
+
+Reads names of cases from standard input, answers with the seconds of one call. Knows nothing of this project, so that
+any torch can be measured.
+"""
 
 from __future__ import annotations
 

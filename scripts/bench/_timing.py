@@ -34,7 +34,9 @@ def timed(action: Callable[[], object]) -> Sample:
 def run(
     about: str | None, measure: Callable[..., Any], show: Callable[[Any], str] | None = None, **options: object
 ) -> None:
-    """The command line of a bench: ``measure`` with its ``options``, printed (by ``show``, else as JSON).
+    """Run the command line of a bench: ``measure`` with its ``options``.
+
+    What ``measure`` returns is printed, by ``show``, else as JSON.
 
     ``options``: name -> default, or the type of one without; ``--json FILE`` keeps what was measured.
     """

@@ -94,7 +94,7 @@ def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
 
 
 def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
-    """A push of one patch that changes one file, on the whole release and on a tree of 100 of its files."""
+    """Time a push of a patch of one file, on the whole release and on a tree of 100 of its files."""
     _, places, base = _project(scratch / "big")
     target = "setup.py"
     patch = _one_line_patch(places.tree, target)
@@ -152,7 +152,7 @@ def _table(samples: dict[str, list[Sample]], *, against: str, ours: str = "ours"
 
 
 def _project(root: Path) -> tuple[Path, SeriesPlaces, str]:
-    """A copy of the project's series with a tree of its own, nothing applied."""
+    """Copy the project's series and make a tree of its own, nothing applied."""
     project = find_project()
     for folder in ("series", "patches"):
         shutil.copytree(project / folder, root / folder)
@@ -170,7 +170,10 @@ def _clone(source: Path, target: Path, base: str) -> Path:
 
 
 def _small_repository(source: Path, target: Path, base: str, must: str) -> Path:
-    """A bare repository whose one commit has 100 files of the release, spread over it, ``must`` among them."""
+    """Make a bare repository whose one commit has 100 files of the release.
+
+    They are spread over it, ``must`` among them.
+    """
     _git(source.parent, "clone", "-q", "--bare", "--shared", str(source), str(target))
     listed = _git(source, "ls-tree", "-r", "--name-only", base).splitlines()
     chosen = {must, *listed[:: len(listed) // (SMALL - 1)][: SMALL - 1]}
@@ -203,7 +206,7 @@ def _tree(folder: Path) -> str:
 
 
 def _tree_applied(source: Path) -> str:
-    """The tree that our last push made: HEAD before the pop."""
+    """Return the tree that our last push made: HEAD before the pop."""
     return _git(source, "rev-parse", "HEAD@{1}^{tree}")
 
 

@@ -51,7 +51,7 @@ def measure(release: str, env: str, python: str, cuda: str, core: str, files: in
 
 
 def lists(release: Manifest) -> dict[str, list[str]]:
-    """The lists that docs/build.md speaks of."""
+    """Return the lists that docs/build.md speaks of."""
     return {"9.0": ["9.0"], "9.0+PTX": ["9.0+PTX"], "official": list(release.toolchain.archs)}
 
 

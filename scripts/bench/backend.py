@@ -23,7 +23,7 @@ from _timing import run
 
 
 def measure() -> dict[str, Any]:
-    """The ratios, with the releases they are of. Raises NoTorchError, CalledProcessError."""
+    """Measure the ratios, with the releases they are of. Raises NoTorchError, CalledProcessError."""
     interpreter = backend_env.python()
     packages = [backend_env.install(interpreter, backend_env.THIRD_DEVICE / name) for name in ("torch_sim", "contract")]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, packages)))

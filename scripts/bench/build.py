@@ -114,7 +114,7 @@ def _remove(path: Path) -> None:
 
 
 def clean(places: Places, stage: int) -> dict[str, Any]:
-    """A build of one stage from an empty build directory on the warm compiler cache."""
+    """Time a build of one stage from an empty build directory on the warm compiler cache."""
     stamp = inputs.read_stamp(places.state / f"stage{stage}.json")
     assert stamp is not None
     folder = places.stage1 if stage == 1 else places.stage2
@@ -140,7 +140,7 @@ def clean(places: Places, stage: int) -> dict[str, Any]:
 
 
 def _flags(places: Places) -> list[str]:
-    """What the stage-2 wheel was built with, so that building again is the same build."""
+    """Return the options that the stage-2 wheel was built with, so that building again is the same build."""
     stamp = inputs.read_stamp(places.state / "stage2.json")
     assert stamp is not None
     return [] if read_manifest(places.dist / stamp.wheel).flags["flash"] else ["--no-flash"]

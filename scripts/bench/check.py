@@ -105,7 +105,7 @@ def _unpack_and_apply(archive: Path, patches: list[str], scratch: Path) -> None:
 
 
 def _baseline(archive: Path, scratch: Path) -> Path:
-    """A git repository with the archive's tree as its only commit; made once, not measured."""
+    """Make a git repository with the archive's tree as its only commit; done once, not measured."""
     folder = scratch / "baseline"
     folder.mkdir()
     _run(["tar", "-x", "--strip-components=1", "-f", str(archive)], folder)

@@ -42,7 +42,7 @@ class _Worker:
         self.cases = first.split("\t")
 
     def ask(self, case: str) -> float | str:
-        """The seconds of one call, or why there is none."""
+        """Return the seconds of one call, or why there is none."""
         assert self._process.stdin
         self._process.stdin.write(f"{case}\n")
         self._process.stdin.flush()
@@ -121,7 +121,7 @@ def _imported(python: str, rounds: int) -> tuple[float, float, str]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """A line per case."""
+    """Return a line per case."""
     if "not measured" in found:
         return f"{found['name']}: not measured: {found['not measured']}\n"
     lines = [f"{found['name']}: {found['versions']['ours']} against {found['versions']['theirs']}, one core"]

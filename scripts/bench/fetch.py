@@ -45,7 +45,9 @@ fetch(release, "github", cache=Path(cache))
 
 
 def measure(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
-    """Times (seconds), their ratios and the physical floor (bytes written, and how long plain writing of them takes).
+    """Return the times (seconds), their ratios and the physical floor.
+
+    The floor is the bytes written, and how long plain writing of them takes.
 
     ``ratio`` is of the medians of the wall-clock times, ``cpu_ratio`` of processor time, which other work on the
     machine disturbs less. Raises DecoupleError when the archive cannot be had.
@@ -86,7 +88,7 @@ def measure(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
 
 
 def real_archive() -> Path:
-    """The .orig archive of 2.6 in the cache. Raises DecoupleError when it can be had nowhere."""
+    """Return the .orig archive of 2.6 in the cache. Raises DecoupleError when it can be had nowhere."""
     source = load_release(find_project(), "2.6").find_source("debian")
     assert isinstance(source, DebianSource)
     return Downloader(find_cache()).fetch_file(source.orig)[0]

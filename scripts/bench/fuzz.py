@@ -110,7 +110,7 @@ def edited(rng: random.Random, lines: list[bytes], edits: int) -> list[bytes]:
 
 
 def seed_case(rng: random.Random) -> Case:
-    """A correct patch of one to three files in one of the habits, and files that it may meet."""
+    """Make a correct patch of one to three files in one of the habits, and files that it may meet."""
     sections: list[bytes] = []
     files: dict[str, File] = {}
     for number in range(rng.randint(1, 3)):
@@ -195,7 +195,7 @@ def section(
 
 
 def unified(old: list[bytes], new: list[bytes], context: int) -> bytes:
-    """The hunks of a unified diff; difflib wants text, so lines travel as Latin-1."""
+    """Return the hunks of a unified diff; difflib wants text, so lines travel as Latin-1."""
     texts = [[line.decode("latin-1") for line in lines] for lines in (old, new)]
     out = bytearray()
     for line in list(difflib.unified_diff(texts[0], texts[1], n=context))[2:]:

@@ -95,7 +95,7 @@ class Spent(NamedTuple):
 
 
 def _seconds(command: list[str], folder: Path) -> Spent:
-    """Raises CalledProcessError for a command that fails: what did nothing took no time."""
+    """Time a command. Raises CalledProcessError for one that fails: what did nothing took no time."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -77,7 +77,10 @@ def measure(torch: Path, rounds: int) -> dict[str, Any]:
 
 
 def ask(launcher: list[str], torch: Path, code: str) -> str:
-    """What ``code`` prints under that torch. Raises CalledProcessError after showing why."""
+    """Return the last line that ``code`` prints under that torch.
+
+    Raises CalledProcessError after showing why.
+    """
     variables = {**os.environ, "PYTHONPATH": str(SCRIPTS)} if launcher else dict(os.environ)
     command = [*launcher, str(torch.absolute()), "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=resolve_python_path(variables), cwd="/")

@@ -97,7 +97,7 @@ def _run(command: list[str], folder: Path, environment: Mapping[str, str] = os.e
 
 
 def _project(scratch: Path) -> Path:
-    """A checkout with three patches on a source of a hundred files, two of them applied."""
+    """Make a checkout with three patches on a source of a hundred files, two of them applied."""
     project, source, maker = (scratch / name for name in ("project", "project/source", "maker"))
     for folder in (project / "series", project / "patches" / RELEASE, source):
         folder.mkdir(parents=True)

@@ -40,7 +40,10 @@ def cache_folder() -> Path:
 
 
 def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
-    """Changes whenever a source, a rule or the torch changes; without a torch that of the stand-ins."""
+    """Return a digest that changes whenever a source, a rule or the torch changes.
+
+    Without a torch it is that of the stand-ins.
+    """
     digest = hashlib.sha256(version.encode())
     shadows = NATIVE / "shadow"
     for path in sorted([*NATIVE.rglob("*.cpp"), *NATIVE.rglob("*.h"), *map(HERE.joinpath, RULES)]):
@@ -55,12 +58,12 @@ def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
 
 
 def cuda_of(torch: TorchBuild) -> str:
-    """The CUDA version whose runtime ``torch`` needs, as ``vendor.toml`` names it."""
+    """Return the CUDA version whose runtime ``torch`` needs, as ``vendor.toml`` names it."""
     return vendor.version_of(symbols.needed(torch.library("c10_cuda")))
 
 
 def stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None] = print) -> Path:
-    """The folder with every stand-in, for any torch; made if it is not there.
+    """Return the folder with every stand-in, for any torch; make it if it is not there.
 
     ``site`` is a site-packages folder that may have NVIDIA's wheels installed, ``version`` NVIDIA's CUDA version;
     ``say`` gets one line per library made.
@@ -79,9 +82,9 @@ def stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None]
 
 
 def build(torch: TorchBuild, version: str = "", out: Path | None = None, say: Callable[[str], None] = print) -> Path:
-    """The folder with every stand-in and ``libsimcuda_shadow.so`` for ``torch``; made if it is not there.
+    """Return the folder with every stand-in and ``libsimcuda_shadow.so`` for ``torch``.
 
-    ``version``: another CUDA than the one whose runtime that torch needs.
+    It is made if it is not there. ``version``: another CUDA than the one whose runtime that torch needs.
     """
     version = version or cuda_of(torch)
     folder = out or cache_folder() / "built" / fingerprint(version, torch)
@@ -97,7 +100,7 @@ def build(torch: TorchBuild, version: str = "", out: Path | None = None, say: Ca
 
 
 def recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) -> Path:
-    """The library that records what a program asks of a real GPU; made if it is not there."""
+    """Return the library that records what a program asks of a real GPU; make it if it is not there."""
     folder = out or cache_folder() / "recorder" / fingerprint(version)
     if (folder / "done").exists():
         return folder / RECORDER
@@ -176,7 +179,7 @@ def prefixed(declared: dict[str, declarations.Function], one: library.Library) -
 
 
 def shadow(torch: TorchBuild, kit: vendor.Kit, out: Path) -> None:
-    """The library that gives CUDA tensors their values, for this torch's headers and C++ ABI."""
+    """Make the library that gives CUDA tensors their values, for this torch's headers and C++ ABI."""
     work = out / "work" / SHADOW
     include = [f"-I{path}" for path in (NATIVE, *torch.include, *kit.include())]
     sources = sorted((NATIVE / "shadow").glob("*.cpp"))

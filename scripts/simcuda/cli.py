@@ -22,14 +22,14 @@ def size(text: str) -> int:
 
 
 def devices(text: str) -> int:
-    """A number of devices from 0 to 8."""
+    """Read a number of devices from 0 to 8. Raises ArgumentTypeError for anything else."""
     if not text.isdigit() or int(text) > 8:
         raise argparse.ArgumentTypeError(f"{text} is no number of devices from 0 to 8")
     return int(text)
 
 
 def arguments() -> argparse.ArgumentParser:
-    """The command line."""
+    """Define the command line."""
     parser = argparse.ArgumentParser(prog="python -m simcuda", description=__import__("simcuda").__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     common = argparse.ArgumentParser(add_help=False)
@@ -101,7 +101,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def look(options: argparse.Namespace, python: Path) -> torchbuild.TorchBuild:
-    """The torch that the options name."""
+    """Find the torch that the options name."""
     return torchbuild.look(options.python or python, tuple(options.torch_include), tuple(options.torch_lib))
 
 
@@ -116,7 +116,7 @@ def make(options: argparse.Namespace) -> int:
 
 
 def program_of(options: argparse.Namespace) -> tuple[str, list[str]]:
-    """The program's path and the command line."""
+    """Return the program's path and the command line."""
     command = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
     program = shutil.which(command[0]) if command else None
     if program is None:
@@ -153,7 +153,10 @@ def learn_unset(options: argparse.Namespace) -> int:
 
 
 def made(options: argparse.Namespace, python: Path) -> Path:
-    """The stand-ins for the torch that the options name; without shadows those that every torch shares."""
+    """Make the stand-ins for the torch that the options name.
+
+    Without shadows they are those that every torch shares.
+    """
     say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
     torch = look(options, python)
     return (

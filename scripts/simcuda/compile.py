@@ -34,7 +34,7 @@ def ask(command: Sequence[str], given: str = "") -> subprocess.CompletedProcess[
 
 
 def first_error(said: str) -> str:
-    """The line of a compiler's or linker's first error; the last words where none is recognised."""
+    """Return the line of a compiler's or linker's first error; the last words where none is recognised."""
     lines = said.strip().splitlines() or ["it says nothing"]
     return next((line.strip() for line in lines if FIRST_ERROR.search(line)), lines[-1])
 
@@ -50,7 +50,7 @@ def run(command: Sequence[str]) -> None:
 
 
 def objects(sources: Sequence[Path], folder: Path, flags: Sequence[str]) -> list[Path]:
-    """An object file in ``folder`` for each source."""
+    """Make an object file in ``folder`` for each source."""
     folder.mkdir(parents=True, exist_ok=True)
     made = {source: folder / f"{source.stem}.o" for source in sources}
     base = [*compiler(), "-std=c++17", "-fPIC", "-c", *flags]
@@ -60,6 +60,6 @@ def objects(sources: Sequence[Path], folder: Path, flags: Sequence[str]) -> list
 
 
 def shared(name: str, parts: Sequence[Path], out: Path, flags: Sequence[str]) -> None:
-    """A shared library of that SONAME."""
+    """Link a shared library of that SONAME."""
     command = [compiler()[-1], "-shared", "-o", str(out), *map(str, parts), f"-Wl,-soname,{name}", "-Wl,-z,now"]
     run([*command, *flags])

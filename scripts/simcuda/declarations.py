@@ -44,7 +44,10 @@ BOUNDARY = re.compile(r"[;{}]")
 
 
 def preprocess(headers: Sequence[str], include: Sequence[Path], defines: Sequence[str] = ()) -> str:
-    """What the C++ compiler sees of ``headers`` (names as in ``#include <...>``), without line markers."""
+    """Return what the C++ compiler sees of ``headers``, without line markers.
+
+    ``headers`` are names as in ``#include <...>``.
+    """
     source = "".join(f"#include <{name}>\n" for name in headers)
     command = [compile.compiler()[-1], "-x", "c++", "-E", "-P", *(f"-D{d}" for d in defines)]
     done = compile.ask([*command, *(f"-I{path}" for path in include), "-"], source)
@@ -80,7 +83,7 @@ def functions(text: str) -> Iterator[Function]:
 
 
 def parse(statement: str) -> Function | None:
-    """The function that one statement declares, or None if it declares something else."""
+    """Return the function that one statement declares, or None if it declares something else."""
     text = re.sub(r"\s+", " ", ATTRIBUTE.sub(" ", statement)).strip()
     text = re.sub(r'^(extern "C" |extern )', "", text)
     if text.startswith(("typedef", "static", "inline", "template", "using", "namespace", "constexpr")) or "=" in text:
@@ -92,7 +95,7 @@ def parse(statement: str) -> Function | None:
 
 
 def parameters(text: str) -> tuple[Parameter, ...] | None:
-    """The parameter list of a prototype, or None where one is not simple."""
+    """Return the parameter list of a prototype, or None where one is not simple."""
     text = text.strip()
     if text in {"", "void"}:
         return ()

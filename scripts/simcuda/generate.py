@@ -46,7 +46,7 @@ def defined(function: Function, library: Library, fills: tuple[Fill, ...]) -> st
 
 
 def written(fill: Fill, into: Parameter, parameters: Iterable[Parameter]) -> str:
-    """The statement that writes through one pointer."""
+    """Return the statement that writes through one pointer."""
     if not fill.value.startswith("simlib::"):
         return f"simlib::put({into.name}, {fill.value});"
     counts = [p.name for p in parameters if fill.count and re.fullmatch(fill.count, p.name)]
@@ -54,12 +54,12 @@ def written(fill: Fill, into: Parameter, parameters: Iterable[Parameter]) -> str
 
 
 def answer(returns: str, code: int) -> str:
-    """The return statement: the code where a status is returned, an empty value otherwise."""
+    """Write the return statement: the code where a status is returned, an empty value otherwise."""
     return "return;" if returns == "void" else f"return simlib::answer<{returns}>({code});"
 
 
 def without_declaration(names: Iterable[str], code: int) -> str:
-    """Exported by the real library and declared nowhere, or in a way that is not parsed."""
+    """Define what the real library exports and nothing declares, or in a way that is not parsed."""
     return "".join(
         f'extern "C" __attribute__((visibility("default"))) int {name}(void) '
         f'{{ simcuda_not_supported("{name}"); return {code}; }}\n'

@@ -32,10 +32,11 @@ def environment(
     shake: int = 0,
     base: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """``base`` (this process's own) plus what preloads the stand-ins of ``built`` and, with ``shadows``, gives values.
+    """Return ``base`` plus what preloads the stand-ins of ``built`` and, with ``shadows``, gives values.
 
-    ``ledger``: every entry goes to that file, with the number of the process appended. ``log``: names of functions
-    that were asked for and are not implemented. ``unset`` and ``shake``: see `simcuda.unset`.
+    ``base``: without it this process's own. ``ledger``: every entry goes to that file, with the number of the process
+    appended. ``log``: names of functions that were asked for and are not implemented. ``unset`` and ``shake``: see
+    `simcuda.unset`.
     """
     env = dict(os.environ if base is None else base)
     names = (built / "preload").read_text(encoding="utf-8").split()
@@ -63,7 +64,7 @@ def environment(
 
 
 def recording(recorder: Path, *, ledger: Path | None = None, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """``base`` plus what puts the recorder in front of NVIDIA's runtime."""
+    """Return ``base`` plus what puts the recorder in front of NVIDIA's runtime."""
     env = dict(os.environ if base is None else base)
     env["LD_PRELOAD"] = ":".join([str(recorder), *filter(None, [env.get("LD_PRELOAD")])])
     if ledger:

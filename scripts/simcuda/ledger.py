@@ -51,7 +51,7 @@ class Ledger:
 
     @classmethod
     def here(cls) -> Ledger | None:
-        """The one of the simulated runtime that this process has loaded, or of the recorder."""
+        """Return the ledger of the simulated runtime that this process has loaded, or of the recorder."""
         library = ctypes.CDLL(None)
         return cls(library) if hasattr(library, "simcuda_ledger_reset") else None
 
@@ -68,7 +68,7 @@ class Ledger:
         return Totals(device, _unset(), *digests, *(int(n) for n in out[3:]))
 
     def entries(self) -> list[str]:
-        """What was kept: a JSON array each, for example ``["copy","HD",1024,0,[0,512]]``."""
+        """Return what was kept: a JSON array each, for example ``["copy","HD",1024,0,[0,512]]``."""
         size = self._library.simcuda_ledger_entries(None, 0)
         room = ctypes.create_string_buffer(size + 1)
         self._library.simcuda_ledger_entries(room, size)
@@ -80,6 +80,6 @@ class Ledger:
 
 
 def _unset() -> str:
-    """A digest of the file that the runtime read, empty when there was none."""
+    """Return a digest of the file that the runtime read, empty when there was none."""
     path = os.environ.get("SIMCUDA_UNSET")
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16] if path and Path(path).exists() else ""

@@ -30,7 +30,7 @@ class Fill:
     count: str = ""
 
     def matches(self, function: str, target: str, parameter: str) -> bool:
-        """Does the rule hold for ``parameter``, which points to ``target``, of ``function``?"""
+        """Return whether the rule holds for ``parameter``, which points to ``target``, of ``function``."""
         pairs = ((self.function, function), (self.type, target), (self.parameter, parameter))
         return all(re.fullmatch(pattern, text) for pattern, text in pairs)
 
@@ -60,7 +60,7 @@ class Library:
         return (*filter(None, [self.wheel]), *self.headers_of)
 
     def answers_success(self, function: str) -> bool:
-        """Does ``function`` answer success without computing anything?"""
+        """Return whether ``function`` answers success without computing anything."""
         return any(re.fullmatch(pattern, function) for pattern in self.success)
 
     def version_script(self) -> str:
@@ -93,5 +93,5 @@ def load(
 
 
 def frozen(entry: dict[str, Any]) -> dict[str, Any]:
-    """The table with tuples for lists."""
+    """Return the table with tuples for lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}

@@ -34,7 +34,7 @@ from simcuda.ledger import Ledger
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options."""
+    """Add the options."""
     group = parser.getgroup("simcuda")
     group.addoption("--simcuda-results", type=Path, help="append a line of JSON per test to this file")
     group.addoption("--simcuda-only", type=Path, help="run only the tests whose ids stand in this file, a line each")
@@ -166,14 +166,14 @@ def release(error: BaseException | None) -> None:
 
 
 def causes(error: BaseException) -> Iterator[str]:
-    """What the exceptions said behind which another one was raised."""
+    """Yield what the exceptions said behind which another one was raised."""
     while behind := error.__cause__ or error.__context__:
         yield str(behind)
         error = behind
 
 
 def reason(report: pytest.TestReport) -> str:
-    """The last line of what went wrong, or why it was skipped."""
+    """Return the message of what went wrong, or why it was skipped."""
     if isinstance(report.longrepr, tuple):
         return str(report.longrepr[2])
     crash = getattr(report.longrepr, "reprcrash", None)

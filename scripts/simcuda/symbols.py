@@ -23,7 +23,7 @@ def defined(path: Path, *, dynamic: bool = True) -> frozenset[str]:
 
 
 def needed(path: Path) -> tuple[str, ...]:
-    """The SONAMEs that the library names as needed, as ``readelf`` prints them."""
+    """Return the SONAMEs that the library names as needed, as ``readelf`` prints them."""
     done = compile.ask(["readelf", "-d", "-W", str(path)])
     if done.returncode:
         raise SimcudaError(

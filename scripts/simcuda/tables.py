@@ -13,5 +13,5 @@ else:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The whole file."""
+    """Read the whole file."""
     return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -30,7 +30,7 @@ class TorchBuild:
     abi: int
 
     def library(self, name: str) -> Path:
-        """The file of ``lib<name>.so``."""
+        """Return the file of ``lib<name>.so``."""
         for folder in self.libraries:
             for path in (folder / f"lib{name}.so", *sorted(folder.glob(f"lib{name}.so.*"))):
                 if path.exists():
@@ -49,7 +49,7 @@ def absolute_path() -> dict[str, str]:
 
 
 def look(python: Path, include: tuple[Path, ...] = (), libraries: tuple[Path, ...] = ()) -> TorchBuild:
-    """The torch that ``python`` would import; ``include`` and ``libraries`` are searched first."""
+    """Find the torch that ``python`` would import; ``include`` and ``libraries`` are searched first."""
     name = str(python.absolute()) if python.parent != Path() else str(python)
     # not in the current folder, which -c would put first on the path of modules
     done = subprocess.run([name, "-c", ASK], capture_output=True, text=True, cwd="/", env=absolute_path())

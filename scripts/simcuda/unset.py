@@ -1,4 +1,4 @@
-"""Which bytes of a kernel's arguments nobody sets, learned from runs of one build that differ in nothing else.
+r"""Which bytes of a kernel's arguments nobody sets, learned from runs of one build that differ in nothing else.
 
 A structure that is given to a kernel has padding, and parts that this launch has no use for: in them lies what earlier
 calls left on the stack. Such a byte says nothing of a build. It is told from others by trying: with ``--shake N`` a run
@@ -15,7 +15,7 @@ build's. That is seen under valgrind, whose memcheck knows of each bit whether i
 for such a byte, and one run is enough::
 
     python -m simcuda doubt ours.jsonl theirs.jsonl > tests.txt
-    python -m simcuda run valgrind -q --leak-check=no python -m pytest -p simcuda.plugin ... --simcuda-entries \\
+    python -m simcuda run valgrind -q --leak-check=no python -m pytest -p simcuda.plugin ... --simcuda-entries \
         --simcuda-only tests.txt FILES
 
 ``doubt`` chooses the tests that are worth it: of two builds' entries the fewest seconds of tests in which every byte
@@ -77,9 +77,10 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def learn(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
-    """The bytes that memcheck saw, and those that differ between two of ``runs`` in the same launch of the same test.
+    """Return the bytes that memcheck saw, and those that differ between two of ``runs``.
 
-    A test that launched other kernels in one of them is left out: its launches cannot be laid side by side.
+    They differ in the same launch of the same test. A test that launched other kernels in one of them is left out: its
+    launches cannot be laid side by side.
     """
     gaps: Gaps = {}
     seen: set[int] = set()
@@ -103,11 +104,11 @@ def learn(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
 
 
 def doubt(one: Path, other: Path) -> list[str]:
-    """Tests to ask memcheck about, of two builds' files with entries; ``one`` says how long each took.
+    """Choose tests to ask memcheck about, of two builds' files with entries.
 
-    Together they meet every byte of an argument in which the builds differ in the same launch of the same test, at the
-    least seconds, as far as choosing the best next one tells. Tests that launched other kernels on ``other`` are left
-    out.
+    ``one`` says how long each took. Together they meet every byte of an argument in which the builds differ in the same
+    launch of the same test, at the least seconds, as far as choosing the best next one tells. Tests that launched other
+    kernels on ``other`` are left out.
     """
     ours, theirs = launches(one), launches(other)
     seconds = _seconds(one)
@@ -142,7 +143,7 @@ def _seconds(path: Path) -> dict[str, float]:
 
 
 def spread(argument: str) -> list[str]:
-    """A text for each byte: its digits, or of a device pointer the pointer and which byte of it.
+    """Return a text for each byte: its digits, or of a device pointer the pointer and which byte of it.
 
     >>> spread("00ff[1,512]") == ["00", "ff", *(f"[1,512]{n}" for n in range(8))]
     True
@@ -188,7 +189,7 @@ _HIGH = frozenset(f"{value:02x}" for value in (0x55, 0x56, 0x7E, 0x7F))
 
 
 def read(path: Path) -> Gaps:
-    """What `text` wrote, by digests of names."""
+    """Read what `text` wrote, by digests of names."""
     gaps: Gaps = {}
     with _told(path):
         for kernel, number, first, last in (line.split() for line in path.read_text(encoding="utf-8").splitlines()):
@@ -199,9 +200,10 @@ def read(path: Path) -> Gaps:
 
 
 def text(gaps: Mapping[str, Iterable[tuple[int, int]]], known: Mapping[str, Iterable[tuple[int, int]]] = {}) -> str:
-    """The file: a line of digest of a kernel's name, argument, first byte and byte after the last, per range.
+    """Return the file's text, with a line per range of bytes.
 
-    ``known`` is what `read` read, and stays in it.
+    It is the digest of a kernel's name, the argument, the first byte and the byte after the last. ``known`` is what
+    `read` read, and stays in it.
     """
     every = {kernel: set(found) for kernel, found in known.items()}
     for kernel, found in gaps.items():

@@ -40,7 +40,7 @@ class Kit:
     inside: dict[str, str]
 
     def folder(self, wheel: str) -> Path:
-        """The folder that has the wheel's ``include`` and ``lib``."""
+        """Return the folder that has the wheel's ``include`` and ``lib``."""
         installed = self.site / self.inside[wheel]
         # NVIDIA's wheels for CUDA 11 and for 12 have the same folder
         recorded = self.pins[wheel].partition("==")[0].replace("-", "_")
@@ -53,7 +53,7 @@ class Kit:
         return [self.folder(wheel) / "include" for wheel in dict.fromkeys((*BASE, *wheels))]
 
     def exported(self, wheel: str, soname: str) -> frozenset[str]:
-        """The functions that NVIDIA's library of that name exports."""
+        """Return the functions that NVIDIA's library of that name exports."""
         listed = listing(self.cache, self.pins[wheel], soname)
         if not listed.exists():
             folder = self.folder(wheel)
@@ -63,7 +63,7 @@ class Kit:
 
 
 def listing(cache: Path, pin: str, soname: str) -> Path:
-    """The file with the names that a library exports; ``pin`` is its wheel's, ``name==version``."""
+    """Return the file with the names that a library exports; ``pin`` is its wheel's, ``name==version``."""
     return cache / f"{pin.replace('==', '-')}-{soname}.symbols"
 
 
@@ -79,7 +79,7 @@ def write_listing(library: Path, listed: Path) -> None:
 
 
 def find(site: Path, cache: Path, version: str = CUDA, wheels: Path | None = None) -> Kit:
-    """The kit of ``version``; ``SIMCUDA_WHEELS`` names ``wheels`` where it is not given."""
+    """Return the kit of ``version``; ``SIMCUDA_WHEELS`` names ``wheels`` where it is not given."""
     table = tables.read(TABLE)
     if version not in table["cuda"]:
         raise SimcudaError(
@@ -93,7 +93,10 @@ def find(site: Path, cache: Path, version: str = CUDA, wheels: Path | None = Non
 
 
 def version_of(needed: Iterable[str]) -> str:
-    """The CUDA version whose runtime is among the SONAMEs that a library needs; `CUDA` where none of them is one."""
+    """Return the CUDA version whose runtime is among the SONAMEs that a library needs.
+
+    It is `CUDA` where none of them is a runtime. Raises SimcudaError for a runtime without known wheels.
+    """
     found = tables.read(TABLE)["cuda"]
     wanted = [name for name in needed if name.startswith("libcudart.so.")]
     for version, own in found.items():
@@ -109,7 +112,10 @@ def version_of(needed: Iterable[str]) -> str:
 
 
 def fetched(pin: str, cache: Path, wheels: Path | None) -> Path:
-    """The wheel's headers, from the cache or from PyPI. Of its libraries only the names that they export are kept."""
+    """Return the wheel's headers, from the cache or from PyPI.
+
+    Of its libraries only the names that they export are kept.
+    """
     named = pin.replace("==", "-")
     folder = cache / named
     if folder.is_dir():

@@ -21,7 +21,7 @@ IMAGES, BATCH, EPOCHS, RANKS = 128, 16, 2, 2
 
 
 def network() -> nn.Module:
-    """Always the same weights."""
+    """Make the network, always with the same weights."""
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Conv2d(1, 8, 3),
@@ -70,7 +70,7 @@ def train(rank: int, port: int, amp: bool, answer: Any) -> None:
 
 
 def on_cpu() -> tuple[nn.Module, float]:
-    """The same steps in one process: each batch is the two ranks' batches together."""
+    """Take the same steps in one process: each batch is the two ranks' batches together."""
     model, data = network(), images()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(EPOCHS):

@@ -18,7 +18,7 @@ class AfterTorch(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """A spec for ``torch`` whose loader does one thing more; None for anything else."""
+        """Return a spec for ``torch`` whose loader does one thing more; None for anything else."""
         if name != "torch":
             return None
         sys.meta_path.remove(self)
