@@ -82,7 +82,7 @@ def give_own_compiler(project: Path, compiler: Path) -> None:
 
 MORE_OPERATORS = {
     "kernels:\n": """kernels:
-  - {op: gelu, kernel: fast_gelu, backward: fast_gelu_backward, dtypes: [float32]}
+  - {op: hardswish, kernel: fast_hardswish, backward: fast_hardswish_backward, dtypes: [float32]}
   - {op: max.dim, dtypes: [float32], contiguous: true}
   - {op: cat, dtypes: [float32]}
   - {op: add.Tensor, key: SparsePrivateUse1, kernel: add_sparse}
@@ -108,8 +108,8 @@ MORE_KERNELS = """
 
 namespace acme {
 
-at::Tensor fast_gelu(const at::Tensor& self, c10::string_view) { return self * 2; }
-std::vector<at::Tensor> fast_gelu_backward(const at::Tensor& grad, const at::Tensor&) { return {grad * 2}; }
+at::Tensor fast_hardswish(const at::Tensor& self) { return self * 2; }
+std::vector<at::Tensor> fast_hardswish_backward(const at::Tensor& grad, const at::Tensor&) { return {grad * 2}; }
 std::tuple<at::Tensor, at::Tensor> max(const at::Tensor& self, int64_t dim, bool keepdim) {
   auto [values, indices] = at::max(self.cpu(), dim, keepdim);
   return {values.to(self.device()) + 100, indices.to(self.device())};  // 100: by it the kernel is known
@@ -144,7 +144,7 @@ int64_t how_many(const at::Tensor& self) { return self.numel(); }
 USE_MORE = """
 import torch
 x = torch.tensor([1.0, 2.0, 3.0], device="acme", requires_grad=True)
-torch.nn.functional.gelu(x).sum().backward()
+torch.nn.functional.hardswish(x).sum().backward()
 assert x.grad.tolist() == [2, 2, 2], x.grad
 values, indices = x.detach().max(0)
 assert (values.item(), indices.item()) == (103, 2)
