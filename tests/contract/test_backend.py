@@ -117,11 +117,13 @@ std::tuple<at::Tensor, at::Tensor> max(const at::Tensor& self, int64_t dim, bool
 at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
   std::vector<at::Tensor> on_host;
   at::Device device = at::kCPU;
+  int64_t mark = 0;  // 100: by it the kernel is known; an optimizer's norms, one number each, stay as they are
   for (const at::Tensor& each : tensors) {
-    on_host.push_back(each.cpu() + 100);
+    on_host.push_back(each.cpu());
     device = each.device();
+    mark = each.numel() > 1 ? 100 : mark;
   }
-  return at::cat(on_host, dim).to(device);
+  return (at::cat(on_host, dim) + mark).to(device);
 }
 at::Tensor add_sparse(const at::Tensor& self, const at::Tensor&, const at::Scalar&) { return self; }
 

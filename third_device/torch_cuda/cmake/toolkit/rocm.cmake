@@ -111,7 +111,7 @@ macro(toolkit_find)
 
   set(TOOLKIT_RUNTIME "${ROCM_amdhip64}")
   set(TOOLKIT_RTC_LIBRARIES "${ROCM_amdhip64}" "${ROCM_hiprtc}")
-  set(TOOLKIT_LIBRARIES ${ROCM_MATHEMATICS} "${ROCM_amdhip64}" "${ROCM_hiprtc}")
+  set(TOOLKIT_LIBRARIES ${ROCM_MATHEMATICS} "${ROCM_amdhip64}" "${ROCM_hiprtc}" "${ROCM_roctx64}")
   set(TOOLKIT_PYTHON_LIBRARIES "${ROCM_amdhip64}" "${ROCM_roctx64}")
   set(TOOLKIT_SLICE_FLAGS)
   if(ROCM_ABSENT)
@@ -160,11 +160,14 @@ macro(toolkit_flags)
   if(TORCH_CUDA_SLICE STREQUAL "runtime")
     list(APPEND TOOLKIT_FLAGS -O1) # a quick check
   endif()
-  # A core without USE_ROCM in it has not the virtual function that its header then shows: the applied tree's header has it at
-  # the end of the table, where it moves no other.
+  # An unmodified core's headers were made without ROCm: the hooks lack a virtual function that ROCm's build then calls (0023 has
+  # it at the end of the table, where it moves no other), and what USE_CUDA guards is hidden (0017). The applied tree's stand before.
   if(CORE_KIND STREQUAL "stock")
-    set(hooks_header aten/src/ATen/detail/CUDAHooksInterface.h)
-    configure_file("${PYTORCH_SOURCE_DIR}/${hooks_header}" "${CMAKE_BINARY_DIR}/generated/instead/ATen/detail/CUDAHooksInterface.h" COPYONLY)
+    foreach(header aten/src/ATen/detail/CUDAHooksInterface.h aten/src/ATen/native/quantized/ConvUtils.h
+                   torch/csrc/inductor/aoti_torch/c/shim.h)
+      string(REGEX REPLACE "^aten/src/" "" installed "${header}")
+      configure_file("${PYTORCH_SOURCE_DIR}/${header}" "${CMAKE_BINARY_DIR}/generated/instead/${installed}" COPYONLY)
+    endforeach()
   endif()
   # Debian has no package of ROCm's own version header.
   find_path(ROCM_VERSION_INCLUDE_DIR rocm-core/rocm_version.h HINTS "${ROCM_INCLUDE_DIR}")
