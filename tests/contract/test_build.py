@@ -23,6 +23,7 @@ import torch, sim_scale
 side = torch.sim.Stream("sim:1")
 with torch.sim.stream(side):
     scaled = torch.ops.sim_scale.scale(torch.arange(4.0, device="sim:1"), 3.0)
+side.synchronize()  # the other stream reads below
 assert str(scaled.device) == "sim:1" and scaled.cpu().tolist() == [0, 3, 6, 9], scaled
 print("scaled")
 """
