@@ -40,8 +40,8 @@ def root() -> Root:
 
 def inside(root: Root, work: Path, *command: str) -> str:
     """What a command says that runs in the root, in ``work``."""
-    argv = root.make_sandbox([BindMount(work, "/run/work")]).make_command(
-        [*make_clean_environment({}), *command], start="/run/work"
+    argv = root.make_sandbox([BindMount(work, "/run/folder")]).make_command(
+        [*make_clean_environment({}), *command], start="/run/folder"
     )
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
@@ -52,7 +52,7 @@ def test_programs_of_a_younger_suite_start_the_roots_own_compiler(root: Root, tm
     inside(root, tmp_path, "env", "CCACHE_DIR=/run/work/cache", "ccache", "gcc", "-c", "a.c", "-o", "a.o")
     inside(root, tmp_path, "gcc", "a.o", "-o", "a")
     code = subprocess.run(
-        root.make_sandbox([BindMount(tmp_path, "/run/work")]).make_command(["/run/work/a"])
+        root.make_sandbox([BindMount(tmp_path, "/run/folder")]).make_command(["/run/folder/a"])
     ).returncode
     assert code == 31, "the program was compiled with glibc 2.31's headers"
 

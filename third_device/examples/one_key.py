@@ -29,7 +29,7 @@ def make_network() -> nn.Module:
     )
 
 
-def train(device: str) -> tuple[list[float], list[torch.Tensor]]:
+def train_model(device: str) -> tuple[list[float], list[torch.Tensor]]:
     """Return the loss of every epoch's last batch, and the weights at the end, on the CPU."""
     generator = torch.Generator().manual_seed(1)
     labels = torch.randint(0, 10, (PICTURES,), generator=generator)
@@ -50,7 +50,7 @@ def train(device: str) -> tuple[list[float], list[torch.Tensor]]:
 
 def main() -> int:
     """Print a line for each device; 1 unless the numbers agree."""
-    results = {device: train(device) for device in DEVICES}
+    results = {device: train_model(device) for device in DEVICES}
     print(f"{'device':8} {'loss after each epoch':24} largest difference of a weight from cpu, from cuda")
     worst = 0.0
     for device, (losses, weights) in results.items():

@@ -43,7 +43,7 @@ def find_tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from find_tensors(each)
 
 
-def call(operator: Any, sample: Any, device: str) -> Any:
+def call_operator(operator: Any, sample: Any, device: str) -> Any:
     """Return the results, or the first line of the error with the devices' names as one; nothing runs on the CPU."""
     torch.manual_seed(0)
     former = torch.puone.set_fallback_enabled(False)  # type: ignore[attr-defined]
@@ -57,8 +57,8 @@ def call(operator: Any, sample: Any, device: str) -> Any:
         torch.puone.set_fallback_enabled(former)  # type: ignore[attr-defined]
 
 
-def compare(cuda: Any, ours: Any) -> str:
-    """Return one word for two results of `call`."""
+def compare_results(cuda: Any, ours: Any) -> str:
+    """Return one word for two results of `call_operator`."""
     if isinstance(cuda, str) or isinstance(ours, str):
         same_kind = isinstance(cuda, str) and isinstance(ours, str)
         return "refused by both" if same_kind else f"refused by {'cuda' if isinstance(cuda, str) else 'puone'} alone"
@@ -78,7 +78,7 @@ def is_equal(theirs: torch.Tensor, mine: torch.Tensor) -> bool:
     return torch.equal(*(each.view(torch.uint8) for each in dense)) or torch.allclose(*dense, 0, 0, equal_nan=True)
 
 
-def survey() -> None:
+def survey_operators() -> None:
     """Print how many operators and samples agree, and each that does not."""
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -92,9 +92,9 @@ def survey() -> None:
             print(f"{operator.full_name}: no samples, {error}")
             continue
         for sample in given:
-            results = [call(operator, sample, device) for device in DEVICES]
-            word = compare(*results)
-            if word == "other values" and compare(results[0], call(operator, sample, "cuda")) == word:
+            results = [call_operator(operator, sample, device) for device in DEVICES]
+            word = compare_results(*results)
+            if word == "other values" and compare_results(results[0], call_operator(operator, sample, "cuda")) == word:
                 word = "unset, on cuda as well"  # empty, and what an operator leaves as it was
             if word == "on another device" or word.startswith("other") or word.endswith("alone"):
                 print(f"{operator.full_name}: {word} {[each for each in results if isinstance(each, str)]}", flush=True)
@@ -106,7 +106,7 @@ def survey() -> None:
     print(f"operators: {dict(operators)}; samples: {dict(samples)}")
 
 
-def measure(works: tuple[Callable[[], object], ...], calls: int) -> list[float]:
+def measure_calls(works: tuple[Callable[[], object], ...], calls: int) -> list[float]:
     """Return microseconds per call of each: the best of forty rounds, in turn, so that all see the same machine."""
     times: list[list[float]] = [[] for _ in works]
     for _ in range(40):
@@ -136,13 +136,13 @@ def list_works(device: str) -> dict[str, tuple[Callable[[], object], int]]:
     }
 
 
-def costs() -> None:
+def print_costs() -> None:
     """Print microseconds per call on both devices, of the host's side alone behind ``simcuda run --no-shadows``."""
     print(f"{'microseconds per call':34}{'cuda':>8}{'puone':>8}{'more':>8}")
     for (name, (theirs, calls)), (ours, _) in zip(
         list_works("cuda").items(), list_works("puone").values(), strict=True
     ):
-        cuda, puone = measure((theirs, ours), calls)
+        cuda, puone = measure_calls((theirs, ours), calls)
         print(f"{name:34}{cuda:8.2f}{puone:8.2f}{puone - cuda:8.2f}")
 
 
@@ -150,4 +150,4 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--costs", action="store_true")
     warnings.simplefilter("ignore")
-    costs() if parser.parse_args().costs else survey()
+    print_costs() if parser.parse_args().costs else survey_operators()

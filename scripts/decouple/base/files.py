@@ -11,7 +11,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
@@ -150,6 +150,14 @@ def walk_files(
                     yield name, entry
                 elif enters(name):
                     pending.append(f"{name}/")
+
+
+def copy_folders(source: Path, target: Path, names: Iterable[str]) -> Path:
+    """Copy those of ``names`` that are folders of ``source`` into ``target``, links as links; return ``target``."""
+    for name in names:
+        if (source / name).is_dir():
+            shutil.copytree(source / name, target / name, symlinks=True)
+    return target
 
 
 def remove_folder(folder: Path | str, *, ignore_errors: bool = False) -> None:

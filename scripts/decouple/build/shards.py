@@ -1,6 +1,6 @@
 """A stage's objects cut into slices that end together, one for each of several machines with one compiler cache.
 
->>> cut({"a.o": 9.0, "b.o": 5.0, "c.o": 4.0, "d.o": 1.0}, 2)
+>>> cut_objects({"a.o": 9.0, "b.o": 5.0, "c.o": 4.0, "d.o": 1.0}, 2)
 [('a.o', 'd.o'), ('b.o', 'c.o')]
 """
 

@@ -60,7 +60,7 @@ def select_loadable(names: Collection[str], arch: str) -> set[str]:
     That is machine code for itself, else for the nearest older one of its generation, else PTX that is not newer
     (CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility"); empty when there is neither.
 
-    >>> sorted(loaded({"sm_80", "sm_90", "sm_90a"}, "9.0")), loaded({"sm_75", "sm_80"}, "8.6")
+    >>> sorted(select_loadable({"sm_80", "sm_90", "sm_90a"}, "9.0")), select_loadable({"sm_75", "sm_80"}, "8.6")
     (['sm_90', 'sm_90a'], {'sm_80'})
     """
     major, minor = _split_arch(arch)

@@ -1,7 +1,7 @@
 """The facts of ``toolkits.toml``: which CUDA a release is compiled with, and where a root has it.
 
->>> of_release("2.6", "portable", "11.8")
->>> of_release("2.6", "portable", "12.9")
+>>> check_release("2.6", "portable", "11.8")
+>>> check_release("2.6", "portable", "12.9")
 Traceback (most recent call last):
 decouple.base.errors.UsageError: --cuda 12.9: 2.6 is not compiled with it here (use one of 11.8, 12.4)
 """

@@ -119,7 +119,6 @@ def _add_shared_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_build(arguments: argparse.Namespace) -> int:
-    _take_the_root(arguments)
     request = make_request(
         BuildRequest, arguments, archs=arguments.arch, flash=not arguments.no_flash, part=arguments.slice
     )
@@ -133,18 +132,11 @@ def _run_build(arguments: argparse.Namespace) -> int:
 
 
 def _run_smoke(arguments: argparse.Namespace) -> int:
-    _take_the_root(arguments)
     request = make_request(verify.SmokeRequest, arguments, archs=arguments.arch)
     result = verify.run_smoke(request, output.make_listener(), print_audit)
     if arguments.record and result.kernels:
         verify.record_kernels(request.project, request.release, "smoke", result.kernels)
     return print_verdict(result, 10)
-
-
-def _take_the_root(arguments: argparse.Namespace) -> None:
-    """Another vendor's toolkit is in the Debian root."""
-    if arguments.toolkit and arguments.env == "auto":
-        arguments.env = "rootfs"
 
 
 def _run_shell(arguments: argparse.Namespace) -> int:

@@ -63,7 +63,7 @@ def run_rebase(arguments: argparse.Namespace) -> int:
     if result.judged is None:
         print("rebase: given up; no series was written")
     elif arguments.report:
-        return CHECK_FAILED if any(patch.verdict.is_stop for patch in result.outcome.carried) else OK
+        return CHECK_FAILED if result.outcome.stops else OK
     elif result.stopped_at:
         print(f"\nstopped at {result.stopped_at}; the conflict is in {result.tree}")
         print(f"  next: {find_next_step(result.outcome.stopped)} (or --skip, --abort)")

@@ -23,6 +23,7 @@ from decouple.flows.record_carried import (
     record_headers,
     record_trial,
 )
+from decouple.rebase.verdicts import Verdict
 from decouple.release import status, status_table
 
 
@@ -71,18 +72,21 @@ def run_record(arguments: argparse.Namespace) -> int:
 
 
 def _record_carried(arguments: argparse.Namespace) -> int:
-    """Record one of three and print what is known now; 1 when a patch stopped."""
+    """Record one of three and print what is known now; 1 when a patch stopped in what was recorded."""
+    stopped = False
     if arguments.trial:
         name, _, folder = arguments.trial.partition("=")
         if not (name and folder):
             raise UsageError(f"--trial {arguments.trial}", next_step="write it as NAME=FOLDER")
-        record_trial(make_request(CarriedTrial, arguments, name=name, tree=Path(folder)), output.make_listener())
+        request = make_request(CarriedTrial, arguments, name=name, tree=Path(folder))
+        stopped = bool(record_trial(request, output.make_listener()).stops)
     elif arguments.headers:
         record_headers(make_request(HeaderCompile, arguments, cuda=arguments.headers), output.make_listener())
     else:
-        record_exact(make_request(WheelRequest, arguments), output.make_listener())
+        exact = record_exact(make_request(WheelRequest, arguments), output.make_listener())
+        stopped = any(Verdict(word).is_stop for word in exact.patches.values())
     path = status.locate_status(find_project(), arguments.release)
     known = status.read_status(path)
     print(f"{path}:")
     print("\n".join(f"  {what}: {said}" for what, said in status_table.describe_carried(known).items()))
-    return CHECK_FAILED if any(one.stops for one in known.trials.values()) else OK
+    return CHECK_FAILED if stopped else OK

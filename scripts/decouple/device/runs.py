@@ -1,8 +1,6 @@
 """What runs of the contract found, for ``docs/backends.md``: a record for each PyTorch, and the table of them.
 
->>> from decouple.device import runs
->>> runs.record(project, Path("build/contract"))  # the folder that --contract-report named
-PosixPath('.../ci/status/contract/2.13.0+cpu.json')
+`record_run` takes the folder that ``--contract-report`` named, and writes ``ci/status/contract/2.13.0+cpu.json``.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
@@ -70,10 +71,14 @@ class BuildRequest(WorkRequest, frozen=True):
     official wheel."""
     toolkit: str = ""
     """Another vendor's toolkit that stage 2 is compiled with ("rocm"), as ``build/toolkits.toml`` has it; empty: CUDA.
-    It is in the Debian root (``env``: "rootfs")."""
+    It is in the Debian root, so ``env`` "auto" is that."""
     cache: str = ""
     """The address of a compiler cache that machines share, ``redis://[USER:PASSWORD@]HOST[:PORT]/DB`` or
     ``file:FOLDER``; empty: none."""
+
+    def __post_init__(self) -> None:
+        if self.toolkit and self.env == "auto":
+            structs.force_setattr(self, "env", "rootfs")
 
     @property
     def places(self) -> Places:

@@ -8,7 +8,6 @@ decouple.base.errors.UsageError: --trial: .../none is no folder (name the folder
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from msgspec import Struct, structs
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
-from decouple.base.files import write_atomically
+from decouple.base.files import copy_folders, write_atomically
 from decouple.base.paths import find_cache
 from decouple.flows.apply import ApplyRequest, apply_series
 from decouple.flows.carry import find_nearest
@@ -105,16 +104,16 @@ def record_trial(request: CarriedTrial, listener: Listener = QUIET) -> status.Ca
     near = compare_with_wheel(tree, load_release(project, release), progress=listener.progress)
     work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work, prefix="trial-") as folder:
-        copy = _copy_checkout(project, Path(folder))
+        copy = copy_folders(project, Path(folder), ("patches", "series", "third_device"))
         manifest = describe_local(request.name, tree, find_cache())
         write_atomically(Checkout(copy).locate_manifest(request.name), render_manifest(manifest))
         asked = RebaseRequest(copy, (old, request.name), source, from_source=request.from_source, report=True)
         started = time.monotonic()
-        carried = rebase_series(asked, listener).outcome.carried
+        outcome = rebase_series(asked, listener).outcome
         found = status.CarriedTrialSection(
             series=compute_series_digest(project, old),
-            patches=_by_identity(carried, check.load_series(project, old)),
-            stops=tuple(one.name for one in carried if one.verdict.is_stop),
+            patches=_by_identity(outcome.carried, check.load_series(project, old)),
+            stops=outcome.stops,
             seconds=round(time.monotonic() - started, 1),
             faults={},
             likeness=near.format_line() if near else None,
@@ -182,16 +181,8 @@ def _lay_patched(project: Path, old: str, installed: header_compile.InstalledHea
                 left.append(path)
             else:
                 tree.update({path: made})
-                installed.place(path).write_bytes(made.data)
+                installed.locate(path).write_bytes(made.data)
     return tuple(left)
-
-
-def _copy_checkout(project: Path, folder: Path) -> Path:
-    """Make a checkout that may be written to, with this one's series, recipes and overlay."""
-    for name in ("patches", "series", "third_device"):
-        if (project / name).is_dir():
-            shutil.copytree(project / name, folder / name, symlinks=True)
-    return folder
 
 
 def _judge_trial(

@@ -19,9 +19,9 @@ from packaging.version import Version
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
+from decouple.base.files import copy_folders
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import RebaseRequest, rebase_series
-from decouple.rebase.series import RebaseOutcome
 from decouple.release.manifest import is_released
 from decouple.upstream.fetching import fetch_source
 from decouple.upstream.manifests import load_release
@@ -44,7 +44,7 @@ def choose_way(request: RebaseRequest, listener: Listener = QUIET) -> RebaseRequ
     between = _list_between(project, old, named[-1])
     if not between:
         return request
-    direct = _list_stops(rebase_series(structs.replace(request, report=True)).outcome)
+    direct = rebase_series(structs.replace(request, report=True)).outcome.stops
     if not direct:
         return request
     best: tuple[str, ...] = ()
@@ -87,9 +87,7 @@ def _judge_way(request: RebaseRequest, old: str, way: Sequence[str]) -> tuple[st
     work = Checkout(request.project).rebase
     work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work, prefix="way-") as folder:
-        copy = Path(folder)
-        for name in ("patches", "series"):
-            shutil.copytree(request.project / name, copy / name, symlinks=True)
+        copy = copy_folders(request.project, Path(folder), ("patches", "series"))
         if (read_off := Checkout(request.project).locate_draft_manifest(request.releases[-1])).is_file():
             shutil.copyfile(read_off, Checkout(copy).locate_manifest(request.releases[-1]))
         start, source = old, request.from_source
@@ -101,8 +99,4 @@ def _judge_way(request: RebaseRequest, old: str, way: Sequence[str]) -> tuple[st
                     return None
             start, source = release, "auto"
         last = structs.replace(request, project=copy, releases=(start, request.releases[-1]), report=True)
-        return _list_stops(rebase_series(structs.replace(last, from_source=source)).outcome)
-
-
-def _list_stops(outcome: RebaseOutcome) -> tuple[str, ...]:
-    return tuple(one.name for one in outcome.carried if one.verdict.is_stop)
+        return rebase_series(structs.replace(last, from_source=source)).outcome.stops

@@ -1,4 +1,4 @@
 """Which files of a tree are CUDA's and which stage 1 needs: the rules as data.
 
-`relocate` turns it into moves and `census` judges by it; neither knows the other.
+The room relocate turns it into moves and the room census judges by it; neither knows the other.
 """

@@ -70,6 +70,11 @@ class RebaseOutcome(Struct, frozen=True):
     stopped: CarryResult | None = None
 
     @property
+    def stops(self) -> tuple[str, ...]:
+        """The patches that a person must settle, by name."""
+        return tuple(result.name for result in self.carried if result.verdict.is_stop)
+
+    @property
     def waiting(self) -> Step | None:
         """Return the step that a person must settle."""
         return self.steps[len(self.carried) - 1] if self.stopped else None

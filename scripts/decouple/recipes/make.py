@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
+from decouple.base.checkout import make_version_key
 from decouple.recipes.find import LineRange, count_places, find_ranges
 from decouple.recipes.model import Edit, LostTextError, NewFile, Recipe, RecipeError, Selector, TextMove, UpstreamSign
 from decouple.recipes.settle import settle_lines
@@ -40,7 +41,7 @@ def list_rule_releases(recipe: Recipe, read: Read) -> tuple[str, ...]:
         for table, path in [*((take, take.file) for take in recipe.take), *tables]
         if table.since and making.is_met(table, path, read(path) or "" if path else "")
     }
-    return tuple(sorted(found, key=lambda release: tuple(map(int, release.split(".")))))
+    return tuple(sorted(found, key=make_version_key))
 
 
 def _is_there(sign: UpstreamSign, text: str | None) -> bool:

@@ -13,7 +13,7 @@ def parse_arch_list(config: str) -> list[str]:
 
     They are in the words of TORCH_CUDA_ARCH_LIST.
 
-    >>> arch_list('"-gencode;arch=compute_86,code=sm_86;-gencode;arch=compute_100,code=compute_100"')
+    >>> parse_arch_list('"-gencode;arch=compute_86,code=sm_86;-gencode;arch=compute_100,code=compute_100"')
     ['8.6', '10.0+PTX']
     """
     codes = re.findall(r"code=(sm|compute)_(\d+)(\d)", config)

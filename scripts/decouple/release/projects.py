@@ -26,7 +26,7 @@ def parse_cuda_label(local: str | None) -> str | None:
 
     Returns None where it names no CUDA.
 
-    >>> cuda_label("cu124.2"), cuda_label("cu124.official.sm90"), cuda_label("decoupled")
+    >>> parse_cuda_label("cu124.2"), parse_cuda_label("cu124.official.sm90"), parse_cuda_label("decoupled")
     ('cu124', 'cu124.sm90', None)
     """
     first, *rest = (local or "").split(".")

@@ -66,7 +66,7 @@ def parse_list_name(filename: str) -> str | None:
 def make_variant_version(version: str) -> str:
     """Return the version of a variant of ``version``, the same for every CUDA and every GPU.
 
-    >>> version_of("2.6.0+cu124.official.sm90"), version_of("2.6.0+cu118.2")
+    >>> make_variant_version("2.6.0+cu124.official.sm90"), make_variant_version("2.6.0+cu118.2")
     ('2.6.0+variants.official', '2.6.0+variants.2')
     """
     public, _, local = version.partition("+")
@@ -83,7 +83,7 @@ def make_properties(label: str, cuda: str | None, archs: Iterable[str]) -> Prope
     Compatibility"): so both are named, and the provider prefers the higher one that holds. A wheel for all GPUs asks
     for none, so that one made for the GPU comes before it.
 
-    >>> properties("cu124.sm90", "12.4", ["9.0"])
+    >>> make_properties("cu124.sm90", "12.4", ["9.0"])
     {'nvidia': {'cuda_version_lower_bound': ('12.0', '12.4'), 'sm_arch': ('90_real',)}}
     """
     if cuda is None:

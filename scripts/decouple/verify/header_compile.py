@@ -5,7 +5,6 @@ Nothing is linked: the compiler checks syntax and types alone. So it sees a rele
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
 import shutil
@@ -22,7 +21,7 @@ from decouple.base.git import REGULAR
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
-from decouple.upstream.providers.wheel import make_source_text, read_record
+from decouple.upstream.providers.wheel import check_member, make_source_text, read_record
 from decouple.upstream.ranges import TEXT_TAIL, RemoteZip
 from decouple.upstream.unpack import TreeWriter
 
@@ -59,8 +58,7 @@ def lay_out_headers(wheel: RemoteFile, folder: Path, downloader: Downloader, pro
         name = member.info.filename
         writer.count_entry(name, member.info.file_size)
         data = remote.read(member)
-        if hashlib.sha256(data).hexdigest() != recorded.get(name):
-            raise DecoupleError(f"{wheel.name}: {name} is not what its RECORD says", next_step="try again later")
+        check_member(remote, name, data, recorded)
         writer.write_file(name, writer.split_name(name), len(data), io.BytesIO(data), executable=False)
     writer.check_links()
     said = re.search(r"(?:CXX_STANDARD +|cxx_std_)(\d+)", remote.read(_CONFIG).decode("utf-8", "replace"))
@@ -77,7 +75,7 @@ class InstalledHeaders:
     def __init__(self, include: Path) -> None:
         self._include = include
 
-    def place(self, path: str) -> Path:
+    def locate(self, path: str) -> Path:
         """Where the build puts a header; what it does not install leads nowhere."""
         for origin, installed in _INSTALLED:
             if path.startswith(origin) and path.endswith((".h", ".hpp")):
@@ -86,11 +84,11 @@ class InstalledHeaders:
 
     def mode(self, path: str) -> int | None:
         """See ``decouple.patch.apply.Source``."""
-        return REGULAR if self.place(path).is_file() else None
+        return REGULAR if self.locate(path).is_file() else None
 
     def read(self, path: str) -> bytes:
         """See ``decouple.patch.apply.Source``; without the guard that installing puts around a header."""
-        place = self.place(path)
+        place = self.locate(path)
         return make_source_text(_INCLUDE + place.relative_to(self._include).as_posix(), place.read_bytes())
 
 

@@ -146,7 +146,8 @@ def test_what_does_not_go_with_it_is_refused_by_name(asked: dict[str, object], s
 
 
 def test_a_build_of_another_vendor_is_stage_2_in_a_folder_of_its_own() -> None:
-    request = BuildRequest(PROJECT, "2.6", env="rootfs", toolkit="rocm", core="stock", part="runtime")
+    request = BuildRequest(PROJECT, "2.6", toolkit="rocm", core="stock", part="runtime")
+    assert request.env == "rootfs", "it is in the Debian root"
     assert request.stages == (2,)
     assert request.places.stage2.parent.name == "smoke-rocm"
     assert settle_choices(request).archs == ("gfx90a",)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from decouple.cli import main
-from decouple.release import status
+from decouple.rebase.verdicts import Verdict
+from decouple.release import status, status_table
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, conflict_in_b
 from tests.unit.rebase.test_session import project as two_releases
@@ -52,6 +56,20 @@ def test_a_trial_that_stops_names_the_patch_and_judges_nothing(project: Project)
     assert found.stops == ("1.0/0002-second.patch",)
     assert not found.faults
     assert found.patches["second"] == "conflict"
+
+
+def test_a_later_trial_is_not_judged_by_an_earlier_one(project: Project, tmp_path: Path) -> None:
+    conflict_in_b(project)
+    assert record(project) == 1
+    clean = shutil.copytree(project.sources["1.0"], tmp_path / "clean")
+    source = f"local:{project.sources['1.0']}"
+    assert main(["record", "1.1", "--trial", f"as-before={clean}", "--from-source", source]) == 0
+
+
+def test_the_table_counts_as_stops_what_a_rebase_stops_at() -> None:
+    words = {verdict.value for verdict in Verdict if verdict.is_stop}
+    assert set(status_table._STOPS) == words
+    assert {status_table._REGENERATED, status_table._NOT_SEEN} == {Verdict.REGENERATED.value, Verdict.NOT_SEEN.value}
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.verify.header_compile import Headers, InstalledHeaders, compile_units
+from decouple.upstream.download import Downloader
+from decouple.verify.header_compile import Headers, InstalledHeaders, compile_units, lay_out_headers
+from tests.support.releases import remote, wheel_of
+from tests.support.server import FaultyServer, http_server
+
+__all__ = ["http_server"]
 
 
 @pytest.fixture
@@ -63,3 +71,21 @@ def test_a_folder_without_cuda_and_no_compiler_are_told(headers: Headers, cuda: 
         compile_units(tmp_path, headers, headers.include)
     with pytest.raises(DecoupleError, match="no such command"):
         compile_units(tmp_path, headers, cuda, "no-such-compiler")
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_headers_of_a_wheel_are_those_of_its_record(tmp_path: Path, http_server: FaultyServer, forged: bool) -> None:
+    path, header = "/torch-2.15.0-py3-none-any.whl", "torch/include/ATen/Context.h"
+    config = {"torch/share/cmake/Torch/TorchConfig.cmake": b"set_property(TARGET torch CXX_STANDARD 20)\n"}
+    sent = wheel_of({header: b"int asked();\n", **config})
+    if forged:
+        with zipfile.ZipFile(io.BytesIO(sent)) as honest, zipfile.ZipFile(changed := io.BytesIO(), "w") as other:
+            for name in honest.namelist():
+                other.writestr(name, b"int asker();\n" if name == header else honest.read(name))
+        sent = changed.getvalue()
+    http_server.files[path] = sent
+    wheel, folder = remote(http_server.url(path), sent), tmp_path / "wheel"
+    with pytest.raises(DecoupleError, match=r"ATen/Context\.h") if forged else contextlib.nullcontext():
+        headers = lay_out_headers(wheel, folder, Downloader(tmp_path / "cache"))
+        assert headers.standard == 20
+        assert [file.name for file in headers.include.rglob("*") if file.is_file()] == ["Context.h"]

@@ -37,7 +37,7 @@ def test_build_type(environ: dict[str, str], expected: str) -> None:
 @pytest.mark.parametrize("separator", [" ", ";", ",", "; "])
 def test_arch_list_is_split_as_upstream_splits_it(separator: str) -> None:
     settings = Settings({"TORCH_CUDA_ARCH_LIST": f"8.0{separator}9.0a+PTX"}, TORCH_CUDA)
-    assert settings.items("TORCH_CUDA_ARCH_LIST") == ["8.0", "9.0a+PTX"]
+    assert settings.read_list("TORCH_CUDA_ARCH_LIST") == ["8.0", "9.0a+PTX"]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def generate_operators(root: Path, layer: Path, into: Path) -> None:
         raise SystemExit(f"{root.name}: {error}") from None
 
 
-def toolkit(third_device: Path) -> ModuleType:
+def import_toolkit(third_device: Path) -> ModuleType:
     """Import the package ``wrapped_cmake`` from its folder."""
     sys.path.insert(0, str(third_device / "tools"))
     try:
@@ -98,12 +98,12 @@ def toolkit(third_device: Path) -> ModuleType:
         sys.path.remove(str(third_device / "tools"))
 
 
-def compilers(root: Path, third_device: Path) -> list[dict[str, Any]]:
+def list_compilers(root: Path, third_device: Path) -> list[dict[str, Any]]:
     """Return what an extension of the backend is told of the compilers in its ``wrapped_cmake.toml``.
 
     Raises SystemExit with what is wrong in that file.
     """
-    wrapped_cmake = toolkit(third_device)
+    wrapped_cmake = import_toolkit(third_device)
     try:
         project = wrapped_cmake.read_project(root)
     except wrapped_cmake.WrappedCMakeError as error:
@@ -116,7 +116,7 @@ def compilers(root: Path, third_device: Path) -> list[dict[str, Any]]:
             "command": compiler.command,
             "parameters": {
                 name: {"kind": known.find(name).kind, "default": known.find(name).default}
-                for name in sorted(compiler.names())
+                for name in sorted(compiler.list_parameters())
             },
         }
         for compiler in project.compilers
@@ -128,7 +128,7 @@ def build_library(root: Path, third_device: Path, work: Path) -> Path:
 
     Raises SystemExit with CMake's or the compiler's first error and the log.
     """
-    wrapped_cmake = toolkit(third_device)
+    wrapped_cmake = import_toolkit(third_device)
     environ = dict(os.environ)
     # tools that were installed beside this Python are on the PATH of an activated environment only
     environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
@@ -199,7 +199,7 @@ def _build_py(package: str, name: str, root: Path, third_device: Path, built_for
             texts = {
                 "_build_info.py": '"""What this build is. Written by the build."""\n\n'
                 f"NAME = {name!r}\nVERSION = {self.distribution.get_version()!r}\nBUILT_FOR = {built_for!r}\n",
-                "compilers.json": json.dumps(compilers(root, third_device), indent=2) + "\n",
+                "compilers.json": json.dumps(list_compilers(root, third_device), indent=2) + "\n",
             }
             for file, text in texts.items():
                 (folder / file).unlink(missing_ok=True)  # not through a link in its place

@@ -171,7 +171,7 @@ class _Signature:
         """Name of each tensor argument, and whether it is optional."""
         made = []
         for kind, name in self.arguments:
-            plain = _plain(kind)
+            plain = _strip_type(kind)
             if plain == "at::Tensor":
                 made.append((name, False))
             elif plain in ("std::optional<at::Tensor>", "c10::optional<at::Tensor>"):
@@ -181,10 +181,10 @@ class _Signature:
     def lists(self) -> list[tuple[str, bool]]:
         """Name of each argument that is a list of tensors, and whether these are optional."""
         kinds = {"at::TensorList": False, "at::ITensorListRef": False, "c10::List<std::optional<at::Tensor>>": True}
-        return [(name, kinds[_plain(kind)]) for kind, name in self.arguments if _plain(kind) in kinds]
+        return [(name, kinds[_strip_type(kind)]) for kind, name in self.arguments if _strip_type(kind) in kinds]
 
 
-def _plain(kind: str) -> str:
+def _strip_type(kind: str) -> str:
     """Return a C++ type without const, reference and the leading colons of std."""
     return kind.replace("const ", "").replace(" &", "").replace("::std::", "std::").strip()
 
@@ -201,12 +201,12 @@ def _signature(function: Any) -> _Signature:
         return _Signature(cpp.name(function.func), returns, arguments)
 
 
-def _identifier(op: str) -> str:
+def _make_identifier(op: str) -> str:
     """Return the name of an operator and its overload as a part of a C++ name."""
     return re.sub(r"\W", "_", op)
 
 
-def _outputs(schema: Any, where: str) -> int:
+def _count_outputs(schema: Any, where: str) -> int:
     """How many tensors an operator returns. Raises OperatorsError for one that returns anything else, or a view."""
     if not schema.returns or any(str(returned.type) != "Tensor" for returned in schema.returns):
         raise OperatorsError(f"{where}: a gradient is for operators that return tensors and nothing else: {schema}")
@@ -230,7 +230,7 @@ def generate(path: Path, defaults: Path) -> Generated:
     for entry in _entries(spec, "custom", path, "func"):
         writer.custom(entry)
     for entry in _entries(spec, "reroute", path, "op"):
-        writer.reroute(entry)
+        writer.add_reroute(entry)
     for name in _names(spec.get("fallback", {}).get("deny", []), f"{path}: fallback: deny"):
         writer.deny(name)
     policies = _read(defaults).get("autocast", {}) | spec.get("autocast", {})
@@ -346,7 +346,7 @@ class _Writer:
         base, _, overload = op.partition(".")
         operator = f"ATEN_OP2({base}, {overload})" if overload else f"ATEN_OP({base})"
         self.includes.add(f"ATen/ops/{self.aten.functions[op].root_name}_ops.h")
-        name = f"wrap_{_identifier(op)}"
+        name = f"wrap_{_make_identifier(op)}"
         lines = [f"{signature.returns} {name}({signature.parameters}) {{"]
         if condition:
             lines += [
@@ -375,11 +375,11 @@ class _Writer:
         signature = _signature(function)
         own = dataclasses.replace(signature, name=entry.get("kernel", signature.name))
         dtypes, contiguous = self._dtypes(entry, where), bool(entry.get("contiguous", False))
-        self._declare(own, f"{op}{'' if key == 'PrivateUse1' else f' of {key}'}")
+        self._write_declaration(own, f"{op}{'' if key == 'PrivateUse1' else f' of {key}'}")
         if key != "PrivateUse1":
             if dtypes or contiguous or backward or "kernel" not in entry:
                 raise OperatorsError(f"{where}: at {key} a kernel has a name and nothing else: {function.func}")
-            self._register_at("aten", key, op, self._cast(own))
+            self._register_at("aten", key, op, self._write_cast(own))
             return
         condition = self._accepts(signature, dtypes, contiguous) if dtypes or contiguous else ""
         body = self._kernel_call(function, signature, own.name)
@@ -415,7 +415,7 @@ class _Writer:
             "return operation.finish();"
         )
 
-    def reroute(self, entry: Mapping[str, Any]) -> None:
+    def add_reroute(self, entry: Mapping[str, Any]) -> None:
         """Add an operator that is another one, of PyTorch's or of the vendor's own."""
         op, target = entry["op"], entry.get("to", "")
         where = f"{self.path}: reroute: {op}"
@@ -428,7 +428,7 @@ class _Writer:
             if name not in self.schemas:
                 raise OperatorsError(f"{where}: there is no custom operator {name!r}; for {function.func}")
             schema, there = self.schemas[name], _schema_signature(self.schemas[name])
-            call = _call(namespace, name, there, here.names)
+            call = _write_call(namespace, name, there, here.names)
         else:
             other = self.aten.find(name, where)
             schema, there = other.func, _signature(other)
@@ -452,10 +452,10 @@ class _Writer:
         first, _, others = names.partition(", ")
         return f"{first}.{signature.name}({others})"
 
-    def _declare(self, signature: _Signature, what: str) -> None:
+    def _write_declaration(self, signature: _Signature, what: str) -> None:
         self.declared.append(f"{signature.returns} {signature.name}({signature.parameters});  // {what}")
 
-    def _cast(self, signature: _Signature) -> str:
+    def _write_cast(self, signature: _Signature) -> str:
         """Write the vendor's function as a registration takes it.
 
         Overloads have one name, so its type says which.
@@ -467,7 +467,7 @@ class _Writer:
         self, namespace: str, op: str, schema: Any, signature: _Signature, backward: str, call: str, where: str
     ) -> None:
         """Register the vendor's gradient of an operator, which ``call`` calls below autograd."""
-        count = _outputs(schema, where)
+        count = _count_outputs(schema, where)
         if signature.lists():
             raise OperatorsError(f"{where}: a gradient is for tensors, not for lists of them: {schema}")
         tensors = [name for name, optional in signature.tensors() if not optional]
@@ -477,7 +477,7 @@ class _Writer:
         declared = f"std::vector<at::Tensor> {backward}({first}{saved});  // one per tensor argument"
         if declared not in self.declared:
             self.declared.append(declared)
-        name = _identifier(f"{namespace}_{op}")
+        name = _make_identifier(f"{namespace}_{op}")
         self.wrappers.append(_autograd(self.namespace, name, signature, backward, tensors, count, call))
         self._register_at(namespace, "AutogradPrivateUse1", op, f"TORCH_FN(autograd_{name})")
 
@@ -538,17 +538,17 @@ class _Writer:
         signature = _schema_signature(schema)
         self.schemas[op] = schema
         self.definitions.append(f'  m.def("{entry["func"]}");')
-        self._declare(signature, "custom")
-        self._register_at(self.namespace, "PrivateUse1", op, self._cast(signature))
+        self._write_declaration(signature, "custom")
+        self._register_at(self.namespace, "PrivateUse1", op, self._write_cast(signature))
         written = [argument.name for argument in schema.arguments.flat_all if argument.is_write]
         if set(written) & {name for name, _ in signature.lists()}:
             raise OperatorsError(f"{where}: a list of tensors cannot be written to: {schema}")
         if written:
             self._note_writes(op, signature, written)
-        self._meta(entry, op, schema, signature, where)
+        self._register_meta(entry, op, schema, signature, where)
         backward = entry.get("backward")
         if backward:
-            call = _call(self.namespace, op, signature, signature.names)
+            call = _write_call(self.namespace, op, signature, signature.names)
             self._autograd(self.namespace, op, schema, signature, backward, call, where)
         python = entry.get("python")
         if python:
@@ -556,13 +556,13 @@ class _Writer:
                 raise OperatorsError(f"{where}: python: {python!r} is no name, or there twice")
             self.python[python] = op.split(".")[0]
 
-    def _meta(self, entry: Mapping[str, Any], op: str, schema: Any, signature: _Signature, where: str) -> None:
+    def _register_meta(self, entry: Mapping[str, Any], op: str, schema: Any, signature: _Signature, where: str) -> None:
         """Register what gives a custom operator's outputs without data: their shapes and types."""
         meta, like = entry.get("meta"), entry.get("like")
         if meta:
             own = dataclasses.replace(signature, name=meta)
-            self._declare(own, f"shapes and types of {op}")
-            self._register_at(self.namespace, "Meta", op, self._cast(own))
+            self._write_declaration(own, f"shapes and types of {op}")
+            self._register_at(self.namespace, "Meta", op, self._write_cast(own))
             return
         if not any(str(returned.type) == "Tensor" for returned in schema.returns):
             if signature.returns == "void" or not schema.returns:
@@ -585,18 +585,18 @@ class _Writer:
             self.includes.add("ATen/ops/empty_like.h")
         # a tuple of references where the outputs are arguments
         value = made[0] if len(made) == 1 else f"{signature.returns}({', '.join(made)})"
-        name = f"meta_{_identifier(op)}"
+        name = f"meta_{_make_identifier(op)}"
         self.wrappers.append(f"{signature.returns} {name}({signature.parameters}) {{ return {value}; }}\n")
         self._register_at(self.namespace, "Meta", op, f"TORCH_FN({name})")
 
     def _note_writes(self, op: str, signature: _Signature, written: Sequence[str]) -> None:
         """Count up the versions of the tensors that a custom operator writes to, by which autograd knows of it."""
-        name = f"inplace_{_identifier(op)}"
+        name = f"inplace_{_make_identifier(op)}"
         self.wrappers.append(
             f"{signature.returns} {name}({signature.parameters}) {{\n"
             f"  const third_device::CountedWrites counted({{{', '.join(written)}}});\n"
             "  at::AutoDispatchBelowADInplaceOrView below;\n"
-            f"  return {_call(self.namespace, op, signature, signature.names)};\n"
+            f"  return {_write_call(self.namespace, op, signature, signature.names)};\n"
             "}\n"
         )
         self._register_at(self.namespace, "ADInplaceOrView", op, f"TORCH_FN({name})")
@@ -711,7 +711,7 @@ def _schema_signature(schema: Any) -> _Signature:
         return _Signature(cpp.name(schema), cpp.returns_type(schema.returns, symint=False).cpp_type(), arguments)
 
 
-def _call(namespace: str, op: str, signature: _Signature, names: str) -> str:
+def _write_call(namespace: str, op: str, signature: _Signature, names: str) -> str:
     """Write an expression that calls an operator through the dispatcher."""
     base, _, overload = op.partition(".")
     return (

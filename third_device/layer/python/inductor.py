@@ -16,6 +16,7 @@ from torch._inductor.codegen.common import DeviceOpOverrides, register_device_op
 from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
+from torch._prims_common import compute_required_storage_length
 
 from .._build_info import NAME
 
@@ -31,7 +32,8 @@ def run_on_host(kernel: Callable[..., None], kinds: Sequence[str], *arguments: A
     spans: dict[int, int] = {}
     for argument in arguments:
         if _is_ours(argument):
-            spans[argument.data_ptr()] = max(spans.get(argument.data_ptr(), 0), _span(argument))
+            span = compute_required_storage_length(argument.shape, argument.stride(), 0)
+            spans[argument.data_ptr()] = max(spans.get(argument.data_ptr(), 0), span)
     copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
     given, written = [], set()
     for kind, argument in zip(kinds, arguments, strict=True):
@@ -53,13 +55,6 @@ def run_on_host(kernel: Callable[..., None], kinds: Sequence[str], *arguments: A
 
 def _is_ours(argument: Any) -> bool:
     return isinstance(argument, torch.Tensor) and argument.device.type == NAME
-
-
-def _span(tensor: torch.Tensor) -> int:
-    """How many elements of memory lie between the first one of a tensor and its last one, these with it."""
-    if tensor.numel() == 0:
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 class Scheduling(CppScheduling):  # type: ignore[misc]  # torch need not be typed for who checks this

@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     build.set_defaults(run=_build)
     parameters = verbs.add_parser("parameters", help="what a project takes beside the variables below")
     parameters.add_argument("source", type=Path)
-    parameters.set_defaults(run=_parameters)
+    parameters.set_defaults(run=_show_parameters)
     report = verbs.add_parser("report", help="the slowest objects of a build directory")
     report.add_argument("build", type=Path)
     report.add_argument("--count", type=int, default=10)
@@ -83,7 +83,7 @@ def _build(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _parameters(arguments: argparse.Namespace) -> int:
+def _show_parameters(arguments: argparse.Namespace) -> int:
     project = read_project(arguments.source)
     print(help_text(project.parameters))
     for compiler in project.compilers:

@@ -77,6 +77,6 @@ def plan(
         reason = f"{(memory or 0) // MIB} MiB of memory"
     else:
         reason = f"{processors} cores"
-    each = {"link": settings.number("WRAPPED_CMAKE_LINK_JOB_MEMORY")} | (project or Project()).memory()
+    each = {"link": settings.number("WRAPPED_CMAKE_LINK_JOB_MEMORY")} | (project or Project()).list_memory()
     each |= {one.pool: settings.number(one.name) for one in settings.parameters if one.pool}
     return JobLimits(total, {name: min(total, fitting(memory_of)) for name, memory_of in each.items()}, reason)

@@ -74,7 +74,7 @@ class Settings:
         """All of them, the toolkit's first."""
         return PARAMETERS + self.more
 
-    def find(self, name: str) -> Parameter:
+    def find_parameter(self, name: str) -> Parameter:
         """Return the parameter of that name. Raises KeyError for an unlisted one."""
         own = {parameter.name: parameter for parameter in self.more}
         return own.get(name) or BY_NAME[name]
@@ -84,7 +84,7 @@ class Settings:
 
         Raises KeyError for an unlisted name.
         """
-        return self.environ.get(name) or self.find(name).default
+        return self.environ.get(name) or self.find_parameter(name).default
 
     def flag(self, name: str) -> bool:
         """Read a flag in upstream's spellings.
@@ -120,13 +120,13 @@ class Settings:
             raise WrappedCMakeError(f"{name}={value}: not a positive number", f"set {name} to a whole number")
         return int(value)
 
-    def items(self, name: str) -> list[str]:
+    def read_list(self, name: str) -> list[str]:
         """Read a list, split at spaces, commas and semicolons.
 
         Raises WrappedCMakeError for an entry that is none.
         """
         found = [part for part in re.split(r"[ ;,]+", self.text(name) or "") if part]
-        pattern = self.find(name).pattern
+        pattern = self.find_parameter(name).pattern
         for part in found:
             if pattern and not re.fullmatch(pattern, part):
                 raise WrappedCMakeError(f"{name}: {part!r} does not match {pattern}", f"correct {name}")
@@ -160,7 +160,12 @@ class Settings:
 
     def check(self) -> None:
         """Read every listed variable once, so that a wrong one stops the build before it starts."""
-        readers: dict[str, Any] = {"flag": self.flag, "switch": self.switch, "number": self.number, "list": self.items}
+        readers: dict[str, Any] = {
+            "flag": self.flag,
+            "switch": self.switch,
+            "number": self.number,
+            "list": self.read_list,
+        }
         for parameter in self.parameters:
             if parameter.name in self.environ and parameter.kind in readers:
                 readers[parameter.kind](parameter.name)

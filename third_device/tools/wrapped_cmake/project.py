@@ -56,11 +56,11 @@ class Compiler:
     command: tuple[str, ...]
     memory: int
 
-    def names(self) -> set[str]:
+    def list_parameters(self) -> set[str]:
         """Return the parameters that its command names."""
         return {name for part in self.command for name in _PLACE.findall(part)} - set(RULE)
 
-    def arguments(self, settings: Settings) -> list[str]:
+    def fill_command(self, settings: Settings) -> list[str]:
         """Return its command with every parameter filled in, and the rule's places as ``<SOURCE>``.
 
         Raises WrappedCMakeError for a parameter without a value, and for one that has a semicolon, of which CMake's
@@ -69,16 +69,16 @@ class Compiler:
         made: list[str] = []
         for part in self.command:
             whole = _PLACE.fullmatch(part)
-            if whole and whole[1] not in RULE and settings.find(whole[1]).kind == "flags":
+            if whole and whole[1] not in RULE and settings.find_parameter(whole[1]).kind == "flags":
                 made += shlex.split(settings.text(whole[1]) or "")
             else:
-                made.append(_PLACE.sub(lambda place: self._fill(place[1], settings), part))
+                made.append(_PLACE.sub(lambda place: self._fill_place(place[1], settings), part))
         wrong = next((part for part in made if ";" in part), None)
         if wrong is not None:
             raise WrappedCMakeError(f"compiler {self.name}: {wrong!r} has a semicolon", "write it without")
         return made
 
-    def _fill(self, name: str, settings: Settings) -> str:
+    def _fill_place(self, name: str, settings: Settings) -> str:
         if name in RULE:
             return f"<{name.upper()}>"
         value = settings.text(name)
@@ -87,11 +87,14 @@ class Compiler:
         return value
 
     def definitions(self, settings: Settings) -> dict[str, str]:
-        """Return the variables by which DeviceCompiler.cmake knows it. Raises WrappedCMakeError as `arguments` does."""
+        """Return the variables by which DeviceCompiler.cmake knows it.
+
+        Raises WrappedCMakeError as `fill_command` does.
+        """
         prefix = f"WRAPPED_CMAKE_COMPILER_{self.name}"
         return {
             f"{prefix}_SUFFIXES": ";".join(self.suffixes),
-            f"{prefix}_COMMAND": ";".join(self.arguments(settings)),
+            f"{prefix}_COMMAND": ";".join(self.fill_command(settings)),
         }
 
 
@@ -111,7 +114,7 @@ class Project:
             made.update(compiler.definitions(settings))
         return made
 
-    def memory(self) -> dict[str, int]:
+    def list_memory(self) -> dict[str, int]:
         """Return the MiB to reckon with for one job of each ninja pool that its compilers have."""
         return {compiler.name: compiler.memory for compiler in self.compilers}
 
@@ -134,20 +137,20 @@ def read_project(folder: Path) -> Project:
     for key, value in text.items():
         if key not in _ALLOWED or not isinstance(value, list):
             raise WrappedCMakeError(f"{path}: {key!r} is not known", "there are [[parameter]] and [[compiler]]")
-    parameters = tuple(_parameter(path, entry) for entry in text.get("parameter", []))
+    parameters = tuple(_read_parameter(path, entry) for entry in text.get("parameter", []))
     names = [parameter.name for parameter in parameters]
     twice = next((name for name in names if name in BY_NAME or names.count(name) > 1), None)
     if twice:
         raise WrappedCMakeError(f"{path}: parameter {twice} is there twice, or the toolkit's own", "rename it")
-    compilers = tuple(_compiler(path, entry, {*BY_NAME, *names}) for entry in text.get("compiler", []))
+    compilers = tuple(_read_compiler(path, entry, {*BY_NAME, *names}) for entry in text.get("compiler", []))
     suffixes = [suffix for compiler in compilers for suffix in compiler.suffixes]
     if len({compiler.name for compiler in compilers}) < len(compilers) or len(set(suffixes)) < len(suffixes):
         raise WrappedCMakeError(f"{path}: two compilers have one name or one suffix", "give each its own")
     return Project(parameters, compilers)
 
 
-def _parameter(path: Path, entry: Mapping[str, Any]) -> Parameter:
-    where = _check(path, "parameter", entry)
+def _read_parameter(path: Path, entry: Mapping[str, Any]) -> Parameter:
+    where = _check_entry(path, "parameter", entry)
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", entry["name"]):
         raise WrappedCMakeError(f"{where}: not a name in capitals", "write it as ACME_HOME")
     if entry["kind"] not in KINDS:
@@ -156,15 +159,15 @@ def _parameter(path: Path, entry: Mapping[str, Any]) -> Parameter:
     return Parameter(**{"default": None, "unit": unit, **entry})
 
 
-def _compiler(path: Path, entry: Mapping[str, Any], parameters: set[str]) -> Compiler:
-    where = _check(path, "compiler", entry)
+def _read_compiler(path: Path, entry: Mapping[str, Any], parameters: set[str]) -> Compiler:
+    where = _check_entry(path, "compiler", entry)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", entry["name"]) or entry["name"] == "link":
         raise WrappedCMakeError(f"{where}: not a name of its own in small letters", "write it as acme")
     made = Compiler(entry["name"], tuple(entry["suffixes"]), tuple(entry["command"]), entry.get("memory", 2000))
     for suffix in made.suffixes:
         if not re.fullmatch(r"\.\w+", suffix):
             raise WrappedCMakeError(f"{where}: suffix {suffix!r}", "write it as '.acme'")
-    unknown = sorted(made.names() - parameters)
+    unknown = sorted(made.list_parameters() - parameters)
     if unknown:
         raise WrappedCMakeError(
             f"{where}: {{{unknown[0]}}} is no parameter", f"add a [[parameter]], or use one of {', '.join(RULE)}"
@@ -178,7 +181,7 @@ def _compiler(path: Path, entry: Mapping[str, Any], parameters: set[str]) -> Com
     return made
 
 
-def _check(path: Path, group: str, entry: Mapping[str, Any]) -> str:
+def _check_entry(path: Path, group: str, entry: Mapping[str, Any]) -> str:
     """Return how messages name the entry; raises WrappedCMakeError for a key that is missing, unknown or of no use."""
     where = f"{path}: {group} {entry.get('name', '')}".rstrip()
     allowed = _ALLOWED[group]

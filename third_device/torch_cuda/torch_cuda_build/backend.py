@@ -45,7 +45,7 @@ class BuildError(Exception):
     """The build cannot go on; one line that says why, and what to do."""
 
 
-def project() -> Path:
+def find_project() -> Path:
     """Return the project that is built.
 
     It is this one, or a vendor's thin folder beside it, which uses its CMake.
@@ -55,12 +55,16 @@ def project() -> Path:
 
 def requirements_table() -> Path:
     """Where the project's pins stand: a thin folder has its own."""
-    return Path(__file__).with_name("requirements.toml") if project() == ROOT else project() / "requirements.toml"
+    return (
+        Path(__file__).with_name("requirements.toml")
+        if find_project() == ROOT
+        else find_project() / "requirements.toml"
+    )
 
 
 def build_dir() -> Path:
     """Where CMake builds."""
-    return Path(os.environ.get("TORCH_CUDA_BUILD_DIR") or project() / "build").absolute()
+    return Path(os.environ.get("TORCH_CUDA_BUILD_DIR") or find_project() / "build").absolute()
 
 
 def toolkit() -> WrappedCMake:
@@ -69,7 +73,7 @@ def toolkit() -> WrappedCMake:
     Raises WrappedCMakeError.
     """
     # CMake runs Python modules of this tree, which stays clean
-    return WrappedCMake(project(), build_dir(), environ={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    return WrappedCMake(find_project(), build_dir(), environ={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
 
 
 def configure(settings: Mapping[str, Any] | None = None) -> WrappedCMake:
@@ -138,7 +142,7 @@ def build_editable(
     work = configure(config_settings)
     work.build((), on_status=Lines(work.limits))
     folder = build_dir() / "editable"
-    staged = work.install(folder / project().name)
+    staged = work.install(folder / find_project().name)
     info = json.loads((staged / "build_info.json").read_text(encoding="utf-8"))
     package = wheel.import_name(info)
     found: dict[str, Path | bytes] = {f"__editable__.{package}.pth": f"{folder}\n".encode()}

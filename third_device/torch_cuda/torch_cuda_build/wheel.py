@@ -30,7 +30,7 @@ def import_name(info: Mapping[str, Any]) -> str:
     return str(info.get("package", "torch_cuda"))
 
 
-def _vendor(info: Mapping[str, Any]) -> str:
+def _name_toolkit(info: Mapping[str, Any]) -> str:
     """Whose toolkit it is, with its version, as a reader says it."""
     return f"CUDA {info['cuda']}" if "cuda" in info else f"{info['toolkit']} {info['toolkit_version']}"
 
@@ -80,7 +80,7 @@ package, and `torch.cuda` works as in PyTorch's own CUDA builds. `TORCH_DEVICE_B
 
 def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
     """Write the text of the METADATA file."""
-    whose = _vendor(info).split()[0]
+    whose = _name_toolkit(info).split()[0]
     lines = [
         "Metadata-Version: 2.1",
         f"Name: {import_name(info).replace('_', '-')}",
@@ -90,7 +90,7 @@ def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
         *(f"Requires-Dist: {value}" for value in requires),
         "Description-Content-Type: text/markdown",
     ]
-    text = _DESCRIPTION.format(package=import_name(info), vendor=_vendor(info), torch=info["torch"])
+    text = _DESCRIPTION.format(package=import_name(info), vendor=_name_toolkit(info), torch=info["torch"])
     if info.get("kernels", "compiled") != "compiled":
         abi = "C++11" if info.get("cxx11_abi") == "1" else "pre-C++11"
         more = (_KINETO if info.get("kineto") == "ON" else "") + (_PATCHED if info.get("core") == "built" else "")

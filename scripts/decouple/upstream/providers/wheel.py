@@ -10,7 +10,7 @@ import hashlib
 import io
 import re
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -152,6 +152,12 @@ def read_record(remote: RemoteZip) -> dict[str, str]:
     return parse_digests(remote.read(name))
 
 
+def check_member(remote: RemoteZip, name: str, data: bytes, recorded: Mapping[str, str]) -> None:
+    """Raise DecoupleError where ``data`` of the member ``name`` is not what the wheel's RECORD says."""
+    if hashlib.sha256(data).hexdigest() != recorded.get(name):
+        raise DecoupleError(f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later")
+
+
 def read_git_version(remote: RemoteZip) -> str:
     """Read the commit that ``torch/version.py`` of the wheel names.
 
@@ -184,10 +190,7 @@ def _write_members(
         data = remote.read(member)
         if b"\0" in data[:8192]:
             continue
-        if hashlib.sha256(data).hexdigest() != recorded.get(name):
-            raise DecoupleError(
-                f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later"
-            )
+        check_member(remote, name, data, recorded)
         data = make_source_text(name, data)
         digest = hashlib.sha256(data).digest()
         if written.setdefault(target, digest) is not digest:
@@ -222,10 +225,7 @@ def open_files(source: WheelSource, wanted: Collection[str], context: FetchConte
         path = targets[name]
         assert path is not None
         content = remote.read(member)
-        if hashlib.sha256(content).hexdigest() != recorded.get(name):
-            raise DecoupleError(
-                f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later"
-            )
+        check_member(remote, name, content, recorded)
         data[path] = make_source_text(name, content)
     modes = {path: REGULAR for path in targets.values() if path}
     write_cache(kept, modes, data)

@@ -90,9 +90,13 @@ class DeviceCompiler:
             "defines": [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in macros],
             "launcher": [],
         }
-        command = [argument for part in self.command for argument in self._fill(part, places)] + list(flags)
+        command = [argument for part in self.command for argument in self._fill_place(part, places)] + list(flags)
         said = shlex.join(command)
-        if record.is_file() and record.read_text() == said and _is_newer(made, _dependencies(depfile, str(source))):
+        if (
+            record.is_file()
+            and record.read_text() == said
+            and _is_newer(made, _read_dependencies(depfile, str(source)))
+        ):
             return made
         record.unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,23 +109,23 @@ class DeviceCompiler:
         record.write_text(said)
         return made
 
-    def _fill(self, part: str, places: Mapping[str, list[str]]) -> list[str]:
+    def _fill_place(self, part: str, places: Mapping[str, list[str]]) -> list[str]:
         """One part of the command as arguments."""
         whole = _PLACE.fullmatch(part)
         if whole and whole[1] in places:
             return places[whole[1]]
         if whole and self.parameters[whole[1]]["kind"] == "flags":
-            return shlex.split(self._value(whole[1]))
-        return [_PLACE.sub(lambda place: self._value(place[1]), part)]
+            return shlex.split(self._find_value(whole[1]))
+        return [_PLACE.sub(lambda place: self._find_value(place[1]), part)]
 
-    def _value(self, name: str) -> str:
+    def _find_value(self, name: str) -> str:
         value: str | None = os.environ.get(name) or self.parameters[name]["default"]
         if value is None:
             raise DeviceCompilerError(f"compiler {self.name}: {name} is not set; set {name}")
         return value
 
 
-def _dependencies(depfile: Path, source: str) -> list[str]:
+def _read_dependencies(depfile: Path, source: str) -> list[str]:
     """List what an object was made from: ``source``, and the files in a rule in make's syntax."""
     if not depfile.is_file():
         return [source]
@@ -156,7 +160,7 @@ class Backend:
         """The folder of its shared libraries."""
         return str(self.folder / "lib")
 
-    def compiler(self, source: str | Path) -> DeviceCompiler | None:
+    def find_compiler(self, source: str | Path) -> DeviceCompiler | None:
         """Return its compiler for a source of that suffix; None where the C++ compiler takes it."""
         return next((one for one in self.compilers if Path(source).suffix in one.suffixes), None)
 
@@ -263,7 +267,7 @@ def new_device_build_ext() -> type:
         def build_extension(self, ext: Any) -> None:
             backend: Backend | None = getattr(ext, "new_device", None)
             given = list(ext.sources), list(ext.extra_objects)
-            device = [source for source in ext.sources if backend and backend.compiler(source)]
+            device = [source for source in ext.sources if backend and backend.find_compiler(source)]
             try:
                 ext.sources = [source for source in ext.sources if source not in device]
                 for source in device:
@@ -273,7 +277,7 @@ def new_device_build_ext() -> type:
                 ext.sources, ext.extra_objects = given
 
         def compile_for_device(self, ext: Any, source: str) -> Path:
-            compiler = ext.new_device.compiler(source)
+            compiler = ext.new_device.find_compiler(source)
             return compiler.compile(  # type: ignore[no-any-return]
                 source,
                 Path(self.build_temp).resolve(),
@@ -308,7 +312,7 @@ def load_new_device(
     kwargs["extra_include_paths"] = [*given, *found.include_dirs]
     objects = []
     for source in sources:
-        compiler = found.compiler(source)
+        compiler = found.find_compiler(source)
         if compiler is not None:
             made = compiler.compile(Path(source).resolve(), folder, include_dirs=kwargs["extra_include_paths"])
             objects.append(_name_by_content(made))
@@ -319,7 +323,7 @@ def load_new_device(
         *found.link_arguments(),
         f"-Wl,-rpath,{found.library_dir}",
     ]
-    host = [source for source in sources if found.compiler(source) is None]
+    host = [source for source in sources if found.find_compiler(source) is None]
     return load(name, host, build_directory=str(folder), **kwargs)
 
 
