@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from decouple.base import toml
 from decouple.census.finding import CATEGORIES, RawFinding
@@ -21,6 +21,8 @@ from decouple.syntax.globs import find_match
 DEFAULT = Path(__file__).with_name("taxonomy.toml")
 DATA = {"cuda": DEFAULT, "rocm": Path(__file__).with_name("taxonomy-rocm.toml")}
 """The data file of each vendor. CUDA is first: it is what the series cuts."""
+Word = Annotated[str, Meta(min_length=1)]
+"""What is looked for in text; an empty one would be found everywhere."""
 JUDGEMENTS = {"dispatch": "dispatch", "coupling": "name", "mention": "mention"}
 
 
@@ -151,8 +153,8 @@ class _Includes(Struct, frozen=True):
 
 
 class _Names(Struct, frozen=True):
-    words: tuple[str, ...]
-    macro_words: tuple[str, ...] = ()
+    words: Annotated[tuple[Word, ...], Meta(min_length=1)]
+    macro_words: tuple[Word, ...] = ()
     pattern: re.Pattern[str] | None = None
     """What of the words' finds is the vendor's; None: all. "hip" also stands in "relationship"."""
 
@@ -176,7 +178,7 @@ class _TaxonomyTable(Struct, frozen=True):
     vendor: str
     title: str
     compiler: str
-    prefilter: tuple[str, ...]
+    prefilter: tuple[Word, ...]
     macro: tuple[MacroFamily, ...]
     includes: _Includes
     names: _Names
@@ -209,7 +211,7 @@ def load_taxonomy(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset
         external_headers=file.includes.external,
         words=join_words(candidates),
         macro_words=join_words({word for word in candidates if word == word.upper()}),
-        name_words=file.names.pattern or re.compile("|".join(file.names.words)),
+        name_words=file.names.pattern or join_words(file.names.words),
         names=file.name,
         string_pattern=file.strings.dispatch,
         bindings=file.python.bindings,
@@ -223,9 +225,12 @@ def load_taxonomy(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset
 def join_words(words: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern that matches any of ``words``.
 
-    Those with one first letter stand together, so that a letter is compared once.
+    Those with one first letter stand together, so that a letter is compared once. Of no words, one that matches
+    nothing.
     """
     groups: dict[str, list[str]] = {}
     for word in sorted(words):
         groups.setdefault(word[0], []).append(re.escape(word[1:]))
+    if not groups:
+        return re.compile("(?!)")  # matches nothing
     return re.compile("|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items()))
