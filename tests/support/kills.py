@@ -818,6 +818,34 @@ def _variants(folder: Path) -> Scene:
     return Scene(command(*words, **variables), _made(folder / "labelled"), between=True)
 
 
+def _thin(folder: Path) -> Scene:
+    from tests.unit.build import test_thin
+
+    if not (folder / "whole").exists():
+        test_thin.whole(folder / "whole")
+    (wheel,) = (folder / "whole").glob("*.whl")
+    words = ("thin", str(wheel), "--arch", "9.0", "--out", str(folder / "one"))
+    return Scene(command(*words, DECOUPLE_CACHE=str(folder / "cache")), _made(folder / "one"), between=True)
+
+
+def _upstream(folder: Path) -> Scene:
+    """The mails of a patch over those of an older text."""
+    world, source = folder / "project", folder / "source"
+    variables = {"DECOUPLE_PROJECT": str(world), "DECOUPLE_CACHE": str(folder / "cache")}
+    words = ("upstream", "hooks", "--release", RELEASE, "--on", str(source), "--out", str(folder / "mails"))
+    if not world.exists():
+        sources(folder)
+        text = world / "series/upstream/hooks.toml"
+        text.parent.mkdir()
+        (text.parent / "only-here.toml").write_text("schema = 1\nname = []\n")
+        test = '[test]\nfile = "test/test_7.py"\nrun = "python test/test_7.py"\nfails = "line 7"\ntext = "1\\n"\n'
+        asked = 'schema = 1\nid = "hooks"\ntitle = "Ask"\nmotivation = "A device asks."\nchange = "Line 7."\n'
+        text.write_text(asked + test)
+        finished(command(*words, **variables), folder / "said")
+        text.write_text(asked.replace("A device", "Any device") + test)
+    return Scene(command(*words, **variables), _made(folder / "mails"))
+
+
 def _census(folder: Path) -> Scene:
     """Both reports over those of an earlier run."""
     from tests.unit.census import planted
@@ -903,6 +931,8 @@ VERBS: dict[str, Callable[[Path], Scene]] = {
     "new-device": _new_device,
     "edit": _stacked(_unknown_file, "edit", "torch/fresh.py"),
     "variants": _variants,
+    "thin": _thin,
+    "upstream": _upstream,
     "census --json --html": _census,
     "contract-table": _contract_table,
     "clean": _clean,
