@@ -24,8 +24,8 @@ from _timing import Sample, run, timed
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
+from decouple.base.interpreter import OWN
 from decouple.base.paths import find_cache, find_project
-from decouple.base.python import OWN
 from decouple.patch import seriesfile
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.engine import create_tree

@@ -23,9 +23,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from decouple.base.interpreter import OWN
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache, find_project
-from decouple.base.python import OWN
 from decouple.build import inputs, settings
 from decouple.build.environment import Places
 from decouple.build.wheels import read_manifest

@@ -23,8 +23,8 @@ from typing import Any
 from _timing import run, timed
 
 from decouple.base.files import compute_sha256
+from decouple.base.interpreter import OWN
 from decouple.base.paths import find_cache, find_project
-from decouple.base.python import OWN
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.debian import DebianSource

@@ -36,7 +36,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import parse_json
+from decouple.base.untrusted_input import parse_json
 from decouple.index import catalog, dependencies, provenance, wheel
 from decouple.index.remote import Index, _Answer
 from decouple.patch import header, lint, seriesfile

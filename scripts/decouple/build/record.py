@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, write_atomically
-from decouple.base.outside import read_json
+from decouple.base.untrusted_input import read_json
 from decouple.build.description import Description
 
 NAME = "record.json"
@@ -163,7 +163,7 @@ def _find_signers(path: Path, keyring: Path) -> list[str]:
     if shutil.which("gpgv") is None or not keyring.exists():
         return []
     command = ["gpgv", "--keyring", str(keyring), "--status-fd", "1", str(path)]
-    done = programs.run_program(command)
+    done = program_output.run_program(command)
     if done.returncode:
         return []
     return sorted({line.split()[-1] for line in done.stdout.splitlines() if line.startswith("[GNUPG:] VALIDSIG ")})

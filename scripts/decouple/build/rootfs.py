@@ -19,15 +19,15 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 from packaging.utils import parse_wheel_filename
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import compute_sha256, hold_lock, write_atomically
+from decouple.base.interpreter import OWN
 from decouple.base.mounts import list_mounts, remove_tree
-from decouple.base.outside import read_json
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
-from decouple.base.python import OWN
+from decouple.base.steps import mark_step
+from decouple.base.untrusted_input import read_json
 from decouple.build import record
 from decouple.build.description import Bootstrap, Description, Layer, PipTool, PypiPiece, compute_layer_digest
 from decouple.build.estimate import RootEstimate
@@ -321,7 +321,7 @@ def _remove_folder(folder: Path) -> None:
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
     mark_step(f"delete {folder.name}")
-    done = programs.run_program([*make_owner_prefix(), "rm", "-rf", "--one-file-system", str(folder)])
+    done = program_output.run_program([*make_owner_prefix(), "rm", "-rf", "--one-file-system", str(folder)])
     if done.returncode:
         raise DecoupleError(f"{folder}: not deleted: {done.stderr.strip()}", next_step="delete it as root")
 

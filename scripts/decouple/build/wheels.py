@@ -18,10 +18,10 @@ from msgspec import Struct
 from decouple.base import zips
 from decouple.base.deflate import Deflater
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import create_file, write_atomically
-from decouple.base.names import is_relative_path
-from decouple.base.outside import parse_json
+from decouple.base.path_names import is_relative_path
+from decouple.base.steps import mark_step
+from decouple.base.untrusted_input import parse_json
 from decouple.release.wheel_manifest import MEMBER, SUFFIX, WheelManifest
 from decouple.release.wheel_name import WheelName
 

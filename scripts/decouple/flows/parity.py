@@ -19,10 +19,10 @@ from pathlib import Path
 from decouple.base import zips
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, hold_lock, write_atomically
+from decouple.base.interpreter import run_python
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.base.process import run_logged
-from decouple.base.python import run_python
 from decouple.build import description, inputs
 from decouple.build.environment import Places
 from decouple.build.sandbox import BindMount, make_clean_environment

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError
 from decouple.build import makings
 from decouple.build.environment import Environment, RootEnvironment, replace_places
@@ -64,7 +64,7 @@ class Stage2Commands(Struct, frozen=True):
         if cached and self.environment.kind != "host":
             launcher = ["ccache"]
         argv = self.environment.argv([*launcher, *words], variables, str(unit.directory))
-        done = programs.run_program(argv)
+        done = program_output.run_program(argv)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or [f"status {done.returncode}"]
             raise DecoupleError(f"{unit.file.name}: {lines[0]}", next_step="decouple build RELEASE --stage 2 first")

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from packaging.utils import parse_wheel_filename
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
@@ -190,8 +190,8 @@ def _install_on_top(
         )
         listener.progress.finish()
     after = _read_version(bare)
-    content = programs.run_program(bare.argv([*pip, "check"], {}, "/"))
-    glibc = programs.run_program(bare.argv(["getconf", "GNU_LIBC_VERSION"], {}, "/"))
+    content = program_output.run_program(bare.argv([*pip, "check"], {}, "/"))
+    glibc = program_output.run_program(bare.argv(["getconf", "GNU_LIBC_VERSION"], {}, "/"))
     place = f"{system.name}: Python {system.python}, {glibc.stdout.strip()}"
     return [
         CheckResult(f"{place}: import torch", before[0] and before == after, after[1]),
@@ -213,7 +213,7 @@ def _read_version(bare: BareSystem) -> tuple[bool, str]:
 def _run_program(bare: BareSystem, program: str) -> tuple[bool, str]:
     """Return whether a Python program runs, and its last line or the error's."""
     argv = bare.argv([f"{_INSIDE}/venv/bin/python", "-c", program], {}, "/")
-    done = programs.run_program(argv)
+    done = program_output.run_program(argv)
     good = done.returncode == 0
     return good, ((done.stdout if good else done.stderr).strip().splitlines() or [""])[-1]
 

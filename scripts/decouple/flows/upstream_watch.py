@@ -20,8 +20,8 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
-from decouple.base.outside import read_json
 from decouple.base.paths import find_cache
+from decouple.base.untrusted_input import read_json
 from decouple.flows.carry import find_nearest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import RebaseRequest, rebase_series

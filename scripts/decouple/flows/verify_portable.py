@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.base.files import compute_sha256
-from decouple.base.python import run_python
+from decouple.base.interpreter import run_python
 from decouple.build import inputs, wheels
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows import kernels, other_cuda, portable

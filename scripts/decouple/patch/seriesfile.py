@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.base.names import is_relative_path
+from decouple.base.path_names import is_relative_path
 from decouple.patch import parse as patches
 from decouple.patch.lines import BOM, split_lines
 

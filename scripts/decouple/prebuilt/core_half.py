@@ -13,12 +13,12 @@ import re
 import shutil
 from pathlib import Path
 
-from decouple.base import programs, zips
+from decouple.base import program_output, zips
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import make_work_folder, write_atomically
+from decouple.base.interpreter import run_python
 from decouple.base.mounts import remove_tree
 from decouple.base.progress import SILENT, Progress
-from decouple.base.python import run_python
 from decouple.prebuilt import dynamic, fetch, official
 from decouple.prebuilt.pairing import Pair
 from decouple.upstream.download import Downloader
@@ -119,7 +119,7 @@ def finish_core(site: Path) -> None:
         raise DecoupleError("no C++ compiler (c++)", next_step="install g++")
     library = package / "libwithout_cuda.so"
     command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", str(_HALF / "without_cuda.cpp"), "-o", str(library)]
-    process = programs.run_program([*command, "-ldl"])
+    process = program_output.run_program([*command, "-ldl"])
     if process.returncode:
         raise DecoupleError(f"{_HALF / 'without_cuda.cpp'}: {process.stderr.strip()}", next_step="look at the compiler")
     _refuse_hidden_bindings(site / "torch/lib/libtorch_python.so", library)

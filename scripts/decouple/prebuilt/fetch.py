@@ -11,7 +11,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import create_file
-from decouple.base.names import is_relative_path
+from decouple.base.path_names import is_relative_path
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt.pairing import RemoteWheel
 from decouple.release.projects import parse_digests

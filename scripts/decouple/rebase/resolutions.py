@@ -16,7 +16,7 @@ from msgspec import Struct
 from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.files import write_atomically
-from decouple.base.names import RelativePath
+from decouple.base.path_names import RelativePath
 from decouple.rebase.settled import SettledChange
 
 _MEND = "restore it from git"

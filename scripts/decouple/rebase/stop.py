@@ -15,8 +15,8 @@ from msgspec import Struct, convert, to_builtins
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
-from decouple.base.names import PathPart, RelativePath
-from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
+from decouple.base.path_names import PathPart, RelativePath
+from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
 from decouple.rebase.carry import Step
 from decouple.rebase.made import MISSED
 from decouple.rebase.series import Decision

@@ -15,7 +15,7 @@ import msgspec
 from decouple.base import seal
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.base.outside import JSON_BOUND, read_bounded
+from decouple.base.untrusted_input import JSON_BOUND, read_bounded
 from decouple.inventory.rules import RuleFile
 from decouple.relocate.plan import Move
 

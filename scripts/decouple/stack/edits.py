@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import mark_step
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
+from decouple.base.steps import mark_step
 from decouple.patch import seriesfile
 from decouple.patch.mail import decode_mail, format_from, format_identity
 from decouple.patch.parse import ENCODED, Patch

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import mark_step
 from decouple.base.files import clear_folder
 from decouple.base.git import Repository
+from decouple.base.steps import mark_step
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import SeriesFile

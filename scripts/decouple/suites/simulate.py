@@ -11,10 +11,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError
 from decouple.base.files import remove_folder
-from decouple.base.python import OWN
+from decouple.base.interpreter import OWN
 
 #: Words of `simcuda` that name the folders of a torch that Debian packaged, per word of ``--torch``.
 TORCH_FOLDERS = {
@@ -47,7 +47,7 @@ def share_stand_ins(cache: Path, shared: Path, project: Path, say: Callable[[str
     command = [*OWN, "-m", "simcuda", "build", "--no-torch"]
     path = ":".join(filter(None, [str((project / "scripts").absolute()), os.environ.get("PYTHONPATH", "")]))
     variables = {**os.environ, "SIMCUDA_CACHE": str(cache), "PYTHONPATH": path}
-    process = programs.run_program(command, variables)
+    process = program_output.run_program(command, variables)
     if process.returncode:
         raise _parse_failure(process, path)
     stand_ins = Path(process.stdout.strip().splitlines()[-1])

@@ -28,11 +28,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import compute_sha256, hold_lock, remove_folder, write_atomically
 from decouple.base.git import SYMLINK, WHOEVER_OWNS_IT, GitError, make_answer, quote_import_path, run_git, start_git
-from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
+from decouple.base.steps import mark_step
+from decouple.base.untrusted_input import read_json
 from decouple.patch import seriesfile
 from decouple.release.manifest import Manifest
 from decouple.upstream import content, pristine

@@ -20,7 +20,7 @@ from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, hold_lock, make_work_folder, remove_folder
-from decouple.base.names import RelativePath
+from decouple.base.path_names import RelativePath
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import NOT_KNOWN, RemoteFile
 from decouple.upstream import content

@@ -20,7 +20,7 @@ from decouple.base import seal
 from decouple.base.errors import DecoupleError
 from decouple.base.files import walk_files, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK
-from decouple.base.outside import JSON_BOUND, read_bounded
+from decouple.base.untrusted_input import JSON_BOUND, read_bounded
 
 RECORD = "content"
 """The file beside the tree: mode, SHA-256 and path of each of its files, NUL between two of them. Beside it a seal of

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError
-from decouple.base.names import is_relative_path
-from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
+from decouple.base.path_names import is_relative_path
+from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
 from decouple.upstream import content
 
 RECORD = content.PROVENANCE

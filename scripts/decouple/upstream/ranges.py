@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import is_count
-from decouple.base.pace import RateMeter
 from decouple.base.progress import SILENT, Progress
+from decouple.base.transfer_rate import RateMeter
+from decouple.base.untrusted_input import is_count
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import HEADERS, Downloader, RefusalError, RetryError, check_response, read_piece
 

@@ -25,7 +25,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, walk_files, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, is_repository, run_git
 from decouple.base.objects import ObjectReader
-from decouple.base.outside import read_bounded
+from decouple.base.untrusted_input import read_bounded
 from decouple.patch.apply import Source
 from decouple.upstream import content
 from decouple.upstream.archive import DAMAGE, open_tar

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import UsageError
-from decouple.base.python import run_python
+from decouple.base.interpreter import run_python
 from decouple.verify import audit, elsewhere
 from decouple.verify.checks import CheckResult
 from decouple.verify.elf import Library

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.base.python import run_python
+from decouple.base.interpreter import run_python
 from decouple.verify.inside.ask import MARK
 
 _FILE = Path(__file__).with_name("patches.toml")

@@ -10,9 +10,9 @@ from msgspec import Meta
 
 from decouple.base import git as runner
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import remove_folder
 from decouple.base.progress import Progress
+from decouple.base.steps import mark_step
 from decouple.release.manifest import Manifest, ManifestSource, TreeId
 from decouple.upstream import pristine
 from decouple.upstream.fetched import UnpackedRelease

@@ -16,8 +16,8 @@ from typing import ClassVar
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.git import REGULAR
+from decouple.base.steps import mark_step
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
 from decouple.release.projects import parse_digests
 from decouple.upstream.fetched import UnpackedRelease, VerifiedFile

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base import python
+from decouple.base import interpreter
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
 from decouple.build import rootfs
@@ -109,7 +109,7 @@ def test_the_plant_is_run_by_whoever_does_not_look(ran: Path) -> None:
 
 def test_somebodys_python_is_found_where_its_name_says(other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(other.parents[1])
-    done = python.run_python(["bin/python", "-c", "import sys; print(sys.prefix)"])
+    done = interpreter.run_python(["bin/python", "-c", "import sys; print(sys.prefix)"])
     assert done.stdout.strip() == str(other.parents[1])
 
 
@@ -121,8 +121,8 @@ def test_a_relative_pythonpath_still_means_the_folder_that_a_person_named(
     (tmp_path / "unnamed.py").write_text("x = 1\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", ":lib")
-    assert python.run_python([str(other), "-c", "import mine"]).returncode == 0
-    assert python.run_python([str(other), "-c", "import unnamed"]).returncode == 1
+    assert interpreter.run_python([str(other), "-c", "import mine"]).returncode == 0
+    assert interpreter.run_python([str(other), "-c", "import unnamed"]).returncode == 1
 
 
 #: What we write, but for tests: those run in the checkout.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base import process, programs, python
+from decouple.base import interpreter, process, program_output
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
 from simcuda import symbols
@@ -35,8 +35,8 @@ def german(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "a short command": lambda folder: pytest.fail(programs.run_program(["cc"]).stderr),
-    "somebody's Python": lambda folder: pytest.fail(python.run_python([str(folder / "cc")]).stderr),
+    "a short command": lambda folder: pytest.fail(program_output.run_program(["cc"]).stderr),
+    "somebody's Python": lambda folder: pytest.fail(interpreter.run_python([str(folder / "cc")]).stderr),
     "a long command": lambda folder: process.run_logged(["cc"], log=folder / "log", what="compile"),
     "nm": lambda folder: symbols.defined(folder / "x.so"),
     "readelf": lambda folder: symbols.needed(folder / "x.so"),

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from decouple.base.programs import make_english_variables
+from decouple.base.program_output import make_english_variables
 
 OWN = (sys.executable, "-P")
 """Our own Python, without the current folder on its path."""

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.base.names import PathPart, RelativePath, is_relative_path, locate_path
+from decouple.base.path_names import PathPart, RelativePath, is_relative_path, locate_path
 
 LEAD_OUT = [
     *("", ".", "..", "/etc/passwd", "../x", "a/../../x", "a/..", "./a", "a//b", "a/", "C:/x", "c:x", "a\\b", "a\0b"),
