@@ -21,7 +21,7 @@ from decouple.inventory.rules import load_rules
 from decouple.patch import faults
 from decouple.patch import lint as patch_lint
 from decouple.release import status, status_table
-from decouple.release.render import render_manifest
+from decouple.release.manifest_toml import render_manifest
 from decouple.series import lint as series_lint
 from decouple.upstream import manifests
 from decouple.upstream.download import Downloader

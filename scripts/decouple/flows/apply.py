@@ -25,7 +25,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock, remove_folder, write_atomically
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.source import BaselineRequest
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.stack.engine import MoveResult, Stack, create_tree, link_objects
 from decouple.stack.journal import StackState
 from decouple.stack.trees import compare_trees
@@ -101,7 +101,7 @@ def _carry_series(request: ApplyRequest, listener: Listener) -> None:
     What is read off a tree lies in ``build`` until then: a run that is killed, or stops for a person, leaves nothing.
     """
     from decouple.flows.carry import carry_series, read_manifest
-    from decouple.release.render import render_manifest
+    from decouple.release.manifest_toml import render_manifest
 
     project, release = request.project, request.release
     manifest = read_manifest(project, release, request.source)
@@ -157,7 +157,7 @@ def _judge_carried(request: ApplyRequest, moved: MoveResult, listener: Listener)
 
     None for another.
     """
-    made_on, _ = seriesfile.read_series(Checkout(request.project).locate_series(request.release)).made_on
+    made_on, _ = series_file.read_series(Checkout(request.project).locate_series(request.release)).made_on
     if made_on is None or not moved.pushed:
         return None
     from decouple.flows.verdict import (  # here: a release with a series of its own does not pay for it

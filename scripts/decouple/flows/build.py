@@ -30,7 +30,7 @@ from decouple.flows.build_environment import open_build, select_stage
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.over_kernels import build_over_kernels
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.release import status
 
 _STAGES = {1: Stage1, 2: Stage2}
@@ -146,6 +146,6 @@ def _record_stage(outcome: StageWheel, places: Places, known: Provenance, jobs: 
         object_seconds=sum_object_seconds(places.stage1 if outcome.stage == 1 else places.stage2),
         **asdict(outcome.effort),
     )
-    listed = seriesfile.read_series(Checkout(places.project).locate_series(places.release))
+    listed = series_file.read_series(Checkout(places.project).locate_series(places.release))
     series = status.SeriesSection(len(known.patches), known.series_digest, *listed.made_on)
     status.update_status(path, series=series, **{section: status.keep_costliest(stage, getattr(before, section))})

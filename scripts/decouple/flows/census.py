@@ -25,7 +25,7 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.flows.pristine import PristineRequest
 from decouple.inventory.rules import RuleFile, load_rules
 from decouple.patch import parse as patches
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.relocate.plan import make_plan
 
 
@@ -109,7 +109,7 @@ def _scan_tree(
 def _find_removals(project: Path, release: str) -> dict[str, Sequence[Removal]]:
     """Which patch of the series removes which lines of which file."""
     out: dict[str, list[Removal]] = {}
-    for name in seriesfile.read_series(Checkout(project).locate_series(release)).names:
+    for name in series_file.read_series(Checkout(project).locate_series(release)).names:
         for change in patches.read_patch(Checkout(project).patches / name).files:
             lines = [line.text.decode("utf-8", "replace") for h in change.hunks for line in h.lines if line.kind == "-"]
             for path in change.paths:

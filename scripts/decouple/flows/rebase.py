@@ -24,7 +24,7 @@ from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.remake import RELOCATION
 from decouple.inventory.rules import load_rules
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.rebase import memory, resolutions, result, series, stop
 from decouple.rebase.history import explain_stops
@@ -341,7 +341,7 @@ def prepare_work(
     None if only a wheel is known.
     """
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
-    listed = seriesfile.read_series(Checkout(project).locate_series(waiting.old))
+    listed = series_file.read_series(Checkout(project).locate_series(waiting.old))
     patches = [entry.load_patch(Checkout(project).patches).check_readable() for entry in listed.entries]
     folder = Checkout(project).rebase
     borrowed = [folder / "src" / ".git"]

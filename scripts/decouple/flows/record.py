@@ -18,7 +18,7 @@ from decouple.base.paths import find_cache
 from decouple.build import seconds
 from decouple.build.environment import Places
 from decouple.flows.source import ReleaseRequest
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.release import status
 from decouple.release.manifest import Manifest
@@ -69,7 +69,7 @@ def record_series(request: RecordRequest) -> RecordResult:
     path, manifest = status.locate_status(project, release), load_release(project, release)
     census = _read_census_section(request.census, release) if request.census else None
     series = check.load_series(project, release)
-    listed = seriesfile.read_series(Checkout(project).locate_series(release))
+    listed = series_file.read_series(Checkout(project).locate_series(release))
     applies: dict[str, dict[str, str]] = {patch.name: {} for patch in series}
     proven: dict[str, tuple[Level, str]] = {}
     sources = {}

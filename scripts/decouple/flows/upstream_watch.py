@@ -27,7 +27,7 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import RebaseRequest, rebase_series
 from decouple.flows.verdict import SeriesVerdict, judge_trees
 from decouple.rebase import report
-from decouple.release.render import render_manifest
+from decouple.release.manifest_toml import render_manifest
 from decouple.upstream import words
 from decouple.upstream.fetching import fetch_source
 from decouple.upstream.fill_other import describe_local, describe_repository

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from decouple.base.git import SUBMODULE, TREE, Repository
 from decouple.patch.lines import split_lines
-from decouple.patch.moved import TELLING
+from decouple.patch.moved_runs import TELLING
 from decouple.patch.parse import FilePatch, Hunk, Patch
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from decouple.recipes.definitions import find_signatures

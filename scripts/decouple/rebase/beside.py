@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from decouple.base.git import Repository
 from decouple.patch.lines import split_lines
-from decouple.patch.moved import TELLING
+from decouple.patch.moved_runs import TELLING
 from decouple.patch.parse import FilePatch, Hunk
 
 

@@ -18,7 +18,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.git import SUBMODULE, TREE, Repository
 from decouple.patch.apply import PatchResult, Tree, apply_patch
 from decouple.patch.lines import split_lines
-from decouple.patch.moved import find_moved_runs as moved_text
+from decouple.patch.moved_runs import find_moved_runs as moved_text
 from decouple.patch.parse import Patch
 from decouple.rebase import already, beside, moved
 from decouple.rebase.lines import LineMap

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from decouple.base.git import Repository
 from decouple.patch.lines import split_lines
-from decouple.patch.moved import MovedRun, find_moved_runs
+from decouple.patch.moved_runs import MovedRun, find_moved_runs
 from decouple.patch.parse import Patch
 from decouple.rebase import beside
 from decouple.rebase.lines import LineMap

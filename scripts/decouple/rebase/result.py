@@ -11,9 +11,9 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.parse import Patch
-from decouple.patch.seriesfile import MADE_ON, SeriesEntry
+from decouple.patch.series_file import MADE_ON, SeriesEntry
 from decouple.rebase.series import RebaseOutcome, ReleasePair
 from decouple.rebase.verdicts import Verdict
 from decouple.stack import applier
@@ -57,7 +57,7 @@ def read_patches(project: Path, series: NewSeries) -> list[Patch]:
     New bodies, and old files that it lists.
     """
     bodies = dict(series.bodies)
-    entries = seriesfile.parse_series("".join(f"{line}\n" for line in series.lines)).entries
+    entries = series_file.parse_series("".join(f"{line}\n" for line in series.lines)).entries
     return [
         Patch(entry.name, bodies[entry.name], entry.strip)
         if entry.name in bodies

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from decouple.base.git import Repository
 from decouple.base.objects import keep_object_reader
 from decouple.base.progress import SILENT, Progress
-from decouple.patch.moved import find_moved_runs
+from decouple.patch.moved_runs import find_moved_runs
 from decouple.patch.parse import Patch
 from decouple.rebase import memory
 from decouple.rebase.carry import Step, carry_patch, find_former_changes, write_tree_after

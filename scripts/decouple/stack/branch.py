@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import UsageError
 from decouple.base.git import Repository
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.stack.applier import ApplyError, apply_patches, explain_moved_files
 from decouple.stack.commits import (
@@ -75,7 +75,7 @@ def make_branch(
         raise UsageError(f"branch {name} exists in {repository.root}", next_step="delete it, or use --force")
     if force and repository.try_run("symbolic-ref", "-q", "HEAD").out.decode().strip() == ref:
         raise UsageError(f"branch {name} is checked out in {repository.root}", next_step="check out another one first")
-    patches = [entry.load_patch(places.patches) for entry in seriesfile.read_series(places.series).entries]
+    patches = [entry.load_patch(places.patches) for entry in series_file.read_series(places.series).entries]
     with tempfile.TemporaryDirectory(prefix="decouple-") as scratch:
         try:
             outcomes = apply_patches(repository, start, patches, Path(scratch))

@@ -15,7 +15,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 from decouple.base.steps import mark_step
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.mail import decode_mail, format_from, format_identity
 from decouple.patch.parse import ENCODED, Patch
 from decouple.stack import export
@@ -306,7 +306,7 @@ def _read_uncommitted_edits(stack: Stack) -> tuple[Path, str, list[Change]]:
     return index, tree, compare_trees(repository, "HEAD", tree)
 
 
-def _list_applied_entries(written: SeriesUpdate) -> list[seriesfile.SeriesEntry]:
+def _list_applied_entries(written: SeriesUpdate) -> list[series_file.SeriesEntry]:
     names = {patch.name for patch in written.patches}
     return [entry for entry in written.series.entries if entry.name in names]
 

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.path_names import is_path_part
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.parse import Patch
-from decouple.patch.seriesfile import SeriesFile
+from decouple.patch.series_file import SeriesFile
 from decouple.stack import export
 from decouple.stack.applier import apply_patches
 from decouple.stack.commits import (
@@ -210,7 +210,7 @@ def find_other_releases(places: SeriesPlaces, name: str) -> list[str]:
     return [
         release
         for release in Checkout(folder.parent).list_releases()
-        if release != places.release and name in seriesfile.read_series(folder / release).names
+        if release != places.release and name in series_file.read_series(folder / release).names
     ]
 
 

@@ -33,7 +33,7 @@ from decouple.base.git import SYMLINK, WHOEVER_OWNS_IT, GitError, make_answer, q
 from decouple.base.progress import SILENT, Progress
 from decouple.base.steps import mark_step
 from decouple.base.untrusted_input import read_json
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.release.manifest import Manifest
 from decouple.upstream import content, pristine
 from decouple.upstream.fetched import UnpackedRelease
@@ -429,7 +429,7 @@ def read_debian_series(folder: Path) -> list[tuple[Path, str]]:
     that is not there.
     """
     series = folder / "patches" / "series"
-    listed = seriesfile.read_series(
+    listed = series_file.read_series(
         series, mend="leave --debian-patches out, or fetch again with --source debian"
     ).entries
     for entry in listed:

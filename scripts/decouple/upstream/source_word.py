@@ -12,7 +12,7 @@ from pathlib import Path
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.upstream import words
 from decouple.upstream.readers import OpenedSource, open_path
@@ -59,5 +59,5 @@ def read_series(folder: Path) -> list[Patch]:
 
     Raises DecoupleError.
     """
-    series = seriesfile.read_series(folder / "series")
+    series = series_file.read_series(folder / "series")
     return [entry.load_patch(folder).check_readable(empty=False) for entry in series.entries]

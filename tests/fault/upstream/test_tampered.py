@@ -222,7 +222,7 @@ def test_a_record_made_to_fit_does_not_help_against_a_pin(tmp_path: Path) -> Non
 
 
 def test_the_manifest_of_this_checkout_pins_what_can_be_had_here() -> None:
-    from decouple.release.render import render_manifest
+    from decouple.release.manifest_toml import render_manifest
     from decouple.upstream.manifests import load_release
 
     project = Path(__file__).parents[3]
