@@ -31,7 +31,7 @@ from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.engine import create_tree
 from decouple.stack.trees import TreeEntry, read_entries
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 RELEASE = "2.6"

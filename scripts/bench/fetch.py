@@ -35,7 +35,7 @@ import sys
 from pathlib import Path
 from decouple.release.manifest import Manifest, RemoteFile, Toolchain
 from decouple.upstream.providers.github import GithubSource
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetch import fetch
 url, size, sha256, cache = sys.argv[1:]
 archive = RemoteFile(url.rsplit("/", 1)[1], (url,), int(size), sha256)
 none = Toolchain((), None, (), None, None)

@@ -17,7 +17,7 @@ from decouple.base.paths import find_cache, find_project
 from decouple.build import description, makings, probe, rootfs
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.settings import make_variables as variables_for
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit, checks, parity
 from decouple.verify.venvs import Workplace

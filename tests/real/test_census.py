@@ -21,7 +21,7 @@ from decouple.flows.listener import QUIET
 from decouple.inventory import rules as rule_files
 from decouple.patch import series_file
 from decouple.relocate.plan import make_plan
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

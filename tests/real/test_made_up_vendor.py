@@ -20,7 +20,7 @@ from decouple.cli import main
 from decouple.device.size import measure_files
 from decouple.patch import series_file
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.series import git
 

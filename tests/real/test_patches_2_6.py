@@ -15,7 +15,7 @@ import pytest
 from decouple.base.paths import find_cache, find_project
 from decouple.patch import series_file
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.series import ENVIRONMENT, git
 

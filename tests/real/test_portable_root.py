@@ -22,7 +22,7 @@ from decouple.build.sandbox import BindMount, make_clean_environment
 from decouple.device import reuse
 from decouple.flows import shell
 from decouple.flows.shell import ShellRequest
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit
 from tests.support.redis_server import Server

@@ -11,7 +11,7 @@ from decouple.base.paths import find_project
 from decouple.patch import apply, parse, series_file
 from decouple.recipes.make import is_done_upstream, make_texts
 from decouple.recipes.model import Recipe, load_recipes
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real

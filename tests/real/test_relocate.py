@@ -18,7 +18,7 @@ from decouple.relocate.patch import render_patch
 from decouple.relocate.plan import Plan, make_plan
 from decouple.syntax.conditions import Macros
 from decouple.syntax.preprocessor import parse_includes
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.tools import require_tool
 

@@ -27,7 +27,7 @@ from decouple.rebase.verdicts import Verdict
 from decouple.relocate import stage2
 from decouple.relocate.plan import make_plan
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.real import test_evolutions as evolutions
 from tests.real.test_official_text import SETTLED, made, number_of

@@ -19,7 +19,7 @@ from decouple.patch import series_file
 from decouple.stack import edits
 from decouple.stack.engine import Stack, create_tree
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.series import ENVIRONMENT, git, header, tree_of
 from tests.support.tools import require_tool

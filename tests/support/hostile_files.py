@@ -40,10 +40,10 @@ from decouple.series import burndown
 from decouple.stack.journal import Journal
 from decouple.suites import store
 from decouple.syntax import build_lists, conditions, preprocessor
-from decouple.upstream import debian_index, fetched, readers
+from decouple.upstream import debian_index, readers, unpacked_release
 from decouple.upstream.download import Downloader, make_session
 from decouple.upstream.providers import wheel as wheel_provider
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 from decouple.verify import audit, elf
 from decouple.verify.kernels import cubin, fatbin
 from decouple.verify.ninja_deps import DependencyLog
@@ -354,8 +354,8 @@ FETCHED = {
 
 
 def fetched_record(body: bytes, folder: Path) -> None:
-    (folder / fetched.RECORD).write_bytes(body)
-    found = fetched.read_record(folder)
+    (folder / unpacked_release.RECORD).write_bytes(body)
+    found = unpacked_release.read_record(folder)
     assert found is not None and found.path.is_relative_to(folder)
     json.dumps(found.to_json())
     assert all(isinstance(file.name, str) and isinstance(file.size, int) for file in found.files)

@@ -29,7 +29,7 @@ from decouple.patch import series_file
 from decouple.stack.engine import MoveResult, Stack, create_tree, link_objects
 from decouple.stack.journal import StackState
 from decouple.stack.trees import compare_trees
-from decouple.upstream import words
+from decouple.upstream import source_specifier
 
 if TYPE_CHECKING:
     from decouple.flows.verdict import SeriesVerdict
@@ -82,7 +82,7 @@ def apply_series(request: ApplyRequest, listener: Listener = QUIET) -> AppliedSe
 
 def _refuse_files_alone(request: ApplyRequest) -> None:
     """Raise UsageError for a source that holds only some of the files, before anything is fetched or carried."""
-    if request.source == "auto" or words.parse_local_path(request.source):
+    if request.source == "auto" or source_specifier.parse_local_path(request.source):
         return
     from decouple.upstream.providers.table import PROVIDERS  # and what they import: only for a word that is one
 
@@ -144,7 +144,7 @@ def _apply_patches(request: ApplyRequest, listener: Listener) -> AppliedSeries:
         if not made:
             request = _settle_debian_patches(request, start)
             stack.check_unedited()
-            if dict(start.source) != request.expected_state or words.parse_local_path(request.source):
+            if dict(start.source) != request.expected_state or source_specifier.parse_local_path(request.source):
                 start = _change_base(stack, request, listener)
             else:
                 listener.say(f"source: unchanged, base {start.base[:12]}")

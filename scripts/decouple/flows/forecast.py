@@ -19,8 +19,8 @@ from decouple.flows.remake import PatchRemaker
 from decouple.patch.parse import Patch
 from decouple.series import check
 from decouple.series.forecast import Column, Forecast
+from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.readers import OpenedSource
-from decouple.upstream.source_word import open_named_source
 
 
 class ForecastRequest(Struct, frozen=True):

@@ -12,8 +12,8 @@ from pathlib import Path
 from decouple.base.errors import UsageError
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.source import ReleaseRequest
-from decouple.upstream import content
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream import tree_record
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 
@@ -32,7 +32,7 @@ def fetch_tree(request: PristineRequest, listener: Listener = QUIET) -> Path:
     if request.tree is None:
         manifest = load_release(request.project, request.release)
         fetched = fetch_source(manifest, request.source, offline=request.offline, progress=listener.progress)
-        content.check_tree(fetched.path)
+        tree_record.check_tree(fetched.path)
         return fetched.path
     if not request.tree.is_dir():
         raise UsageError(f"{request.tree}: no such folder", next_step="give the root of a PyTorch tree")

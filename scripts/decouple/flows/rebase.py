@@ -39,14 +39,14 @@ from decouple.release.manifest import Manifest
 from decouple.relocate import kept
 from decouple.relocate.patch import render_patch, render_python
 from decouple.relocate.plan import Move, list_unclassified, make_plan, plan_python_moves
-from decouple.upstream import content, words
+from decouple.upstream import source_specifier, tree_record
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
+from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.official_text import Likeness, compare_with_wheel
 from decouple.upstream.providers.wheel import find_wheel
 from decouple.upstream.readers import list_paths
-from decouple.upstream.source_word import open_named_source
 
 HOLLOW = (
     "stage 1 compiles it, without CUDA nothing is in it, and its header moves: no library would have it; name it in "
@@ -175,7 +175,7 @@ def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
         )
     legs = [*_list_legs(project, old, new, request.via), Leg(new, request.source)]
     for leg in legs:
-        if words.parse_local_path(leg.source) and not (request.replace or request.report):
+        if source_specifier.parse_local_path(leg.source) and not (request.replace or request.report):
             _refuse_another_text(project, leg, listener)
     start, from_source = old, request.from_source
     for leg in legs[:-1]:  # what an earlier run came to is not carried anew
@@ -448,7 +448,7 @@ def _make_regenerator(tree: Path, commit: str, release: str) -> Regenerate:
         loose: list[Note] = []
         found = kept.find_moves(find_cache(), commit, rules)
         if found is None:
-            content.check_tree(tree)
+            tree_record.check_tree(tree)
             try:
                 plan = make_plan(tree, rules)
                 if plan.hollow:

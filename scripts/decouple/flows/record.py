@@ -27,9 +27,9 @@ from decouple.series.digest import compute_patch_digests, compute_series_digest
 from decouple.series.evidence import Level, prove_levels
 from decouple.stack.journal import StackState
 from decouple.upstream.manifests import load_release
+from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.providers.wheel import find_wheel
 from decouple.upstream.readers import OpenedSource
-from decouple.upstream.source_word import open_named_source
 
 _FINE = {"clean", "offset"}
 

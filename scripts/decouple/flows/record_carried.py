@@ -34,10 +34,10 @@ from decouple.release.manifest_toml import render_manifest
 from decouple.series import check
 from decouple.series.digest import compute_series_digest
 from decouple.upstream.download import Downloader
-from decouple.upstream.fill_other import describe_local
 from decouple.upstream.manifests import load_release
 from decouple.upstream.official_text import compare_with_wheel
 from decouple.upstream.providers.wheel import find_wheel
+from decouple.upstream.unpublished_manifest import describe_local
 from decouple.verify import header_compile
 
 _OWN_UNITS = Path("third_device/torch_cuda/torch_cuda/csrc")

@@ -21,8 +21,8 @@ from decouple.patch.parse import FilePatch, Patch, parse_patch
 from decouple.recipes.model import LostTextError, Recipe, RecipeError, find_placeholders, load_recipes
 from decouple.series.check import Fit, Remade, list_wanted_paths
 from decouple.stack.trees import hash_blob
+from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.readers import FolderSource, OpenedSource
-from decouple.upstream.source_word import open_named_source
 
 RELOCATION = "relocate-cuda-sources"
 """The Decouple-Id of the patch that `decouple relocate` generates."""

@@ -13,7 +13,7 @@ class ReleaseRequest(Struct, frozen=True):
     project: Path
     release: str
     source: str = "auto"
-    """A word of ``decouple.upstream.words``."""
+    """A word of ``decouple.upstream.source_specifier``."""
     offline: bool = False
     """Only what the cache has."""
 

@@ -21,7 +21,7 @@ from decouple.prebuilt.symbols import SymbolReport
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.wheel import find_wheel
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 
 
 class SymbolsRequest(Struct, frozen=True):

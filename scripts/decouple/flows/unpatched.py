@@ -21,7 +21,7 @@ from decouple.flows.relocate import RelocateRequest, relocate_files
 from decouple.flows.stage2_commands import Stage2Commands
 from decouple.flows.verify import record_kernels
 from decouple.release.status import UNPATCHED
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.verify.kernels import compare as comparing
 from decouple.verify.kernels.compare import KernelComparison

@@ -30,7 +30,7 @@ from decouple.patch.parse import Patch
 from decouple.recipes import model
 from decouple.series import check, forward
 from decouple.series.forward import UpstreamCommit, UpstreamTexts
-from decouple.upstream.source_word import open_named_source
+from decouple.upstream.named_sources import open_named_source
 
 _LETTER = "pull-request.md"
 

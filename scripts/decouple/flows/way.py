@@ -23,7 +23,7 @@ from decouple.base.files import copy_folders
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import RebaseRequest, rebase_series
 from decouple.release.manifest import is_released
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 

@@ -38,7 +38,7 @@ from decouple.index.archive import find_dist_info, open_wheel, read_member
 from decouple.index.offer import ADDRESS_BOUND, Offer, Page, parse_local_path, parse_page, parse_project_name
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader, make_session
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 
 TIMEOUT = 30.0  # seconds without a byte
 PIECE = 1 << 16  # bytes read at a time

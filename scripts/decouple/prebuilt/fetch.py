@@ -16,7 +16,7 @@ from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt.pairing import RemoteWheel
 from decouple.release.projects import parse_digests
 from decouple.upstream.download import Downloader
-from decouple.upstream.ranges import Member, RemoteZip
+from decouple.upstream.remote_zip import Member, RemoteZip
 
 #: What is larger is written as it comes.
 _LARGE = 8 << 20

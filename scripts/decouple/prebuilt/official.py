@@ -12,7 +12,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.prebuilt import dynamic
 from decouple.prebuilt.dynamic import DynamicSymbols
 from decouple.prebuilt.remote import MemberWindow
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 
 #: The libraries that a CUDA build has and a CPU build has not, and those of the core that they ask. libtorch and
 #: libtorch_python hold no kernels.

@@ -8,7 +8,7 @@ import zlib
 
 from decouple.base.errors import DecoupleError
 from decouple.prebuilt.tail import Tail, inflate_end
-from decouple.upstream.ranges import Member, RemoteZip
+from decouple.upstream.remote_zip import Member, RemoteZip
 
 #: How much of the beginning comes at once, and how much of the end at first.
 _STEP = 1 << 20

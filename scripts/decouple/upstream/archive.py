@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Protocol, cast
 
 from decouple.base.program_output import make_english_variables
-from decouple.upstream.tarheaders import BoundedTarInfo
+from decouple.upstream.tar_headers import BoundedTarInfo
 
 #: What a damaged archive, or a file that is none, makes Python's readers raise. ``gzip.BadGzipFile`` is an OSError
 #: without a number.

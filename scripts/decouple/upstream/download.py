@@ -33,7 +33,7 @@ from decouple.base.steps import mark_step
 from decouple.base.transfer_rate import HEAD_SECONDS, RateMeter, SlowServerError, run_within
 from decouple.base.untrusted_input import FILE_BOUND, is_basename, is_count, is_sha256, read_json
 from decouple.release.manifest import RemoteFile, Sha256
-from decouple.upstream.fetched import VerifiedFile
+from decouple.upstream.unpacked_release import VerifiedFile
 
 if TYPE_CHECKING:
     import requests

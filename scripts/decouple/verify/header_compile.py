@@ -22,7 +22,7 @@ from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
 from decouple.upstream.providers.wheel import check_member, make_source_text, read_record
-from decouple.upstream.ranges import TEXT_TAIL, RemoteZip
+from decouple.upstream.remote_zip import TEXT_TAIL, RemoteZip
 from decouple.upstream.unpack import TreeWriter
 
 _INCLUDE, _CONFIG = "torch/include/", "torch/share/cmake/Torch/TorchConfig.cmake"

@@ -25,7 +25,7 @@ from decouple.release.wheel_manifest import WheelManifest
 from decouple.stack import edits
 from decouple.stack.engine import Stack
 from decouple.stack.journal import StackState
-from decouple.upstream import components, fetched
+from decouple.upstream import components, unpacked_release
 from decouple.upstream.download import Downloader
 from tests.support.series import World, git, usual_world
 from tests.support.server import FaultyServer
@@ -189,14 +189,14 @@ def test_a_list_of_components_names_folders_below_third_party(tmp_path: Path, ke
 @pytest.mark.parametrize("key", ["path", "debian"])
 @pytest.mark.parametrize("path", LEAD_OUT)
 def test_the_record_of_an_unpacked_tree_names_folders_beside_it(tmp_path: Path, key: str, path: str) -> None:
-    fetched.write_record(
-        tmp_path, fetched.UnpackedRelease("debian", "source", tmp_path / "tree", "x", debian=tmp_path / "deb")
+    unpacked_release.write_record(
+        tmp_path, unpacked_release.UnpackedRelease("debian", "source", tmp_path / "tree", "x", debian=tmp_path / "deb")
     )
-    assert fetched.read_record(tmp_path)
-    record = json.loads((tmp_path / fetched.RECORD).read_text())
-    (tmp_path / fetched.RECORD).write_text(json.dumps({**record, key: path}))
+    assert unpacked_release.read_record(tmp_path)
+    record = json.loads((tmp_path / unpacked_release.RECORD).read_text())
+    (tmp_path / unpacked_release.RECORD).write_text(json.dumps({**record, key: path}))
     with pytest.raises(DecoupleError, match="damaged"):
-        fetched.read_record(tmp_path)
+        unpacked_release.read_record(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../../victim", "/tmp/decouple-victim", "torch/../../../victim"])

@@ -19,7 +19,7 @@ from decouple.prebuilt.folder import Halves
 from decouple.rebase import stop
 from decouple.release import status
 from decouple.stack.journal import StackState
-from decouple.upstream import content, fetched, readers
+from decouple.upstream import readers, tree_record, unpacked_release
 from decouple.verify import stage1_units
 
 DAMAGE = [
@@ -47,8 +47,8 @@ def unzipped(path: Path) -> object:
 
 
 def provenance(path: Path) -> object:
-    path.rename(path.with_name(fetched.RECORD))
-    return fetched.read_record(path.parent)
+    path.rename(path.with_name(unpacked_release.RECORD))
+    return unpacked_release.read_record(path.parent)
 
 
 def of_root(path: Path) -> object:
@@ -73,8 +73,8 @@ def of_halves(path: Path) -> object:
 
 
 def of_tree(path: Path) -> object:
-    path.rename(path.with_name(content.RECORD))
-    return content.read_known_files(path.parent / "tree")
+    path.rename(path.with_name(tree_record.RECORD))
+    return tree_record.read_known_files(path.parent / "tree")
 
 
 READERS: dict[str, Callable[[Path], object]] = {

@@ -11,7 +11,7 @@ from decouple.base.errors import DecoupleError
 from decouple.rebase import stop
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.providers.git import GitSource
 from tests.fault.stack.test_full_disk import fill, small_disk
 from tests.support.releases import GithubSource, git_repository, manifest, remote, sample_tree, tar_of

@@ -13,7 +13,7 @@ from decouple.cli import main
 from decouple.prebuilt import dynamic, official, symbols
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 from tests.support.server import FaultyServer
 from tests.unit.prebuilt.test_tail import code
 

@@ -13,9 +13,9 @@ from decouple.cli import main
 from decouple.flows.carry import find_nearest
 from decouple.patch import series_file
 from decouple.release.manifest import derive_release
-from decouple.upstream.fill_other import make_candidate_tag
 from decouple.upstream.manifests import load_release
 from decouple.upstream.official_text import measure_likeness
+from decouple.upstream.unpublished_manifest import make_candidate_tag
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, conflict_in_b, project
 

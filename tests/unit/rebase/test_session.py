@@ -214,7 +214,7 @@ def relocation(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     project.write("series/1.0", "1.0/0000-relocate.patch\n" + (project.root / "series/1.0").read_text())
     compared: list[Path] = []
     plan = Plan((Move("d", "moved/d", ()),), (), (), frozenset(), {})
-    monkeypatch.setattr("decouple.flows.rebase.content.check_tree", compared.append)
+    monkeypatch.setattr("decouple.flows.rebase.tree_record.check_tree", compared.append)
     monkeypatch.setattr("decouple.flows.rebase.make_plan", lambda tree, rules: plan)
     return compared
 
@@ -236,7 +236,7 @@ def test_a_tree_that_is_not_as_it_was_unpacked_is_no_conflict_of_a_patch(
     def refuse(tree: Path) -> None:
         raise DecoupleError(f"{tree}/d: not as it was unpacked")
 
-    monkeypatch.setattr("decouple.flows.rebase.content.check_tree", refuse)
+    monkeypatch.setattr("decouple.flows.rebase.tree_record.check_tree", refuse)
     assert project.begin("--report") == 1
     assert "not as it was unpacked" in capsys.readouterr().err
 

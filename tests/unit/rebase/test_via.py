@@ -10,7 +10,7 @@ import pytest
 from decouple.cli import main
 from decouple.patch import series_file
 from decouple.rebase import resolutions
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project

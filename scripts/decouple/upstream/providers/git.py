@@ -15,9 +15,9 @@ from decouple.base.progress import Progress
 from decouple.base.steps import mark_step
 from decouple.release.manifest import Manifest, ManifestSource, TreeId
 from decouple.upstream import pristine
-from decouple.upstream.fetched import UnpackedRelease
 from decouple.upstream.providers.context import FetchContext, Provider, ReleaseFacts, check_version
 from decouple.upstream.providers.github import GITHUB
+from decouple.upstream.unpacked_release import UnpackedRelease
 
 
 class GitSource(ManifestSource, frozen=True):

@@ -11,9 +11,9 @@ from msgspec import Struct, convert, to_builtins
 from decouple.base.errors import DecoupleError
 from decouple.base.path_names import is_relative_path
 from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
-from decouple.upstream import content
+from decouple.upstream import tree_record
 
-RECORD = content.PROVENANCE
+RECORD = tree_record.PROVENANCE
 """Name of the record that lies beside an unpacked tree."""
 
 

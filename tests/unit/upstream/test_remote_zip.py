@@ -11,9 +11,9 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.providers.wheel import make_source_path
-from decouple.upstream.ranges import RemoteZip, merge_ranges
+from decouple.upstream.remote_zip import RemoteZip, merge_ranges
 from tests.support import server as http
 from tests.support.releases import COMMIT, WheelSource, manifest, remote, wheel_of
 from tests.support.server import FaultyServer

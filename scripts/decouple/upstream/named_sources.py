@@ -1,4 +1,4 @@
-"""From the word behind ``--source`` (see ``decouple.upstream.words``) to something that ``check`` can read.
+"""From the word behind ``--source`` (see ``decouple.upstream.source_specifier``) to something that ``check`` can read.
 
 Only what the series touches is read: from a tree that an earlier fetch unpacked, straight from the downloaded archive,
 or by range from the wheel.
@@ -14,7 +14,7 @@ from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
-from decouple.upstream import words
+from decouple.upstream import source_specifier
 from decouple.upstream.readers import OpenedSource, open_path
 
 
@@ -33,9 +33,9 @@ def open_named_source(
     These where ``debian_patches`` asks for them. Raises DecoupleError, UsageError for a word that names nothing.
     """
     cache = find_cache()
-    named = words.parse_local_path(word)
+    named = source_specifier.parse_local_path(word)
     if named is not None:
-        path, revision = words.split_revision(named)
+        path, revision = source_specifier.split_revision(named)
         if debian_patches:
             raise UsageError("a path brings no patches of Debian's", next_step="lay them under with --under FOLDER")
         if path.suffix == ".whl" and path.is_file():

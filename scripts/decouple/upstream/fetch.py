@@ -10,12 +10,12 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, ManifestSource
-from decouple.upstream import words
+from decouple.upstream import source_specifier
 from decouple.upstream.download import Downloader, StorageError
-from decouple.upstream.fetched import UnpackedRelease
 from decouple.upstream.providers import local
 from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
+from decouple.upstream.unpacked_release import UnpackedRelease
 
 
 def fetch_source(
@@ -29,15 +29,15 @@ def fetch_source(
 ) -> UnpackedRelease:
     """Fetch the source of a release, verified and unpacked.
 
-    From the cache when it is there. ``source``: a word of ``decouple.upstream.words``. ``cache`` is the shared one by
-    default. Raises DecoupleError, UsageError for a source that there is not.
+    From the cache when it is there. ``source``: a word of ``decouple.upstream.source_specifier``. ``cache``: by
+    default the shared one. Raises DecoupleError, UsageError for a source that there is not.
     """
     cache = cache or find_cache()
     downloader = downloader or Downloader(cache, offline=offline, progress=progress)
     context = FetchContext(cache, downloader, offline, progress)
-    path = words.parse_local_path(source)
+    path = source_specifier.parse_local_path(source)
     if path is not None:
-        if source == words.LOCAL:
+        if source == source_specifier.LOCAL:
             raise UsageError("--source local: needs a path", next_step="write it as local:PATH")
         return replace(local.fetch_source(manifest, path, context), why=f"asked for with --source {source}")
     if source == "auto":

@@ -28,7 +28,7 @@ from decouple.upstream.download import Downloader
 from decouple.upstream.providers.context import ReleaseFacts
 from decouple.upstream.providers.table import PROVIDERS
 from decouple.upstream.providers.wheel import read_git_version
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 
 
 class FillResult(Struct, frozen=True):
