@@ -8,7 +8,7 @@ from pathlib import Path
 from decouple.base.errors import OK
 from decouple.base.paths import find_project
 from decouple.cli.verbs import add_verb
-from decouple.stack.glance import read_applied_names
+from decouple.stack.state_file import read_applied_names
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -30,8 +30,8 @@ from decouple.stack.commits import (
 )
 from decouple.stack.engine import Stack
 from decouple.stack.journal import StackEntry, Transaction
+from decouple.stack.series_update import ID, DraftPatch, SeriesUpdate, make_series_update
 from decouple.stack.trees import TreeEntry, compare_trees
-from decouple.stack.writeback import ID, DraftPatch, SeriesUpdate, make_series_update
 
 
 class SeriesBranch(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The verbs that change patches: each works out the files to be (``writeback``) and makes one transaction of them."""
+"""The verbs that change patches: each works out the files (``series_update``) and makes one transaction of them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from decouple.stack.applier import ApplyError, apply_patches, check_file_kinds, 
 from decouple.stack.commits import SCRATCH, NewCommit, format_mail_date, write_chain
 from decouple.stack.engine import MoveResult, Stack
 from decouple.stack.journal import Transaction
-from decouple.stack.trees import Change, compare_trees, read_entries
-from decouple.stack.writeback import (
+from decouple.stack.series_update import (
     ID,
     DraftPatch,
     SeriesUpdate,
@@ -35,6 +34,7 @@ from decouple.stack.writeback import (
     read_draft_patches,
     refuse_overlay,
 )
+from decouple.stack.trees import Change, compare_trees, read_entries
 
 _NO_DIFF = "give a unified diff, as `git diff` and `diff -u` write it; `decouple new` starts an empty patch"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from decouple.recipes.find import group_branches
-from decouple.recipes.text import Line
+from decouple.recipes.numbered_lines import Line
+from decouple.recipes.places import group_branches
 from decouple.syntax.conditions import Macros, evaluate_condition, list_macro_names
 from decouple.syntax.preprocessor import Branch
 

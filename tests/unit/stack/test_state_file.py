@@ -9,7 +9,7 @@ import pytest
 
 from decouple.cli import main
 from decouple.stack.engine import Stack
-from decouple.stack.glance import read_applied_names
+from decouple.stack.state_file import read_applied_names
 from tests.support.series import World
 
 
