@@ -14,8 +14,8 @@ from decouple.inventory import rules as rule_files
 from decouple.inventory.rules import RuleFile
 from decouple.inventory.tree import list_files
 from decouple.relocate import stage2
-from decouple.relocate.patch import render_patch
 from decouple.relocate.plan import Plan, make_plan
+from decouple.relocate.relocation_patch import render_patch
 from decouple.syntax.conditions import Macros
 from decouple.syntax.preprocessor import parse_includes
 from decouple.upstream.fetch import fetch_source

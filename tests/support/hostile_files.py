@@ -31,7 +31,7 @@ from decouple.census.taxonomy import load_taxonomy
 from decouple.device import contract, scaffold
 from decouple.inventory import rules
 from decouple.patch import lint, parse
-from decouple.prebuilt import dynamic, segments
+from decouple.prebuilt import dynamic_symbols, program_headers
 from decouple.rebase import resolutions, stop
 from decouple.release import status
 from decouple.release.manifest import RemoteFile
@@ -127,10 +127,10 @@ def _cubin() -> bytes:
 def shared_library(body: bytes, folder: Path) -> None:
     path = folder / "lib.so"
     path.write_bytes(body)
-    for reader in (elf.read_library, dynamic.read_file_symbols):
+    for reader in (elf.read_library, dynamic_symbols.read_file_symbols):
         with contextlib.suppress(DecoupleError):
             reader(path)
-    segments.put_loadable_first(path)
+    program_headers.put_loadable_first(path)
     assert path.stat().st_size < 1 << 20, "the file has grown"
 
 

@@ -14,7 +14,7 @@ from decouple.base.paths import find_project
 from decouple.cli.source_word import add_source_option
 from decouple.release import status
 from decouple.series import burndown, check, rangediff
-from decouple.series.depends import find_dependencies
+from decouple.series.dependencies import find_dependencies
 from decouple.upstream.named_sources import open_named_source
 
 

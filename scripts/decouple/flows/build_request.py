@@ -31,7 +31,7 @@ from decouple.build.estimate import (
 from decouple.build.probe import check_archs, split_archs
 from decouple.flows import portable
 from decouple.flows.environment import WorkRequest, needs_root
-from decouple.prebuilt import folder, installed, pairing
+from decouple.prebuilt import installed_torch, kernel_folder, pairing
 from decouple.upstream.manifests import load_release
 
 OFFICIAL = "official"
@@ -89,7 +89,7 @@ class BuildRequest(WorkRequest, frozen=True):
             names = (self.kind, *(["built"] if self.against == "built" else []), *self._elsewhere)
             return replace(places.with_stage2_in("-".join(names)), dist=places.dist)
         if self.against == "official":  # a trial on a test bed: its wheel is named as one for the patched core
-            core = folder.locate_halves(pairing.load_pair(self.release), find_cache())
+            core = kernel_folder.locate_halves(pairing.load_pair(self.release), find_cache())
             return replace(places.with_stage2_in(HALF), core=core)
         if self.toolkit and self.part == "all":  # its wheel goes where all go; its name tells it apart
             return replace(places.with_stage2_in(self.toolkit), dist=places.dist)
@@ -100,7 +100,7 @@ class BuildRequest(WorkRequest, frozen=True):
     @property
     def kind(self) -> str:
         """Whose kernels, in a word: that of the wheel's version."""
-        return self.kernels if self.kernels in ("compiled", folder.KIND) else installed.KIND
+        return self.kernels if self.kernels in ("compiled", kernel_folder.KIND) else installed_torch.KIND
 
     @property
     def _elsewhere(self) -> list[str]:
@@ -110,7 +110,7 @@ class BuildRequest(WorkRequest, frozen=True):
     @property
     def against(self) -> str:
         """What stage 2 builds against, where ``core`` leaves it open too."""
-        return self.core or {"compiled": "built", folder.KIND: "official"}.get(self.kind, "stock")
+        return self.core or {"compiled": "built", kernel_folder.KIND: "official"}.get(self.kind, "stock")
 
     @property
     def stages(self) -> tuple[int, ...]:

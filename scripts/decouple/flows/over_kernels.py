@@ -26,7 +26,7 @@ from decouple.flows.build_request import BuildRequest, estimate_root, estimate_s
 from decouple.flows.environment import ensure_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import read_provenance
-from decouple.prebuilt import folder, installed, official, pairing, symbols
+from decouple.prebuilt import installed_torch, kernel_folder, official_symbols, pairing, symbols
 from decouple.upstream.download import Downloader
 from decouple.verify import checks
 
@@ -38,7 +38,7 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
             f"--kernels {request.kernels} builds stage 2, whole",
             next_step="leave --slice out, and build stage 1 by itself",
         )
-    if request.against == "official" and request.kind != folder.KIND:
+    if request.against == "official" and request.kind != kernel_folder.KIND:
         raise UsageError(
             f"--core official --kernels {request.kernels}: that half goes with its own kernels, or with compiled ones",
             next_step="add --kernels official",
@@ -69,12 +69,12 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     )
     core = find_core_folder(environment, read_provenance(places).version, request.against)
     offered = (
-        *official.read_folder_symbols(core, official.CORE),
-        *(installed.read_third_parties(core) if request.against == "stock" else ()),
+        *official_symbols.read_folder_symbols(core, official_symbols.CORE),
+        *(installed_torch.read_third_parties(core) if request.against == "stock" else ()),
     )
     taken = (
-        *official.read_folder_symbols(halves.kernels, official.KERNELS),
-        *installed.read_third_parties(halves.kernels / "lib"),
+        *official_symbols.read_folder_symbols(halves.kernels, official_symbols.KERNELS),
+        *installed_torch.read_third_parties(halves.kernels / "lib"),
     )
     symbols.refuse_mismatch(symbols.compare_symbols(taken, offered), origin["wheel"]["name"])
     choices = replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"]))
@@ -94,19 +94,19 @@ def _check_core(request: BuildRequest, places: Places) -> None:
     """Before anything is fetched. Raises UsageError without a core wheel of ours, naming what makes one."""
     stamp = inputs.read_stamp(places.core_state / "stage1.json")
     if stamp is None or not (places.dist / stamp.wheel).exists():
-        env = f"--env {portable.KIND}" if request.kind == folder.KIND else f"--env {request.env}"
+        env = f"--env {portable.KIND}" if request.kind == kernel_folder.KIND else f"--env {request.env}"
         raise UsageError(
             f"{places.dist}: no core wheel of {request.release} for --core built",
             next_step=f"decouple build {request.release} {env} --stage 1 (hours), or leave --core out",
         )
 
 
-def _fetch_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener) -> folder.Halves:
+def _fetch_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener) -> kernel_folder.Halves:
     """Return the folder of libraries with kernels.
 
     Fetched, or taken from an installed build.
     """
-    if request.kind == folder.KIND:
+    if request.kind == kernel_folder.KIND:
         return fetch_official_halves(pair, listener)
     downloader = Downloader(find_cache(), progress=listener.progress)
     source = Path(request.kernels)
@@ -120,14 +120,14 @@ def _fetch_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener
             f"--kernels {request.kernels}: no such folder",
             next_step="compiled, official, monolith, or the folder of a torch that has CUDA",
         )
-    halves = installed.make_halves(source, pair, find_cache(), downloader, listener.progress)
+    halves = installed_torch.make_halves(source, pair, find_cache(), downloader, listener.progress)
     listener.say(f"kernels: those of {source}")
     return halves
 
 
-def fetch_official_halves(pair: pairing.Pair, listener: Listener) -> folder.Halves:
+def fetch_official_halves(pair: pairing.Pair, listener: Listener) -> kernel_folder.Halves:
     """Return the official wheel as two halves, fetched unless it is there."""
-    halves = folder.make_halves(
+    halves = kernel_folder.make_halves(
         pair, find_cache(), Downloader(find_cache(), progress=listener.progress), listener.progress
     )
     fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"

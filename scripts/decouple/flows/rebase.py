@@ -36,9 +36,9 @@ from decouple.rebase.verdicts import Note
 from decouple.rebase.workspace import open_workspace
 from decouple.recipes.model import load_recipes
 from decouple.release.manifest import Manifest
-from decouple.relocate import kept
-from decouple.relocate.patch import render_patch, render_python
+from decouple.relocate import move_cache
 from decouple.relocate.plan import Move, list_unclassified, make_plan, plan_python_moves
+from decouple.relocate.relocation_patch import render_patch, render_python
 from decouple.upstream import source_specifier, tree_record
 from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetch import fetch_source
@@ -446,7 +446,7 @@ def _make_regenerator(tree: Path, commit: str, release: str) -> Regenerate:
         rules = load_rules()
         before = {file.old_path: file.new_path for file in patch.files if file.old_path}
         loose: list[Note] = []
-        found = kept.find_moves(find_cache(), commit, rules)
+        found = move_cache.find_moves(find_cache(), commit, rules)
         if found is None:
             tree_record.check_tree(tree)
             try:
@@ -462,7 +462,7 @@ def _make_regenerator(tree: Path, commit: str, release: str) -> Regenerate:
                 left = (path for path in before if not (tree / path).exists())
                 absent = (Note(path, 0, "moved before, not in this release") for path in left)
                 return RegeneratedPatch(None, (Note("", 0, error.what), *loose, *absent))
-            kept.keep_moves(find_cache(), commit, rules, found)
+            move_cache.keep_moves(find_cache(), commit, rules, found)
         moves = {move.origin: move.target for move in found}
         new = [Note(path, 0, f"new in this release, moves to {moves[path]}") for path in moves.keys() - before.keys()]
         gone = [Note(path, 0, "moved before, not in this release") for path in before.keys() - moves.keys()]

@@ -18,8 +18,8 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.flows.pristine import PristineRequest
 from decouple.inventory.rules import RuleFile, load_rules
 from decouple.relocate import plan
-from decouple.relocate.patch import render_patch
 from decouple.relocate.plan import Plan
+from decouple.relocate.relocation_patch import render_patch
 
 PATCH = "0001-relocate-cuda-sources.patch"
 

@@ -212,8 +212,8 @@ def _relocate_patch(patch: Patch, tree: Tree, opened: OpenedSource) -> tuple[Fit
     if not isinstance(opened.source, FolderSource) or opened.partial:
         return None
     from decouple.inventory import rules as rule_files  # here: most series fit as they are
-    from decouple.relocate.patch import render_patch
     from decouple.relocate.plan import make_plan
+    from decouple.relocate.relocation_patch import render_patch
 
     rules = rule_files.load_rules()
     try:

@@ -17,7 +17,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.build import split, wheels
-from decouple.prebuilt import core_half, installed
+from decouple.prebuilt import core_half, installed_torch
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.rebase import resolutions, stop
 from decouple.recipes import model
@@ -218,9 +218,9 @@ def test_the_members_of_a_wheel_on_a_server_stay_below_their_folder(tmp_path: Pa
 
 @pytest.mark.parametrize("soname", ["../../victim.so.1", "/tmp/decouple-victim.so"])
 def test_a_librarys_own_name_is_that_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soname: str) -> None:
-    monkeypatch.setattr(installed, "_query_patchelf", lambda *words: soname)
+    monkeypatch.setattr(installed_torch, "_query_patchelf", lambda *words: soname)
     with pytest.raises(DecoupleError, match="victim"):
-        installed._choose_name(tmp_path / "libpipe.so.0")
+        installed_torch._choose_name(tmp_path / "libpipe.so.0")
 
 
 # ---- wheels

@@ -15,7 +15,7 @@ from decouple.build.effort import Effort
 from decouple.device import scaffold
 from decouple.flows import bisect
 from decouple.flows import record as recording
-from decouple.prebuilt.folder import Halves
+from decouple.prebuilt.kernel_folder import Halves
 from decouple.rebase import stop
 from decouple.release import status
 from decouple.stack.journal import StackState

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from decouple.prebuilt.tail import inflate_end
+from decouple.prebuilt.deflate_tail import inflate_end
 
 
 def deflate(data: bytes, level: int = 6) -> bytes:

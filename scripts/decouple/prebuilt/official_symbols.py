@@ -9,9 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.prebuilt import dynamic
-from decouple.prebuilt.dynamic import DynamicSymbols
-from decouple.prebuilt.remote import MemberWindow
+from decouple.prebuilt import dynamic_symbols
+from decouple.prebuilt.dynamic_symbols import DynamicSymbols
+from decouple.prebuilt.member_window import MemberWindow
 from decouple.upstream.remote_zip import RemoteZip
 
 #: The libraries that a CUDA build has and a CPU build has not, and those of the core that they ask. libtorch and
@@ -46,7 +46,7 @@ def read_wheel_symbols(wheel: RemoteZip, *, core: bool = True) -> LibrarySymbols
             if pattern.fullmatch(name):
                 window = MemberWindow(wheel, member)
                 libraries_read.append(
-                    dynamic.read_symbols(window, window.size, name, f"{wheel.url}: {member.info.filename}")
+                    dynamic_symbols.read_symbols(window, window.size, name, f"{wheel.url}: {member.info.filename}")
                 )
         return tuple(libraries_read)
 
@@ -70,7 +70,7 @@ def read_folder_symbols(folder: Path, pattern: re.Pattern[str]) -> tuple[Dynamic
             else []
         )
         if paths:
-            return tuple(dynamic.read_file_symbols(path) for path in _drop_links(paths))
+            return tuple(dynamic_symbols.read_file_symbols(path) for path in _drop_links(paths))
     expected = "libtorch_cuda and libc10_cuda" if pattern is KERNELS else "libtorch_cpu and libc10"
     raise UsageError(
         f"{folder}: no {expected} in it", next_step="name the folder of the libraries, or of a torch package"

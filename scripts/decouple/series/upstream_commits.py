@@ -17,7 +17,7 @@ from decouple.base.errors import DecoupleError
 from decouple.patch import mail
 from decouple.patch.apply import File, Source, Tree, apply_patch
 from decouple.patch.parse import FilePatch, Patch
-from decouple.series.depends import find_dependencies
+from decouple.series.dependencies import find_dependencies
 
 OURS = "third_device/"
 ONLY_HERE = "only-here"

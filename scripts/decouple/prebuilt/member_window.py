@@ -7,7 +7,7 @@ import zipfile
 import zlib
 
 from decouple.base.errors import DecoupleError
-from decouple.prebuilt.tail import Tail, inflate_end
+from decouple.prebuilt.deflate_tail import Tail, inflate_end
 from decouple.upstream.remote_zip import Member, RemoteZip
 
 #: How much of the beginning comes at once, and how much of the end at first.

