@@ -28,7 +28,7 @@ from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache, find_project
 from decouple.build import inputs, settings
 from decouple.build.environment import Places
-from decouple.build.wheels import read_manifest
+from decouple.build.wheel_finishing import read_manifest
 from decouple.release import status
 
 KERNEL = "third_device/torch_cuda/torch_cuda/csrc/aten/native/cuda/ActivationThresholdKernel.cu"

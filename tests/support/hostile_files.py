@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from decouple.base.errors import DecoupleError
-from decouple.build import estimate, wheels
+from decouple.build import estimate, wheel_finishing
 from decouple.census.build_files import scan_build_file
 from decouple.census.cpp import scan_cpp
 from decouple.census.python import scan_python
@@ -191,7 +191,7 @@ def compile_commands(body: bytes, folder: Path) -> None:
 def build_wheel(body: bytes, folder: Path) -> None:
     path = folder / hostile.WHEEL
     path.write_bytes(body)
-    for reader in (wheels.read_manifest, wheels.count_components, _audited, _members):
+    for reader in (wheel_finishing.read_manifest, wheel_finishing.count_components, _audited, _members):
         with contextlib.suppress(DecoupleError):
             reader(path)  # type: ignore[operator]
 

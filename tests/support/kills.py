@@ -611,8 +611,8 @@ def _listed_wheels(folder: Path) -> Scene:
 
 def _build(folder: Path) -> Scene:
     """Stage 1 of a tree with the interface that upstream's has; configured before, one source newer."""
-    from decouple.build.choices import Choices, Provenance
     from decouple.build.environment import HostEnvironment, Places
+    from decouple.build.options import Choices, Provenance
     from decouple.build.stage import BuildJob
     from decouple.build.stage1 import Stage1
     from tests.unit.build.conftest import make_tree
@@ -686,7 +686,7 @@ def _bisect(folder: Path) -> Scene:
 
 def _halves_world(folder: Path) -> dict[str, str]:
     """A core and a torch_cuda wheel of one Python, the latter whole and split."""
-    from decouple.build.split import split_wheel
+    from decouple.build.wheel_split import split_wheel
     from tests.unit.index.wheels import make_wheel
 
     if not (folder / "halves").exists():

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from decouple.base import program_output
 from decouple.base.checkout import Checkout
-from decouple.build import record
+from decouple.build import root_record
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import BindMount, make_clean_environment, make_offline_prefix
 
@@ -197,7 +197,7 @@ class RootEnvironment(Struct, frozen=True):
     def describe_inputs(self, layers: Sequence[str]) -> dict[str, Any]:
         return {
             "network": "none",
-            **record.describe_layers(self.root.tree, self.root.folder, self.root.description, layers),
+            **root_record.describe_layers(self.root.tree, self.root.folder, self.root.description, layers),
         }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from decouple.base import program_output
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build import rootfs, sandbox
-from decouple.build.description import Description
+from decouple.build.root_description import Description
 
 PACKAGES = {"unshare": "util-linux", "mount": "mount", "newuidmap": "uidmap", "mmdebstrap": "mmdebstrap"}
 """Program -> the Debian package that has it."""

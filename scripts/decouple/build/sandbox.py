@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from decouple.base import program_output
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.build.description import Mount
+from decouple.build.root_description import Mount
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: $1 root, $2 folder to start in, then pairs to mount up to "--", then the command. Runs inside the namespace.

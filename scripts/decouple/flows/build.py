@@ -18,9 +18,9 @@ from msgspec.structs import asdict, replace
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.build import remote_cache
-from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import Environment, Places
 from decouple.build.estimate import count_cores, read_available_memory, refuse_if_too_small, sum_object_seconds
+from decouple.build.options import Choices, Provenance
 from decouple.build.shards import ObjectShard
 from decouple.build.stage import BuildJob, ShardResult, StageWheel
 from decouple.build.stage1 import Stage1

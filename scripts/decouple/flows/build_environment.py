@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from decouple.build import makings
-from decouple.build.choices import Choices, Provenance
+from decouple.build import toolchain
 from decouple.build.environment import Environment, replace_places
+from decouple.build.options import Choices, Provenance
 from decouple.flows import portable
 from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.environment import ensure_tree, open_environment
@@ -31,7 +31,7 @@ def open_build(request: BuildRequest, listener: Listener = QUIET) -> tuple[Envir
     """
     choices, places = settle_choices(request), request.places
     layers = list(
-        dict.fromkeys(layer for n in request.stages for layer in makings.list_layers(n, choices, request.env))
+        dict.fromkeys(layer for n in request.stages for layer in toolchain.list_layers(n, choices, request.env))
     )
     ensure_tree(request, places, listener, layers)
     if request.against == "official":

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
-from decouple.build import description, makings, rootfs, seconds, settings, toolkits
-from decouple.build.choices import Choices
+from decouple.build import object_times, root_description, rootfs, settings, toolchain, toolkits
 from decouple.build.environment import Places
 from decouple.build.estimate import (
     Estimate,
@@ -28,6 +27,7 @@ from decouple.build.estimate import (
     read_done_objects,
     read_planned_objects,
 )
+from decouple.build.options import Choices
 from decouple.build.probe import check_archs, split_archs
 from decouple.flows import portable
 from decouple.flows.environment import WorkRequest, needs_root
@@ -134,15 +134,15 @@ def estimate_stages(request: BuildRequest) -> list[Estimate]:
         load_release(request.project, request.release)  # one that there is
     made = []
     for stage in request.stages:
-        cost = seconds.estimate_stage_cost(request.release, request.env, stage, choices)
+        cost = object_times.estimate_stage_cost(request.release, request.env, stage, choices)
         if request.kernels != "compiled":
             cost = settings.read_facts().bindings.cost
         stage2 = places.with_cuda(request.env, choices.cuda).stage2 if choices.cuda else places.stage2
         folder = places.stage1 if stage == 1 else stage2
         planned, done = read_planned_objects(folder), read_done_objects(folder)
-        known = seconds.load_nearest(request.release, request.env, stage)
+        known = object_times.load_nearest(request.release, request.env, stage)
         share = (
-            seconds.compute_share_left(planned, done, known, settings.find_stage(stage).object_seconds)
+            object_times.compute_share_left(planned, done, known, settings.find_stage(stage).object_seconds)
             if planned
             else None
         )
@@ -165,16 +165,16 @@ def estimate_root(request: BuildRequest) -> RootEstimate | None:
     """
     choices, places = settle_choices(request), request.places
     layers = list(
-        dict.fromkeys(layer for n in request.stages for layer in makings.list_layers(n, choices, request.env))
+        dict.fromkeys(layer for n in request.stages for layer in toolchain.list_layers(n, choices, request.env))
     )
     if request.kernels != "compiled":
-        layers = list(makings.list_bindings_layers(choices, request.env))
+        layers = list(toolchain.list_bindings_layers(choices, request.env))
     if not needs_root(request, places, layers):
         return None
     described = (
-        description.load_description(description.PORTABLE)
+        root_description.load_description(root_description.PORTABLE)
         if request.env == portable.KIND
-        else description.load_description()
+        else root_description.load_description()
     )
     return rootfs.estimate_root(find_cache(), described, layers)
 

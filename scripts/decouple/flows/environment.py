@@ -10,9 +10,9 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import Repository
 from decouple.base.paths import find_cache
-from decouple.build import description, host, preflight
+from decouple.build import host, preflight, root_description
 from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
-from decouple.build.makings import list_overrides
+from decouple.build.toolchain import list_overrides
 from decouple.flows import portable
 from decouple.flows.apply import ApplyRequest, apply_series
 from decouple.flows.listener import Listener
@@ -54,7 +54,7 @@ def open_environment(
     if _can_use_host(work, places, cuda="cuda" in layers):
         listener.say("environment: this machine's own toolchain")
         return HostEnvironment(places)
-    root = portable.make_root(description.load_description(), "Debian", layers, listener)
+    root = portable.make_root(root_description.load_description(), "Debian", layers, listener)
     return RootEnvironment(places, root, list_overrides(places))
 
 
@@ -64,9 +64,9 @@ def check_machine(work: WorkRequest, places: Places, layers: Sequence[str] = ())
     That is seconds before the first download, not minutes behind it.
     """
     if work.env == portable.KIND:
-        preflight.check_root(find_cache(), description.load_description(description.PORTABLE), layers)
+        preflight.check_root(find_cache(), root_description.load_description(root_description.PORTABLE), layers)
     elif not _can_use_host(work, places, cuda="cuda" in layers):
-        preflight.check_root(find_cache(), description.load_description(), layers)
+        preflight.check_root(find_cache(), root_description.load_description(), layers)
 
 
 def ensure_tree(work: WorkRequest, places: Places, listener: Listener, layers: Sequence[str] = ()) -> None:

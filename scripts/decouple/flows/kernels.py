@@ -17,9 +17,9 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
-from decouple.build import description
+from decouple.build import root_description
 from decouple.build.environment import Environment
-from decouple.build.wheels import read_manifest
+from decouple.build.wheel_finishing import read_manifest
 from decouple.flows import portable
 from decouple.flows.listener import QUIET, Listener
 from decouple.release.manifest import Manifest
@@ -118,7 +118,9 @@ def compare_backend(
     if against == "official":
         word = f"{OFFICIAL}{places.release}"
     elif against == "monolith":
-        root = portable.make_root(description.load_description(), "Debian", ["monolith"], Listener(progress=progress))
+        root = portable.make_root(
+            root_description.load_description(), "Debian", ["monolith"], Listener(progress=progress)
+        )
         folder = root.tree / checks.MONOLITH.lstrip("/") / "lib"
         word = str(next(iter(sorted(folder.rglob("libtorch_cuda.so*"))), folder))
     attention = read_manifest(backend).flags.get("flash", True) is not False

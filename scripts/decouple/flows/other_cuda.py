@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from decouple.base import zips
 from decouple.base.process import run_logged
-from decouple.build import description, toolkits, wheels
+from decouple.build import root_description, toolkits, wheel_finishing
 from decouple.flows import portable
 from decouple.release import projects
 from decouple.release.manifest import Toolchain
@@ -36,7 +36,7 @@ def make_toolchain(release: str, official: Toolchain, cuda: str) -> Toolchain:
 
 def _list_pins(cuda: str) -> Iterator[str]:
     found = toolkits.find_toolkit(portable.KIND, cuda)
-    root = description.load_description(description.PORTABLE)
+    root = root_description.load_description(root_description.PORTABLE)
     for layer in found.layers if found else ():
         for toolkit in root.find_layer(layer).toolkit:
             yield from (f"{wheel.project}=={wheel.version}" for wheel in toolkit.wheels)
@@ -48,7 +48,7 @@ def install_libraries(python: Path, trial: Path, backend: Path, log: Path) -> No
     Raises CommandError.
     """
     with zips.open_zip(backend) as archive:
-        metadata = archive.read(f"{wheels.find_dist_info(archive, backend)}/METADATA")
+        metadata = archive.read(f"{wheel_finishing.find_dist_info(archive, backend)}/METADATA")
     wanted = projects.parse_requirements(projects.parse_metadata(metadata))
     libraries = [str(requirement) for requirement in wanted if requirement.name.startswith("nvidia-")]
     pip = [str(python.absolute()), "-m", "pip", "--python", str(trial.absolute())]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
-from decouple.build import inputs, makings, settings
+from decouple.build import inputs, settings, toolchain
 from decouple.build.core_wheel import find_core_folder
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.estimate import read_available_memory, refuse_if_too_small
@@ -63,7 +63,7 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     environment = open_environment(
         request,
         places,
-        makings.list_bindings_layers(choices, kind),
+        toolchain.list_bindings_layers(choices, kind),
         listener,
         settings.read_facts().bindings.components,
     )

@@ -23,7 +23,7 @@ from decouple.base.interpreter import run_python
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.base.process import run_logged
-from decouple.build import description, inputs
+from decouple.build import inputs, root_description
 from decouple.build.environment import Places
 from decouple.build.sandbox import BindMount, make_clean_environment
 from decouple.flows import portable
@@ -127,7 +127,7 @@ def _locate_side(python: Path | None, request: ParityRequest, listener: Listener
     """Return how a torch is asked; None: the monolith's, inside its root."""
     if python:
         return _locate_torch(python)
-    root = portable.make_root(description.load_description(), "Debian", ["core", "cuda", "monolith"], listener)
+    root = portable.make_root(root_description.load_description(), "Debian", ["core", "cuda", "monolith"], listener)
     places, inside = WorkRequest(request.project, request.release).places, f"/decouple/{request.release}/verify"
     places.verify.mkdir(parents=True, exist_ok=True)
     variables = make_clean_environment({**checks.make_monolith_variables(), "PYTHONHASHSEED": "0"})

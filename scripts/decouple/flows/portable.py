@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from packaging.version import Version
 
 from decouple.base.paths import find_cache
-from decouple.build import description, host, preflight, rootfs, settings
-from decouple.build.description import Description
+from decouple.build import host, preflight, root_description, rootfs, settings
 from decouple.build.environment import Places, RootEnvironment
+from decouple.build.root_description import Description
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import BindMount
 from decouple.flows.listener import Listener
@@ -87,7 +87,7 @@ def open_portable(places: Places, layers: list[str], bundled: Bundle, listener: 
 
     Raises DecoupleError.
     """
-    root = make_root(description.load_description(description.PORTABLE), "portable", layers, listener)
+    root = make_root(root_description.load_description(root_description.PORTABLE), "portable", layers, listener)
     return RootEnvironment(places, root, _bind_components(places, bundled.third_party), KIND)
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.paths import find_cache
-from decouple.build import seconds
+from decouple.build import object_times
 from decouple.build.environment import Places
 from decouple.flows.source import ReleaseRequest
 from decouple.patch import series_file
@@ -104,8 +104,8 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
     places = Places.of_release(project, release, find_cache())
     whole, own = places.stage2.parent, f"{kind}-cuda*/{places.stage2.name}"  # its own for a CUDA, a Python, a core
     stages = [(1, places.stage1), *((2, folder) for folder in sorted([*whole.glob(own), *whole.glob(f"*/{own}")]))]
-    recorded = [(number, folder) for number, folder in stages if seconds.read_measured_seconds(folder)]
-    return [seconds.record_seconds(release, kind, number, folder) for number, folder in recorded or stages[:1]]
+    recorded = [(number, folder) for number, folder in stages if object_times.read_measured_seconds(folder)]
+    return [object_times.record_seconds(release, kind, number, folder) for number, folder in recorded or stages[:1]]
 
 
 def _make_rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> dict[str, status.Proof]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from decouple.base import program_output
 from decouple.base.errors import DecoupleError
-from decouple.build import makings
+from decouple.build import toolchain
 from decouple.build.environment import Environment, RootEnvironment, replace_places
 from decouple.build.sandbox import BindMount
 from decouple.flows.build_request import BuildRequest, settle_choices
@@ -79,7 +79,7 @@ def open_commands(request: BuildRequest, listener: Listener = QUIET) -> Stage2Co
     if choices.cuda:
         places = places.with_cuda(request.env, choices.cuda)
     built = read_units(places.stage2 / "compile_commands.json", (".cu",))
-    layers = makings.list_layers(2, choices, request.env)
+    layers = toolchain.list_layers(2, choices, request.env)
     environment = replace_places(open_environment(request, request.places, layers, listener), places)
     inside = environment.name_places()["stage2"]
     objects = {unit: places.stage2 / _strip_folder(unit.output, inside) for unit in built if unit.output}

@@ -23,10 +23,10 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.base.process import run_logged
-from decouple.build import preflight, rootfs, systems
+from decouple.build import bare_systems, preflight, rootfs
+from decouple.build.bare_systems import System
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import BindMount, make_clean_environment
-from decouple.build.systems import System
 from decouple.flows import portable
 from decouple.flows.environment import WorkRequest, ensure_tree
 from decouple.flows.listener import QUIET, Listener
@@ -82,7 +82,7 @@ class BareSystem(Struct, frozen=True):
 
 def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[CheckResult, ...]:
     """Install and use the wheels. Raises UsageError without a wheel for that Python, DecoupleError when pip fails."""
-    system = systems.find_system(request.system)
+    system = bare_systems.find_system(request.system)
     asked = [ecosystem.select_project(request.release, name) for name in request.projects]
     places = request.places
     wheels = select_fitting(request.wheels or sorted(places.dist.glob("*.whl")), system.python)

@@ -22,7 +22,7 @@ from decouple.base.errors import UsageError
 from decouple.base.process import limit_time
 from decouple.build import inputs, settings, toolkits
 from decouple.build.environment import Environment, Places, RootEnvironment
-from decouple.build.wheels import read_manifest
+from decouple.build.wheel_finishing import read_manifest
 from decouple.flows import kernels
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest

@@ -22,7 +22,7 @@ from decouple.base.files import compute_sha256, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.build import inputs
 from decouple.build.environment import HostEnvironment, Places
-from decouple.build.wheels import read_manifest
+from decouple.build.wheel_finishing import read_manifest
 from decouple.flows import kernels
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.environment import WorkRequest

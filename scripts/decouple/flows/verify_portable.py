@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from decouple.base.errors import UsageError
 from decouple.base.files import compute_sha256
 from decouple.base.interpreter import run_python
-from decouple.build import inputs, wheels
+from decouple.build import inputs, wheel_finishing
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows import kernels, other_cuda, portable
 from decouple.flows.build_request import BuildRequest
@@ -77,7 +77,7 @@ def verify_portable_wheels(
     )
     listener.progress.finish()
     results += checks.check_both_wheels(
-        both, ours, facts.list_expected_facts(toolchain, wheels.read_manifest(backend).arch_list, "host", {})
+        both, ours, facts.list_expected_facts(toolchain, wheel_finishing.read_manifest(backend).arch_list, "host", {})
     )
     code = None
     if request.kernels:
@@ -160,7 +160,7 @@ def _record_result(
 
     That with another's stands beside those of all builds, and the section keeps what was seen of the same wheel.
     """
-    path, made = status.locate_status(request.project, request.release), wheels.read_manifest(backend)
+    path, made = status.locate_status(request.project, request.release), wheel_finishing.read_manifest(backend)
     before, label = status.read_status(path), f"py{version}-cu{made.cuda}"
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
     if result.kernels and request.kernels != "official":

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.build import split, wheels
+from decouple.build import wheel_finishing, wheel_split
 from decouple.prebuilt import core_half, installed_torch
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.rebase import resolutions, stop
@@ -244,7 +244,7 @@ def rewritten(wheel: Path, **fields: Any) -> Path:
 def test_the_manifest_of_a_wheel_says_names(tmp_path: Path, field: str, name: str) -> None:
     wheel = rewritten(make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4"), **{field: name})
     with pytest.raises(DecoupleError, match=rf"\$.{field}"):
-        split.split_wheel(wheel, tmp_path / "out")
+        wheel_split.split_wheel(wheel, tmp_path / "out")
     with zipfile.ZipFile(wheel) as archive:
         data = next(archive.read(one) for one in archive.namelist() if one.endswith("decouple.json"))
     with pytest.raises(DecoupleError, match=rf"\$.{field}"):
@@ -255,7 +255,7 @@ def test_the_manifest_of_a_wheel_says_names(tmp_path: Path, field: str, name: st
 def test_no_wheel_is_made_with_a_member_that_leads_out(tmp_path: Path, name: str) -> None:
     raw = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4", extra_members={name: b"planted"})
     with pytest.raises(DecoupleError, match=r"victim|a.*b"):
-        wheels.finish_wheel(raw, tmp_path / "out", wheels.read_manifest(raw), 0)
+        wheel_finishing.finish_wheel(raw, tmp_path / "out", wheel_finishing.read_manifest(raw), 0)
     assert not list((tmp_path / "out").iterdir())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from decouple.base import seal
 from decouple.base.errors import DecoupleError
-from decouple.build import effort, inputs, record, rootfs
+from decouple.build import effort, inputs, root_record, rootfs
 from decouple.build.effort import Effort
 from decouple.device import scaffold
 from decouple.flows import bisect
@@ -62,8 +62,8 @@ def of_scaffold(path: Path) -> object:
 
 
 def of_packages(path: Path) -> object:
-    path.rename(path.with_name(record.NAME))
-    return record.read_record(path.parent)
+    path.rename(path.with_name(root_record.NAME))
+    return root_record.read_record(path.parent)
 
 
 def of_halves(path: Path) -> object:

@@ -18,11 +18,11 @@ from decouple.base import interpreter
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
 from decouple.build import rootfs
-from decouple.build.description import PypiPiece
+from decouple.build.root_description import PypiPiece
 from decouple.flows import other_cuda
 from decouple.index import dependencies, get, wheel
 from decouple.prebuilt import core_half
-from decouple.suites import simulate
+from decouple.suites import simulated_device
 from decouple.verify import ecosystem, imports, parity, upstream_tests
 from decouple.verify.venvs import TorchEnvironment
 from simcuda import torchbuild, vendor
@@ -83,7 +83,7 @@ def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
         "operators": lambda: ecosystem._check_operators(tried(other, folder), project),
         "what an import opens": lambda: imports.run_without([str(other)], ["/none"]),
         "upstream's tests": lambda: upstream_tests.run_suites(tried(other, folder), "/t", [suite], folder / "log"),
-        "stand-ins": lambda: simulate.share_stand_ins(folder / "cache", folder / "shared", ROOT),
+        "stand-ins": lambda: simulated_device.share_stand_ins(folder / "cache", folder / "shared", ROOT),
         "look at a torch": lambda: torchbuild.look(other),
         "NVIDIA's wheels": lambda: vendor.fetched("nvidia-none==1", folder, None),
     }
@@ -166,7 +166,7 @@ def starts(path: Path) -> Iterator[tuple[int, list[str], str]]:
 
 @pytest.mark.parametrize("path", [*WRITTEN, ROOT / "noxfile.py"], ids=lambda path: str(path.relative_to(ROOT)))
 def test_each_start_of_a_python_leaves_the_current_folder_out(path: Path) -> None:
-    """Our own by an option (``python.OWN``); somebody else's, which may be older than it, in a folder of ours."""
+    """Our own by an option (``interpreter.OWN``); somebody else's, which may be older than it, in a folder of ours."""
     for line, words, function in starts(path):
         left_out = any(word in LEFT_OUT for word in words)
         suite = [word for end, word in IN_A_SUITE.items() if str(path).endswith(end)]

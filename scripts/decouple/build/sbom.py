@@ -40,7 +40,7 @@ from decouple.release.wheel_manifest import WheelManifest
 
 NO_ASSERTION = "NOASSERTION"
 """What stands where nobody has read a licence; SPDX's word."""
-_FACTS = Path(__file__).with_name("bom.toml")
+_FACTS = Path(__file__).with_name("sbom.toml")
 _KERNELS = "libtorch_cuda.so"
 _BINDINGS = re.compile(r".*/(libtorch_python_cuda|_CUDAC)[^/]*\.so")
 _IN_THE_SOURCE = "what pytorch's own archive carries (third_party/miniz-3.0.2, for one): part of pytorch here"
@@ -76,7 +76,7 @@ def make_bom(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str
 
     ``epoch`` is in seconds since 1970. Raises DecoupleError when this project's own table of licences is wrong.
     """
-    facts = toml.read_toml(_FACTS, _Facts, mend="git checkout scripts/decouple/build/bom.toml")
+    facts = toml.read_toml(_FACTS, _Facts, mend="git checkout scripts/decouple/build/sbom.toml")
     headers = projects.parse_metadata(metadata)
     whole = _make_component(
         manifest.project,

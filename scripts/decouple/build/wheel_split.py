@@ -24,7 +24,7 @@ from decouple.base import zips
 from decouple.base.elf_files import open_elf
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import make_work_folder
-from decouple.build import remade, wheels
+from decouple.build import wheel_finishing, wheel_rewrite
 from decouple.release import projects
 from decouple.release.projects import CORE, CUDA, LIBRARIES
 from decouple.release.wheel_manifest import SUFFIX, WheelManifest
@@ -57,34 +57,34 @@ def split_wheel(wheel: Path, folder: Path) -> SplitWheels:
     Raises UsageError when it is no whole torch_cuda wheel, or when the libraries differ from those in ``folder``;
     DecoupleError when it is no wheel of decouple.
     """
-    manifest = wheels.read_manifest(wheel)
+    manifest = wheel_finishing.read_manifest(wheel)
     if canonicalize_name(manifest.project) != CUDA:
         raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {CUDA}")
-    name = remade.parse_plain_name(wheel)
+    name = wheel_rewrite.parse_plain_name(wheel)
     shared_name = replace(name, distribution=f"{_PACKAGE}_libraries", tag=f"py3-none-{name.platform}")
     epoch = int(manifest.times.get("source_date_epoch", 0))
     with make_work_folder(folder, "split") as work, zips.open_zip(wheel) as source:
-        info = wheels.find_dist_info(source, wheel)
-        names = remade.list_payload(source, info)
+        info = wheel_finishing.find_dist_info(source, wheel)
+        names = wheel_rewrite.list_payload(source, info)
         shared = [member for member in names if _is_shared(source, member, work)]
         if not any(member.endswith(".so") for member in shared):
             raise UsageError(f"{wheel.name}: no library for all Pythons in it", next_step="name a wheel that is whole")
         headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
-        raw_libraries = remade.write_raw_wheel(
+        raw_libraries = wheel_rewrite.write_raw_wheel(
             work / str(shared_name),
             source,
             shared,
             _make_libraries_metadata(headers, manifest),
         )
-        raw_bindings = remade.write_raw_wheel(
+        raw_bindings = wheel_rewrite.write_raw_wheel(
             work / wheel.name,
             source,
-            [*(member for member in names if member not in shared), *remade.list_kept_members(source, info)],
+            [*(member for member in names if member not in shared), *wheel_rewrite.list_kept_members(source, info)],
             _make_bindings_metadata(headers, manifest),
         )
         half = replace(manifest, project=LIBRARIES, toolchain=_drop_python(manifest))
         # written to a folder of its own: a file of that name may be there, from another Python's wheel
-        made = wheels.finish_wheel(raw_libraries, work / "libraries", half, epoch)
+        made = wheel_finishing.finish_wheel(raw_libraries, work / "libraries", half, epoch)
         kept = folder / made.name
         if kept.exists() and not _has_same_payload(made, kept):
             raise UsageError(
@@ -94,7 +94,7 @@ def split_wheel(wheel: Path, folder: Path) -> SplitWheels:
         if not kept.exists():
             made.with_name(made.name + SUFFIX).replace(folder / (made.name + SUFFIX))
             made.replace(kept)
-        bindings = wheels.finish_wheel(raw_bindings, folder, manifest, epoch)
+        bindings = wheel_finishing.finish_wheel(raw_bindings, folder, manifest, epoch)
     return SplitWheels(kept, bindings)
 
 
@@ -137,7 +137,7 @@ def _make_libraries_metadata(headers: Message, manifest: WheelManifest) -> str:
     fields = [
         (key, change.get(key, value)) for key, value in headers.items() if not is_requirement_of(key, value, CORE)
     ]
-    return remade.format_metadata(fields, _TEXT.format(version=manifest.version))
+    return wheel_rewrite.format_metadata(fields, _TEXT.format(version=manifest.version))
 
 
 def _make_bindings_metadata(headers: Message, manifest: WheelManifest) -> str:
@@ -146,7 +146,7 @@ def _make_bindings_metadata(headers: Message, manifest: WheelManifest) -> str:
         (key, value) for key, value in headers.items() if key != "Requires-Dist" or is_requirement_of(key, value, CORE)
     ]
     fields.append(("Requires-Dist", f"{LIBRARIES}=={manifest.version}"))
-    return remade.format_metadata(fields, str(headers.get_payload()))
+    return wheel_rewrite.format_metadata(fields, str(headers.get_payload()))
 
 
 def is_requirement_of(key: str, value: str, project: str) -> bool:

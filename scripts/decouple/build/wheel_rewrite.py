@@ -1,6 +1,6 @@
 """Wheels made from a wheel: other members, another name, other metadata.
 
-`wheels.finish_wheel` compresses and records them.
+`wheel_finishing.finish_wheel` compresses and records them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.build import wheels
+from decouple.build import wheel_finishing
 from decouple.release import projects
 from decouple.release.wheel_manifest import WheelManifest
 from decouple.release.wheel_name import WheelName
@@ -36,7 +36,7 @@ def write_raw_wheel(
     Raises DecoupleError when ``source`` has more of them than one of a kind, or no WHEEL.
     """
     made = WheelName.parse(target.name)
-    old = wheels.find_dist_info(source, target)
+    old = wheel_finishing.find_dist_info(source, target)
     own = {old: f"{made.stem}.dist-info", **dict.fromkeys(_find_data_folders(source, target), f"{made.stem}.data")}
     wheel_file = _make_wheel_file(source, old, target, made)
     with zipfile.ZipFile(target, "w") as out:
@@ -110,7 +110,7 @@ def remake_wheel(
     METADATA is ``text``, what is ``changed`` has other bytes. ``folders``: to work in, and where it goes.
     """
     work, folder = folders
-    info, name = wheels.find_dist_info(source, wheel), parse_plain_name(wheel)
+    info, name = wheel_finishing.find_dist_info(source, wheel), parse_plain_name(wheel)
     made = write_raw_wheel(
         work / str(replace(name, version=manifest.version)),
         source,
@@ -118,7 +118,7 @@ def remake_wheel(
         text,
         changed,
     )
-    return wheels.finish_wheel(made, folder, manifest, int(manifest.times.get("source_date_epoch", 0)))
+    return wheel_finishing.finish_wheel(made, folder, manifest, int(manifest.times.get("source_date_epoch", 0)))
 
 
 def list_payload(source: zipfile.ZipFile, info: str) -> list[str]:

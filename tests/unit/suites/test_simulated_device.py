@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.suites import simulate
+from decouple.suites import simulated_device
 
 
 def project_with(folder: Path, program: str) -> Path:
@@ -24,7 +24,7 @@ def test_the_hint_is_that_of_the_failure(tmp_path: Path) -> None:
     said = "libcudart.so.12: 3 functions written\\nsimcuda: nccl.cpp:9: error: no sort\\n  next: set CXX\\n"
     project = project_with(tmp_path, f"sys.stderr.write({said!r}.replace(chr(92) + 'n', chr(10))); sys.exit(1)")
     with pytest.raises(DecoupleError) as failed:
-        simulate.share_stand_ins(tmp_path / "cache", tmp_path / "shared", project)
+        simulated_device.share_stand_ins(tmp_path / "cache", tmp_path / "shared", project)
     assert failed.value.what == "the simulated device: nccl.cpp:9: error: no sort"
     assert failed.value.next_step == "set CXX"
 
@@ -32,6 +32,6 @@ def test_the_hint_is_that_of_the_failure(tmp_path: Path) -> None:
 def test_an_end_without_a_word_is_told_with_the_command(tmp_path: Path) -> None:
     project = project_with(tmp_path, "sys.exit(9)")
     with pytest.raises(DecoupleError) as failed:
-        simulate.share_stand_ins(tmp_path / "cache", tmp_path / "shared", project)
+        simulated_device.share_stand_ins(tmp_path / "cache", tmp_path / "shared", project)
     assert "exit status 9" in failed.value.what
     assert "python -m simcuda build --no-torch" in str(failed.value.next_step)

@@ -17,7 +17,7 @@ from packaging.version import Version
 from decouple.base import zips
 from decouple.base.errors import UsageError
 from decouple.base.files import make_work_folder
-from decouple.build import remade, split, wheels
+from decouple.build import wheel_finishing, wheel_rewrite, wheel_split
 from decouple.release import projects
 from decouple.release.projects import CORE, CUDA, LIBRARIES, PAIRED
 from decouple.release.wheel_manifest import WheelManifest
@@ -40,7 +40,7 @@ def pair_wheels(core: Path, bindings: Path, folder: Path) -> PairedWheels:
     Raises UsageError when they do not belong together or the bindings were not split from the libraries, DecoupleError
     when one is no wheel of decouple.
     """
-    of_core, of_bindings = wheels.read_manifest(core), wheels.read_manifest(bindings)
+    of_core, of_bindings = wheel_finishing.read_manifest(core), wheel_finishing.read_manifest(bindings)
     if canonicalize_name(of_core.project) != CORE or canonicalize_name(of_bindings.project) != CUDA:
         raise UsageError(
             f"{core.name}, {bindings.name}: of {of_core.project} and {of_bindings.project}",
@@ -48,7 +48,7 @@ def pair_wheels(core: Path, bindings: Path, folder: Path) -> PairedWheels:
         )
     with zips.open_zip(bindings) as source:
         asked = projects.parse_requirements(
-            projects.parse_metadata(source.read(f"{wheels.find_dist_info(source, bindings)}/METADATA"))
+            projects.parse_metadata(source.read(f"{wheel_finishing.find_dist_info(source, bindings)}/METADATA"))
         )
     pins = {str(canonicalize_name(requirement.name)): str(requirement.specifier) for requirement in asked}
     if LIBRARIES not in pins:
@@ -62,7 +62,7 @@ def pair_wheels(core: Path, bindings: Path, folder: Path) -> PairedWheels:
             next_step="name the core of the same build",
         )
     for_python = [
-        {(tag.interpreter, tag.abi) for tag in remade.parse_plain_name(requirement).tags}
+        {(tag.interpreter, tag.abi) for tag in wheel_rewrite.parse_plain_name(requirement).tags}
         for requirement in (core, bindings)
     ]
     if for_python[0] != for_python[1]:
@@ -81,18 +81,20 @@ def _rewrite_wheel(
 ) -> Path:
     """Write the same wheel as ``version``, its requirements but those in ``asks`` as they were."""
     with zips.open_zip(wheel) as source:
-        info = wheels.find_dist_info(source, wheel)
+        info = wheel_finishing.find_dist_info(source, wheel)
         headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
         fields = [
             (key, version if key == "Version" else value)
             for key, value in headers.items()
-            if not any(split.is_requirement_of(key, value, project) for project in asks)
+            if not any(wheel_split.is_requirement_of(key, value, project) for project in asks)
         ]
         fields += [("Requires-Dist", value) for value in asks.values()]
-        names = remade.list_payload(source, info)
+        names = wheel_rewrite.list_payload(source, info)
         changed: dict[str, bytes | Path] = {}
         if _VERSION in names:
             said = source.read(_VERSION)
             changed[_VERSION] = said.replace(f"'{manifest.version}'".encode(), f"'{version}'".encode())
-        text = remade.format_metadata(fields, str(headers.get_payload()))
-        return remade.remake_wheel(wheel, source, replace(manifest, version=version), text, changed, (work, folder))
+        text = wheel_rewrite.format_metadata(fields, str(headers.get_payload()))
+        return wheel_rewrite.remake_wheel(
+            wheel, source, replace(manifest, version=version), text, changed, (work, folder)
+        )

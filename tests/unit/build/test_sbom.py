@@ -15,8 +15,8 @@ from cyclonedx.spdx import is_expression
 from cyclonedx.validation.json import JsonStrictValidator
 
 from decouple.base.errors import DecoupleError
-from decouple.build import bom, wheels
-from decouple.build.paired import pair_wheels
+from decouple.build import sbom, wheel_finishing
+from decouple.build.wheel_pair import pair_wheels
 from decouple.cli import main
 from decouple.index.wheel import read_wheel
 from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
@@ -75,12 +75,12 @@ def packed(folder: Path, of: WheelManifest, members: tuple[str, ...], *requires:
         out.writestr(f"{stem}.dist-info/METADATA", "\n".join(fields) + "\n\ntext\n")
         tag = "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: false\nTag: cp313-cp313-linux_x86_64\n"
         out.writestr(f"{stem}.dist-info/WHEEL", tag)
-    return wheels.finish_wheel(raw, folder / "dist", of, EPOCH)
+    return wheel_finishing.finish_wheel(raw, folder / "dist", of, EPOCH)
 
 
 def text_of(wheel: Path) -> str:
     with zipfile.ZipFile(wheel) as archive:
-        return archive.read(f"{wheels.find_dist_info(archive, wheel)}/sboms/decouple.cdx.json").decode()
+        return archive.read(f"{wheel_finishing.find_dist_info(archive, wheel)}/sboms/decouple.cdx.json").decode()
 
 
 def parts(wheel: Path) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def test_a_portable_core_lists_its_source_and_all_that_is_bundled(tmp_path: Path
     named = said(json.loads(text_of(wheel))["metadata"])
     assert named["series-sha256"] == "5" * 64
     assert "miniz" in named["not-listed"] and "packages" not in named["not-listed"]
-    assert wheels.count_components(wheel) == (1 + len(listed) + 2, 2)
+    assert wheel_finishing.count_components(wheel) == (1 + len(listed) + 2, 2)
 
 
 def test_what_is_nvidias_is_asked_for_and_the_official_wheel_is_named_with_its_hash(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_one_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for wrong in (b"no json", b'{"components": 3}'):
         wheel = make_wheel(tmp_path, "torch", "2.6.0+decoupled", extra_members={name: wrong})
         with pytest.raises(DecoupleError, match=r"sboms/decouple\.cdx\.json: "):
-            wheels.count_components(wheel)
+            wheel_finishing.count_components(wheel)
 
 
 def test_every_licence_of_the_list_is_an_spdx_expression() -> None:
@@ -193,7 +193,7 @@ def test_every_licence_of_the_list_is_an_spdx_expression() -> None:
 
 
 def test_without_components_it_says_that_the_list_is_not_whole() -> None:
-    text = bom.make_bom(manifest("torch", "2.6.0+decoupled"), b"Name: torch\n", {}, EPOCH)
+    text = sbom.make_bom(manifest("torch", "2.6.0+decoupled"), b"Name: torch\n", {}, EPOCH)
     assert "packages" in said(json.loads(text)["metadata"])["not-listed"]
 
 
@@ -201,7 +201,7 @@ def test_a_component_in_a_folder_of_the_users_own_has_no_address_and_no_licence(
     (tmp_path / "fmt").mkdir()
     (tmp_path / "fmt/fmt.h").write_text("1")
     row = components.open_folder(tmp_path).rows[0]
-    text = bom.make_bom(manifest("torch", "2.6.0+decoupled", row), b"Name: torch\n", {}, EPOCH).decode()
+    text = sbom.make_bom(manifest("torch", "2.6.0+decoupled", row), b"Name: torch\n", {}, EPOCH).decode()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     (fmt,) = (one for one in json.loads(text)["components"] if one["name"] == "fmt")
     assert said(fmt)["sha256"] == row["sha256"] and "purl" not in fmt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.build.wheels import check_platform
+from decouple.build.wheel_finishing import check_platform
 
 NAME = "torch_cuda-2.6.0+cu124-cp313-cp313-manylinux_2_31_x86_64.whl"
 

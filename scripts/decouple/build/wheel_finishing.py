@@ -43,7 +43,7 @@ def finish_wheel(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -
     (seconds since 1970) as their time, 0644 or 0755 as their mode, and are compressed with one fixed setting.
     Raises DecoupleError when ``raw`` is not a wheel.
     """
-    from decouple.build import bom  # a quarter of a second, for which only packing has a use
+    from decouple.build import sbom  # a quarter of a second, for which only packing has a use
 
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / raw.name
@@ -75,7 +75,7 @@ def finish_wheel(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -
                 digest, size = _copy_member(source, out, name, _make_member(name, executable, epoch), deflater)
                 rows.append(_make_row(name, digest, size))
                 digests[name] = digest.hex()
-            made[f"{info}/{BOM}"] = bom.make_bom(manifest, source.read(text_name), digests, epoch)
+            made[f"{info}/{BOM}"] = sbom.make_bom(manifest, source.read(text_name), digests, epoch)
             for name, data in made.items():
                 with out.open(_make_member(name, False, epoch), "w") as sink:
                     sink.write(data)

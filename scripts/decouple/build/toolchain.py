@@ -8,8 +8,8 @@ from typing import Any
 
 from decouple.base.files import write_atomically
 from decouple.build import inputs, settings, toolkits
-from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import Environment, Places, RootEnvironment, read_output
+from decouple.build.options import Choices, Provenance
 from decouple.build.sandbox import BindMount
 from decouple.build.settings import Interpreter
 

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.build import thin as thinning
-from decouple.build.wheels import read_manifest
+from decouple.build import wheel_thinning as thinning
+from decouple.build.wheel_finishing import read_manifest
 from decouple.flows.thin import thin_wheel
 from decouple.index import site
 from decouple.index.wheel import read_wheel

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.build.split import split_wheel
+from decouple.build.wheel_split import split_wheel
 from decouple.index.wheel import read_wheel
 from tests.unit.index.wheels import make_wheel
 

@@ -19,7 +19,7 @@ from decouple.base import program_output
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, write_atomically
 from decouple.base.untrusted_input import read_json
-from decouple.build.description import Description
+from decouple.build.root_description import Description
 
 NAME = "record.json"
 SUMS = ".decouple-sha256"

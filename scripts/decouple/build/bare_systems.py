@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import UsageError
-from decouple.build.description import Bootstrap, Description, Mount
+from decouple.build.root_description import Bootstrap, Description, Mount
 from decouple.release.manifest import RemoteFile
 
-_FILE = Path(__file__).with_name("systems.toml")
+_FILE = Path(__file__).with_name("bare_systems.toml")
 _DEBIAN = "/usr/share/keyrings/debian-archive-keyring.gpg"
 _MOUNTS = (Mount("proc", "/proc"), Mount("host", "/dev"), Mount("host", "/sys"))
 
@@ -54,7 +54,7 @@ class _SystemsFile(Struct, frozen=True):
 
 @functools.cache
 def read_systems() -> tuple[System, ...]:
-    """Read those of ``systems.toml``."""
+    """Read those of ``bare_systems.toml``."""
     return toml.read_toml(_FILE, _SystemsFile, mend=f"git checkout {_FILE}").system
 
 

@@ -18,9 +18,9 @@ from installer.records import parse_record_file
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import variants
-from decouple.build.paired import pair_wheels
-from decouple.build.split import split_wheel
-from decouple.build.thin import KeptImages, thin_wheel
+from decouple.build.wheel_pair import pair_wheels
+from decouple.build.wheel_split import split_wheel
+from decouple.build.wheel_thinning import KeptImages, thin_wheel
 from decouple.index.wheel import read_wheel
 from decouple.release.wheel_name import WheelName
 from tests.unit.build.test_split import HERE, shared_library

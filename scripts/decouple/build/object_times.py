@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.build import settings, toolkits
-from decouple.build.choices import Choices
+from decouple.build.options import Choices
 from decouple.build.settings import Cost
 
 _FOLDER = Path(__file__).with_name("seconds")

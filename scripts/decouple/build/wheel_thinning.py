@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from decouple.base import zips
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, make_work_folder
-from decouple.build import remade, wheels
+from decouple.build import wheel_finishing, wheel_rewrite
 from decouple.release import projects
 from decouple.release.projects import CUDA, LIBRARIES
 
@@ -82,8 +82,8 @@ def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, containers: Cont
     Raises UsageError when it is no whole torch_cuda wheel or was not made for those, DecoupleError when its libraries
     are not of a known layout.
     """
-    manifest = wheels.read_manifest(wheel)
-    remade.parse_plain_name(wheel)
+    manifest = wheel_finishing.read_manifest(wheel)
+    wheel_rewrite.parse_plain_name(wheel)
     if canonicalize_name(manifest.project) != CUDA:
         raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {CUDA}")
     has = [arch.removesuffix("+PTX") for arch in manifest.arch_list]
@@ -99,10 +99,10 @@ def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, containers: Cont
     label = ".".join(f"sm{arch.replace('.', '')}" for arch in kept)
     version = f"{manifest.version}.{label}"
     with make_work_folder(folder, "thin") as work, zips.open_zip(wheel) as source:
-        info = wheels.find_dist_info(source, wheel)
+        info = wheel_finishing.find_dist_info(source, wheel)
         headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
         fields = [(key, version if key == "Version" else value) for key, value in headers.items()]
-        names = remade.list_payload(source, info)
+        names = wheel_rewrite.list_payload(source, info)
         if _INFO not in names or any(LIBRARIES in value for key, value in fields if key == "Requires-Dist"):
             raise UsageError(
                 f"{wheel.name}: without its libraries", next_step="name the wheel as it was built, and split that"
@@ -121,10 +121,10 @@ def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, containers: Cont
         changed[_INFO] = _format_json(about | {"arch_list": left, "version": version})
         if _ORIGIN in names:
             changed[_ORIGIN] = _make_origin(json.loads(source.read(_ORIGIN)), libraries, kept)
-        text = remade.format_metadata(fields, f"{headers.get_payload()}{_TEXT.format(archs=', '.join(kept))}")
+        text = wheel_rewrite.format_metadata(fields, f"{headers.get_payload()}{_TEXT.format(archs=', '.join(kept))}")
         flags = {**manifest.flags, "thinned": True}
         made = replace(manifest, version=version, arch_list=kept, flags=flags)
-        return remade.remake_wheel(wheel, source, made, text, changed, (work, folder))
+        return wheel_rewrite.remake_wheel(wheel, source, made, text, changed, (work, folder))
 
 
 def rewrite_library(library: Path, containers: Iterable[KeptImages]) -> None:
