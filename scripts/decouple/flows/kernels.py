@@ -26,14 +26,14 @@ from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit, checks, elf, facts
+from decouple.verify.kernels import code_diff, fatbin, official
 from decouple.verify.kernels import compare as comparing
 from decouple.verify.kernels import dump as dumps
-from decouple.verify.kernels import fatbin, look, official
-from decouple.verify.kernels import host as hosts
+from decouple.verify.kernels import host_symbols as hosts
+from decouple.verify.kernels.code_diff import CodeDifference
 from decouple.verify.kernels.compare import KernelComparison, KernelDifference
 from decouple.verify.kernels.dump import KernelDump
-from decouple.verify.kernels.host import HostSymbols
-from decouple.verify.kernels.look import CodeDifference
+from decouple.verify.kernels.host_symbols import HostSymbols
 
 OFFICIAL = "official:"
 
@@ -68,7 +68,7 @@ def explain_differences(ours: Path, theirs: Path, kernels: Sequence[KernelDiffer
     """Return how each different function of two libraries differs, instruction by instruction."""
     with contextlib.ExitStack() as stack:
         sides = [_find_libraries([path], stack) for path in (ours, theirs)]
-        return list(look.compare_code(sides[0], sides[1], kernels))
+        return list(code_diff.compare_code(sides[0], sides[1], kernels))
 
 
 def read_host_symbols(word: Path, arch: str) -> dict[str, HostSymbols]:

@@ -36,9 +36,9 @@ from decouple.release.wheel_name import WheelName
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks
-from decouple.verify.whole import compared, offer
-from decouple.verify.whole.compared import WholeTable
-from decouple.verify.whole.offer import TorchLocation, WholeOffer
+from decouple.verify.full_parity import comparison, installation
+from decouple.verify.full_parity.comparison import WholeTable
+from decouple.verify.full_parity.installation import TorchLocation, WholeOffer
 
 PYPI = "pypi"
 MONOLITH = "monolith"
@@ -78,7 +78,7 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     asked = [_locate_side(ours, request, listener), _locate_torch(theirs)]
     listener.progress.start("asking both torches")
     with ThreadPoolExecutor(min(2, request.jobs or os.cpu_count() or 1)) as pool:
-        offers = list(pool.map(offer.ask_torch, asked))
+        offers = list(pool.map(installation.ask_torch, asked))
     listener.progress.finish()
     for one, location in zip(offers, asked, strict=True):
         if _strip_local_version(one) != version:
@@ -87,9 +87,9 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
                 next_step="name a Python with that release",
             )
     listener.progress.start("comparing files and symbols")
-    sections = offer.compare_offers(*offers)
+    sections = installation.compare_offers(*offers)
     listener.progress.finish()
-    return compared.judge_sections(sections, offers[0].side)
+    return comparison.judge_sections(sections, offers[0].side)
 
 
 def _strip_local_version(one: WholeOffer) -> str:

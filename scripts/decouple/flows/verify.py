@@ -31,7 +31,7 @@ from decouple.flows.extensions import compile_extension
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
 from decouple.upstream.manifests import load_release
-from decouple.verify import audit, checks, elsewhere, extensions, facts, parity, upstream_tests, venvs
+from decouple.verify import audit, checks, extensions, facts, parity, third_party_wheels, upstream_tests, venvs
 from decouple.verify.audit import ElfAudit
 from decouple.verify.checks import CheckResult
 from decouple.verify.facts import ExpectedFact
@@ -112,7 +112,7 @@ def audit_wheels(
             reports.append(audit.audit_registry(cores, backends))
         for other in others:
             libraries = audit.list_libraries(stack.enter_context(audit.open_folder(other)))
-            reports.append(elsewhere.audit_elsewhere(other.name, libraries, [*cores, *backends]))
+            reports.append(third_party_wheels.audit_elsewhere(other.name, libraries, [*cores, *backends]))
     return tuple(reports)
 
 

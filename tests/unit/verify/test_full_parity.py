@@ -18,8 +18,8 @@ from decouple.flows import parity as flow
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.verify import elf
 from decouple.verify.elf import Library
-from decouple.verify.whole import compared, exports, files, offer, told
-from decouple.verify.whole.compared import Reason, SectionComparison
+from decouple.verify.full_parity import comparison, config_text, exports, files, installation
+from decouple.verify.full_parity.comparison import Reason, SectionComparison
 from tests.unit.verify import pretended
 from tests.unit.verify.conftest import Compile
 
@@ -33,8 +33,10 @@ def both(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def table(ours: Path, theirs: Path) -> Sections:
-    offers = [offer.ask_torch(offer.TorchLocation((str(python),), python.parent)) for python in (ours, theirs)]
-    return {one.section: one for one in offer.compare_offers(*offers)}
+    offers = [
+        installation.ask_torch(installation.TorchLocation((str(python),), python.parent)) for python in (ours, theirs)
+    ]
+    return {one.section: one for one in installation.compare_offers(*offers)}
 
 
 def test_the_same_twice_differs_in_nothing(both: tuple[Path, Path]) -> None:
@@ -130,14 +132,18 @@ def test_wheels_are_asked_in_place_of_what_the_other_python_has(tmp_path: Path) 
     pretended.plant(ours, "torch/version.py", "+cu124", "+decoupled")
     made = wheel(tmp_path, ours)
     python = flow.unpack_wheels(theirs, tmp_path / "made/whole", [made])
-    assert offer.ask_torch(offer.TorchLocation((str(python),), tmp_path)).said["torch"] == "2.6.0+decoupled"
+    assert (
+        installation.ask_torch(installation.TorchLocation((str(python),), tmp_path)).said["torch"] == "2.6.0+decoupled"
+    )
     mark = tmp_path / "made/whole.content"
     before = mark.stat().st_mtime_ns
     flow.unpack_wheels(theirs, tmp_path / "made/whole", [made])
     assert mark.stat().st_mtime_ns == before  # nothing was made anew
     pretended.plant(ours, "torch/version.py", "+decoupled", "+decoupled.1")
     again = flow.unpack_wheels(theirs, tmp_path / "made/whole", [wheel(tmp_path, ours)])
-    assert offer.ask_torch(offer.TorchLocation((str(again),), tmp_path)).said["torch"] == "2.6.0+decoupled.1"
+    assert (
+        installation.ask_torch(installation.TorchLocation((str(again),), tmp_path)).said["torch"] == "2.6.0+decoupled.1"
+    )
 
 
 @pytest.fixture
@@ -191,27 +197,29 @@ def reason(names: str, section: str = "API", sides: tuple[str, ...] = ("built",)
 
 
 def test_a_reason_explains_what_is_missing_or_different_and_one_that_nothing_meets_is_a_fault() -> None:
-    section = compared.compare_names("API", {"a": 1, "b": 1, "mine": 1}, {"a": 2, "b": 1, "gone": 1})
-    found = compared.judge_sections([section], "built", [reason("a"), reason("never"), reason("x", sides=("half",))])
+    section = comparison.compare_names("API", {"a": 1, "b": 1, "mine": 1}, {"a": 2, "b": 1, "gone": 1})
+    found = comparison.judge_sections([section], "built", [reason("a"), reason("never"), reason("x", sides=("half",))])
     (judged,) = found.sections
     assert (judged.unexplained, found.unused, found.ok) == (("gone",), ("API: never",), False)
     assert [(one.why, one.names) for one in judged.reasons] == [("because of a", ("a",))]
-    assert compared.judge_sections([section], "built", [reason("a"), reason("g.*")]).ok  # what is extra needs no reason
-    assert not compared.judge_sections(
+    assert comparison.judge_sections(
+        [section], "built", [reason("a"), reason("g.*")]
+    ).ok  # what is extra needs no reason
+    assert not comparison.judge_sections(
         [section], "half", [reason("a|gone")]
     ).ok  # those of another kind of torch do not count
 
 
 def test_the_kind_of_a_torch_is_known_by_its_packages_or_version() -> None:
-    assert compared.find_side(["torch", "torch._decoupled"], "2.6.0") == "built"
-    assert compared.find_side(["torch", "torch_core_half"], "2.6.0+cu124") == "half"
-    assert compared.find_side(["torch"], "2.6.0+debian") == "debian"
-    assert compared.find_side(["torch"], "2.6.0") == "other"
+    assert comparison.find_side(["torch", "torch._decoupled"], "2.6.0") == "built"
+    assert comparison.find_side(["torch", "torch_core_half"], "2.6.0+cu124") == "half"
+    assert comparison.find_side(["torch"], "2.6.0+debian") == "debian"
+    assert comparison.find_side(["torch"], "2.6.0") == "other"
 
 
 def test_every_reason_is_of_a_known_side_and_section() -> None:
-    sides = {one.name for one in compared.load_reasons().side}
-    assert [one.sides for one in compared.load_reasons().reason if not one.sides <= sides] == []
+    sides = {one.name for one in comparison.load_reasons().side}
+    assert [one.sides for one in comparison.load_reasons().reason if not one.sides <= sides] == []
 
 
 SHOW = """PyTorch built with:
@@ -226,7 +234,7 @@ SHOW = """PyTorch built with:
 
 
 def test_settings_are_read_off_the_text_that_torch_prints() -> None:
-    found = told.parse_settings(SHOW)
+    found = config_text.parse_settings(SHOW)
     assert found["GCC"] == "9.3"
     assert found["Intel(R) oneAPI Math Kernel Library"].startswith("2024.2-Product")
     assert (found["LAPACK"], found["CPU capability usage"]) == ("is enabled (usually provided by MKL)", "AVX512")
@@ -237,7 +245,11 @@ def test_threads_are_read_too() -> None:
     said = (
         "ATen/Parallel:\n\tat::get_num_threads() : 2\nOpenMP 201511 (a.k.a.)\nEnvironment variables:\n\tA : [not set]\n"
     )
-    assert told.parse_threads(said) == {"at::get_num_threads()": "2", "OpenMP": "201511 (a.k.a.)", "A": "[not set]"}
+    assert config_text.parse_threads(said) == {
+        "at::get_num_threads()": "2",
+        "OpenMP": "201511 (a.k.a.)",
+        "A": "[not set]",
+    }
 
 
 def at(folder: Path, **texts: str) -> dict[str, Path]:

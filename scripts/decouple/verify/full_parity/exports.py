@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from decouple.base.errors import DecoupleError
 from decouple.verify import audit, parity
 from decouple.verify.elf import Library
-from decouple.verify.whole.compared import SectionComparison
-from decouple.verify.whole.files import load_rules
+from decouple.verify.full_parity.comparison import SectionComparison
+from decouple.verify.full_parity.files import load_rules
 
 #: How gcc's two ABIs write one name, once it is demangled (libstdc++ manual, "Dual ABI").
 _ABI = re.compile(r"\[abi:cxx11\]|(?<=std::)__cxx11::")

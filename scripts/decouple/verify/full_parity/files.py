@@ -12,9 +12,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base import toml
-from decouple.verify.whole.compared import ChangedName, SectionComparison
+from decouple.verify.full_parity.comparison import ChangedName, SectionComparison
 
-_FILE = Path(__file__).with_name("whole.toml")
+_FILE = Path(__file__).with_name("files.toml")
 
 
 class MovedFile(Struct, frozen=True):
@@ -46,7 +46,7 @@ class Namespace(Struct, frozen=True):
 
 
 class WholeRules(Struct, frozen=True):
-    """``whole.toml``, which explains its keys."""
+    """``files.toml``, which explains its keys."""
 
     packages: tuple[str, ...]
     backends: str
@@ -61,7 +61,7 @@ class WholeRules(Struct, frozen=True):
 
 @cache
 def load_rules() -> WholeRules:
-    """Read ``whole.toml``."""
+    """Read ``files.toml``."""
     return toml.read_toml(_FILE, WholeRules, mend=f"git checkout {_FILE}")
 
 

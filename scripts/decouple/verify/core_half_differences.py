@@ -14,11 +14,11 @@ from decouple.base import toml
 from decouple.verify.audit import ElfAudit, ElfFault
 from decouple.verify.checks import CheckResult
 
-_FILE = Path(__file__).with_name("half.toml")
+_FILE = Path(__file__).with_name("core_half_differences.toml")
 
 
 class HalfDifference(Struct, frozen=True):
-    """One entry of ``half.toml``: a file, the rule that it breaks, and why."""
+    """One entry of ``core_half_differences.toml``: a file, the rule that it breaks, and why."""
 
     file: str
     rule: re.Pattern[str]
@@ -31,7 +31,7 @@ class _File(Struct, frozen=True):
 
 @cache
 def load_differences() -> tuple[HalfDifference, ...]:
-    """Read ``half.toml``."""
+    """Read ``core_half_differences.toml``."""
     return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}").differs
 
 

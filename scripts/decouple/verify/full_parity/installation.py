@@ -12,8 +12,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from decouple.verify import elf, parity
 from decouple.verify.elf import Library
-from decouple.verify.whole import compared, exports, files, told
-from decouple.verify.whole.compared import SectionComparison
+from decouple.verify.full_parity import comparison, config_text, exports, files
+from decouple.verify.full_parity.comparison import SectionComparison
 
 
 class TorchLocation(Struct, frozen=True):
@@ -38,7 +38,7 @@ class WholeOffer(Struct, frozen=True):
     @property
     def side(self) -> str:
         """The kind of torch it is, as ``reasons.toml`` names them."""
-        return compared.find_side(self.said["installed"], self.said["torch"])
+        return comparison.find_side(self.said["installed"], self.said["torch"])
 
     @property
     def new_abi(self) -> bool:
@@ -101,10 +101,10 @@ def compare_offers(ours: WholeOffer, theirs: WholeOffer) -> list[SectionComparis
     """
     mine, wanted = ours.said, theirs.said
     found = [
-        compared.compare_names(name, read(mine), read(wanted))
+        comparison.compare_names(name, read(mine), read(wanted))
         for name, read in (
-            ("torch.__config__.show()", lambda one: told.parse_settings(one["said"]["show"])),
-            ("torch.__config__.parallel_info()", lambda one: told.parse_threads(one["said"]["parallel_info"])),
+            ("torch.__config__.show()", lambda one: config_text.parse_settings(one["said"]["show"])),
+            ("torch.__config__.parallel_info()", lambda one: config_text.parse_threads(one["said"]["parallel_info"])),
             ("torch.backends", lambda one: one["backends"]),
             ("versions and facts of the build", lambda one: {**one["said"]["values"], **one["facts"]}),
             ("dispatcher", _list_registrations),

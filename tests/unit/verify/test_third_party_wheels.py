@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
-from decouple.verify import audit, elsewhere
+from decouple.verify import audit, third_party_wheels
 from tests.unit.verify.conftest import Compile
 
 OLD_CHECK = "_ZN3c106detail14torchCheckFailEPKcS2_jRKSs"
@@ -33,13 +33,15 @@ def test_what_counts_as_torchs(compile_library: Compile) -> None:
     others = ("puts", "_ZNSs6appendEPKc", "PyList_New", "_ZN6vision3nmsEv", "_ZN12at_something1fEv")
     made = compile_library("_C.so", calls(*torchs, *others, "_ZN5torch3ownEv"), side="wheel")
     compile_library("libown.so", defines("_ZN5torch3ownEv"), side="wheel")
-    assert elsewhere.list_wanted_symbols(audit.list_libraries(made.parent)) == dict.fromkeys(torchs, "_C.so")
+    assert third_party_wheels.list_wanted_symbols(audit.list_libraries(made.parent)) == dict.fromkeys(torchs, "_C.so")
 
 
 def test_a_wheel_that_fits(compile_library: Compile) -> None:
     core = compile_library("libc10.so", defines(OLD_CHECK))
     made = compile_library("_C.so", calls(OLD_CHECK), needs=[core], side="wheel")
-    report = elsewhere.audit_elsewhere("vision", audit.list_libraries(made.parent), audit.list_libraries(core.parent))
+    report = third_party_wheels.audit_elsewhere(
+        "vision", audit.list_libraries(made.parent), audit.list_libraries(core.parent)
+    )
     assert (report.files, report.symbols, report.faults) == (1, 1, ())
 
 
@@ -62,7 +64,7 @@ def test_a_symbol_that_is_missing_says_which_abi_it_is_of(
 ) -> None:
     core = compile_library("libc10.so", f"int {has}(void) {{ return 0; }}".replace("()", "(void)"))
     made = compile_library("_C.so", calls(wants), side="wheel")
-    (fault,) = elsewhere.audit_elsewhere(
+    (fault,) = third_party_wheels.audit_elsewhere(
         "x", audit.list_libraries(made.parent), audit.list_libraries(core.parent)
     ).faults
     assert str(fault).startswith(f"_C.so: needs a symbol that no library has: {wants}")
@@ -73,7 +75,7 @@ def test_a_library_of_torchs_that_has_another_name(compile_library: Compile) -> 
     core = compile_library("libtorch.so.2.6", defines("custom"))
     linked = compile_library("libtorch.so", defines("custom"), side="official")
     made = compile_library("_C.so", calls("custom"), needs=[linked], side="wheel")
-    (fault,) = elsewhere.audit_elsewhere(
+    (fault,) = third_party_wheels.audit_elsewhere(
         "x", audit.list_libraries(made.parent), audit.list_libraries(core.parent)
     ).faults
     assert str(fault) == "_C.so: needs a library that is not there: libtorch.so"
