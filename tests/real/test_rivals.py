@@ -21,8 +21,8 @@ from decouple.cli import main
 from decouple.flows import rebase
 from decouple.flows.census import CensusRequest, take_census
 from decouple.inventory.rules import load_rules
-from decouple.rebase.series import RebaseWork
-from decouple.rebase.stop import RebaseState
+from decouple.rebase.rebase_state import RebaseState
+from decouple.rebase.series_carry import RebaseWork
 from decouple.rebase.verdicts import Verdict
 from decouple.relocate import stage2
 from decouple.relocate.plan import make_plan

@@ -32,7 +32,7 @@ from decouple.device import contract, scaffold
 from decouple.inventory import rules
 from decouple.patch import lint, parse
 from decouple.prebuilt import dynamic_symbols, program_headers
-from decouple.rebase import resolutions, stop
+from decouple.rebase import rebase_state, resolutions
 from decouple.release import status
 from decouple.release.manifest import RemoteFile
 from decouple.release.wheel_name import WheelName
@@ -294,9 +294,9 @@ WAITING = {
 }  # fmt: skip
 
 
-def rebase_state(body: bytes, folder: Path) -> None:
+def waiting_rebase(body: bytes, folder: Path) -> None:
     (folder / "state.json").write_bytes(body)
-    stop.load_state(folder / "state.json")
+    rebase_state.load_state(folder / "state.json")
 
 
 RESOLUTIONS = """\
@@ -635,7 +635,7 @@ ATTACKS: dict[str, Attack] = {
     "archive of a source": Attack(_archives(), archive),
     "zip by range": Attack(hostile.wheel_file(), zip_by_range),
     ".scaffold.json": Attack(changed_json(SCAFFOLD), scaffold_record),
-    "rebase that waits": Attack(changed_json(WAITING), rebase_state),
+    "rebase that waits": Attack(changed_json(WAITING), waiting_rebase),
     "resolutions": Attack(toml_text(RESOLUTIONS), resolution_file),
     "journal": Attack(changed_json(JOURNAL), journal),
     "record of a download": Attack(changed_json(FETCHED), fetched_record),

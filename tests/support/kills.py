@@ -469,7 +469,7 @@ def _rebase(folder: Path) -> Scene:
 
 def _stopped_rebase(folder: Path) -> Scene:
     """A rebase that stops for a person, who finds the conflict in a work tree; started over when it is given again."""
-    from decouple.rebase import stop
+    from decouple.rebase import rebase_state
 
     source, newer = sources(folder)
     (newer / "torch/core.py").write_text(LINES.replace("line 7\n", "line 7: upstream asks somebody else\n"))
@@ -481,12 +481,12 @@ def _stopped_rebase(folder: Path) -> Scene:
         seen: dict[str, Any] = {
             f"{name}/{key}": data for name in ("series", "patches") for key, data in files(project / name).items()
         }
-        if (waiting := stop.load_state(state)) and waiting.stopped_at:
+        if (waiting := rebase_state.load_state(state)) and waiting.stopped_at:
             seen |= {"stopped": waiting.stopped_at, "status": git(tree, "status", "--porcelain"), **contents(tree)}
         return seen
 
     def action() -> int:
-        waiting = stop.load_state(state)
+        waiting = rebase_state.load_state(state)
         start = ["2.6", "2.7", "--replace", "--source", f"local:{newer}"]
         words = ["--restart" if waiting.stopped_at else "--continue"] if waiting else start
         return command("rebase", *words, "--from-source", f"local:{source}", **variables)()

@@ -17,7 +17,7 @@ from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import RebaseJudgement, RebaseRequest, rebase_series
 from decouple.flows.way import choose_way
-from decouple.rebase import report, stop
+from decouple.rebase import rebase_state, report
 from decouple.release.manifest import Manifest, derive_release, is_released
 from decouple.upstream import source_specifier
 from decouple.upstream.manifests import load_release
@@ -102,7 +102,7 @@ def carry_series(
         again = f"decouple apply {release}" + (f" --source {source}" if source != "auto" else "")
         raise DecoupleError(
             f"series/{release}: stopped at {result.stopped_at}, the conflict is in {result.tree}",
-            next_step=f"{stop.find_next_step(result.outcome.stopped)}, then `{again}` again",
+            next_step=f"{rebase_state.find_next_step(result.outcome.stopped)}, then `{again}` again",
         )
     assert result.series
     listener.say(

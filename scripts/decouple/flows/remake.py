@@ -155,7 +155,7 @@ class SeriesMerge:
         return changes
 
     def _merge_file(self, section: FilePatch, before: bytes, after: bytes, here: bytes) -> bytes | None:
-        from decouple.rebase.beside import merge_file, settle_file  # here: most patches fit as they are
+        from decouple.rebase.adjacent_additions import merge_file, settle_file  # here: most patches fit as they are
         from decouple.rebase.workspace import open_workspace
 
         if self._folder is None:

@@ -19,7 +19,7 @@ from decouple.base.errors import DecoupleError
 from decouple.build import wheel_finishing, wheel_split
 from decouple.prebuilt import core_half, installed_torch
 from decouple.prebuilt.pairing import Pair, RemoteWheel
-from decouple.rebase import resolutions, stop
+from decouple.rebase import rebase_state, resolutions
 from decouple.recipes import model
 from decouple.release.wheel_manifest import WheelManifest
 from decouple.stack import edits
@@ -131,20 +131,20 @@ def test_a_series_names_patches_below_their_folder(tmp_path: Path, name: str) ->
 @pytest.mark.parametrize("field", ["old", "new"])
 @pytest.mark.parametrize("name", NOT_A_NAME)
 def test_a_rebase_under_way_names_releases(tmp_path: Path, field: str, name: str) -> None:
-    stop.RebaseState("2.6", "2.7", "wheel", False).save(tmp_path / "state.json")
-    assert stop.load_state(tmp_path / "state.json") == stop.RebaseState("2.6", "2.7", "wheel", False)
+    rebase_state.RebaseState("2.6", "2.7", "wheel", False).save(tmp_path / "state.json")
+    assert rebase_state.load_state(tmp_path / "state.json") == rebase_state.RebaseState("2.6", "2.7", "wheel", False)
     record = json.loads((tmp_path / "state.json").read_text())
     (tmp_path / "state.json").write_text(json.dumps({**record, field: name}))
     with pytest.raises(DecoupleError, match=r"state\.json: damaged"):
-        stop.load_state(tmp_path / "state.json")
+        rebase_state.load_state(tmp_path / "state.json")
 
 
 @pytest.mark.parametrize("tip", ["--upload-pack=touch victim", "HEAD~1", "-h", "x"])
 def test_a_rebase_under_way_names_commits_by_their_ids(tmp_path: Path, tip: str) -> None:
-    stop.RebaseState("2.6", "2.7", "wheel", False, tip="0" * 40).save(tmp_path / "state.json")
+    rebase_state.RebaseState("2.6", "2.7", "wheel", False, tip="0" * 40).save(tmp_path / "state.json")
     change(tmp_path / "state.json", "0" * 40, tip)
     with pytest.raises(DecoupleError, match=r"state\.json: damaged"):
-        stop.load_state(tmp_path / "state.json")
+        rebase_state.load_state(tmp_path / "state.json")
 
 
 @pytest.mark.parametrize("path", LEAD_OUT)

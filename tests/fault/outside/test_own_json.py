@@ -16,7 +16,7 @@ from decouple.device import scaffold
 from decouple.flows import bisect
 from decouple.flows import record as recording
 from decouple.prebuilt.kernel_folder import Halves
-from decouple.rebase import stop
+from decouple.rebase import rebase_state
 from decouple.release import status
 from decouple.stack.journal import StackState
 from decouple.upstream import readers, tree_record, unpacked_release
@@ -91,7 +91,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "what a check kept": unzipped,
     "provenance of a tree": provenance,
     "content of a tree": of_tree,
-    "a rebase under way": stop.load_state,
+    "a rebase under way": rebase_state.load_state,
     "state of the stack": lambda path: StackState.from_json(path.read_text("latin-1")),
 }
 

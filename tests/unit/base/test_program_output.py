@@ -67,7 +67,7 @@ def reads(path: Path) -> list[str]:
 
 OWN = {
     "scripts/decouple/base/git.py": "sets LC_ALL for every git",
-    "scripts/decouple/build/inside/environment_facts.py": "runs inside of an environment, which gives it exactly its variables",
+    "scripts/decouple/build/inside/environment_facts.py": "runs in an environment, which gives it its exact variables",
     "scripts/simcuda/compile.py": "the one place of that package",
     "scripts/simcuda/torchbuild.py": "a Python, which says JSON",
     "scripts/simcuda/vendor.py": "pip, which has one language",

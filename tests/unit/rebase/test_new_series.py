@@ -8,8 +8,8 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.patch.parse import Patch
-from decouple.rebase import result
-from decouple.rebase.series import RebaseWork, ReleasePair
+from decouple.rebase import new_series
+from decouple.rebase.series_carry import RebaseWork, ReleasePair
 from decouple.recipes.model import Edit, Recipe, Selector
 from tests.unit.rebase.releases import Upstream, numbered
 
@@ -21,11 +21,11 @@ def test_a_series_that_gives_another_tree_is_not_written(tmp_path: Path) -> None
     new = upstream.release({"a": "new\n" * 9 + numbered(1, 40)})
     sides = ReleasePair("v1.0", old, "v1.1", new)
     outcome = RebaseWork(upstream.repository, sides, [step.patch]).run()
-    (patch,) = result.read_patches(tmp_path, result.make_series(outcome, "1.1"))
-    result.check_series(upstream.repository, sides, outcome, [patch])
+    (patch,) = new_series.read_patches(tmp_path, new_series.make_series(outcome, "1.1"))
+    new_series.check_series(upstream.repository, sides, outcome, [patch])
     wrong = Patch(patch.name, patch.data.replace(b"+cut", b"+other"))
     with pytest.raises(DecoupleError, match="does not give the tree"):
-        result.check_series(upstream.repository, sides, outcome, [wrong])
+        new_series.check_series(upstream.repository, sides, outcome, [wrong])
 
 
 def test_a_patch_that_its_recipe_made_keeps_its_header(tmp_path: Path) -> None:
@@ -37,6 +37,6 @@ def test_a_patch_that_its_recipe_made_keeps_its_header(tmp_path: Path) -> None:
     sides = ReleasePair("v1.0", old, "v1.1", upstream.release({"a": "x(2)\n"}))
     patch = Patch(step.patch.name, known)
     outcome = RebaseWork(upstream.repository, sides, [patch], recipes={"a": recipe}).run()
-    (made,) = result.read_patches(tmp_path, result.make_series(outcome, "1.1"))
+    (made,) = new_series.read_patches(tmp_path, new_series.make_series(outcome, "1.1"))
     assert made.header_bytes == patch.header_bytes
     assert b"-x(2)" in made.data

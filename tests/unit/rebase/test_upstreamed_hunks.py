@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from decouple.rebase.carry import carry_patch
-from decouple.rebase.made import carry_by_recipe
+from decouple.rebase.recipe_carry import carry_by_recipe
 from decouple.rebase.verdicts import CarryResult, Verdict
 from decouple.recipes.model import load_recipe
 from tests.unit.rebase.releases import Files, Upstream, numbered

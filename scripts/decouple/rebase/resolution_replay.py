@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from decouple.base.git import REGULAR, Repository
 from decouple.patch.lines import split_lines
-from decouple.rebase import settled
+from decouple.rebase import resolution_encoding
 from decouple.rebase.carry import Merge, Step, merge_patch
 from decouple.rebase.resolutions import Resolution, SettledFile, find_resolutions
 from decouple.stack.trees import TreeEntry, compare_trees, read_blobs, read_changes, read_entries, write_blob
@@ -22,7 +22,7 @@ def list_conflicts(repository: Repository, step: Step, merge: Merge) -> tuple[st
     texts = read_blobs(repository, [entry.id for entry in entries.values()])
     conflict_keys: list[str] = []
     for path, kind in merge.conflicts:
-        keys = settled.list_conflict_keys(texts[entries[path].id]) if path in entries else ()
+        keys = resolution_encoding.list_conflict_keys(texts[entries[path].id]) if path in entries else ()
         conflict_keys += keys or [_hash_conflict(kind, path)]
     return tuple(conflict_keys) or (_hash_conflict("place", step.patch.sha256),)
 
@@ -69,7 +69,7 @@ def replay_resolution(
         data = (
             b"".join(line.encode("utf-8", "surrogateescape") for line in file.lines)
             if file.lines
-            else settled.replay_changes(texts[entry.id], file.change)
+            else resolution_encoding.replay_changes(texts[entry.id], file.change)
             if entry
             else None
         )
@@ -92,7 +92,7 @@ def _make_settled_files(repository: Repository, merge_tree: str, tree: str) -> t
             lines = tuple(line.decode("utf-8", "surrogateescape") for line in split_lines(new))
             files.append(SettledFile(change.path, lines=lines))
         else:
-            files.append(SettledFile(change.path, settled.record_changes(data[change.old.id], new)))
+            files.append(SettledFile(change.path, resolution_encoding.record_changes(data[change.old.id], new)))
     return tuple(files)
 
 

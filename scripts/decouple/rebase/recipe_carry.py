@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from decouple.base.git import REGULAR, Repository
-from decouple.rebase import already
+from decouple.rebase import upstreamed_hunks
 from decouple.rebase.carry import Step, TreeSource, write_tree_after
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from decouple.recipes.make import is_done_upstream, list_rule_releases, make_texts
@@ -59,7 +59,7 @@ def carry_by_recipe(
     if later := list_rule_releases(recipe, read):
         notes += (Note("", 0, f"with rules that hold from {', '.join(later)} on"),)
     made = CarryResult(merged.name, Verdict.MADE, changes, notes, make_diff(repository, tip, tree))
-    return already.examine_patch(repository, step.patch, step.before, tip, made) if step else made
+    return upstreamed_hunks.examine_patch(repository, step.patch, step.before, tip, made) if step else made
 
 
 def _write_entries(

@@ -13,10 +13,10 @@ from decouple.base.objects import keep_object_reader
 from decouple.base.progress import SILENT, Progress
 from decouple.patch.moved_runs import find_moved_runs
 from decouple.patch.parse import Patch
-from decouple.rebase import memory
+from decouple.rebase import resolution_replay
 from decouple.rebase.carry import Step, carry_patch, find_former_changes, write_tree_after
-from decouple.rebase.made import carry_by_recipe
-from decouple.rebase.partial import find_hidden_files
+from decouple.rebase.partial_release import find_hidden_files
+from decouple.rebase.recipe_carry import carry_by_recipe
 from decouple.rebase.resolutions import Resolution
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from decouple.recipes.model import Recipe
@@ -221,7 +221,7 @@ class RebaseWork(Struct, dict=True):
         )
 
     def _replay_memory(self, step: Step, tip: str) -> CarryResult | None:
-        known = memory.recall_resolution(self.repository, self.memory, step, tip)
+        known = resolution_replay.recall_resolution(self.repository, self.memory, step, tip)
         if known is None:
             return None
         why = f": {known.reason}" if known.reason else ""
@@ -229,7 +229,7 @@ class RebaseWork(Struct, dict=True):
         if known.skip:
             note = Note("", 0, f"left out by hand before{settled}{why}")
             return CarryResult(step.patch.name, Verdict.SKIPPED, {}, (note,))
-        changes = memory.replay_resolution(self.repository, known, step, tip)
+        changes = resolution_replay.replay_resolution(self.repository, known, step, tip)
         if changes is None:
             return None
         note = Note("", 0, f"a stored resolution of this very conflict was used{settled}{why}; review it")

@@ -18,8 +18,8 @@ from decouple.base.git import Repository
 from decouple.base.path_names import PathPart, RelativePath
 from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
 from decouple.rebase.carry import Step
-from decouple.rebase.made import MISSED
-from decouple.rebase.series import Decision
+from decouple.rebase.recipe_carry import MISSED
+from decouple.rebase.series_carry import Decision
 from decouple.rebase.verdicts import CarryResult
 from decouple.stack import worktree
 from decouple.stack.journal import Id

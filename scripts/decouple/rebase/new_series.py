@@ -14,7 +14,7 @@ from decouple.base.git import Repository
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.patch.series_file import MADE_ON, SeriesEntry
-from decouple.rebase.series import RebaseOutcome, ReleasePair
+from decouple.rebase.series_carry import RebaseOutcome, ReleasePair
 from decouple.rebase.verdicts import Verdict
 from decouple.stack import applier
 from decouple.stack.commits import SCRATCH, NewCommit, write_chain

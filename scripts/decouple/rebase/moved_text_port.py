@@ -16,8 +16,8 @@ from decouple.base.git import Repository
 from decouple.patch.lines import split_lines
 from decouple.patch.moved_runs import MovedRun, find_moved_runs
 from decouple.patch.parse import Patch
-from decouple.rebase import beside
-from decouple.rebase.lines import LineMap
+from decouple.rebase import adjacent_additions
+from decouple.rebase.line_map import LineMap
 from decouple.rebase.verdicts import Note
 
 
@@ -93,11 +93,11 @@ def _settle_file(
             calm[slice(*place)] = across.old[start:stop]
             changed.append(one)
     still = b"".join(calm)
-    lines = beside.merge_file(repository, text.old, text.patched, still)
+    lines = adjacent_additions.merge_file(repository, text.old, text.patched, still)
     if lines is not None:
         return across, b"".join(lines), changed
     file = next(one for one in patch.files if one.path == path)
-    merged_file = beside.settle_file(repository, file, text.old, text.patched, still)
+    merged_file = adjacent_additions.settle_file(repository, file, text.old, text.patched, still)
     return (across, merged_file.data, changed) if merged_file else None
 
 
@@ -110,7 +110,9 @@ def _update_copy(repository: Repository, moved_run: MovedRun, across: LineMap, t
     place = across.find_place(*_find_range(moved_run))
     if target.count(copy) != 1 or place is None:
         return None
-    changed = beside.merge_file(repository, b"".join(moved_run.gone.lines), copy, b"".join(across.new[slice(*place)]))
+    changed = adjacent_additions.merge_file(
+        repository, b"".join(moved_run.gone.lines), copy, b"".join(across.new[slice(*place)])
+    )
     return None if changed is None else target.replace(copy, b"".join(changed))
 
 
