@@ -16,8 +16,8 @@ from decouple.census.finding import Census
 from decouple.census.report import count_files_by_category
 from decouple.census.scan import scan_tree
 from decouple.cli import main
-from decouple.flows.environment import WorkRequest, ensure_tree
 from decouple.flows.listener import QUIET
+from decouple.flows.work_environment import WorkRequest, ensure_tree
 from decouple.inventory import rules as rule_files
 from decouple.patch import series_file
 from decouple.relocate.plan import make_plan

@@ -593,16 +593,16 @@ def entries(draw: st.DrawFn) -> bytes:
 
 
 def launches(body: bytes, folder: Path) -> None:
-    from simcuda import unset
+    from simcuda import unset_bytes
     from simcuda.errors import SimcudaError
 
     for name in ("one", "other"):
         (folder / name).write_bytes(body)
-    for reader in (unset.launches, unset._seconds, unset.read):
+    for reader in (unset_bytes.launches, unset_bytes._seconds, unset_bytes.read):
         with contextlib.suppress(SimcudaError):
             reader(folder / "one")  # type: ignore[operator]
     try:
-        unset.doubt(folder / "one", folder / "other")
+        unset_bytes.doubt(folder / "one", folder / "other")
     except SimcudaError as error:
         raise DecoupleError(str(error)) from None
 

@@ -10,7 +10,7 @@ from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.cli.source_word import add_source_option
 from decouple.flows.fetch import fetch_source
-from decouple.flows.source import BaselineRequest
+from decouple.flows.release_request import BaselineRequest
 from decouple.upstream import tree_record
 from decouple.upstream.manifests import load_release
 

@@ -24,7 +24,7 @@ from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock, remove_folder, write_atomically
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.source import BaselineRequest
+from decouple.flows.release_request import BaselineRequest
 from decouple.patch import series_file
 from decouple.stack.engine import MoveResult, Stack, create_tree, link_objects
 from decouple.stack.journal import StackState

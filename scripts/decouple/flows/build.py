@@ -25,11 +25,11 @@ from decouple.build.shards import ObjectShard
 from decouple.build.stage import BuildJob, ShardResult, StageWheel
 from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import OtherVendor, Stage2
-from decouple.flows import portable
+from decouple.flows import portable_environment
 from decouple.flows.build_environment import open_build, select_stage
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.over_kernels import build_over_kernels
+from decouple.flows.prebuilt_kernels import build_over_kernels
 from decouple.patch import series_file
 from decouple.release import status
 
@@ -96,10 +96,10 @@ def _open_build(
 
     A machine that is too small is refused.
     """
-    if request.against == "official" and request.env != portable.KIND:
+    if request.against == "official" and request.env != portable_environment.KIND:
         raise UsageError(
             "--core official: kernels for it are compiled in an old userland and with its C++ ABI",
-            next_step=f"add --env {portable.KIND}, or --kernels official to compile none",
+            next_step=f"add --env {portable_environment.KIND}, or --kernels official to compile none",
         )
     costs = estimate_stages(request)
     root = estimate_root(request)
@@ -127,7 +127,7 @@ def _build_stages(
         usual = not choices.cuda and not choices.toolkit
         counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and usual
         # the table has one row per stage: the usual environment's and CUDA's
-        if outcome.built and counts and request.env != portable.KIND:
+        if outcome.built and counts and request.env != portable_environment.KIND:
             _record_stage(outcome, places, known, request.jobs or count_cores())
         listener.say(outcome.format_line())
         made.append(outcome)

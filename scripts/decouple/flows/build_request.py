@@ -29,8 +29,8 @@ from decouple.build.estimate import (
 )
 from decouple.build.options import Choices
 from decouple.build.probe import check_archs, split_archs
-from decouple.flows import portable
-from decouple.flows.environment import WorkRequest, needs_root
+from decouple.flows import portable_environment
+from decouple.flows.work_environment import WorkRequest, needs_root
 from decouple.prebuilt import installed_torch, kernel_folder, pairing
 from decouple.upstream.manifests import load_release
 
@@ -105,7 +105,7 @@ class BuildRequest(WorkRequest, frozen=True):
     @property
     def _elsewhere(self) -> list[str]:
         """CMake keeps what it found in one environment: another one's objects lie in a folder of their own."""
-        return [portable.KIND] if self.env == portable.KIND else []
+        return [portable_environment.KIND] if self.env == portable_environment.KIND else []
 
     @property
     def against(self) -> str:
@@ -173,7 +173,7 @@ def estimate_root(request: BuildRequest) -> RootEstimate | None:
         return None
     described = (
         root_description.load_description(root_description.PORTABLE)
-        if request.env == portable.KIND
+        if request.env == portable_environment.KIND
         else root_description.load_description()
     )
     return rootfs.estimate_root(find_cache(), described, layers)
@@ -202,7 +202,7 @@ def settle_choices(request: BuildRequest) -> Choices:
             f"--revision {request.revision}: a number from 1 on", next_step="leave it out for the first build"
         )
     if request.python:
-        if request.env != portable.KIND:
+        if request.env != portable_environment.KIND:
             raise UsageError(f"--python {request.python}: of --env portable alone", next_step="add --env portable")
         if request.against == "official":
             raise UsageError(
@@ -256,7 +256,7 @@ def _choose_cuda(request: BuildRequest) -> str:
             f"--cuda {request.cuda}: of stage 2 with compiled kernels",
             next_step="leave --cuda out: the core has none, and libraries with kernels have their own",
         )
-    portably = request.env == portable.KIND
+    portably = request.env == portable_environment.KIND
     if request.kernels != "compiled" or 2 not in request.stages or not (request.cuda or portably):
         return ""
     usual = load_release(request.project, request.release).toolchain.cuda or ""

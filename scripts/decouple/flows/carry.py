@@ -16,7 +16,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import RebaseJudgement, RebaseRequest, rebase_series
-from decouple.flows.way import choose_way
+from decouple.flows.rebase_route import choose_way
 from decouple.rebase import rebase_state, report
 from decouple.release.manifest import Manifest, derive_release, is_released
 from decouple.upstream import source_specifier

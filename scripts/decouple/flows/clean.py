@@ -17,8 +17,8 @@ from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.build import root_description, rootfs
 from decouple.flows.build_request import SMOKE
-from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest
 
 
 class CleanRequest(WorkRequest, frozen=True):

@@ -1,7 +1,7 @@
 """A release's source in the cache that all checkouts share, and the git baseline of it.
 
 >>> from decouple.flows.fetch import fetch_source
->>> from decouple.flows.source import BaselineRequest
+>>> from decouple.flows.release_request import BaselineRequest
 >>> fetched, base = fetch_source(BaselineRequest(project, "2.6", source=f"local:{source}"))
 >>> fetched.provider, base is not None
 ('local', True)
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.source import BaselineRequest
+from decouple.flows.release_request import BaselineRequest
 from decouple.upstream import fetch
 from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.manifests import load_release

@@ -15,7 +15,7 @@ from msgspec import Struct
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.remake import PatchRemaker
+from decouple.flows.patch_regeneration import PatchRemaker
 from decouple.patch.parse import Patch
 from decouple.series import check
 from decouple.series.forecast import Column, Forecast

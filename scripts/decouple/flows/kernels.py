@@ -20,7 +20,7 @@ from decouple.base.progress import SILENT, Progress
 from decouple.build import root_description
 from decouple.build.environment import Environment
 from decouple.build.wheel_finishing import read_manifest
-from decouple.flows import portable
+from decouple.flows import portable_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader
@@ -118,7 +118,7 @@ def compare_backend(
     if against == "official":
         word = f"{OFFICIAL}{places.release}"
     elif against == "monolith":
-        root = portable.make_root(
+        root = portable_environment.make_root(
             root_description.load_description(), "Debian", ["monolith"], Listener(progress=progress)
         )
         folder = root.tree / checks.MONOLITH.lstrip("/") / "lib"

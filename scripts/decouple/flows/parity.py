@@ -26,10 +26,10 @@ from decouple.base.process import run_logged
 from decouple.build import inputs, root_description
 from decouple.build.environment import Places
 from decouple.build.sandbox import BindMount, make_clean_environment
-from decouple.flows import portable
+from decouple.flows import portable_environment
 from decouple.flows.build_request import BuildRequest
-from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest
 from decouple.index import dependencies
 from decouple.prebuilt.pairing import RemoteWheel, load_pair
 from decouple.release.wheel_name import WheelName
@@ -127,7 +127,9 @@ def _locate_side(python: Path | None, request: ParityRequest, listener: Listener
     """Return how a torch is asked; None: the monolith's, inside its root."""
     if python:
         return _locate_torch(python)
-    root = portable.make_root(root_description.load_description(), "Debian", ["core", "cuda", "monolith"], listener)
+    root = portable_environment.make_root(
+        root_description.load_description(), "Debian", ["core", "cuda", "monolith"], listener
+    )
     places, inside = WorkRequest(request.project, request.release).places, f"/decouple/{request.release}/verify"
     places.verify.mkdir(parents=True, exist_ok=True)
     variables = make_clean_environment({**checks.make_monolith_variables(), "PYTHONHASHSEED": "0"})

@@ -22,7 +22,7 @@ from decouple.base.files import hold_lock
 from decouple.base.git import Repository
 from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.remake import RELOCATION
+from decouple.flows.patch_regeneration import RELOCATION
 from decouple.inventory.rules import load_rules
 from decouple.patch import series_file
 from decouple.patch.parse import Patch

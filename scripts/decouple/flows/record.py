@@ -17,7 +17,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.paths import find_cache
 from decouple.build import object_times
 from decouple.build.environment import Places
-from decouple.flows.source import ReleaseRequest
+from decouple.flows.release_request import ReleaseRequest
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.release import status

@@ -22,8 +22,8 @@ from decouple.base.paths import find_cache
 from decouple.flows.apply import ApplyRequest, apply_series
 from decouple.flows.carry import find_nearest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.patch_regeneration import RELOCATION, PatchRemaker
 from decouple.flows.rebase import RebaseRequest, rebase_series
-from decouple.flows.remake import RELOCATION, PatchRemaker
 from decouple.patch import series_file
 from decouple.patch.apply import Tree
 from decouple.patch.parse import Patch

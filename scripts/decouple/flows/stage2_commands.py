@@ -21,8 +21,8 @@ from decouple.build import toolchain
 from decouple.build.environment import Environment, RootEnvironment, replace_places
 from decouple.build.sandbox import BindMount
 from decouple.flows.build_request import BuildRequest, settle_choices
-from decouple.flows.environment import open_environment
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import open_environment
 from decouple.verify.stage1_units import TranslationUnit, read_units
 
 

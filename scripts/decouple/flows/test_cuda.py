@@ -1,6 +1,6 @@
 """Upstream's CUDA suites on one torch: where it is, what is run, what was stored, what another torch did.
 
->>> from decouple.flows.environment import WorkRequest
+>>> from decouple.flows.work_environment import WorkRequest
 >>> from decouple.flows.test_cuda import TorchChoice, find_target
 >>> find_target(TorchChoice("built", "built", "simulated", results=project, tests=source), WorkRequest(project, "2.6"))
 Traceback (most recent call last):
@@ -24,8 +24,8 @@ from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings, tree_status
 from decouple.build.environment import Places
 from decouple.flows.build_request import SMOKE, BuildRequest
-from decouple.flows.environment import WorkRequest, ensure_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest, ensure_tree, open_environment
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.store import OUTCOMES, ResultStore, SuiteResult

@@ -27,9 +27,9 @@ from decouple.build import bare_systems, preflight, rootfs
 from decouple.build.bare_systems import System
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import BindMount, make_clean_environment
-from decouple.flows import portable
-from decouple.flows.environment import WorkRequest, ensure_tree
+from decouple.flows import portable_environment
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest, ensure_tree
 from decouple.release import projects
 from decouple.upstream.download import Downloader
 from decouple.verify import ecosystem, upstream_tests
@@ -95,7 +95,7 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
     preflight.check_root(find_cache(), system.make_description())
     shown = []
     if request.tests:
-        ensure_tree(replace(request, env=portable.KIND), places, listener)
+        ensure_tree(replace(request, env=portable_environment.KIND), places, listener)
         shown.append(BindMount(places.tree / "test", _TEST))
     folder = places.stage2.parent / "tryout" / system.name
     remove_tree(folder)

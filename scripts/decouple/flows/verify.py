@@ -26,9 +26,9 @@ from decouple.build.wheel_finishing import read_manifest
 from decouple.flows import kernels
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest
-from decouple.flows.environment import WorkRequest, open_environment
 from decouple.flows.extensions import compile_extension
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest, open_environment
 from decouple.release import status
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit, checks, extensions, facts, parity, third_party_wheels, upstream_tests, venvs

@@ -25,9 +25,9 @@ from decouple.build.environment import HostEnvironment, Places
 from decouple.build.wheel_finishing import read_manifest
 from decouple.flows import kernels
 from decouple.flows.build_request import BuildRequest
-from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.verify import VerifyResult, audit_wheels, make_section
+from decouple.flows.work_environment import WorkRequest
 from decouple.prebuilt import core_half
 from decouple.release import status
 from decouple.upstream.manifests import load_release

@@ -11,8 +11,8 @@ import pytest
 from decouple.base.errors import UsageError
 from decouple.base.git import read_git_text
 from decouple.cli import main
-from decouple.flows.environment import WorkRequest, ensure_tree
 from decouple.flows.listener import QUIET
+from decouple.flows.work_environment import WorkRequest, ensure_tree
 from decouple.upstream import fetch
 from decouple.upstream.unpacked_release import UnpackedRelease
 from tests.support.series import LINES, World, git

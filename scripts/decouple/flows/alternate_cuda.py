@@ -1,6 +1,6 @@
 """torch_cuda of another CUDA than the official wheel's: what it is made with, and NVIDIA's libraries of it for a trial.
 
->>> from decouple.flows.other_cuda import make_toolchain
+>>> from decouple.flows.alternate_cuda import make_toolchain
 >>> from decouple.upstream.manifests import load_release
 >>> make_toolchain("2.6", load_release(project, "2.6").toolchain, "11.8").cuda
 '11.8'
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from decouple.base import zips
 from decouple.base.process import run_logged
 from decouple.build import root_description, toolkits, wheel_finishing
-from decouple.flows import portable
+from decouple.flows import portable_environment
 from decouple.release import projects
 from decouple.release.manifest import Toolchain
 
@@ -30,12 +30,12 @@ def make_toolchain(release: str, official: Toolchain, cuda: str) -> Toolchain:
     """
     if cuda in ("", official.cuda):
         return official
-    toolkits.check_release(release, portable.KIND, cuda)
+    toolkits.check_release(release, portable_environment.KIND, cuda)
     return replace(official, cuda=cuda, libraries=tuple(_list_pins(cuda)))
 
 
 def _list_pins(cuda: str) -> Iterator[str]:
-    found = toolkits.find_toolkit(portable.KIND, cuda)
+    found = toolkits.find_toolkit(portable_environment.KIND, cuda)
     root = root_description.load_description(root_description.PORTABLE)
     for layer in found.layers if found else ():
         for toolkit in root.find_layer(layer).toolkit:

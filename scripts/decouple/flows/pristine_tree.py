@@ -1,6 +1,6 @@
 """The pristine tree of a release, for what reads upstream's source.
 
->>> from decouple.flows.pristine import PristineRequest, fetch_tree
+>>> from decouple.flows.pristine_tree import PristineRequest, fetch_tree
 >>> fetch_tree(PristineRequest(project, "2.6", tree=source)) == source
 True
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from decouple.base.errors import UsageError
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.source import ReleaseRequest
+from decouple.flows.release_request import ReleaseRequest
 from decouple.upstream import tree_record
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simcuda import cli, unset
+from simcuda import cli, unset_bytes
 from tests.unit.simcuda.test_ledger import run
 
 MEMCHECK = Path("/usr/include/valgrind/memcheck.h")
@@ -29,11 +29,11 @@ def test_what_nobody_sets_is_left_out_and_what_is_set_is_not(built: Path, tmp_pa
         path = tmp_path / f"{number}.jsonl"
         row = {"id": "t", "entries": [["launch", "axpy", [4, 1, 1], ledger(built, rest, SIMCUDA_SHAKE=str(number))]]}
         path.write_text(json.dumps({"id": "t", "outcome": "started"}) + "\n" + json.dumps(row) + "\n")
-        runs.append(unset.launches(path))
-    gaps = unset.learn(runs)
+        runs.append(unset_bytes.launches(path))
+    gaps = unset_bytes.learn(runs)
     assert gaps == {"axpy": {(3, 2), (3, 3)}}
     known = tmp_path / "unset.txt"
-    known.write_text(unset.text(gaps))
+    known.write_text(unset_bytes.text(gaps))
     one, other, set_otherwise = (
         ledger(built, rest, SIMCUDA_UNSET=str(known)) for rest in (b"ab12cdef", b"ab34cdef", b"ab12cdeg")
     )
@@ -55,7 +55,7 @@ print(json.dumps(entries()))
 """
     (launch,) = json.loads(run(built, program, under=("valgrind", "-q", "--log-file=/dev/null", "--leak-check=no")))
     assert launch[-1].split(" ")[3].startswith("6162" + "??" * 6 + "0001")
-    gaps = unset.learn([{"t": [(launch[1], tuple(launch[-1].split(" ")))]}])
+    gaps = unset_bytes.learn([{"t": [(launch[1], tuple(launch[-1].split(" ")))]}])
     assert gaps == {"axpy": {(3, at) for at in range(2, 8)}}
 
 
@@ -79,7 +79,7 @@ def test_the_tests_that_are_asked_of_memcheck_meet_every_byte_that_differs(tmp_p
             entries = [["launch", *pair] for pair in zip(words[::2], words[1::2], strict=True)]
             lines.append(json.dumps({"id": test, "seconds": row[0], "entries": entries}))
         files[-1].write_text("\n".join(lines) + "\n")
-    assert sorted(unset.doubt(*files)) == ["other", "quick"]
+    assert sorted(unset_bytes.doubt(*files)) == ["other", "quick"]
     assert cli.main(["doubt", str(files[0]), str(files[0])]) == 0
 
 
@@ -87,14 +87,14 @@ def test_a_run_that_was_stopped_teaches_what_it_wrote(tmp_path: Path) -> None:
     row = json.dumps({"id": "t", "entries": [["launch", "axpy", "00 ??"]]})
     path = tmp_path / "run.jsonl"
     path.write_text(f"{row}\n{row[:30]}")
-    assert unset.learn([unset.launches(path)]) == {"axpy": {(1, 0)}}
+    assert unset_bytes.learn([unset_bytes.launches(path)]) == {"axpy": {(1, 0)}}
 
 
 def test_what_was_known_before_is_kept(tmp_path: Path) -> None:
     before = tmp_path / "before.txt"
-    before.write_text(unset.text({"axpy": {(3, 2), (3, 3)}, "gone": {(0, 1)}}))
-    after = unset.text({"axpy": {(3, 4), (1, 7)}}, unset.read(before))
-    assert after == unset.text({"axpy": {(3, 2), (3, 3), (3, 4), (1, 7)}, "gone": {(0, 1)}})
+    before.write_text(unset_bytes.text({"axpy": {(3, 2), (3, 3)}, "gone": {(0, 1)}}))
+    after = unset_bytes.text({"axpy": {(3, 4), (1, 7)}}, unset_bytes.read(before))
+    assert after == unset_bytes.text({"axpy": {(3, 2), (3, 3), (3, 4), (1, 7)}, "gone": {(0, 1)}})
 
 
 def test_a_pointer_that_is_stale_in_a_gap_gives_no_allocation_its_number(built: Path, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ cuda.axpy(y, x, 7, rest=bytes(8) + ({stale}).to_bytes(8, "little"))
 print(json.dumps(entries()[0][-1]))
 """
     known = tmp_path / "unset.txt"
-    known.write_text(unset.text({"axpy": {(3, at) for at in range(8, 16)}}))
+    known.write_text(unset_bytes.text({"axpy": {(3, at) for at in range(8, 16)}}))
     with_one, without = (
         json.loads(run(built, program.format(stale=stale), SIMCUDA_UNSET=str(known))) for stale in ("x.value", "0")
     )
@@ -111,25 +111,32 @@ print(json.dumps(entries()[0][-1]))
 
 
 def test_of_an_address_of_the_host_all_bytes_are_left_out() -> None:
-    first, second = (unset.spread(f"01000000{low}b6335d55550000") for low in ("c0", "c1"))
-    assert unset.differing(first, second) == set(range(4, 12))
-    assert unset.differing(unset.spread("0102"), unset.spread("0103")) == {1}
+    first, second = (unset_bytes.spread(f"01000000{low}b6335d55550000") for low in ("c0", "c1"))
+    assert unset_bytes.differing(first, second) == set(range(4, 12))
+    assert unset_bytes.differing(unset_bytes.spread("0102"), unset_bytes.spread("0103")) == {1}
 
 
 def test_launches_of_a_test_that_went_another_way_teach_nothing() -> None:
     one = {"t": [("a", ("00",)), ("b", ("00",))], "u": [("a", ("00",))]}
     other = {"t": [("a", ("01",))], "u": [("a", ("00",))]}
-    assert unset.learn([one, other]) == {}
+    assert unset_bytes.learn([one, other]) == {}
 
 
 def test_a_device_pointer_counts_as_its_eight_bytes_and_two_of_them_were_set() -> None:
-    assert unset.differing(unset.spread("00[1,512]00"), unset.spread("00000102030405060700")) == set(range(1, 9))
-    assert unset.differing(unset.spread("00[1,512]00"), unset.spread("00[2,512]00")) == set()
+    assert unset_bytes.differing(unset_bytes.spread("00[1,512]00"), unset_bytes.spread("00000102030405060700")) == set(
+        range(1, 9)
+    )
+    assert unset_bytes.differing(unset_bytes.spread("00[1,512]00"), unset_bytes.spread("00[2,512]00")) == set()
 
 
 def test_a_number_that_was_measured_is_left_out_whole_and_a_field_before_padding_is_not() -> None:
-    assert unset.differing(unset.spread("a6d1a90b00000000"), unset.spread("281fa90b00000000")) == set(range(8))
-    assert unset.differing(unset.spread("062c275d04000000"), unset.spread("0610305d04000000")) == {1, 2}
+    assert unset_bytes.differing(unset_bytes.spread("a6d1a90b00000000"), unset_bytes.spread("281fa90b00000000")) == set(
+        range(8)
+    )
+    assert unset_bytes.differing(unset_bytes.spread("062c275d04000000"), unset_bytes.spread("0610305d04000000")) == {
+        1,
+        2,
+    }
 
 
 def test_a_ledger_says_which_bytes_it_left_out(built: Path, tmp_path: Path) -> None:
@@ -137,7 +144,7 @@ def test_a_ledger_says_which_bytes_it_left_out(built: Path, tmp_path: Path) -> N
     known = tmp_path / "unset.txt"
     digests = []
     for gaps in ({"axpy": {(3, 2)}}, {"axpy": {(3, 3)}}):
-        known.write_text(unset.text(gaps))
+        known.write_text(unset_bytes.text(gaps))
         digests.append(run(built, "print(book.totals().unset)", SIMCUDA_UNSET=str(known)).strip())
     assert digests[0] != digests[1] and all(digests)
     assert run(built, "print(book.totals().unset)").strip() == ""

@@ -1,7 +1,7 @@
 """A sample of our kernels against the same sources unpatched: same compiler, flags and machine, so no excuse.
 
 >>> from decouple.flows.build_request import BuildRequest
->>> from decouple.flows.unpatched import compare_unpatched
+>>> from decouple.flows.unpatched_kernels import compare_unpatched
 >>> compare_unpatched(BuildRequest(project, "2.6", env="rootfs"), count=40)
 Traceback (most recent call last):
 decouple.base.errors.DecoupleError: ...compile_commands.json: ...

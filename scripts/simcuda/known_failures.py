@@ -1,4 +1,4 @@
-"""Tests that cannot pass on the simulated device, by their names or by what they failed with: ``known.toml``."""
+"""Tests that cannot pass on the simulated device, by their names or by their failures: ``known_failures.toml``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Known:
     said: str = ""
 
 
-def load(path: Path = HERE / "known.toml") -> tuple[Known, ...]:
+def load(path: Path = HERE / "known_failures.toml") -> tuple[Known, ...]:
     """All of them."""
     return tuple(Known(**entry) for entry in tables.read(path)["known"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from decouple.flows.unpatched import make_command
+from decouple.flows.unpatched_kernels import make_command
 from decouple.verify.stage1_units import TranslationUnit
 
 NAMES = {"stage2": "/d/stage2", "tree": "/d/src"}

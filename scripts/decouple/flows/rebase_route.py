@@ -1,7 +1,7 @@
 """A far jump that chooses its way: over the releases between whose source is at hand, where that stops less often.
 
 >>> from decouple.flows.rebase import RebaseRequest
->>> from decouple.flows.way import choose_way
+>>> from decouple.flows.rebase_route import choose_way
 >>> request = RebaseRequest(project, ("2.6", "2.7"), source=f"local:{newer}", from_source=f"local:{source}")
 >>> choose_way(request).via  # nothing lies between
 ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simcuda.known import KINDS, load, reason
+from simcuda.known_failures import KINDS, load, reason
 
 
 def test_every_entry_is_of_a_kind_that_the_page_explains_and_says_why() -> None:

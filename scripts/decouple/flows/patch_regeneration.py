@@ -1,6 +1,6 @@
 """Patches that are made anew for the tree at hand, where their old text does not fit: the relocation, and recipes.
 
->>> from decouple.flows.remake import PatchRemaker
+>>> from decouple.flows.patch_regeneration import PatchRemaker
 >>> sorted(PatchRemaker.of_project(project).recipes)
 []
 """

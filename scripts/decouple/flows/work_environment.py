@@ -13,7 +13,7 @@ from decouple.base.paths import find_cache
 from decouple.build import host, preflight, root_description
 from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
 from decouple.build.toolchain import list_overrides
-from decouple.flows import portable
+from decouple.flows import portable_environment
 from decouple.flows.apply import ApplyRequest, apply_series
 from decouple.flows.listener import Listener
 from decouple.stack.journal import Journal
@@ -47,14 +47,14 @@ def open_environment(
 
     ``components`` are the third-party folders that are read, where not all are.
     """
-    if work.env == portable.KIND:
+    if work.env == portable_environment.KIND:
         check_machine(work, places, layers)
-        bundled = portable.bundle_third_party(places, work.third_party, listener, components)
-        return portable.open_portable(places, layers, bundled, listener)
+        bundled = portable_environment.bundle_third_party(places, work.third_party, listener, components)
+        return portable_environment.open_portable(places, layers, bundled, listener)
     if _can_use_host(work, places, cuda="cuda" in layers):
         listener.say("environment: this machine's own toolchain")
         return HostEnvironment(places)
-    root = portable.make_root(root_description.load_description(), "Debian", layers, listener)
+    root = portable_environment.make_root(root_description.load_description(), "Debian", layers, listener)
     return RootEnvironment(places, root, list_overrides(places))
 
 
@@ -63,7 +63,7 @@ def check_machine(work: WorkRequest, places: Places, layers: Sequence[str] = ())
 
     That is seconds before the first download, not minutes behind it.
     """
-    if work.env == portable.KIND:
+    if work.env == portable_environment.KIND:
         preflight.check_root(find_cache(), root_description.load_description(root_description.PORTABLE), layers)
     elif not _can_use_host(work, places, cuda="cuda" in layers):
         preflight.check_root(find_cache(), root_description.load_description(), layers)
@@ -82,7 +82,7 @@ def ensure_tree(work: WorkRequest, places: Places, listener: Listener, layers: S
             f"{places.tree}: no such folder", next_step="leave --tree out: the release is fetched and applied"
         )
     for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
-        bundled = work.env == portable.KIND
+        bundled = work.env == portable_environment.KIND
         debian = not bundled and not _can_use_host(work, places, cuda=False)
         check_machine(work, places, layers)
         has = (places.tree / "debian" / "patches").is_dir()
@@ -122,7 +122,9 @@ def _choose_source(work: WorkRequest, places: Places, *, debian: bool) -> str:
 
 def needs_root(work: WorkRequest, places: Places, layers: Collection[str]) -> bool:
     """Return whether the work runs in a Debian root, as far as that is known before the tree is there."""
-    return work.env != "host" and (work.env == portable.KIND or not _can_use_host(work, places, cuda="cuda" in layers))
+    return work.env != "host" and (
+        work.env == portable_environment.KIND or not _can_use_host(work, places, cuda="cuda" in layers)
+    )
 
 
 def _can_use_host(work: WorkRequest, places: Places, *, cuda: bool) -> bool:

@@ -36,7 +36,7 @@ def environment(
 
     ``base``: without it this process's own. ``ledger``: every entry goes to that file, with the number of the process
     appended. ``log``: names of functions that were asked for and are not implemented. ``unset`` and ``shake``: see
-    `simcuda.unset`.
+    `simcuda.unset_bytes`.
     """
     env = dict(os.environ if base is None else base)
     names = (built / "preload").read_text(encoding="utf-8").split()

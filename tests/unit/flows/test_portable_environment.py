@@ -9,11 +9,11 @@ import pytest
 
 from decouple.base.errors import UsageError
 from decouple.build.environment import Places
-from decouple.flows import portable
+from decouple.flows import portable_environment
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest, estimate_stages, settle_choices
-from decouple.flows.environment import WorkRequest, ensure_tree
 from decouple.flows.listener import QUIET
+from decouple.flows.work_environment import WorkRequest, ensure_tree
 
 PROJECT = Path(__file__).parents[3]
 
@@ -28,7 +28,7 @@ def places(tmp_path: Path) -> Places:
     ("version", "new"), [("2.4.1", False), ("2.6.0", False), ("2.7.0a0", True), ("2.7.1", True), ("2.10.0", True)]
 )
 def test_the_abi_is_the_official_wheels(version: str, new: bool) -> None:
-    assert portable.has_cxx11_abi(version) is new
+    assert portable_environment.has_cxx11_abi(version) is new
 
 
 def test_a_tree_with_a_name_of_its_own_has_the_abi_of_its_version(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_tree_with_a_name_of_its_own_has_the_abi_of_its_version(tmp_path: Path
     for name in ("pybind11", "onnx", "protobuf", "gloo", "cpuinfo", "fmt", "ideep"):
         (here.tree / "third_party" / name).mkdir(parents=True)
         (here.tree / "third_party" / name / "LICENSE").write_text("")
-    assert portable.bundle_third_party(here, None, QUIET).variables == {"_GLIBCXX_USE_CXX11_ABI": "1"}
+    assert portable_environment.bundle_third_party(here, None, QUIET).variables == {"_GLIBCXX_USE_CXX11_ABI": "1"}
 
 
 def test_a_source_with_its_submodules_keeps_them(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_source_with_its_submodules_keeps_them(tmp_path: Path) -> None:
     for name in ("pybind11", "onnx", "protobuf", "gloo", "cpuinfo", "fmt", "ideep"):
         (here.tree / "third_party" / name).mkdir()
         (here.tree / "third_party" / name / "LICENSE").write_text("")
-    bundled = portable.bundle_third_party(here, None, QUIET)
+    bundled = portable_environment.bundle_third_party(here, None, QUIET)
     assert bundled.third_party is None
     assert bundled.variables == {"_GLIBCXX_USE_CXX11_ABI": "0"}
 
@@ -57,12 +57,12 @@ def test_a_folder_of_the_users_own_switches_on_what_it_has(tmp_path: Path) -> No
     for name in ("fbgemm", "gloo"):
         (mine / name).mkdir(parents=True)
         (mine / name / "CMakeLists.txt").write_text("")
-    bundled = portable.bundle_third_party(here, mine, QUIET)
+    bundled = portable_environment.bundle_third_party(here, mine, QUIET)
     assert "USE_FBGEMM" not in bundled.variables
     assert bundled.variables["USE_NNPACK"] == "OFF"
     assert [row["folder"] for row in bundled.rows] == ["fbgemm", "gloo"]
     (mine / "gloo/gloo.cc").write_text("")
-    assert portable.bundle_third_party(here, mine, QUIET).variables != bundled.variables, "another build"
+    assert portable_environment.bundle_third_party(here, mine, QUIET).variables != bundled.variables, "another build"
 
 
 def test_a_tree_with_debians_patches_is_refused(tmp_path: Path) -> None:
@@ -76,11 +76,14 @@ def test_a_tree_with_debians_patches_is_refused(tmp_path: Path) -> None:
     ("request_", "said"),
     [
         (
-            BuildRequest(PROJECT, "2.6", portable.KIND, stage=2, cuda="12.9"),
+            BuildRequest(PROJECT, "2.6", portable_environment.KIND, stage=2, cuda="12.9"),
             "--cuda 12.9: 2.6 is not compiled with it here",
         ),
         (BuildRequest(PROJECT, "2.6", "rootfs", stage=2, cuda="11.8"), "--cuda 11.8: --env rootfs has 12.4 alone"),
-        (BuildRequest(PROJECT, "2.6", portable.KIND, stage=1, cuda="11.8"), "of stage 2 with compiled kernels"),
+        (
+            BuildRequest(PROJECT, "2.6", portable_environment.KIND, stage=1, cuda="11.8"),
+            "of stage 2 with compiled kernels",
+        ),
         (BuildRequest(PROJECT, "2.6", stage=2, kernels="official", cuda="11.8"), "of stage 2 with compiled kernels"),
     ],
 )
@@ -91,9 +94,11 @@ def test_a_cuda_that_cannot_be_is_refused_before_anything_is_done(request_: Buil
 
 def test_the_official_wheels_cuda_is_taken_where_nobody_chooses() -> None:
     """Its objects are looked for where that CUDA's are, apart from those of another."""
-    assert [cost.what for cost in estimate_stages(BuildRequest(PROJECT, "2.6", portable.KIND, stage=2))] == ["stage 2"]
-    assert settle_choices(BuildRequest(PROJECT, "2.6", portable.KIND, stage=2)).cuda == "12.4"
-    assert settle_choices(BuildRequest(PROJECT, "2.6", portable.KIND, stage=2, cuda="11.8")).cuda == "11.8"
+    assert [
+        cost.what for cost in estimate_stages(BuildRequest(PROJECT, "2.6", portable_environment.KIND, stage=2))
+    ] == ["stage 2"]
+    assert settle_choices(BuildRequest(PROJECT, "2.6", portable_environment.KIND, stage=2)).cuda == "12.4"
+    assert settle_choices(BuildRequest(PROJECT, "2.6", portable_environment.KIND, stage=2, cuda="11.8")).cuda == "11.8"
     assert settle_choices(BuildRequest(PROJECT, "2.6", "rootfs", stage=2)).cuda == "", "the root's own, as ever"
     assert settle_choices(BuildRequest(PROJECT, "2.6", "rootfs", stage=2, cuda="12.4")).cuda == "", "the same build"
     assert settle_choices(BuildRequest(PROJECT, "2.6", "host", stage=2, cuda="11.8")).cuda == "11.8"

@@ -1,6 +1,6 @@
 """The portable environment: a root with an old userland, and the third-party code that its builds bundle.
 
->>> from decouple.flows.portable import has_cxx11_abi
+>>> from decouple.flows.portable_environment import has_cxx11_abi
 >>> has_cxx11_abi("2.6.0"), has_cxx11_abi("2.7.0a0")
 (False, True)
 """

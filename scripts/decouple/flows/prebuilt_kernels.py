@@ -21,11 +21,11 @@ from decouple.build.environment import Places, RootEnvironment
 from decouple.build.estimate import read_available_memory, refuse_if_too_small
 from decouple.build.stage import BuildJob, StageWheel
 from decouple.build.stage2 import Bindings
-from decouple.flows import portable
+from decouple.flows import portable_environment
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines, settle_choices
-from decouple.flows.environment import ensure_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import read_provenance
+from decouple.flows.work_environment import ensure_tree, open_environment
 from decouple.prebuilt import installed_torch, kernel_folder, official_symbols, pairing, symbols
 from decouple.upstream.download import Downloader
 from decouple.verify import checks
@@ -59,7 +59,7 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     if request.against == "official":
         places = replace(places, core=halves.folder)
     places.create_folders()
-    kind = portable.KIND if request.env == portable.KIND else "rootfs"
+    kind = portable_environment.KIND if request.env == portable_environment.KIND else "rootfs"
     environment = open_environment(
         request,
         places,
@@ -79,8 +79,8 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     symbols.refuse_mismatch(symbols.compare_symbols(taken, offered), origin["wheel"]["name"])
     choices = replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"]))
     known = read_provenance(places)
-    if request.env == portable.KIND:
-        bundled = portable.bundle_third_party(
+    if request.env == portable_environment.KIND:
+        bundled = portable_environment.bundle_third_party(
             places, request.third_party, QUIET, settings.read_facts().bindings.components
         )
         known = replace(known, sources=(*known.sources, *bundled.rows))
@@ -94,7 +94,7 @@ def _check_core(request: BuildRequest, places: Places) -> None:
     """Before anything is fetched. Raises UsageError without a core wheel of ours, naming what makes one."""
     stamp = inputs.read_stamp(places.core_state / "stage1.json")
     if stamp is None or not (places.dist / stamp.wheel).exists():
-        env = f"--env {portable.KIND}" if request.kind == kernel_folder.KIND else f"--env {request.env}"
+        env = f"--env {portable_environment.KIND}" if request.kind == kernel_folder.KIND else f"--env {request.env}"
         raise UsageError(
             f"{places.dist}: no core wheel of {request.release} for --core built",
             next_step=f"decouple build {request.release} {env} --stage 1 (hours), or leave --core out",
