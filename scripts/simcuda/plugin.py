@@ -10,7 +10,8 @@ recorder, elsewhere it is null. A line::
      "ledger": {"exact": "…", "loose": "…", "launches": 3, "copies": 1, …}, "entries": [["copy","HD",1024,0,[0,512]]]}
 
 ``known`` is the reason, where ``known_failures.toml`` says that the test cannot pass on the simulated device; one that
-is too slow for it is skipped there. A test that ended the process has a line ``{"id": …, "outcome": "started"}`` and no other.
+is too slow for it is skipped there. A test that ended the process has a line ``{"id": …, "outcome": "started"}`` and no
+other.
 """
 
 from __future__ import annotations

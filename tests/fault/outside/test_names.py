@@ -30,7 +30,7 @@ from decouple.upstream.download import Downloader
 from tests.support.series import World, git, usual_world
 from tests.support.server import FaultyServer
 from tests.unit.index.wheels import make_wheel
-from tests.unit.prebuilt.test_folder import write_wheel
+from tests.unit.prebuilt.test_kernel_folder import write_wheel
 
 ROOT = Path(__file__).parents[3]
 LEAD_OUT = ["../victim", "/victim", "a/../../victim", ".git/hooks/post-checkout"]

@@ -23,7 +23,7 @@ from decouple.build.wheel_split import split_wheel
 from decouple.build.wheel_thinning import KeptImages, thin_wheel
 from decouple.index.wheel import read_wheel
 from decouple.release.wheel_name import WheelName
-from tests.unit.build.test_split import HERE, shared_library
+from tests.unit.build.test_wheel_split import HERE, shared_library
 from tests.unit.index.wheels import make_manifest, make_wheel
 
 pytestmark = pytest.mark.tools("cc")

@@ -15,7 +15,7 @@ from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
 from decouple.upstream.remote_zip import RemoteZip
 from tests.support.server import FaultyServer
-from tests.unit.prebuilt.test_tail import code
+from tests.unit.prebuilt.test_deflate_tail import code
 
 pytestmark = pytest.mark.tools("c++")
 

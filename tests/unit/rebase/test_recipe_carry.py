@@ -65,7 +65,7 @@ gone = ["from_"]
 put = ""
 """
     rules = "".join(later % (number, since, number) for number, since in ((10, "2.10"), (9, "2.9"), (15, "2.15")))
-    monkeypatch.setattr("tests.unit.rebase.test_made.RECIPE", f"{RECIPE}\n{rules}")
+    monkeypatch.setattr("tests.unit.rebase.test_recipe_carry.RECIPE", f"{RECIPE}\n{rules}")
     result = made(upstream, tmp_path, {"a.cpp": f"{OLD}int from_10;\nint from_9;\n"})
     assert result.verdict is Verdict.MADE
     assert result.notes[-1].text == "with rules that hold from 2.9, 2.10 on"
