@@ -40,7 +40,7 @@ SUITES = {
     "noble": ("http://archive.ubuntu.com/ubuntu", "main universe"),
 }
 #: Where the package with the keys of a mirror's archive is pinned.
-PINS = CHECKOUT / "scripts/decouple/build/systems.toml"
+PINS = CHECKOUT / "scripts/decouple/build/bare_systems.toml"
 NAMESPACE = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Variables of this machine that the root gets: how apt, pip and git reach the network, nothing else.

@@ -24,14 +24,14 @@ from _timing import Sample, run, timed
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
+from decouple.base.interpreter import OWN
 from decouple.base.paths import find_cache, find_project
-from decouple.base.python import OWN
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.engine import create_tree
 from decouple.stack.trees import TreeEntry, read_entries
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 RELEASE = "2.6"
@@ -46,7 +46,7 @@ def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     what else runs on the machine only adds.
     """
     project, places, base = _project(scratch / "ours")
-    names = seriesfile.read_series(places.series).names
+    names = series_file.read_series(places.series).names
     patches = [str(places.patches / name) for name in names]
     am = _clone(places.tree, scratch / "am", base)
     plain = _clone(places.tree, scratch / "quilt", base)

@@ -23,12 +23,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from decouple.base.interpreter import OWN
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache, find_project
-from decouple.base.python import OWN
 from decouple.build import inputs, settings
 from decouple.build.environment import Places
-from decouple.build.wheels import read_manifest
+from decouple.build.wheel_finishing import read_manifest
 from decouple.release import status
 
 KERNEL = "third_device/torch_cuda/torch_cuda/csrc/aten/native/cuda/ActivationThresholdKernel.cu"

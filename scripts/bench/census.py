@@ -30,7 +30,7 @@ from decouple.census.context import make_context
 from decouple.census.scan import list_tree_files, scan_tree
 from decouple.inventory.rules import RuleFile, load_rules
 from decouple.relocate.plan import list_unclassified, make_plan
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 

@@ -26,9 +26,9 @@ from typing import Any
 from _timing import run
 
 from decouple.base.checkout import Checkout
+from decouple.base.interpreter import OWN
 from decouple.base.paths import find_cache, find_project
-from decouple.base.python import OWN
-from decouple.patch.seriesfile import read_series
+from decouple.patch.series_file import read_series
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.debian import DebianSource

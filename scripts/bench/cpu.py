@@ -17,7 +17,7 @@ from typing import Any
 from _timing import run
 
 from decouple.base.errors import DecoupleError
-from decouple.base.python import run_python
+from decouple.base.interpreter import run_python
 
 _CASES = Path(__file__).with_name("_cpu_cases.py")
 _PAIRS = 4

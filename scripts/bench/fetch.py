@@ -23,8 +23,8 @@ from typing import Any
 from _timing import run, timed
 
 from decouple.base.files import compute_sha256
+from decouple.base.interpreter import OWN
 from decouple.base.paths import find_cache, find_project
-from decouple.base.python import OWN
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.debian import DebianSource
@@ -35,7 +35,7 @@ import sys
 from pathlib import Path
 from decouple.release.manifest import Manifest, RemoteFile, Toolchain
 from decouple.upstream.providers.github import GithubSource
-from decouple.upstream.fetching import fetch
+from decouple.upstream.fetch import fetch
 url, size, sha256, cache = sys.argv[1:]
 archive = RemoteFile(url.rsplit("/", 1)[1], (url,), int(size), sha256)
 none = Toolchain((), None, (), None, None)

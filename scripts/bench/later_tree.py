@@ -19,7 +19,7 @@ from tests.real import test_later
 from tests.real.test_evolutions import Evolve
 
 from decouple.base.paths import find_project
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 TREES: dict[str, Evolve] = {

@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 from _timing import run
 
 from decouple.base.checkout import Checkout
+from decouple.base.interpreter import OWN
 from decouple.base.paths import find_cache, find_project
-from decouple.base.python import OWN
 from decouple.series import check
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifest_sources import open_source
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.wheel import WheelSource

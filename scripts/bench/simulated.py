@@ -19,7 +19,7 @@ from typing import Any
 
 from _timing import run, timed
 
-from decouple.base.python import OWN, resolve_python_path
+from decouple.base.interpreter import OWN, resolve_python_path
 
 SCRIPTS = Path(__file__).parents[1]
 

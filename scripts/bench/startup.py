@@ -23,8 +23,8 @@ from typing import Any
 from _timing import timed
 
 from decouple.base.errors import DecoupleError
+from decouple.base.interpreter import OWN
 from decouple.base.paths import find_project
-from decouple.base.python import OWN
 
 RELEASE = "2.6"
 YARDSTICK = "python -c 'import argparse'"

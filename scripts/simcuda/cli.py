@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from simcuda import build, launch, torchbuild, unset, vendor
+from simcuda import build, launch_environment, torchbuild, unset_bytes, vendor
 from simcuda.errors import SimcudaError
 
 
@@ -131,23 +131,25 @@ def program_of(options: argparse.Namespace) -> tuple[str, list[str]]:
 def record(options: argparse.Namespace) -> int:
     """``record``: replaces this process."""
     program, command = program_of(options)
-    env = launch.recording(build.recorder(Path("/nowhere"), options.cuda or vendor.CUDA), ledger=options.ledger)
-    launch.fixed_addresses()
+    env = launch_environment.recording(
+        build.recorder(Path("/nowhere"), options.cuda or vendor.CUDA), ledger=options.ledger
+    )
+    launch_environment.fixed_addresses()
     os.execve(program, command, env)
     return 0
 
 
 def ask(options: argparse.Namespace) -> int:
     """``doubt``."""
-    print("\n".join(unset.doubt(options.ours, options.theirs)))
+    print("\n".join(unset_bytes.doubt(options.ours, options.theirs)))
     return 0
 
 
 def learn_unset(options: argparse.Namespace) -> int:
     """``unset``."""
-    found = unset.learn([unset.launches(path) for path in options.results])
-    known = unset.read(options.known) if options.known else {}
-    options.out.write_text(unset.text(found, known), encoding="utf-8")
+    found = unset_bytes.learn([unset_bytes.launches(path) for path in options.results])
+    known = unset_bytes.read(options.known) if options.known else {}
+    options.out.write_text(unset_bytes.text(found, known), encoding="utf-8")
     print(f"{options.out}: {len(found)} kernels, {sum(len(one) for one in found.values())} bytes")
     return 0
 
@@ -171,8 +173,8 @@ def run(options: argparse.Namespace) -> int:
     program, command = program_of(options)
     python = Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
     built = options.built or made(options, python)
-    device = launch.Device(options.devices, options.memory, options.arch)
-    env = launch.environment(
+    device = launch_environment.Device(options.devices, options.memory, options.arch)
+    env = launch_environment.environment(
         built.resolve(),
         device,
         ledger=options.ledger,
@@ -182,6 +184,6 @@ def run(options: argparse.Namespace) -> int:
         shake=options.shake,
     )
     if not options.shake:
-        launch.fixed_addresses()
+        launch_environment.fixed_addresses()
     os.execve(program, command, env)
     return 0

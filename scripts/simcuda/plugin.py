@@ -9,8 +9,9 @@ recorder, elsewhere it is null. A line::
      "known": null,
      "ledger": {"exact": "…", "loose": "…", "launches": 3, "copies": 1, …}, "entries": [["copy","HD",1024,0,[0,512]]]}
 
-``known`` is the reason, where ``known.toml`` says that the test cannot pass on the simulated device; one that is too
-slow for it is skipped there. A test that ended the process has a line ``{"id": …, "outcome": "started"}`` and no other.
+``known`` is the reason, where ``known_failures.toml`` says that the test cannot pass on the simulated device; one that
+is too slow for it is skipped there. A test that ended the process has a line ``{"id": …, "outcome": "started"}`` and no
+other.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any
 
 import pytest
 
-from simcuda import harness, known
+from simcuda import harness, known_failures
 from simcuda.ledger import Ledger
 
 
@@ -58,7 +59,7 @@ class Recorder:
             self.only = dict.fromkeys(filter(None, only.read_text(encoding="utf-8").split("\n")))
             harness.only_operators(self.only, config.rootpath)
         self.ledger = Ledger.here()
-        self.known = known.load() if self.ledger and self.ledger.totals().device == "simulated" else ()
+        self.known = known_failures.load() if self.ledger and self.ledger.totals().device == "simulated" else ()
         self.current: dict[str, Any] = {}
         self.said = ""
 
@@ -104,7 +105,7 @@ class Recorder:
             give_back()
             self.ledger.reset(keep_entries=self.entries)
         yield
-        self.current["known"] = known.reason(item.nodeid, self.known, self.said)
+        self.current["known"] = known_failures.reason(item.nodeid, self.known, self.said)
         if self.ledger:
             self.current["ledger"] = self.ledger.totals().as_dict()
             if self.entries:
@@ -114,7 +115,7 @@ class Recorder:
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Skip what would take minutes: the processor computes what a GPU has at once."""
-        why = known.reason(item.nodeid, self.known)
+        why = known_failures.reason(item.nodeid, self.known)
         if why and why.startswith("slow"):
             pytest.skip(f"on the simulated device: {why}")
 

@@ -16,7 +16,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock, write_atomically
 from decouple.base.paths import find_cache, find_project
 from decouple.device.sources import SHARED, compute_digest, mirror_sources
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 ROOT = Path(__file__).parents[2]

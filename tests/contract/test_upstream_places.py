@@ -11,7 +11,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 CONTRACT = backend_env.THIRD_DEVICE / "contract" / "third_device_contract"

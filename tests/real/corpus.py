@@ -22,7 +22,7 @@ from scripts.bench.fuzz import Files
 from decouple.base.git import REGULAR, TREE
 from decouple.base.paths import find_cache
 from decouple.patch import parse as patch
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.apply import File, PatchResult, Source, Tree, apply_patch
 from decouple.patch.parse import FilePatch, Hunk, Patch
 from decouple.release.manifest import RemoteFile
@@ -104,7 +104,7 @@ def series_of(debian: Path) -> list[Patch]:
     folder = read_archive(debian, names, None)
     if "patches/series" not in names:
         return []
-    series = seriesfile.parse_series(folder.read("patches/series").decode(), name=f"{debian.name}: series")
+    series = series_file.parse_series(folder.read("patches/series").decode(), name=f"{debian.name}: series")
     return [
         patch.parse_patch(folder.read(f"patches/{entry.name}"), name=entry.name, strip=entry.strip)
         for entry in series.entries

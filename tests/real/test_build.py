@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_cache, find_project
-from decouple.build import description, makings, probe, rootfs
+from decouple.build import probe, root_description, rootfs, toolchain
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.settings import make_variables as variables_for
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit, checks, parity
 from decouple.verify.venvs import Workplace
@@ -89,7 +89,7 @@ def test_a_folder_that_is_no_pytorch_tree(tmp_path: Path) -> None:
 
 def made_root(*layers: str) -> rootfs.Root:
     """The Debian root in the cache, when it has these layers; making them here would take gigabytes."""
-    shipped = description.load_description()
+    shipped = root_description.load_description()
     folder = rootfs.choose_folder(find_cache(), shipped)
     if not rootfs._is_complete(rootfs._read_done(folder), [shipped.find_layer(name) for name in layers]):
         pytest.skip(f"{folder} has not the layers {', '.join(layers)}; `decouple verify 2.6 --core stock` makes them")
@@ -175,16 +175,16 @@ def test_nvcc_compiles_to_the_same_bytes(inside: RootEnvironment) -> None:
 def test_a_stage_is_recorded_with_its_own_packages_whatever_else_the_root_has(inside: RootEnvironment) -> None:
     # Stage 1 built together with stage 2 named CUDA's packages in its manifest, so its wheel had other bytes.
     variables = variables_for(1, "rootfs", inside.name_places(), {})
-    packages = makings.describe_toolchain(inside, 1, ("core",), variables)["packages"]
+    packages = toolchain.describe_toolchain(inside, 1, ("core",), variables)["packages"]
     assert "ninja-build" in packages
     assert not [name for name in packages if "cuda" in name or "nvidia" in name]
-    assert "nvidia-cuda-toolkit" in makings.describe_toolchain(inside, 2, ("core", "cuda"), variables)["packages"]
+    assert "nvidia-cuda-toolkit" in toolchain.describe_toolchain(inside, 2, ("core", "cuda"), variables)["packages"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root needs no user namespace; run this test as another user")
 def test_a_root_without_being_root(tmp_path: Path) -> None:
     require_tool("newuidmap")
-    shipped = description.load_description()
+    shipped = root_description.load_description()
     layer = replace(shipped.find_layer("core"), packages=("hello",), seen={})
     small = replace(shipped, name="user", layers=(layer,))
     root = rootfs.ensure_root(tmp_path, small, ["core"], log=tmp_path / "log")

@@ -16,12 +16,12 @@ from decouple.census.finding import Census
 from decouple.census.report import count_files_by_category
 from decouple.census.scan import scan_tree
 from decouple.cli import main
-from decouple.flows.environment import WorkRequest, ensure_tree
 from decouple.flows.listener import QUIET
+from decouple.flows.work_environment import WorkRequest, ensure_tree
 from decouple.inventory import rules as rule_files
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.relocate.plan import make_plan
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -111,7 +111,7 @@ def test_what_use_rocm_decides_in_the_core_is_found_and_nothing_is_left_after_th
     tree = tmp_path / "pytorch"
     shutil.copytree(pristine, tree, symlinks=True)
     subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
-    for name in seriesfile.read_series(find_project() / "series" / "2.6").names:
+    for name in series_file.read_series(find_project() / "series" / "2.6").names:
         subprocess.run(["git", "apply", str(find_project() / "patches" / name)], cwd=tree, check=True)
     shutil.rmtree(tree / ".git")
     after = take(tree, moves, "rocm")
@@ -154,7 +154,7 @@ def test_after_the_series_nothing_in_the_core_needs_vendor_to_compile(
     project = find_project()
     assert len(census.needing_vendor) > 50, "the census sees what the series has to cut"
     subprocess.run(["git", "init", "-q"], cwd=copy, check=True)
-    for name in seriesfile.read_series(project / "series" / "2.6").names:
+    for name in series_file.read_series(project / "series" / "2.6").names:
         subprocess.run(["git", "apply", str(project / "patches" / name)], cwd=copy, check=True)
     shutil.rmtree(copy / ".git")
     after = take(copy, moves)

@@ -17,9 +17,9 @@ from decouple.series.check import Fit
 from decouple.series.lint import lint_series
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
+from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.providers.debian import DebianSource
 from decouple.upstream.readers import read_archive
-from decouple.upstream.source_word import open_named_source
 from tests.support import reference
 
 pytestmark = pytest.mark.real

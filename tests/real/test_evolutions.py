@@ -23,7 +23,7 @@ from decouple.flows.census import CensusRequest, take_census
 from decouple.flows.rebase import RebaseRequest, RebaseResult, rebase_series
 from decouple.rebase.verdicts import Verdict
 from decouple.recipes.model import load_recipes
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real

@@ -16,11 +16,11 @@ from decouple.base.files import compute_sha256
 from decouple.base.paths import find_cache, find_project
 from decouple.release.manifest import Manifest
 from decouple.upstream.baseline import Baseline, ensure_baseline, read_debian_series
-from decouple.upstream.fetched import UnpackedRelease
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.upstream.pristine import list_entries
 from decouple.upstream.providers.debian import DebianSource
+from decouple.upstream.unpacked_release import UnpackedRelease
 
 pytestmark = pytest.mark.real
 

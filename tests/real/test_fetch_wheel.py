@@ -8,9 +8,9 @@ import pytest
 
 from decouple.base.paths import find_project
 from decouple.release.manifest import Manifest
-from decouple.upstream.fetched import UnpackedRelease
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
+from decouple.upstream.unpacked_release import UnpackedRelease
 
 pytestmark = pytest.mark.real
 

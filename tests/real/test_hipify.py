@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_cache, find_project
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.series import git
 
@@ -46,7 +46,7 @@ def applied(pristine: Path) -> Path:
     """The same tree with the series on it; then `pristine` is hipified."""
     source = pristine.parent / "applied"
     git(pristine, "worktree", "add", "-q", "--detach", str(source))
-    for entry in seriesfile.read_series(PROJECT / "series" / "2.6").entries:
+    for entry in series_file.read_series(PROJECT / "series" / "2.6").entries:
         git(source, "apply", str(PROJECT / "patches" / entry.name))
     subprocess.run([sys.executable, hipify.SCRIPT], cwd=pristine, check=True, capture_output=True)
     return source

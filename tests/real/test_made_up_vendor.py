@@ -18,9 +18,9 @@ import pytest
 from decouple.base.paths import find_cache, find_project
 from decouple.cli import main
 from decouple.device.size import measure_files
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.series import git
 
@@ -61,7 +61,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = tmp_path_factory.mktemp("applied") / "src"
     git(source.parent, "clone", "-q", "--shared", "--no-checkout", str(baseline.repo), str(source))
     git(source, "checkout", "-q", "--detach", baseline.commit)
-    for name in seriesfile.read_series(PROJECT / "series" / "2.6").names:
+    for name in series_file.read_series(PROJECT / "series" / "2.6").names:
         git(source, "apply", str(PROJECT / "patches" / name))
     home = source / "third_device"
     shutil.copytree(PROJECT / "patches" / "2.6", home / "torch_cuda/torch_patches/2.6")

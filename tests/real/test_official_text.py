@@ -18,7 +18,7 @@ from decouple.base.paths import find_project
 from decouple.flows import rebase
 from decouple.patch.parse import Patch
 from decouple.rebase.carry import TreeSource
-from decouple.rebase.stop import RebaseState
+from decouple.rebase.rebase_state import RebaseState
 from decouple.rebase.verdicts import CarryResult, Verdict
 from decouple.recipes.make import list_rule_releases
 

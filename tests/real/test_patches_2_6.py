@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_cache, find_project
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.series import ENVIRONMENT, git
 
@@ -38,7 +38,7 @@ CUDA_BINDING = re.compile(r"cuda|cudnn|nccl|cusparselt|nvtx|_gds", re.IGNORECASE
 
 
 def series_patches() -> list[Path]:
-    listed = seriesfile.read_series(PROJECT / "series" / "2.6")
+    listed = series_file.read_series(PROJECT / "series" / "2.6")
     return [PROJECT / "patches" / entry.name for entry in listed.entries]
 
 

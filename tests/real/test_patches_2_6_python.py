@@ -17,7 +17,7 @@ import pytest
 
 from decouple.base.paths import find_cache, find_project
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.real.test_patches_2_6 import OVERLAY, decoupled_packages, series_patches
 from tests.support.series import ENVIRONMENT, git

@@ -14,15 +14,15 @@ from packaging.utils import parse_wheel_filename
 from decouple.base.errors import DecoupleError
 from decouple.base.git import run_git
 from decouple.base.paths import find_cache, find_project
-from decouple.build import description, remote_cache, rootfs, settings, wheels
+from decouple.build import remote_cache, root_description, rootfs, settings, wheel_finishing
 from decouple.build.environment import Places, RootEnvironment
-from decouple.build.graft import graft_libraries
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import BindMount, make_clean_environment
+from decouple.build.wheel_repair import graft_libraries
 from decouple.device import reuse
 from decouple.flows import shell
 from decouple.flows.shell import ShellRequest
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit
 from tests.support.redis_server import Server
@@ -31,7 +31,7 @@ from tests.support.redis_server import Server
 @pytest.fixture(scope="module")
 def root() -> Root:
     """The one in the cache; a test does not make it, which takes minutes and 3 GiB."""
-    shipped = description.load_description(description.PORTABLE)
+    shipped = root_description.load_description(root_description.PORTABLE)
     made = Root(shipped, rootfs.choose_folder(find_cache(), shipped, [shipped.find_layer("core")]), ("core",))
     if not made.tree.is_dir() or rootfs.verify_root(made):
         pytest.skip("the portable root is not there (decouple build 2.6 --env portable makes it)")
@@ -94,15 +94,15 @@ def test_a_wheel_that_needs_more_than_its_name_says_is_found(root: Root, tmp_pat
     inside(root, tmp_path, "gcc", "-shared", "-fPIC", "a.c", "-o", "_tiny.so")
     wheel = tiny_wheel(tmp_path, "cp39-cp39-manylinux_2_27_x86_64")
     said = inside(root, tmp_path, *settings.read_facts().portable.show, wheel.name)
-    wheels.check_platform(wheel.name, " ".join(said.split()))
+    wheel_finishing.check_platform(wheel.name, " ".join(said.split()))
     with pytest.raises(DecoupleError, match="its libraries need manylinux_2_27"):
-        wheels.check_platform(wheel.name.replace("2_27", "2_17"), " ".join(said.split()))
+        wheel_finishing.check_platform(wheel.name.replace("2_27", "2_17"), " ".join(said.split()))
 
 
 @pytest.mark.parametrize("version", list(settings.read_facts().portable.interpreters))
 def test_a_younger_python_is_compiled_for_by_the_old_compiler(version: str, tmp_path: Path) -> None:
     """Its headers are found without a flag, which would give every object of the core another key in the cache."""
-    shipped = description.load_description(description.PORTABLE)
+    shipped = root_description.load_description(root_description.PORTABLE)
     names = ("core", *settings.read_facts().portable.find_interpreter(version).layers)
     root = Root(
         shipped, rootfs.choose_folder(find_cache(), shipped, [shipped.find_layer(name) for name in names]), names
@@ -153,7 +153,7 @@ def toolkit(request: pytest.FixtureRequest, root: Root) -> str:
     """The folder of a CUDA toolkit in the root."""
     layer = root.description.find_layer(f"cuda{request.param}")
     done = json.loads((root.folder / "done.json").read_text())["layers"]
-    if done.get(layer.name, {}).get("digest") != description.compute_layer_digest(layer):
+    if done.get(layer.name, {}).get("digest") != root_description.compute_layer_digest(layer):
         pytest.skip(f"the layer {layer.name} is not there (decouple build 2.6 --env portable --stage 2 --cuda …)")
     return layer.toolkit[0].prefix
 

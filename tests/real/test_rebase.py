@@ -21,7 +21,7 @@ from decouple.cli import main
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
-from decouple.patch import apply, parse, seriesfile
+from decouple.patch import apply, parse, series_file
 from decouple.recipes.make import is_done_upstream, make_texts
 from decouple.recipes.model import Recipe, load_recipes
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
@@ -45,7 +45,7 @@ def stages(recipes: dict[str, Recipe]) -> dict[str, Pair]:
     project = find_project()
     tree = apply.Tree(Folder(fetch_source(load_release(project, "2.6"), "debian").path))
     found: dict[str, Pair] = {}
-    for entry in seriesfile.read_series(project / "series" / "2.6").entries:
+    for entry in series_file.read_series(project / "series" / "2.6").entries:
         patch = parse.parse_patch((project / "patches" / entry.name).read_bytes())
         recipe = recipes.get(patch.header.decouple_id or "")
         names = sorted({*patch.touched_paths, *(recipe.files if recipe else ()), *_signs(recipe)})

@@ -14,11 +14,11 @@ from decouple.inventory import rules as rule_files
 from decouple.inventory.rules import RuleFile
 from decouple.inventory.tree import list_files
 from decouple.relocate import stage2
-from decouple.relocate.patch import render_patch
 from decouple.relocate.plan import Plan, make_plan
+from decouple.relocate.relocation_patch import render_patch
 from decouple.syntax.conditions import Macros
 from decouple.syntax.preprocessor import parse_includes
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.tools import require_tool
 

@@ -8,7 +8,7 @@ from decouple.base.paths import find_project
 from decouple.device import reuse
 from decouple.inventory import rules as rule_files
 from decouple.relocate.plan import make_plan
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real

@@ -21,13 +21,13 @@ from decouple.cli import main
 from decouple.flows import rebase
 from decouple.flows.census import CensusRequest, take_census
 from decouple.inventory.rules import load_rules
-from decouple.rebase.series import RebaseWork
-from decouple.rebase.stop import RebaseState
+from decouple.rebase.rebase_state import RebaseState
+from decouple.rebase.series_carry import RebaseWork
 from decouple.rebase.verdicts import Verdict
 from decouple.relocate import stage2
 from decouple.relocate.plan import make_plan
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.real import test_evolutions as evolutions
 from tests.real.test_official_text import SETTLED, made, number_of

@@ -15,11 +15,11 @@ import pytest
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.paths import find_cache, find_project
 from decouple.flows.apply import ApplyRequest, apply_series
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.stack import edits
 from decouple.stack.engine import Stack, create_tree
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.support.series import ENVIRONMENT, git, header, tree_of
 from tests.support.tools import require_tool
@@ -101,13 +101,13 @@ def engine_tree(places: SeriesPlaces) -> str:
     with Stack.open(places) as stack:
         moved = stack.push(None)
         assert moved.stopped is None, moved.stopped
-        assert stack.applied == seriesfile.read_series(places.series).names
+        assert stack.applied == series_file.read_series(places.series).names
     assert tree_of(places.tree) == git(places.tree, "rev-parse", "HEAD^{tree}")
     return git(places.tree, "rev-parse", "HEAD^{tree}")
 
 
 def patches_of(places: SeriesPlaces) -> list[str]:
-    return [str(places.patches / name) for name in seriesfile.read_series(places.series).names]
+    return [str(places.patches / name) for name in series_file.read_series(places.series).names]
 
 
 def checkout(baseline: Baseline, folder: Path) -> Path:
@@ -156,7 +156,7 @@ def test_import_then_export_is_byte_identical(places: SeriesPlaces, engine_tree:
         edits.export_patches(stack, scratch / "exported")
     assert {path: path.read_bytes() for path in places.patches.rglob("*") if path.is_file()} == before
     assert places.series.read_bytes() == series
-    for name in seriesfile.read_series(places.series).names:
+    for name in series_file.read_series(places.series).names:
         assert (scratch / "exported" / name).read_bytes() == (places.patches / name).read_bytes()
     shutil.rmtree(scratch / "exported")
 

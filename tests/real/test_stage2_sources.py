@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 sys.path.insert(0, str(find_project() / "third_device" / "torch_cuda"))

@@ -12,7 +12,7 @@ import pytest
 from decouple.base.paths import find_project
 from decouple.flows.upstream import UpstreamPatches, UpstreamRequest, judge_patches, make_upstream_patches
 from decouple.series import check
-from decouple.upstream.source_word import open_named_source
+from decouple.upstream.named_sources import open_named_source
 from tests.support.series import git
 
 pytestmark = pytest.mark.real

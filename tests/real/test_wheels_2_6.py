@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_cache, find_project
-from decouple.build import description, rootfs, settings
+from decouple.build import root_description, rootfs, settings
 from decouple.build.environment import Places, RootEnvironment
-from decouple.build.wheels import read_manifest
+from decouple.build.wheel_finishing import read_manifest
 from decouple.index import site
 from decouple.index.check import check_index
 from decouple.index.remote import Index
@@ -67,7 +67,7 @@ def url(published: Path) -> Iterator[str]:
 @pytest.fixture
 def root(tmp_path: Path) -> RootEnvironment:
     """The Debian root that the wheels were built in, with a Python that they fit, and folders of this test's own."""
-    described = description.load_description()
+    described = root_description.load_description()
     found = rootfs.Root(described, rootfs.choose_folder(find_cache(), described, described.layers), ("core", "cuda"))
     lacks = rootfs.verify_root(found) if found.tree.is_dir() else ["it was never made"]
     if lacks:

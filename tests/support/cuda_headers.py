@@ -10,7 +10,7 @@ from decouple.base.files import hold_lock
 from decouple.base.paths import find_cache
 from decouple.upstream import pypi
 from decouple.upstream.download import Downloader
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 from simcuda import vendor
 
 

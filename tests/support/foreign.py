@@ -26,7 +26,7 @@ from decouple.base import git as runner
 from decouple.base.errors import DecoupleError
 from decouple.stack.engine import Stack
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetched import UnpackedRelease
+from decouple.upstream.unpacked_release import UnpackedRelease
 from tests.support import series
 from tests.support.releases import DEBIAN_PATCH, manifest, sample_tree
 

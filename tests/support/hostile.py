@@ -36,10 +36,10 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import parse_json
+from decouple.base.untrusted_input import parse_json
 from decouple.index import catalog, dependencies, provenance, wheel
 from decouple.index.remote import Index, _Answer
-from decouple.patch import header, lint, seriesfile
+from decouple.patch import header, lint, series_file
 from decouple.release.wheel_manifest import WheelManifest
 from decouple.stack import commits
 from decouple.stack.journal import StackState
@@ -661,10 +661,10 @@ def header_reader(text: str, folder: Path) -> None:
 
 
 def series_reader(text: str, folder: Path) -> None:
-    read, problems = seriesfile.scan_series(text)
+    read, problems = series_file.scan_series(text)
     assert read.to_text() == text
     try:
-        seriesfile.parse_series(text)
+        series_file.parse_series(text)
     except DecoupleError:
         assert problems
     for name in read.names:

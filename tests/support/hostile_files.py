@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from decouple.base.errors import DecoupleError
-from decouple.build import estimate, wheels
+from decouple.build import estimate, wheel_finishing
 from decouple.census.build_files import scan_build_file
 from decouple.census.cpp import scan_cpp
 from decouple.census.python import scan_python
@@ -31,8 +31,8 @@ from decouple.census.taxonomy import load_taxonomy
 from decouple.device import contract, scaffold
 from decouple.inventory import rules
 from decouple.patch import lint, parse
-from decouple.prebuilt import dynamic, segments
-from decouple.rebase import resolutions, stop
+from decouple.prebuilt import dynamic_symbols, program_headers
+from decouple.rebase import rebase_state, resolutions
 from decouple.release import status
 from decouple.release.manifest import RemoteFile
 from decouple.release.wheel_name import WheelName
@@ -40,10 +40,10 @@ from decouple.series import burndown
 from decouple.stack.journal import Journal
 from decouple.suites import store
 from decouple.syntax import build_lists, conditions, preprocessor
-from decouple.upstream import debian_index, fetched, readers
+from decouple.upstream import debian_index, readers, unpacked_release
 from decouple.upstream.download import Downloader, make_session
 from decouple.upstream.providers import wheel as wheel_provider
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 from decouple.verify import audit, elf
 from decouple.verify.kernels import cubin, fatbin
 from decouple.verify.ninja_deps import DependencyLog
@@ -127,10 +127,10 @@ def _cubin() -> bytes:
 def shared_library(body: bytes, folder: Path) -> None:
     path = folder / "lib.so"
     path.write_bytes(body)
-    for reader in (elf.read_library, dynamic.read_file_symbols):
+    for reader in (elf.read_library, dynamic_symbols.read_file_symbols):
         with contextlib.suppress(DecoupleError):
             reader(path)
-    segments.put_loadable_first(path)
+    program_headers.put_loadable_first(path)
     assert path.stat().st_size < 1 << 20, "the file has grown"
 
 
@@ -191,7 +191,7 @@ def compile_commands(body: bytes, folder: Path) -> None:
 def build_wheel(body: bytes, folder: Path) -> None:
     path = folder / hostile.WHEEL
     path.write_bytes(body)
-    for reader in (wheels.read_manifest, wheels.count_components, _audited, _members):
+    for reader in (wheel_finishing.read_manifest, wheel_finishing.count_components, _audited, _members):
         with contextlib.suppress(DecoupleError):
             reader(path)  # type: ignore[operator]
 
@@ -294,9 +294,9 @@ WAITING = {
 }  # fmt: skip
 
 
-def rebase_state(body: bytes, folder: Path) -> None:
+def waiting_rebase(body: bytes, folder: Path) -> None:
     (folder / "state.json").write_bytes(body)
-    stop.load_state(folder / "state.json")
+    rebase_state.load_state(folder / "state.json")
 
 
 RESOLUTIONS = """\
@@ -354,8 +354,8 @@ FETCHED = {
 
 
 def fetched_record(body: bytes, folder: Path) -> None:
-    (folder / fetched.RECORD).write_bytes(body)
-    found = fetched.read_record(folder)
+    (folder / unpacked_release.RECORD).write_bytes(body)
+    found = unpacked_release.read_record(folder)
     assert found is not None and found.path.is_relative_to(folder)
     json.dumps(found.to_json())
     assert all(isinstance(file.name, str) and isinstance(file.size, int) for file in found.files)
@@ -593,16 +593,16 @@ def entries(draw: st.DrawFn) -> bytes:
 
 
 def launches(body: bytes, folder: Path) -> None:
-    from simcuda import unset
+    from simcuda import unset_bytes
     from simcuda.errors import SimcudaError
 
     for name in ("one", "other"):
         (folder / name).write_bytes(body)
-    for reader in (unset.launches, unset._seconds, unset.read):
+    for reader in (unset_bytes.launches, unset_bytes._seconds, unset_bytes.read):
         with contextlib.suppress(SimcudaError):
             reader(folder / "one")  # type: ignore[operator]
     try:
-        unset.doubt(folder / "one", folder / "other")
+        unset_bytes.doubt(folder / "one", folder / "other")
     except SimcudaError as error:
         raise DecoupleError(str(error)) from None
 
@@ -635,7 +635,7 @@ ATTACKS: dict[str, Attack] = {
     "archive of a source": Attack(_archives(), archive),
     "zip by range": Attack(hostile.wheel_file(), zip_by_range),
     ".scaffold.json": Attack(changed_json(SCAFFOLD), scaffold_record),
-    "rebase that waits": Attack(changed_json(WAITING), rebase_state),
+    "rebase that waits": Attack(changed_json(WAITING), waiting_rebase),
     "resolutions": Attack(toml_text(RESOLUTIONS), resolution_file),
     "journal": Attack(changed_json(JOURNAL), journal),
     "record of a download": Attack(changed_json(FETCHED), fetched_record),

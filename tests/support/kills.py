@@ -469,7 +469,7 @@ def _rebase(folder: Path) -> Scene:
 
 def _stopped_rebase(folder: Path) -> Scene:
     """A rebase that stops for a person, who finds the conflict in a work tree; started over when it is given again."""
-    from decouple.rebase import stop
+    from decouple.rebase import rebase_state
 
     source, newer = sources(folder)
     (newer / "torch/core.py").write_text(LINES.replace("line 7\n", "line 7: upstream asks somebody else\n"))
@@ -481,12 +481,12 @@ def _stopped_rebase(folder: Path) -> Scene:
         seen: dict[str, Any] = {
             f"{name}/{key}": data for name in ("series", "patches") for key, data in files(project / name).items()
         }
-        if (waiting := stop.load_state(state)) and waiting.stopped_at:
+        if (waiting := rebase_state.load_state(state)) and waiting.stopped_at:
             seen |= {"stopped": waiting.stopped_at, "status": git(tree, "status", "--porcelain"), **contents(tree)}
         return seen
 
     def action() -> int:
-        waiting = stop.load_state(state)
+        waiting = rebase_state.load_state(state)
         start = ["2.6", "2.7", "--replace", "--source", f"local:{newer}"]
         words = ["--restart" if waiting.stopped_at else "--continue"] if waiting else start
         return command("rebase", *words, "--from-source", f"local:{source}", **variables)()
@@ -611,8 +611,8 @@ def _listed_wheels(folder: Path) -> Scene:
 
 def _build(folder: Path) -> Scene:
     """Stage 1 of a tree with the interface that upstream's has; configured before, one source newer."""
-    from decouple.build.choices import Choices, Provenance
     from decouple.build.environment import HostEnvironment, Places
+    from decouple.build.options import Choices, Provenance
     from decouple.build.stage import BuildJob
     from decouple.build.stage1 import Stage1
     from tests.unit.build.conftest import make_tree
@@ -686,7 +686,7 @@ def _bisect(folder: Path) -> Scene:
 
 def _halves_world(folder: Path) -> dict[str, str]:
     """A core and a torch_cuda wheel of one Python, the latter whole and split."""
-    from decouple.build.split import split_wheel
+    from decouple.build.wheel_split import split_wheel
     from tests.unit.index.wheels import make_wheel
 
     if not (folder / "halves").exists():

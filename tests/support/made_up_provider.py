@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from decouple.release.manifest import Manifest, ManifestSource
-from decouple.upstream.fetched import UnpackedRelease
 from decouple.upstream.providers.context import FetchContext, Provider
+from decouple.upstream.unpacked_release import UnpackedRelease
 
 
 class ShareSource(ManifestSource, frozen=True):

@@ -1,6 +1,6 @@
 """``python -m tests.support.stopped MODULE ARGUMENTS``: run a module that can be killed right before its writes.
 
-With ``KILL_AT=N`` the N-th call of ``decouple.base.fault.mark_step`` ends the process with SIGKILL, as a power cut
+With ``KILL_AT=N`` the N-th call of ``decouple.base.steps.mark_step`` ends the process with SIGKILL, as a power cut
 would; with ``TRACE_STEPS=FILE`` each call's name is appended to FILE, so that a test knows how many there are.
 """
 
@@ -11,7 +11,7 @@ import runpy
 import signal
 import sys
 
-from decouple.base import fault
+from decouple.base import steps
 
 
 def arm() -> None:
@@ -30,7 +30,7 @@ def arm() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     if kill_at or trace:
-        fault.observe_steps(told)
+        steps.observe_steps(told)
 
 
 def main() -> None:

@@ -21,11 +21,11 @@ from decouple.inventory.rules import load_rules
 from decouple.patch import faults
 from decouple.patch import lint as patch_lint
 from decouple.release import status, status_table
-from decouple.release.render import render_manifest
+from decouple.release.manifest_toml import render_manifest
 from decouple.series import lint as series_lint
 from decouple.upstream import manifests
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifest_sources import open_source
 from decouple.upstream.providers.table import PROVIDERS
 from floor_plan import PACKAGE, PAGE, plan

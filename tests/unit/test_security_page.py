@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base import outside, pace, zips
+from decouple.base import transfer_rate, untrusted_input, zips
 from decouple.index import archive, offer, release_list, remote
 from decouple.stack import journal
-from decouple.upstream import download, tarheaders, unpack
+from decouple.upstream import download, tar_headers, unpack
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
@@ -55,11 +55,11 @@ LIMITS = {
     f"{zips.MEMBER_BOUND:,} members",
     "A wheel unpacked": f"{mib(zips.GROWTH_FREE)} and {zips.GROWTH_BOUND} times its size",
     "A download; a wheel that is checked": f"{mib(download.LIMIT)}; {mib(offer.WHEEL_BOUND)}",
-    "A state file; another JSON file of ours": f"{mib(journal._BOUND)}; {mib(outside.JSON_BOUND)}",
-    "A long name or extended header in a tar": mib(tarheaders.BOUND),
+    "A state file; another JSON file of ours": f"{mib(journal._BOUND)}; {mib(untrusted_input.JSON_BOUND)}",
+    "A long name or extended header in a tar": mib(tar_headers.BOUND),
     "A source tree": f"{mib(unpack.LIMITS.size)} in {unpack.LIMITS.members:,} entries",
-    "The head of an answer; a body": f"{pace.HEAD_SECONDS:.0f} s; {pace.FLOOR >> 10} KiB a second after "
-    f"{pace.GRACE_SECONDS:.0f} s",
+    "The head of an answer; a body": f"{transfer_rate.HEAD_SECONDS:.0f} s; "
+    f"{transfer_rate.FLOOR >> 10} KiB a second after {transfer_rate.GRACE_SECONDS:.0f} s",
 }
 
 

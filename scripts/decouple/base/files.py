@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
+from decouple.base.steps import mark_step
 
 TYPE_CHECKING = False  # as typing has it; importing typing would take longer than all else here
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import has_no_room, is_disk_full_message, write_atomically
-from decouple.base.outside import is_count, read_bounded
+from decouple.base.untrusted_input import is_count, read_bounded
 
 # Modes as git has them in trees and patches.
 TREE = 0o040000

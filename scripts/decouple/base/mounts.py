@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import remove_folder
+from decouple.base.steps import mark_step
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 

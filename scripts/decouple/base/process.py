@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.files import has_no_room, is_disk_full_message, open_for_append
-from decouple.base.programs import make_english_variables
+from decouple.base.program_output import make_english_variables
 
 _TELLING = re.compile(r"^E: |\bCMake Error|\berror:|: fatal error|Error:|^wrapped_cmake: |^ERROR", re.MULTILINE)
 

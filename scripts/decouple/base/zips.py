@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import DEPTH_BOUND, FILE_BOUND
+from decouple.base.untrusted_input import DEPTH_BOUND, FILE_BOUND
 
 DIRECTORY_BOUND = 16 << 20
 """Bytes of a zip's central directory; PyTorch's wheel has about 1.5 MiB for 12,000 members."""

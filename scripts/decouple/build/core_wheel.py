@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import compute_sha256, write_atomically
+from decouple.base.steps import mark_step
 from decouple.build import inputs, settings
 from decouple.build.environment import Environment, RootEnvironment
 from decouple.release.wheel_name import WheelName

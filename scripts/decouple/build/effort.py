@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.base.outside import read_json
+from decouple.base.untrusted_input import read_json
 from decouple.build.environment import Environment, read_output
 
 

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.checkout import Checkout
-from decouple.build import record
+from decouple.build import root_record
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import BindMount, make_clean_environment, make_offline_prefix
 
@@ -197,7 +197,7 @@ class RootEnvironment(Struct, frozen=True):
     def describe_inputs(self, layers: Sequence[str]) -> dict[str, Any]:
         return {
             "network": "none",
-            **record.describe_layers(self.root.tree, self.root.folder, self.root.description, layers),
+            **root_record.describe_layers(self.root.tree, self.root.folder, self.root.description, layers),
         }
 
 
@@ -210,7 +210,7 @@ def replace_places(environment: Environment, places: Places) -> Environment:
 
 def read_output(environment: Environment, command: Sequence[str], variables: Mapping[str, str]) -> str | None:
     """Return what a short command says on standard output, None when it fails or is not there."""
-    done = programs.run_program(environment.argv(command, variables, "/"))
+    done = program_output.run_program(environment.argv(command, variables, "/"))
     return done.stdout.strip() if done.returncode == 0 else None
 
 

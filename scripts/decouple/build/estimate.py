@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.base.outside import is_count
+from decouple.base.untrusted_input import is_count
 from decouple.build.settings import Cost
 
 _COMPILED = re.compile(r"build (\S+\.o): (?:C|CXX|CUDA|ASM|OBJC|OBJCXX)\w*_COMPILER__")

@@ -16,8 +16,8 @@ from decouple.base import zips
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, write_atomically
 from decouple.base.git import PLAIN_DIFF, run_git, try_git
-from decouple.base.names import is_relative_path
-from decouple.base.outside import read_json
+from decouple.base.path_names import is_relative_path
+from decouple.base.untrusted_input import read_json
 
 
 class Stamp(Struct, frozen=True):

@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build import rootfs, sandbox
-from decouple.build.description import Description
+from decouple.build.root_description import Description
 
 PACKAGES = {"unshare": "util-linux", "mount": "mount", "newuidmap": "uidmap", "mmdebstrap": "mmdebstrap"}
 """Program -> the Debian package that has it."""
@@ -42,7 +42,7 @@ def check_programs(*, making: bool = True) -> None:
 def check_namespaces() -> None:
     """Raise DecoupleError where this user, or this container, may not make namespaces, or mount in them."""
     sandbox.check_sandbox()
-    tried = programs.run_program([*sandbox.make_unshare_prefix(), "sh", "-c", _INSIDE])
+    tried = program_output.run_program([*sandbox.make_unshare_prefix(), "sh", "-c", _INSIDE])
     if tried.returncode:
         message = (tried.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise DecoupleError(

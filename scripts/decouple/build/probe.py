@@ -1,6 +1,6 @@
 """Looked at before a build: is everything there that the stage needs? Each lack is one line with the next step.
 
-``probe_environment`` runs ``inside/look.py`` in the environment; ``check_stage2`` judges what it said.
+``probe_environment`` runs ``inside/environment_facts.py`` in the environment; ``check_stage2`` judges what it said.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from decouple.base.errors import DecoupleError
 from decouple.build import toolkits
 from decouple.build.environment import Environment, read_output
 
-_SCRIPT = Path(__file__).parent / "inside" / "look.py"
+_SCRIPT = Path(__file__).parent / "inside" / "environment_facts.py"
 _ARCH = re.compile(r"(\d+)\.(\d[af]?)(\+PTX)?")
 
 

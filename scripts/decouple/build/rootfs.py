@@ -19,18 +19,18 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 from packaging.utils import parse_wheel_filename
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import compute_sha256, hold_lock, write_atomically
+from decouple.base.interpreter import OWN
 from decouple.base.mounts import list_mounts, remove_tree
-from decouple.base.outside import read_json
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
-from decouple.base.python import OWN
-from decouple.build import record
-from decouple.build.description import Bootstrap, Description, Layer, PipTool, PypiPiece, compute_layer_digest
+from decouple.base.steps import mark_step
+from decouple.base.untrusted_input import read_json
+from decouple.build import root_record
 from decouple.build.estimate import RootEstimate
+from decouple.build.root_description import Bootstrap, Description, Layer, PipTool, PypiPiece, compute_layer_digest
 from decouple.build.sandbox import BindMount, Sandbox, is_root, make_clean_environment, make_owner_prefix
 
 _APT = """
@@ -152,7 +152,7 @@ class Root(Struct, frozen=True):
 
     def read_versions(self) -> dict[str, str]:
         """Read package name -> version of everything installed, as dpkg records it in the root."""
-        return {name: version for (name, _), version in record.read_installed_packages(self.tree).items()}
+        return {name: version for (name, _), version in root_record.read_installed_packages(self.tree).items()}
 
 
 def choose_folder(cache: Path, description: Description, wanted: Sequence[Layer] = ()) -> Path:
@@ -203,7 +203,7 @@ def ensure_root(
                 _remove_folder(folder)
             progress.start(f"Debian {description.bootstrap.suite} root")
             _bootstrap_root(description, folder, log)
-            record.update_record(root.tree, folder, Path(description.bootstrap.keyring))
+            root_record.update_record(root.tree, folder, Path(description.bootstrap.keyring))
             done.bootstrap = True
             _write_done(folder, done)
             progress.finish()
@@ -213,7 +213,7 @@ def ensure_root(
             progress.start(f"layer {layer.name}", None)
             _install_layer(root, layer, cache, log, description.bootstrap)
             prefixes = [piece.prefix for piece in layer.unpacked_parts]
-            record.update_record(root.tree, folder, Path(description.bootstrap.keyring), prefixes)
+            root_record.update_record(root.tree, folder, Path(description.bootstrap.keyring), prefixes)
             done.layers[layer.name] = {"digest": compute_layer_digest(layer), **layer.describe_content()}
             _write_done(folder, done)
             progress.finish()
@@ -321,7 +321,7 @@ def _remove_folder(folder: Path) -> None:
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
     mark_step(f"delete {folder.name}")
-    done = programs.run_program([*make_owner_prefix(), "rm", "-rf", "--one-file-system", str(folder)])
+    done = program_output.run_program([*make_owner_prefix(), "rm", "-rf", "--one-file-system", str(folder)])
     if done.returncode:
         raise DecoupleError(f"{folder}: not deleted: {done.stderr.strip()}", next_step="delete it as root")
 

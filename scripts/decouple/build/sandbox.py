@@ -18,9 +18,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.build.description import Mount
+from decouple.build.root_description import Mount
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: $1 root, $2 folder to start in, then pairs to mount up to "--", then the command. Runs inside the namespace.
@@ -95,7 +95,7 @@ def _make_mount_point(root: Path, bind: BindMount) -> None:
         argv = ["mkdir", "-p", str(point)]
     else:
         argv = ["sh", "-c", 'mkdir -p "${1%/*}" && touch "$1"', "sh", str(point)]
-    done = programs.run_program([*make_owner_prefix(), *argv])
+    done = program_output.run_program([*make_owner_prefix(), *argv])
     if done.returncode:
         raise DecoupleError(
             f"{point}: cannot be made to mount {bind.outside} on: {done.stderr.strip()}",
@@ -136,7 +136,7 @@ def make_offline_prefix() -> tuple[str, ...]:
     prefix = ("unshare", *owner, "--net", "--", *loopback)
     if shutil.which("unshare") is None:
         return ()
-    return prefix if programs.run_program([*prefix, "true"]).returncode == 0 else ()
+    return prefix if program_output.run_program([*prefix, "true"]).returncode == 0 else ()
 
 
 def _make_unshare_words(network: bool) -> list[str]:
@@ -155,7 +155,7 @@ def check_sandbox() -> None:
             "newuidmap: not found, so a user namespace cannot hold Debian's users",
             next_step="apt-get install uidmap, or run as root",
         )
-    tried = programs.run_program([*_make_unshare_words(network=False), "true"])
+    tried = program_output.run_program([*_make_unshare_words(network=False), "true"])
     if tried.returncode:
         kind, allow = (
             (

@@ -17,11 +17,21 @@ from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
-from decouple.build import effort, inputs, makings, remote_cache, seconds, settings, shards, tree_status, wheels
-from decouple.build.choices import Choices, Provenance
+from decouple.build import (
+    effort,
+    inputs,
+    object_times,
+    remote_cache,
+    settings,
+    shards,
+    toolchain,
+    tree_status,
+    wheel_finishing,
+)
 from decouple.build.effort import Effort
 from decouple.build.environment import Environment, read_output
 from decouple.build.estimate import count_cores, count_objects
+from decouple.build.options import Choices, Provenance
 from decouple.build.settings import Cost
 from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 from decouple.release.wheel_name import WheelName
@@ -87,7 +97,7 @@ class Stage(ABC):
         self.job, self.environment, self.places = job, job.environment, job.environment.places
         self.names = job.environment.name_places()
         self.facts = settings.find_stage(self.number)
-        self.variables = makings.make_variables(job.environment, self.number, job.provenance, job.choices)
+        self.variables = toolchain.make_variables(job.environment, self.number, job.provenance, job.choices)
         self.log = self.places.logs / f"stage{self.number}.log"
         self.held: tuple[int, ...] = ()
         """The lock of a build under way: what it starts holds it too."""
@@ -123,15 +133,15 @@ class Stage(ABC):
 
     def list_layers(self) -> Sequence[str]:
         """Return the layers of a root that it is built with."""
-        return makings.list_layers(self.number, self.job.choices, self.environment.kind)
+        return toolchain.list_layers(self.number, self.job.choices, self.environment.kind)
 
     def find_python(self) -> str:
         """Return the command of the Python that the wheel is for."""
-        return makings.choose_interpreter(self.number, self.job.choices, self.environment.kind).python
+        return toolchain.choose_interpreter(self.number, self.job.choices, self.environment.kind).python
 
     def describe_toolchain(self) -> dict[str, Any]:
-        """Describe what it is made with, by `makings.describe_toolchain`."""
-        return makings.describe_toolchain(self.environment, self.number, self.list_layers(), self.variables)
+        """Describe what it is made with, by `toolchain.describe_toolchain`."""
+        return toolchain.describe_toolchain(self.environment, self.number, self.list_layers(), self.variables)
 
     def build_wheel(self) -> StageWheel:
         """Make the stage's wheel in ``dist`` unless it is up to date.
@@ -189,7 +199,7 @@ class Stage(ABC):
                 times={"source_date_epoch": epoch},
                 **self.describe_stage(),
             )
-            wheel = wheels.finish_wheel(raw, self.places.dist, manifest, epoch)
+            wheel = wheel_finishing.finish_wheel(raw, self.places.dist, manifest, epoch)
             objects = count_objects(self.folder)
             inputs.write_stamp(
                 stamp_path, inputs.Stamp(digest, wheel.name, compute_sha256(wheel), took.seconds, objects)
@@ -263,7 +273,7 @@ class Stage(ABC):
     def estimate_cost(self) -> Cost:
         """Estimate what all of the stage takes when nothing of it is there."""
         choices, kind = self.job.choices, self.environment.kind
-        return seconds.estimate_stage_cost(self.places.release, kind, self.number, choices)
+        return object_times.estimate_stage_cost(self.places.release, kind, self.number, choices)
 
     def _estimate_seconds(self) -> dict[str, float]:
         """Return object -> the core-seconds that it is expected to take.
@@ -272,7 +282,7 @@ class Stage(ABC):
         """
         folder = self.names[f"stage{self.number}"]
         database = read_output(self.environment, ["ninja", "-C", folder, "-t", "compdb"], self.variables)
-        known = seconds.load_nearest(self.places.release, self.environment.kind, self.number)
+        known = object_times.load_nearest(self.places.release, self.environment.kind, self.number)
         return shards.weigh_objects(shards.parse_objects(database or "", folder), known, self.facts.object_seconds)
 
     def pack_wheel(self, command: Sequence[str], start: str) -> Path:

@@ -11,8 +11,8 @@ from decouple.base.files import write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.build import inputs, settings
 from decouple.build.environment import read_output
-from decouple.build.graft import graft_libraries
 from decouple.build.stage import HOW, Stage
+from decouple.build.wheel_repair import graft_libraries
 from decouple.release import projects
 from decouple.release.wheel_name import WheelName
 

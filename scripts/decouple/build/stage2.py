@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from decouple.build import makings, probe, settings, toolkits, wheels
+from decouple.build import probe, settings, toolchain, toolkits, wheel_finishing
 from decouple.build.core_wheel import unpack_core
 from decouple.build.settings import Cost
 from decouple.build.stage import BuildJob, Stage
@@ -83,7 +83,7 @@ class Stage2(Stage):
         """
         inside, output = f"{self.names['raw']}/stage2/{raw.name}", list[str]()
         self.run_step("platform of stage 2", [*settings.read_facts().portable.show, inside], "/", output.append)
-        wheels.check_platform(raw.name, " ".join(output))
+        wheel_finishing.check_platform(raw.name, " ".join(output))
 
 
 class OtherVendor(Stage2):
@@ -109,7 +109,7 @@ class OtherVendor(Stage2):
         return [self.find_python(), "-B", "-m", f"{self.vendor.project}_build"]
 
     def describe_toolchain(self) -> dict[str, Any]:
-        return makings.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
+        return toolchain.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
 
     def describe_stage(self) -> dict[str, Any]:
         return {**super().describe_stage(), "cuda": None}
@@ -128,10 +128,10 @@ class Bindings(Stage2):
         """Check less: nothing of CUDA's is needed but headers, which lie beside the kernels."""
 
     def list_layers(self) -> Sequence[str]:
-        return makings.list_bindings_layers(self.job.choices, self.environment.kind)
+        return toolchain.list_bindings_layers(self.job.choices, self.environment.kind)
 
     def describe_toolchain(self) -> dict[str, Any]:
-        return makings.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
+        return toolchain.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
 
     def estimate_cost(self) -> Cost:
         return settings.read_facts().bindings.cost

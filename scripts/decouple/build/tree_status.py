@@ -19,7 +19,7 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock, write_atomically
 from decouple.base.git import run_git, split_names
-from decouple.base.python import OWN
+from decouple.base.interpreter import OWN
 
 MADE = ("/build/", "__pycache__/", ".pytest_cache/", ".hypothesis/", "*.egg-info/")
 """What builds and tests leave wherever they run."""

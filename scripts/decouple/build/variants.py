@@ -18,7 +18,7 @@ from packaging.version import Version
 from decouple.base import zips
 from decouple.base.errors import UsageError
 from decouple.base.files import make_work_folder
-from decouple.build import remade, split, wheels
+from decouple.build import wheel_finishing, wheel_rewrite, wheel_split
 from decouple.release import projects, variants
 from decouple.release.projects import CORE, CUDA, PAIRED
 from decouple.release.wheel_manifest import WheelManifest
@@ -77,7 +77,7 @@ def make_variants(paths: Sequence[Path], folder: Path) -> tuple[Path, ...]:
 
 
 def _read_wheel(path: Path) -> _SourceWheel:
-    manifest = wheels.read_manifest(path)
+    manifest = wheel_finishing.read_manifest(path)
     if canonicalize_name(manifest.project) != CUDA:
         raise UsageError(f"{path.name}: a wheel of {manifest.project}", next_step=f"name wheels of {CUDA}")
     local = Version(manifest.version).local or ""
@@ -90,7 +90,7 @@ def _read_wheel(path: Path) -> _SourceWheel:
             next_step="name the bindings that `split` wrote, which any CUDA's have one core with",
         )
     with zips.open_zip(path) as source:
-        headers = projects.parse_metadata(source.read(f"{wheels.find_dist_info(source, path)}/METADATA"))
+        headers = projects.parse_metadata(source.read(f"{wheel_finishing.find_dist_info(source, path)}/METADATA"))
     cores = [
         str(requirement.specifier)
         for requirement in projects.parse_requirements(headers)
@@ -103,32 +103,36 @@ def _read_wheel(path: Path) -> _SourceWheel:
 
 def _make_variant(origin: _SourceWheel, folder: Path, work: Path) -> Path:
     with zips.open_zip(origin.path) as source:
-        info = wheels.find_dist_info(source, origin.path)
+        info = wheel_finishing.find_dist_info(source, origin.path)
         headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
         fields = [(key, origin.version if key == "Version" else value) for key, value in headers.items()]
-        names = [*remade.list_payload(source, info), *remade.list_kept_members(source, info)]
-        text = remade.format_metadata(fields, str(headers.get_payload()))
-        raw = remade.write_raw_wheel(work / str(origin.name), source, names, text)
+        names = [*wheel_rewrite.list_payload(source, info), *wheel_rewrite.list_kept_members(source, info)]
+        text = wheel_rewrite.format_metadata(fields, str(headers.get_payload()))
+        raw = wheel_rewrite.write_raw_wheel(work / str(origin.name), source, names, text)
     return _finish_variant(raw, origin, origin.manifest, origin.label, folder)
 
 
 def _make_null_variant(origin: _SourceWheel, folder: Path, work: Path) -> Path:
     with zips.open_zip(origin.path) as source:
-        headers = projects.parse_metadata(source.read(f"{wheels.find_dist_info(source, origin.path)}/METADATA"))
+        headers = projects.parse_metadata(
+            source.read(f"{wheel_finishing.find_dist_info(source, origin.path)}/METADATA")
+        )
         fields = [
             (key, origin.version if key == "Version" else value)
             for key, value in headers.items()
-            if key != "Requires-Dist" or split.is_requirement_of(key, value, CORE)
+            if key != "Requires-Dist" or wheel_split.is_requirement_of(key, value, CORE)
         ]
-        raw = remade.write_raw_wheel(work / str(origin.name), source, (), remade.format_metadata(fields, _NULL_TEXT))
+        raw = wheel_rewrite.write_raw_wheel(
+            work / str(origin.name), source, (), wheel_rewrite.format_metadata(fields, _NULL_TEXT)
+        )
     return _finish_variant(raw, origin, replace(origin.manifest, cuda=None, arch_list=()), variants.NULL, folder)
 
 
 def _finish_variant(raw: Path, origin: _SourceWheel, manifest: WheelManifest, label: str, folder: Path) -> Path:
     stands_for = variants.make_properties(label, manifest.cuda, manifest.arch_list)
     with zipfile.ZipFile(raw, "a") as out:
-        info = wheels.find_dist_info(out, raw)
+        info = wheel_finishing.find_dist_info(out, raw)
         out.writestr(f"{info}/{variants.MEMBER}", variants.encode_document({label: stands_for}))
     labelled = raw.rename(raw.with_name(str(replace(origin.name, label=label))))
     made = replace(manifest, version=origin.version, flags={**manifest.flags, "variant": label})
-    return wheels.finish_wheel(labelled, folder, made, int(manifest.times.get("source_date_epoch", 0)))
+    return wheel_finishing.finish_wheel(labelled, folder, made, int(manifest.times.get("source_date_epoch", 0)))

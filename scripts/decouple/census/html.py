@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from decouple.base.outside import escape_surrogates
+from decouple.base.untrusted_input import escape_surrogates
 from decouple.census.compare import CensusComparison
 from decouple.census.finding import Finding
 from decouple.census.report import summarize_vendors

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from decouple.base.outside import escape_surrogates
+from decouple.base.untrusted_input import escape_surrogates
 from decouple.census.compare import CensusComparison, in_core
 from decouple.census.finding import Census
 

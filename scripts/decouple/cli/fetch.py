@@ -10,8 +10,8 @@ from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.cli.source_word import add_source_option
 from decouple.flows.fetch import fetch_source
-from decouple.flows.source import BaselineRequest
-from decouple.upstream import content
+from decouple.flows.release_request import BaselineRequest
+from decouple.upstream import tree_record
 from decouple.upstream.manifests import load_release
 
 
@@ -37,7 +37,7 @@ def run_fetch(arguments: argparse.Namespace) -> int:
     request = make_request(BaselineRequest, arguments)
     fetched, base = fetch_source(request, output.make_listener())
     if fetched.identity:  # a tree of ours: its path is told to be read
-        content.check_tree(fetched.path)
+        tree_record.check_tree(fetched.path)
     version = load_release(request.project, arguments.release).version
     if arguments.json:
         document = fetched.to_json() | {"version": version}

@@ -9,7 +9,7 @@ from typing import Any
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
 from decouple.cli.request import make_request
-from decouple.flows import kernels, unpatched
+from decouple.flows import kernels, unpatched_kernels
 from decouple.flows.build_request import BuildRequest
 from decouple.verify.kernels import dump
 from decouple.verify.kernels.compare import KernelComparison, demangle_name, simplify_name
@@ -65,7 +65,7 @@ def register(subparsers: Any) -> None:
 
 
 def _run_unpatched(arguments: argparse.Namespace) -> int:
-    comparison = unpatched.compare_unpatched(
+    comparison = unpatched_kernels.compare_unpatched(
         make_request(BuildRequest, arguments), arguments.files, output.make_listener()
     )
     print_comparison(comparison, None if arguments.all else 10)

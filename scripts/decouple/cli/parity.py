@@ -15,7 +15,7 @@ from decouple.base.files import write_atomically
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.flows import parity as flow
-from decouple.verify.whole.compared import JudgedSection, WholeTable
+from decouple.verify.full_parity.comparison import JudgedSection, WholeTable
 
 
 def register(subparsers: Any) -> None:

@@ -14,7 +14,7 @@ from decouple.base.errors import OK, UsageError
 from decouple.cli.stack_words import find_patch, find_paths, open_stack, open_stack_at, parse_words
 from decouple.cli.verbs import add_verb
 from decouple.stack import edits
-from decouple.stack.writeback import SeriesUpdate
+from decouple.stack.series_update import SeriesUpdate
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -12,9 +12,9 @@ from decouple.cli.request import make_request
 from decouple.cli.source_word import add_source_option
 from decouple.flows.listener import QUIET
 from decouple.flows.rebase import RebaseJudgement, RebaseRequest, RebaseResult, rebase_series
-from decouple.flows.way import choose_way
+from decouple.flows.rebase_route import choose_way
 from decouple.rebase import report
-from decouple.rebase.stop import find_next_step
+from decouple.rebase.rebase_state import find_next_step
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -14,8 +14,8 @@ from decouple.base.paths import find_project
 from decouple.cli.source_word import add_source_option
 from decouple.release import status
 from decouple.series import burndown, check, rangediff
-from decouple.series.depends import find_dependencies
-from decouple.upstream.source_word import open_named_source
+from decouple.series.dependencies import find_dependencies
+from decouple.upstream.named_sources import open_named_source
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

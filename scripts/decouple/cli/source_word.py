@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from decouple.upstream.words import normalize_word
+from decouple.upstream.source_specifier import normalize_word
 
 
 def add_source_option(

@@ -11,8 +11,8 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.cli.source_word import add_pristine_options
-from decouple.flows import pristine
-from decouple.flows.pristine import PristineRequest
+from decouple.flows import pristine_tree
+from decouple.flows.pristine_tree import PristineRequest
 from decouple.flows.stage2_symbols import SymbolsRequest, compare_symbols
 from decouple.inventory.rules import load_rules
 from decouple.prebuilt.symbols import SymbolReport, find_origin
@@ -48,7 +48,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _run_sources(arguments: argparse.Namespace) -> int:
     """Print the counts and every fault; 1 when there is one."""
-    tree = pristine.fetch_tree(make_request(PristineRequest, arguments), output.make_listener())
+    tree = pristine_tree.fetch_tree(make_request(PristineRequest, arguments), output.make_listener())
     report = stage2.check_lists(tree, make_plan(tree, load_rules()).mapping, find_project())
     print(f"{report.units} translation units move: stage 2 compiles {report.compiled}, leaves out {len(report.left)}")
     for reason in dict.fromkeys(reason for _, reason in report.left):

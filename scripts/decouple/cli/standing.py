@@ -8,7 +8,7 @@ from pathlib import Path
 from decouple.base.errors import OK
 from decouple.base.paths import find_project
 from decouple.cli.verbs import add_verb
-from decouple.stack.glance import read_applied_names
+from decouple.stack.state_file import read_applied_names
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,11 +33,11 @@ def _run_top(arguments: argparse.Namespace) -> int:
 
 def _run_series(arguments: argparse.Namespace) -> int:
     from decouple.cli.stack_words import open_stack_at, parse_words
-    from decouple.patch import seriesfile
+    from decouple.patch import series_file
 
     places, _ = parse_words(arguments)
     if not arguments.verbose:
-        print("\n".join(seriesfile.read_series(places.series).names))
+        print("\n".join(series_file.read_series(places.series).names))
         return OK
     with open_stack_at(places) as stack:
         for name in stack.series.names:

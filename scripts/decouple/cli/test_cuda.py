@@ -13,7 +13,7 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.flows import test_cuda
-from decouple.flows.environment import WorkRequest
+from decouple.flows.work_environment import WorkRequest
 from decouple.suites import catalog, compare, store
 from decouple.suites.compare import SuiteComparison
 from decouple.suites.store import SuiteResult
@@ -160,7 +160,7 @@ def _print_results(
     if same:
         print(f"       {len(same)} failures are the other build's too")
     if known:
-        print(f"       {len(known)} failures are known, with their reasons in simcuda/known.toml and suites/known.toml")
+        print(f"       {len(known)} failures are known: reasons in simcuda/known_failures.toml and suites/known.toml")
     return rest == 0
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from decouple.base.errors import OK
 from decouple.build import variants
-from decouple.build.paired import pair_wheels
-from decouple.build.split import split_wheel
-from decouple.build.wheels import BOM, count_components, read_manifest
+from decouple.build.wheel_finishing import BOM, count_components, read_manifest
+from decouple.build.wheel_pair import pair_wheels
+from decouple.build.wheel_split import split_wheel
 from decouple.flows.thin import thin_wheel
 
 _COMPILED_HERE = "only the Python bindings, and what a patch adds to libtorch_cuda, were compiled from the tree"

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from decouple.base.errors import UsageError
 from decouple.base.files import remove_folder, write_atomically
-from decouple.base.outside import read_json
 from decouple.base.process import CommandPlace, run_logged
+from decouple.base.untrusted_input import read_json
 from decouple.device.sources import SHARED, compute_digest, mirror_sources
 from decouple.release.status import ContractSection
 

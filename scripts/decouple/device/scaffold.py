@@ -21,11 +21,11 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import mark_step
 from decouple.base.files import write_atomically
 from decouple.base.git import GitError, try_git
-from decouple.base.names import RelativePath, locate_path
-from decouple.base.outside import JSON_BOUND, read_bounded, read_json
+from decouple.base.path_names import RelativePath, locate_path
+from decouple.base.steps import mark_step
+from decouple.base.untrusted_input import JSON_BOUND, read_bounded, read_json
 
 PLACEHOLDER = "newdevice"
 RECORD = ".scaffold.json"

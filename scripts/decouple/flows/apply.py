@@ -24,12 +24,12 @@ from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock, remove_folder, write_atomically
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.source import BaselineRequest
-from decouple.patch import seriesfile
+from decouple.flows.release_request import BaselineRequest
+from decouple.patch import series_file
 from decouple.stack.engine import MoveResult, Stack, create_tree, link_objects
 from decouple.stack.journal import StackState
 from decouple.stack.trees import compare_trees
-from decouple.upstream import words
+from decouple.upstream import source_specifier
 
 if TYPE_CHECKING:
     from decouple.flows.verdict import SeriesVerdict
@@ -82,7 +82,7 @@ def apply_series(request: ApplyRequest, listener: Listener = QUIET) -> AppliedSe
 
 def _refuse_files_alone(request: ApplyRequest) -> None:
     """Raise UsageError for a source that holds only some of the files, before anything is fetched or carried."""
-    if request.source == "auto" or words.parse_local_path(request.source):
+    if request.source == "auto" or source_specifier.parse_local_path(request.source):
         return
     from decouple.upstream.providers.table import PROVIDERS  # and what they import: only for a word that is one
 
@@ -101,7 +101,7 @@ def _carry_series(request: ApplyRequest, listener: Listener) -> None:
     What is read off a tree lies in ``build`` until then: a run that is killed, or stops for a person, leaves nothing.
     """
     from decouple.flows.carry import carry_series, read_manifest
-    from decouple.release.render import render_manifest
+    from decouple.release.manifest_toml import render_manifest
 
     project, release = request.project, request.release
     manifest = read_manifest(project, release, request.source)
@@ -144,7 +144,7 @@ def _apply_patches(request: ApplyRequest, listener: Listener) -> AppliedSeries:
         if not made:
             request = _settle_debian_patches(request, start)
             stack.check_unedited()
-            if dict(start.source) != request.expected_state or words.parse_local_path(request.source):
+            if dict(start.source) != request.expected_state or source_specifier.parse_local_path(request.source):
                 start = _change_base(stack, request, listener)
             else:
                 listener.say(f"source: unchanged, base {start.base[:12]}")
@@ -157,7 +157,7 @@ def _judge_carried(request: ApplyRequest, moved: MoveResult, listener: Listener)
 
     None for another.
     """
-    made_on, _ = seriesfile.read_series(Checkout(request.project).locate_series(request.release)).made_on
+    made_on, _ = series_file.read_series(Checkout(request.project).locate_series(request.release)).made_on
     if made_on is None or not moved.pushed:
         return None
     from decouple.flows.verdict import (  # here: a release with a series of its own does not pay for it

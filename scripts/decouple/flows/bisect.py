@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.outside import read_json
 from decouple.base.python_text import compile_python
+from decouple.base.untrusted_input import read_json
 from decouple.build import settings
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.shell import ShellRequest, open_runner

@@ -18,19 +18,19 @@ from msgspec.structs import asdict, replace
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.build import remote_cache
-from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import Environment, Places
 from decouple.build.estimate import count_cores, read_available_memory, refuse_if_too_small, sum_object_seconds
+from decouple.build.options import Choices, Provenance
 from decouple.build.shards import ObjectShard
 from decouple.build.stage import BuildJob, ShardResult, StageWheel
 from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import OtherVendor, Stage2
-from decouple.flows import portable
+from decouple.flows import portable_environment
 from decouple.flows.build_environment import open_build, select_stage
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.over_kernels import build_over_kernels
-from decouple.patch import seriesfile
+from decouple.flows.prebuilt_kernels import build_over_kernels
+from decouple.patch import series_file
 from decouple.release import status
 
 _STAGES = {1: Stage1, 2: Stage2}
@@ -96,10 +96,10 @@ def _open_build(
 
     A machine that is too small is refused.
     """
-    if request.against == "official" and request.env != portable.KIND:
+    if request.against == "official" and request.env != portable_environment.KIND:
         raise UsageError(
             "--core official: kernels for it are compiled in an old userland and with its C++ ABI",
-            next_step=f"add --env {portable.KIND}, or --kernels official to compile none",
+            next_step=f"add --env {portable_environment.KIND}, or --kernels official to compile none",
         )
     costs = estimate_stages(request)
     root = estimate_root(request)
@@ -127,7 +127,7 @@ def _build_stages(
         usual = not choices.cuda and not choices.toolkit
         counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and usual
         # the table has one row per stage: the usual environment's and CUDA's
-        if outcome.built and counts and request.env != portable.KIND:
+        if outcome.built and counts and request.env != portable_environment.KIND:
             _record_stage(outcome, places, known, request.jobs or count_cores())
         listener.say(outcome.format_line())
         made.append(outcome)
@@ -146,6 +146,6 @@ def _record_stage(outcome: StageWheel, places: Places, known: Provenance, jobs: 
         object_seconds=sum_object_seconds(places.stage1 if outcome.stage == 1 else places.stage2),
         **asdict(outcome.effort),
     )
-    listed = seriesfile.read_series(Checkout(places.project).locate_series(places.release))
+    listed = series_file.read_series(Checkout(places.project).locate_series(places.release))
     series = status.SeriesSection(len(known.patches), known.series_digest, *listed.made_on)
     status.update_status(path, series=series, **{section: status.keep_costliest(stage, getattr(before, section))})

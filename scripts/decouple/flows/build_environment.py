@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from decouple.build import makings
-from decouple.build.choices import Choices, Provenance
+from decouple.build import toolchain
 from decouple.build.environment import Environment, replace_places
-from decouple.flows import portable
+from decouple.build.options import Choices, Provenance
+from decouple.flows import portable_environment
 from decouple.flows.build_request import BuildRequest, settle_choices
-from decouple.flows.environment import ensure_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.over_kernels import fetch_official_halves
+from decouple.flows.prebuilt_kernels import fetch_official_halves
 from decouple.flows.provenance import read_provenance
+from decouple.flows.work_environment import ensure_tree, open_environment
 from decouple.prebuilt import pairing
 
 
@@ -31,7 +31,7 @@ def open_build(request: BuildRequest, listener: Listener = QUIET) -> tuple[Envir
     """
     choices, places = settle_choices(request), request.places
     layers = list(
-        dict.fromkeys(layer for n in request.stages for layer in makings.list_layers(n, choices, request.env))
+        dict.fromkeys(layer for n in request.stages for layer in toolchain.list_layers(n, choices, request.env))
     )
     ensure_tree(request, places, listener, layers)
     if request.against == "official":
@@ -42,8 +42,8 @@ def open_build(request: BuildRequest, listener: Listener = QUIET) -> tuple[Envir
     known = read_provenance(places)
     if choices.cuda:
         known = replace(known, cuda=choices.cuda)
-    if request.env == portable.KIND:
-        bundled = portable.bundle_third_party(places, request.third_party, QUIET)
+    if request.env == portable_environment.KIND:
+        bundled = portable_environment.bundle_third_party(places, request.third_party, QUIET)
         choices = replace(choices, variables={**bundled.variables, **choices.variables})
         known = replace(known, sources=(*known.sources, *bundled.rows))
     return environment, known, choices

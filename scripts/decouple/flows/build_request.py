@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
-from decouple.build import description, makings, rootfs, seconds, settings, toolkits
-from decouple.build.choices import Choices
+from decouple.build import object_times, root_description, rootfs, settings, toolchain, toolkits
 from decouple.build.environment import Places
 from decouple.build.estimate import (
     Estimate,
@@ -28,10 +27,11 @@ from decouple.build.estimate import (
     read_done_objects,
     read_planned_objects,
 )
+from decouple.build.options import Choices
 from decouple.build.probe import check_archs, split_archs
-from decouple.flows import portable
-from decouple.flows.environment import WorkRequest, needs_root
-from decouple.prebuilt import folder, installed, pairing
+from decouple.flows import portable_environment
+from decouple.flows.work_environment import WorkRequest, needs_root
+from decouple.prebuilt import installed_torch, kernel_folder, pairing
 from decouple.upstream.manifests import load_release
 
 OFFICIAL = "official"
@@ -89,7 +89,7 @@ class BuildRequest(WorkRequest, frozen=True):
             names = (self.kind, *(["built"] if self.against == "built" else []), *self._elsewhere)
             return replace(places.with_stage2_in("-".join(names)), dist=places.dist)
         if self.against == "official":  # a trial on a test bed: its wheel is named as one for the patched core
-            core = folder.locate_halves(pairing.load_pair(self.release), find_cache())
+            core = kernel_folder.locate_halves(pairing.load_pair(self.release), find_cache())
             return replace(places.with_stage2_in(HALF), core=core)
         if self.toolkit and self.part == "all":  # its wheel goes where all go; its name tells it apart
             return replace(places.with_stage2_in(self.toolkit), dist=places.dist)
@@ -100,17 +100,17 @@ class BuildRequest(WorkRequest, frozen=True):
     @property
     def kind(self) -> str:
         """Whose kernels, in a word: that of the wheel's version."""
-        return self.kernels if self.kernels in ("compiled", folder.KIND) else installed.KIND
+        return self.kernels if self.kernels in ("compiled", kernel_folder.KIND) else installed_torch.KIND
 
     @property
     def _elsewhere(self) -> list[str]:
         """CMake keeps what it found in one environment: another one's objects lie in a folder of their own."""
-        return [portable.KIND] if self.env == portable.KIND else []
+        return [portable_environment.KIND] if self.env == portable_environment.KIND else []
 
     @property
     def against(self) -> str:
         """What stage 2 builds against, where ``core`` leaves it open too."""
-        return self.core or {"compiled": "built", folder.KIND: "official"}.get(self.kind, "stock")
+        return self.core or {"compiled": "built", kernel_folder.KIND: "official"}.get(self.kind, "stock")
 
     @property
     def stages(self) -> tuple[int, ...]:
@@ -134,15 +134,15 @@ def estimate_stages(request: BuildRequest) -> list[Estimate]:
         load_release(request.project, request.release)  # one that there is
     made = []
     for stage in request.stages:
-        cost = seconds.estimate_stage_cost(request.release, request.env, stage, choices)
+        cost = object_times.estimate_stage_cost(request.release, request.env, stage, choices)
         if request.kernels != "compiled":
             cost = settings.read_facts().bindings.cost
         stage2 = places.with_cuda(request.env, choices.cuda).stage2 if choices.cuda else places.stage2
         folder = places.stage1 if stage == 1 else stage2
         planned, done = read_planned_objects(folder), read_done_objects(folder)
-        known = seconds.load_nearest(request.release, request.env, stage)
+        known = object_times.load_nearest(request.release, request.env, stage)
         share = (
-            seconds.compute_share_left(planned, done, known, settings.find_stage(stage).object_seconds)
+            object_times.compute_share_left(planned, done, known, settings.find_stage(stage).object_seconds)
             if planned
             else None
         )
@@ -165,16 +165,16 @@ def estimate_root(request: BuildRequest) -> RootEstimate | None:
     """
     choices, places = settle_choices(request), request.places
     layers = list(
-        dict.fromkeys(layer for n in request.stages for layer in makings.list_layers(n, choices, request.env))
+        dict.fromkeys(layer for n in request.stages for layer in toolchain.list_layers(n, choices, request.env))
     )
     if request.kernels != "compiled":
-        layers = list(makings.list_bindings_layers(choices, request.env))
+        layers = list(toolchain.list_bindings_layers(choices, request.env))
     if not needs_root(request, places, layers):
         return None
     described = (
-        description.load_description(description.PORTABLE)
-        if request.env == portable.KIND
-        else description.load_description()
+        root_description.load_description(root_description.PORTABLE)
+        if request.env == portable_environment.KIND
+        else root_description.load_description()
     )
     return rootfs.estimate_root(find_cache(), described, layers)
 
@@ -202,7 +202,7 @@ def settle_choices(request: BuildRequest) -> Choices:
             f"--revision {request.revision}: a number from 1 on", next_step="leave it out for the first build"
         )
     if request.python:
-        if request.env != portable.KIND:
+        if request.env != portable_environment.KIND:
             raise UsageError(f"--python {request.python}: of --env portable alone", next_step="add --env portable")
         if request.against == "official":
             raise UsageError(
@@ -256,7 +256,7 @@ def _choose_cuda(request: BuildRequest) -> str:
             f"--cuda {request.cuda}: of stage 2 with compiled kernels",
             next_step="leave --cuda out: the core has none, and libraries with kernels have their own",
         )
-    portably = request.env == portable.KIND
+    portably = request.env == portable_environment.KIND
     if request.kernels != "compiled" or 2 not in request.stages or not (request.cuda or portably):
         return ""
     usual = load_release(request.project, request.release).toolchain.cuda or ""

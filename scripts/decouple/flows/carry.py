@@ -16,10 +16,10 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import RebaseJudgement, RebaseRequest, rebase_series
-from decouple.flows.way import choose_way
-from decouple.rebase import report, stop
+from decouple.flows.rebase_route import choose_way
+from decouple.rebase import rebase_state, report
 from decouple.release.manifest import Manifest, derive_release, is_released
-from decouple.upstream import words
+from decouple.upstream import source_specifier
 from decouple.upstream.manifests import load_release
 
 
@@ -43,7 +43,7 @@ def read_manifest(project: Path, release: str, source: str) -> Manifest | None:
     """
     if Checkout(project).locate_manifest(release).is_file():
         return None
-    path = words.parse_local_path(source)
+    path = source_specifier.parse_local_path(source)
     if path is None and is_released(release):
         raise UsageError(
             f"no manifest {Checkout(project).locate_manifest(release)}: releases with one: "
@@ -57,7 +57,7 @@ def read_manifest(project: Path, release: str, source: str) -> Manifest | None:
             f"{release}: no upstream release, and not known here{note}",
             next_step=f"decouple apply {release} --source PATH: a folder, an archive or REPOSITORY@REVISION",
         )
-    from decouple.upstream.fill_other import describe_local  # only where there is something to read
+    from decouple.upstream.unpublished_manifest import describe_local  # only where there is something to read
 
     return describe_local(release, path, find_cache())
 
@@ -102,7 +102,7 @@ def carry_series(
         again = f"decouple apply {release}" + (f" --source {source}" if source != "auto" else "")
         raise DecoupleError(
             f"series/{release}: stopped at {result.stopped_at}, the conflict is in {result.tree}",
-            next_step=f"{stop.find_next_step(result.outcome.stopped)}, then `{again}` again",
+            next_step=f"{rebase_state.find_next_step(result.outcome.stopped)}, then `{again}` again",
         )
     assert result.series
     listener.say(

@@ -20,12 +20,12 @@ from decouple.census.compare import CensusComparison, Removal, compare_censuses
 from decouple.census.context import ScannedTree, make_context
 from decouple.census.finding import Census
 from decouple.census.scan import scan_tree
-from decouple.flows import pristine
+from decouple.flows import pristine_tree
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.pristine import PristineRequest
+from decouple.flows.pristine_tree import PristineRequest
 from decouple.inventory.rules import RuleFile, load_rules
 from decouple.patch import parse as patches
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.relocate.plan import make_plan
 
 
@@ -71,7 +71,7 @@ def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusRes
     project, release = request.project, request.release
     more = additions.load_additions(request.also) if request.also else additions.TaxonomyAdditions()
     rules = more.extend_rules(load_rules())
-    tree = pristine.fetch_tree(request, listener)
+    tree = pristine_tree.fetch_tree(request, listener)
     plan = make_plan(tree, rules, strict=False)
     if plan.unplaced:
         listener.say(f"census: no rule places {len(plan.unplaced)} CUDA files ({plan.unplaced[0]}, …): counted as open")
@@ -109,7 +109,7 @@ def _scan_tree(
 def _find_removals(project: Path, release: str) -> dict[str, Sequence[Removal]]:
     """Which patch of the series removes which lines of which file."""
     out: dict[str, list[Removal]] = {}
-    for name in seriesfile.read_series(Checkout(project).locate_series(release)).names:
+    for name in series_file.read_series(Checkout(project).locate_series(release)).names:
         for change in patches.read_patch(Checkout(project).patches / name).files:
             lines = [line.text.decode("utf-8", "replace") for h in change.hunks for line in h.lines if line.kind == "-"]
             for path in change.paths:

@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.remake import PatchRemaker
-from decouple.flows.source import ReleaseRequest
+from decouple.flows.patch_regeneration import PatchRemaker
+from decouple.flows.release_request import ReleaseRequest
 from decouple.series import check as judging
 from decouple.series.check import Fit, PatchFit
-from decouple.upstream.source_word import open_named_source, read_series
+from decouple.upstream.named_sources import open_named_source, read_series
 
 
 class CheckRequest(ReleaseRequest, frozen=True):

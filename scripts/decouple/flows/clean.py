@@ -15,10 +15,10 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
-from decouple.build import description, rootfs
+from decouple.build import root_description, rootfs
 from decouple.flows.build_request import SMOKE
-from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest
 
 
 class CleanRequest(WorkRequest, frozen=True):
@@ -53,6 +53,6 @@ def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]
                 listener.say(f"deleted {folder}")
         for stamp in places.state.glob(f"stage{request.stage or '*'}*") if places.state.exists() else ():
             stamp.unlink()
-    if request.rootfs and rootfs.remove_roots(find_cache(), description.load_description()):
+    if request.rootfs and rootfs.remove_roots(find_cache(), root_description.load_description()):
         listener.say("deleted the Debian root")
     return deleted

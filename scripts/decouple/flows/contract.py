@@ -17,8 +17,8 @@ from decouple.base.errors import UsageError
 from decouple.base.files import remove_folder
 from decouple.build import settings
 from decouple.device import contract
-from decouple.flows.environment import WorkRequest, open_environment
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest, open_environment
 from decouple.release import status
 from decouple.verify import venvs
 

@@ -1,7 +1,7 @@
 """A release's source in the cache that all checkouts share, and the git baseline of it.
 
 >>> from decouple.flows.fetch import fetch_source
->>> from decouple.flows.source import BaselineRequest
+>>> from decouple.flows.release_request import BaselineRequest
 >>> fetched, base = fetch_source(BaselineRequest(project, "2.6", source=f"local:{source}"))
 >>> fetched.provider, base is not None
 ('local', True)
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.source import BaselineRequest
-from decouple.upstream import fetching
+from decouple.flows.release_request import BaselineRequest
+from decouple.upstream import fetch
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetched import UnpackedRelease
 from decouple.upstream.manifests import load_release
+from decouple.upstream.unpacked_release import UnpackedRelease
 
 
 def fetch_source(request: BaselineRequest, listener: Listener = QUIET) -> tuple[UnpackedRelease, Baseline | None]:
@@ -28,7 +28,7 @@ def fetch_source(request: BaselineRequest, listener: Listener = QUIET) -> tuple[
     manifest = load_release(request.project, request.release)
     source = "debian" if request.debian_patches and request.source == "auto" else request.source
     cache = request.cache or find_cache()
-    fetched = fetching.fetch_source(manifest, source, cache=cache, offline=request.offline, progress=listener.progress)
+    fetched = fetch.fetch_source(manifest, source, cache=cache, offline=request.offline, progress=listener.progress)
     if fetched.kind != "source":
         return fetched, None
     return fetched, ensure_baseline(cache, manifest, fetched, bool(request.debian_patches), listener.progress)

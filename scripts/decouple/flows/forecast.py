@@ -15,12 +15,12 @@ from msgspec import Struct
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.remake import PatchRemaker
+from decouple.flows.patch_regeneration import PatchRemaker
 from decouple.patch.parse import Patch
 from decouple.series import check
 from decouple.series.forecast import Column, Forecast
+from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.readers import OpenedSource
-from decouple.upstream.source_word import open_named_source
 
 
 class ForecastRequest(Struct, frozen=True):

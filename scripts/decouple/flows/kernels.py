@@ -17,23 +17,23 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
-from decouple.build import description
+from decouple.build import root_description
 from decouple.build.environment import Environment
-from decouple.build.wheels import read_manifest
-from decouple.flows import portable
+from decouple.build.wheel_finishing import read_manifest
+from decouple.flows import portable_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit, checks, elf, facts
+from decouple.verify.kernels import code_diff, fatbin, official
 from decouple.verify.kernels import compare as comparing
 from decouple.verify.kernels import dump as dumps
-from decouple.verify.kernels import fatbin, look, official
-from decouple.verify.kernels import host as hosts
+from decouple.verify.kernels import host_symbols as hosts
+from decouple.verify.kernels.code_diff import CodeDifference
 from decouple.verify.kernels.compare import KernelComparison, KernelDifference
 from decouple.verify.kernels.dump import KernelDump
-from decouple.verify.kernels.host import HostSymbols
-from decouple.verify.kernels.look import CodeDifference
+from decouple.verify.kernels.host_symbols import HostSymbols
 
 OFFICIAL = "official:"
 
@@ -68,7 +68,7 @@ def explain_differences(ours: Path, theirs: Path, kernels: Sequence[KernelDiffer
     """Return how each different function of two libraries differs, instruction by instruction."""
     with contextlib.ExitStack() as stack:
         sides = [_find_libraries([path], stack) for path in (ours, theirs)]
-        return list(look.compare_code(sides[0], sides[1], kernels))
+        return list(code_diff.compare_code(sides[0], sides[1], kernels))
 
 
 def read_host_symbols(word: Path, arch: str) -> dict[str, HostSymbols]:
@@ -118,7 +118,9 @@ def compare_backend(
     if against == "official":
         word = f"{OFFICIAL}{places.release}"
     elif against == "monolith":
-        root = portable.make_root(description.load_description(), "Debian", ["monolith"], Listener(progress=progress))
+        root = portable_environment.make_root(
+            root_description.load_description(), "Debian", ["monolith"], Listener(progress=progress)
+        )
         folder = root.tree / checks.MONOLITH.lstrip("/") / "lib"
         word = str(next(iter(sorted(folder.rglob("libtorch_cuda.so*"))), folder))
     attention = read_manifest(backend).flags.get("flash", True) is not False

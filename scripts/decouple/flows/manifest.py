@@ -17,12 +17,12 @@ from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.release.manifest import derive_release, is_released
-from decouple.release.render import render_manifest
+from decouple.release.manifest_toml import render_manifest
 from decouple.upstream.download import Downloader
-from decouple.upstream.fill import FillResult, fill_manifest
-from decouple.upstream.fill_other import describe_repository, describe_tree, make_candidate_tag
+from decouple.upstream.manifest_facts import FillResult, fill_manifest
 from decouple.upstream.manifests import load_manifest, parse_manifest
 from decouple.upstream.providers.github import GITHUB
+from decouple.upstream.unpublished_manifest import describe_repository, describe_tree, make_candidate_tag
 
 
 class FactsRequest(Struct, frozen=True):

@@ -19,26 +19,26 @@ from pathlib import Path
 from decouple.base import zips
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, hold_lock, write_atomically
+from decouple.base.interpreter import run_python
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.base.process import run_logged
-from decouple.base.python import run_python
-from decouple.build import description, inputs
+from decouple.build import inputs, root_description
 from decouple.build.environment import Places
 from decouple.build.sandbox import BindMount, make_clean_environment
-from decouple.flows import portable
+from decouple.flows import portable_environment
 from decouple.flows.build_request import BuildRequest
-from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest
 from decouple.index import dependencies
 from decouple.prebuilt.pairing import RemoteWheel, load_pair
 from decouple.release.wheel_name import WheelName
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks
-from decouple.verify.whole import compared, offer
-from decouple.verify.whole.compared import WholeTable
-from decouple.verify.whole.offer import TorchLocation, WholeOffer
+from decouple.verify.full_parity import comparison, installation
+from decouple.verify.full_parity.comparison import WholeTable
+from decouple.verify.full_parity.installation import TorchLocation, WholeOffer
 
 PYPI = "pypi"
 MONOLITH = "monolith"
@@ -78,7 +78,7 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     asked = [_locate_side(ours, request, listener), _locate_torch(theirs)]
     listener.progress.start("asking both torches")
     with ThreadPoolExecutor(min(2, request.jobs or os.cpu_count() or 1)) as pool:
-        offers = list(pool.map(offer.ask_torch, asked))
+        offers = list(pool.map(installation.ask_torch, asked))
     listener.progress.finish()
     for one, location in zip(offers, asked, strict=True):
         if _strip_local_version(one) != version:
@@ -87,9 +87,9 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
                 next_step="name a Python with that release",
             )
     listener.progress.start("comparing files and symbols")
-    sections = offer.compare_offers(*offers)
+    sections = installation.compare_offers(*offers)
     listener.progress.finish()
-    return compared.judge_sections(sections, offers[0].side)
+    return comparison.judge_sections(sections, offers[0].side)
 
 
 def _strip_local_version(one: WholeOffer) -> str:
@@ -127,7 +127,9 @@ def _locate_side(python: Path | None, request: ParityRequest, listener: Listener
     """Return how a torch is asked; None: the monolith's, inside its root."""
     if python:
         return _locate_torch(python)
-    root = portable.make_root(description.load_description(), "Debian", ["core", "cuda", "monolith"], listener)
+    root = portable_environment.make_root(
+        root_description.load_description(), "Debian", ["core", "cuda", "monolith"], listener
+    )
     places, inside = WorkRequest(request.project, request.release).places, f"/decouple/{request.release}/verify"
     places.verify.mkdir(parents=True, exist_ok=True)
     variables = make_clean_environment({**checks.make_monolith_variables(), "PYTHONHASHSEED": "0"})

@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec.structs import astuple
 
 from decouple.base.git import run_git, split_names
-from decouple.build.choices import Provenance
 from decouple.build.environment import Places
+from decouple.build.options import Provenance
 from decouple.release.manifest import NOT_KNOWN
 from decouple.series.digest import compute_patch_digests, compute_series_digest
 from decouple.upstream.manifests import load_release

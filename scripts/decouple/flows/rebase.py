@@ -22,31 +22,31 @@ from decouple.base.files import hold_lock
 from decouple.base.git import Repository
 from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.remake import RELOCATION
+from decouple.flows.patch_regeneration import RELOCATION
 from decouple.inventory.rules import load_rules
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.parse import Patch
-from decouple.rebase import memory, resolutions, result, series, stop
+from decouple.rebase import new_series, rebase_state, resolution_replay, resolutions, series_carry
 from decouple.rebase.history import explain_stops
-from decouple.rebase.partial import commit_files
-from decouple.rebase.result import NewSeries
-from decouple.rebase.series import Decision, RebaseOutcome, Regenerate, RegeneratedPatch, ReleasePair
-from decouple.rebase.stop import Leg, RebaseState
+from decouple.rebase.new_series import NewSeries
+from decouple.rebase.partial_release import commit_files
+from decouple.rebase.rebase_state import Leg, RebaseState
+from decouple.rebase.series_carry import Decision, RebaseOutcome, Regenerate, RegeneratedPatch, ReleasePair
 from decouple.rebase.verdicts import Note
 from decouple.rebase.workspace import open_workspace
 from decouple.recipes.model import load_recipes
 from decouple.release.manifest import Manifest
-from decouple.relocate import kept
-from decouple.relocate.patch import render_patch, render_python
+from decouple.relocate import move_cache
 from decouple.relocate.plan import Move, list_unclassified, make_plan, plan_python_moves
-from decouple.upstream import content, words
+from decouple.relocate.relocation_patch import render_patch, render_python
+from decouple.upstream import source_specifier, tree_record
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
+from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.official_text import Likeness, compare_with_wheel
 from decouple.upstream.providers.wheel import find_wheel
 from decouple.upstream.readers import list_paths
-from decouple.upstream.source_word import open_named_source
 
 HOLLOW = (
     "stage 1 compiles it, without CUDA nothing is in it, and its header moves: no library would have it; name it in "
@@ -127,7 +127,7 @@ def rebase_series(
 
 def _run_step(request: RebaseRequest, listener: Listener, heard: Callable[[RebaseJudgement], None]) -> RebaseResult:
     state_file = request.folder / "state.json"
-    waiting = stop.load_state(state_file)
+    waiting = rebase_state.load_state(state_file)
     if request.step and waiting is None:
         raise UsageError(f"no rebase is under way for --{request.step}", next_step="start one: decouple rebase TO")
     if request.step == "abort" and waiting is not None:
@@ -175,7 +175,7 @@ def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
         )
     legs = [*_list_legs(project, old, new, request.via), Leg(new, request.source)]
     for leg in legs:
-        if words.parse_local_path(leg.source) and not (request.replace or request.report):
+        if source_specifier.parse_local_path(leg.source) and not (request.replace or request.report):
             _refuse_another_text(project, leg, listener)
     start, from_source = old, request.from_source
     for leg in legs[:-1]:  # what an earlier run came to is not carried anew
@@ -274,19 +274,19 @@ def _continue_rebase(
     if outcome.stopped and outcome.waiting:
         waiting.save(state_file)  # so that --abort always can
         shown, name = _make_work_tree(work, source), outcome.stopped.name
-        stop.refuse_edits(shown)
+        rebase_state.refuse_edits(shown)
         structs.replace(waiting, tip=outcome.tips[-1]).save(state_file)
-        stop.show_conflict(shown, outcome.tips[-1], outcome.waiting)
+        rebase_state.show_conflict(shown, outcome.tips[-1], outcome.waiting)
         structs.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
         return RebaseResult(judged, waiting.new, stopped_at=name, tree=source)
-    made = result.make_series(outcome, waiting.new)
+    made = new_series.make_series(outcome, waiting.new)
     if tree is not None:
         near = _measure_likeness(project, new, tree, listener)
         made = structs.replace(
             made, made_on=work.repository.read_tree_id(work.sides.new), likeness=near.format_line() if near else ""
         )
-    result.check_series(work.repository, work.sides, outcome, result.read_patches(project, made))
-    written = result.write_series(project, waiting.new, made, old=waiting.old)
+    new_series.check_series(work.repository, work.sides, outcome, new_series.read_patches(project, made))
+    written = new_series.write_series(project, waiting.new, made, old=waiting.old)
     if (
         manifest := Checkout(project).locate_draft_manifest(waiting.new)
     ).is_file():  # it belongs to a series from now on
@@ -298,17 +298,17 @@ def _continue_rebase(
     )
 
 
-def _take_decision(request: RebaseRequest, work: series.RebaseWork, waiting: RebaseState) -> RebaseState:
+def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waiting: RebaseState) -> RebaseState:
     """Take over what a person did in the work tree, and remember it for the next time."""
     assert waiting.stopped_at
     assert waiting.tip
     tree = _make_work_tree(work, request.folder / "src")
     before = work.repository.read_tree_id(waiting.tip)
-    settled = None if request.step == "skip" else stop.read_settled_tree(tree, waiting.tip)
+    settled = None if request.step == "skip" else rebase_state.read_settled_tree(tree, waiting.tip)
     decision = Decision(settled, before, request.reason)
     step = next(entry for entry in work.steps if entry.patch.name == waiting.stopped_at)
     made_on = work.repository.read_tree_id(work.sides.new)
-    kept = memory.make_resolution(
+    kept = resolution_replay.make_resolution(
         work.repository, step, waiting.tip, None if settled == before else settled, made_on, request.reason, waiting.new
     )
     resolutions.remember_resolution(resolutions.make_path(request.project, waiting.old, waiting.new), kept)
@@ -327,21 +327,21 @@ def _drop_conflict(request: RebaseRequest, waiting: RebaseState) -> None:
     if not waiting.tip or not source.exists():
         return
     if waiting.stopped_at is None:  # killed at its work there
-        stop.forget_locks(Repository(source), state_file.stat().st_mtime)
+        rebase_state.forget_locks(Repository(source), state_file.stat().st_mtime)
     else:
         structs.replace(waiting, stopped_at=None).save(state_file)
-    stop.drop_conflict(Repository(source), waiting.tip)
+    rebase_state.drop_conflict(Repository(source), waiting.tip)
 
 
 def prepare_work(
     project: Path, waiting: RebaseState, listener: Listener = QUIET
-) -> tuple[series.RebaseWork, tuple[Manifest, Manifest], Path | None]:
+) -> tuple[series_carry.RebaseWork, tuple[Manifest, Manifest], Path | None]:
     """Return the work, with the trees of both releases at hand, and where the new one lies.
 
     None if only a wheel is known.
     """
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
-    listed = seriesfile.read_series(Checkout(project).locate_series(waiting.old))
+    listed = series_file.read_series(Checkout(project).locate_series(waiting.old))
     patches = [entry.load_patch(Checkout(project).patches).check_readable() for entry in listed.entries]
     folder = Checkout(project).rebase
     borrowed = [folder / "src" / ".git"]
@@ -359,7 +359,7 @@ def prepare_work(
             borrowed.append(baseline.repo)
         sides.append((f"{manifest.tag}{'+debian' if debian else ''}", commit))
     known = resolutions.load_all_resolutions(project)
-    work = series.RebaseWork(
+    work = series_carry.RebaseWork(
         open_workspace(folder / "objects", borrowed),
         ReleasePair(sides[0][0], sides[0][1], sides[1][0], sides[1][1]),
         patches,
@@ -446,9 +446,9 @@ def _make_regenerator(tree: Path, commit: str, release: str) -> Regenerate:
         rules = load_rules()
         before = {file.old_path: file.new_path for file in patch.files if file.old_path}
         loose: list[Note] = []
-        found = kept.find_moves(find_cache(), commit, rules)
+        found = move_cache.find_moves(find_cache(), commit, rules)
         if found is None:
-            content.check_tree(tree)
+            tree_record.check_tree(tree)
             try:
                 plan = make_plan(tree, rules)
                 if plan.hollow:
@@ -462,7 +462,7 @@ def _make_regenerator(tree: Path, commit: str, release: str) -> Regenerate:
                 left = (path for path in before if not (tree / path).exists())
                 absent = (Note(path, 0, "moved before, not in this release") for path in left)
                 return RegeneratedPatch(None, (Note("", 0, error.what), *loose, *absent))
-            kept.keep_moves(find_cache(), commit, rules, found)
+            move_cache.keep_moves(find_cache(), commit, rules, found)
         moves = {move.origin: move.target for move in found}
         new = [Note(path, 0, f"new in this release, moves to {moves[path]}") for path in moves.keys() - before.keys()]
         gone = [Note(path, 0, "moved before, not in this release") for path in before.keys() - moves.keys()]
@@ -472,7 +472,7 @@ def _make_regenerator(tree: Path, commit: str, release: str) -> Regenerate:
     return regenerate
 
 
-def _make_work_tree(work: series.RebaseWork, source: Path) -> Repository:
+def _make_work_tree(work: series_carry.RebaseWork, source: Path) -> Repository:
     """Make the work tree for conflicts.
 
     Plain git, the objects borrowed from the workspace.
@@ -480,7 +480,7 @@ def _make_work_tree(work: series.RebaseWork, source: Path) -> Repository:
     return open_workspace(source, [work.repository.git_dir])
 
 
-def _explain_outcome(clone: Path, work: series.RebaseWork, outcome: RebaseOutcome) -> RebaseOutcome:
+def _explain_outcome(clone: Path, work: series_carry.RebaseWork, outcome: RebaseOutcome) -> RebaseOutcome:
     files = [file for patch in work.patches for file in patch.files]
     moved = {f.new_path: f.old_path for f in files if f.new_path and f.old_path and f.new_path != f.old_path}
     old, new = (tag.split("+")[0] for tag in (work.sides.old_tag, work.sides.new_tag))

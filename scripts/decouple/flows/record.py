@@ -15,10 +15,10 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.paths import find_cache
-from decouple.build import seconds
+from decouple.build import object_times
 from decouple.build.environment import Places
-from decouple.flows.source import ReleaseRequest
-from decouple.patch import seriesfile
+from decouple.flows.release_request import ReleaseRequest
+from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.release import status
 from decouple.release.manifest import Manifest
@@ -27,9 +27,9 @@ from decouple.series.digest import compute_patch_digests, compute_series_digest
 from decouple.series.evidence import Level, prove_levels
 from decouple.stack.journal import StackState
 from decouple.upstream.manifests import load_release
+from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.providers.wheel import find_wheel
 from decouple.upstream.readers import OpenedSource
-from decouple.upstream.source_word import open_named_source
 
 _FINE = {"clean", "offset"}
 
@@ -69,7 +69,7 @@ def record_series(request: RecordRequest) -> RecordResult:
     path, manifest = status.locate_status(project, release), load_release(project, release)
     census = _read_census_section(request.census, release) if request.census else None
     series = check.load_series(project, release)
-    listed = seriesfile.read_series(Checkout(project).locate_series(release))
+    listed = series_file.read_series(Checkout(project).locate_series(release))
     applies: dict[str, dict[str, str]] = {patch.name: {} for patch in series}
     proven: dict[str, tuple[Level, str]] = {}
     sources = {}
@@ -104,8 +104,8 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
     places = Places.of_release(project, release, find_cache())
     whole, own = places.stage2.parent, f"{kind}-cuda*/{places.stage2.name}"  # its own for a CUDA, a Python, a core
     stages = [(1, places.stage1), *((2, folder) for folder in sorted([*whole.glob(own), *whole.glob(f"*/{own}")]))]
-    recorded = [(number, folder) for number, folder in stages if seconds.read_measured_seconds(folder)]
-    return [seconds.record_seconds(release, kind, number, folder) for number, folder in recorded or stages[:1]]
+    recorded = [(number, folder) for number, folder in stages if object_times.read_measured_seconds(folder)]
+    return [object_times.record_seconds(release, kind, number, folder) for number, folder in recorded or stages[:1]]
 
 
 def _make_rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> dict[str, status.Proof]:

@@ -22,22 +22,22 @@ from decouple.base.paths import find_cache
 from decouple.flows.apply import ApplyRequest, apply_series
 from decouple.flows.carry import find_nearest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.patch_regeneration import RELOCATION, PatchRemaker
 from decouple.flows.rebase import RebaseRequest, rebase_series
-from decouple.flows.remake import RELOCATION, PatchRemaker
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.apply import Tree
 from decouple.patch.parse import Patch
 from decouple.rebase.verdicts import CarryResult, Verdict
 from decouple.release import status
 from decouple.release.manifest import RemoteFile
-from decouple.release.render import render_manifest
+from decouple.release.manifest_toml import render_manifest
 from decouple.series import check
 from decouple.series.digest import compute_series_digest
 from decouple.upstream.download import Downloader
-from decouple.upstream.fill_other import describe_local
 from decouple.upstream.manifests import load_release
 from decouple.upstream.official_text import compare_with_wheel
 from decouple.upstream.providers.wheel import find_wheel
+from decouple.upstream.unpublished_manifest import describe_local
 from decouple.verify import header_compile
 
 _OWN_UNITS = Path("third_device/torch_cuda/torch_cuda/csrc")
@@ -196,7 +196,7 @@ def _judge_trial(
         "stage2-sources": len(verdict.sources),
         "couplings": len(verdict.couplings),
     }
-    tree, _ = seriesfile.read_series(Checkout(request.project).locate_series(request.release)).made_on
+    tree, _ = series_file.read_series(Checkout(request.project).locate_series(request.release)).made_on
     return structs.replace(found, faults=counts, unasked=verdict.unasked, tree=tree)
 
 

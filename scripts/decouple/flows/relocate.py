@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.files import write_atomically
-from decouple.flows import pristine
+from decouple.flows import pristine_tree
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.pristine import PristineRequest
+from decouple.flows.pristine_tree import PristineRequest
 from decouple.inventory.rules import RuleFile, load_rules
 from decouple.relocate import plan
-from decouple.relocate.patch import render_patch
 from decouple.relocate.plan import Plan
+from decouple.relocate.relocation_patch import render_patch
 
 PATCH = "0001-relocate-cuda-sources.patch"
 
@@ -45,7 +45,7 @@ def relocate_files(request: RelocateRequest, listener: Listener = QUIET) -> Relo
     Raises DecoupleError where a file has two places, or the rules or the source cannot be read.
     """
     rules = load_rules()
-    made = plan.make_plan(pristine.fetch_tree(request, listener), rules)
+    made = plan.make_plan(pristine_tree.fetch_tree(request, listener), rules)
     path = Checkout(request.project).patches / request.release / PATCH
     text = render_patch(made.moves, rules, request.release)
     same = path.exists() and path.read_bytes() == text.encode()
@@ -59,4 +59,4 @@ def find_unplaced(of: PristineRequest, listener: Listener = QUIET) -> list[str]:
 
     Raises DecoupleError.
     """
-    return plan.list_unclassified(pristine.fetch_tree(of, listener), load_rules())
+    return plan.list_unclassified(pristine_tree.fetch_tree(of, listener), load_rules())

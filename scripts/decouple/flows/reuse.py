@@ -15,9 +15,9 @@ from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
 from decouple.device import reuse as counting
 from decouple.device.reuse import ReuseReport, VendorNames
-from decouple.flows import pristine
+from decouple.flows import pristine_tree
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.pristine import PristineRequest
+from decouple.flows.pristine_tree import PristineRequest
 from decouple.inventory import rules
 from decouple.relocate.plan import make_plan
 
@@ -46,7 +46,7 @@ def count_reuse(request: ReuseRequest, listener: Listener = QUIET) -> ReuseResul
     families = counting.load_families()
     names = counting.load_names(request.names) if request.names else None
     declared = counting.read_declared_words(request.toolkit, families.headers) if request.toolkit else None
-    tree = pristine.fetch_tree(request, listener)
+    tree = pristine_tree.fetch_tree(request, listener)
     paths = list(make_plan(tree, rules.load_rules()).mapping)
     listener.progress.start("files", len(paths))
     report = counting.count_names(tree, paths, families, declared=declared, on_file=listener.progress.advance)

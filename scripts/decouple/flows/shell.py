@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from decouple.base.errors import DecoupleError
 from decouple.build import tree_status
 from decouple.build.environment import Environment, open_shell
-from decouple.build.makings import make_variables
+from decouple.build.toolchain import make_variables
 from decouple.flows.build_environment import open_build, select_stage
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener

@@ -15,14 +15,14 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError
-from decouple.build import makings
+from decouple.build import toolchain
 from decouple.build.environment import Environment, RootEnvironment, replace_places
 from decouple.build.sandbox import BindMount
 from decouple.flows.build_request import BuildRequest, settle_choices
-from decouple.flows.environment import open_environment
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import open_environment
 from decouple.verify.stage1_units import TranslationUnit, read_units
 
 
@@ -64,7 +64,7 @@ class Stage2Commands(Struct, frozen=True):
         if cached and self.environment.kind != "host":
             launcher = ["ccache"]
         argv = self.environment.argv([*launcher, *words], variables, str(unit.directory))
-        done = programs.run_program(argv)
+        done = program_output.run_program(argv)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or [f"status {done.returncode}"]
             raise DecoupleError(f"{unit.file.name}: {lines[0]}", next_step="decouple build RELEASE --stage 2 first")
@@ -79,7 +79,7 @@ def open_commands(request: BuildRequest, listener: Listener = QUIET) -> Stage2Co
     if choices.cuda:
         places = places.with_cuda(request.env, choices.cuda)
     built = read_units(places.stage2 / "compile_commands.json", (".cu",))
-    layers = makings.list_layers(2, choices, request.env)
+    layers = toolchain.list_layers(2, choices, request.env)
     environment = replace_places(open_environment(request, request.places, layers, listener), places)
     inside = environment.name_places()["stage2"]
     objects = {unit: places.stage2 / _strip_folder(unit.output, inside) for unit in built if unit.output}

@@ -15,13 +15,13 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
-from decouple.prebuilt import official, symbols
-from decouple.prebuilt.official import LibrarySymbols
+from decouple.prebuilt import official_symbols, symbols
+from decouple.prebuilt.official_symbols import LibrarySymbols
 from decouple.prebuilt.symbols import SymbolReport
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.wheel import find_wheel
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 
 
 class SymbolsRequest(Struct, frozen=True):
@@ -52,8 +52,8 @@ def compare_symbols(request: SymbolsRequest, listener: Listener = QUIET) -> Symb
 
     Raises DecoupleError when there is no such library, or the release has no wheel.
     """
-    core = official.read_folder_symbols(request.core, official.CORE) if request.core else ()
-    kernels = official.read_folder_symbols(request.kernels, official.KERNELS) if request.kernels else ()
+    core = official_symbols.read_folder_symbols(request.core, official_symbols.CORE) if request.core else ()
+    kernels = official_symbols.read_folder_symbols(request.kernels, official_symbols.KERNELS) if request.kernels else ()
     if core and kernels:
         return SymbolsResult(symbols.compare_symbols(kernels, core))
     faces = _read_wheel_symbols(request, listener)
@@ -67,4 +67,4 @@ def _read_wheel_symbols(request: SymbolsRequest, listener: Listener) -> LibraryS
             f"{request.release}: its manifest names no wheel", next_step=f"decouple manifest fill {request.release}"
         )
     wheel = RemoteZip(named, Downloader(find_cache(), progress=listener.progress))
-    return official.read_wheel_symbols(wheel, core=request.core is None)
+    return official_symbols.read_wheel_symbols(wheel, core=request.core is None)

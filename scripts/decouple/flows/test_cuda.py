@@ -1,6 +1,6 @@
 """Upstream's CUDA suites on one torch: where it is, what is run, what was stored, what another torch did.
 
->>> from decouple.flows.environment import WorkRequest
+>>> from decouple.flows.work_environment import WorkRequest
 >>> from decouple.flows.test_cuda import TorchChoice, find_target
 >>> find_target(TorchChoice("built", "built", "simulated", results=project, tests=source), WorkRequest(project, "2.6"))
 Traceback (most recent call last):
@@ -24,10 +24,10 @@ from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings, tree_status
 from decouple.build.environment import Places
 from decouple.flows.build_request import SMOKE, BuildRequest
-from decouple.flows.environment import WorkRequest, ensure_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest, ensure_tree, open_environment
 from decouple.release import status
-from decouple.suites import catalog, compare, junit, run, shards, simulate, store, target
+from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.store import OUTCOMES, ResultStore, SuiteResult
 from decouple.suites.target import Target
 from decouple.verify import checks, venvs
@@ -280,9 +280,11 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
     folder.mkdir(parents=True, exist_ok=True)
     simulation = torch.simulation
     if torch.device == "simulated":
-        simulate.share_stand_ins(find_cache() / "simcuda", places.verify / "simcuda", work.project, listener.say)
+        simulated_device.share_stand_ins(
+            find_cache() / "simcuda", places.verify / "simcuda", work.project, listener.say
+        )
         # of a torch that is not installed as a wheel: Debian's folders
-        simulation += simulate.TORCH_FOLDERS.get(torch.word, ()) + simulate.select_unset_table(
+        simulation += simulated_device.TORCH_FOLDERS.get(torch.word, ()) + simulated_device.select_unset_table(
             work.release, names["project"]
         )
         variables |= {"SIMCUDA_CACHE": f"{names['verify']}/simcuda", "CCACHE_DIR": names["ccache"]}
@@ -328,6 +330,6 @@ def find_local_target(torch: TorchChoice, project: Path, release: str) -> Target
         project=str(project),
         variables=catalog.select_variables(torch.device),
         simulation=torch.simulation
-        + (simulate.select_unset_table(release, str(project)) if torch.device == "simulated" else ()),
+        + (simulated_device.select_unset_table(release, str(project)) if torch.device == "simulated" else ()),
         recorded=torch.recorded,
     )

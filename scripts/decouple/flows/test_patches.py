@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.flows import test_cuda
-from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest
 from decouple.release import status
 from decouple.series import check
 from decouple.suites import target as targets

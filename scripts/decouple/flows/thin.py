@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from decouple.build import thin as thinning
-from decouple.build.thin import KeptImages
+from decouple.build import wheel_thinning as thinning
+from decouple.build.wheel_thinning import KeptImages
 from decouple.verify.kernels import fatbin
 
 
 def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path) -> Path:
-    """Thin a wheel as `decouple.build.thin.thin_wheel` does."""
+    """Thin a wheel as `decouple.build.wheel_thinning.thin_wheel` does."""
     return thinning.thin_wheel(wheel, archs, folder, _read_containers)
 
 

@@ -18,18 +18,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 from packaging.utils import parse_wheel_filename
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.base.process import run_logged
-from decouple.build import preflight, rootfs, systems
+from decouple.build import bare_systems, preflight, rootfs
+from decouple.build.bare_systems import System
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import BindMount, make_clean_environment
-from decouple.build.systems import System
-from decouple.flows import portable
-from decouple.flows.environment import WorkRequest, ensure_tree
+from decouple.flows import portable_environment
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest, ensure_tree
 from decouple.release import projects
 from decouple.upstream.download import Downloader
 from decouple.verify import ecosystem, upstream_tests
@@ -82,7 +82,7 @@ class BareSystem(Struct, frozen=True):
 
 def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[CheckResult, ...]:
     """Install and use the wheels. Raises UsageError without a wheel for that Python, DecoupleError when pip fails."""
-    system = systems.find_system(request.system)
+    system = bare_systems.find_system(request.system)
     asked = [ecosystem.select_project(request.release, name) for name in request.projects]
     places = request.places
     wheels = select_fitting(request.wheels or sorted(places.dist.glob("*.whl")), system.python)
@@ -95,7 +95,7 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
     preflight.check_root(find_cache(), system.make_description())
     shown = []
     if request.tests:
-        ensure_tree(replace(request, env=portable.KIND), places, listener)
+        ensure_tree(replace(request, env=portable_environment.KIND), places, listener)
         shown.append(BindMount(places.tree / "test", _TEST))
     folder = places.stage2.parent / "tryout" / system.name
     remove_tree(folder)
@@ -190,8 +190,8 @@ def _install_on_top(
         )
         listener.progress.finish()
     after = _read_version(bare)
-    content = programs.run_program(bare.argv([*pip, "check"], {}, "/"))
-    glibc = programs.run_program(bare.argv(["getconf", "GNU_LIBC_VERSION"], {}, "/"))
+    content = program_output.run_program(bare.argv([*pip, "check"], {}, "/"))
+    glibc = program_output.run_program(bare.argv(["getconf", "GNU_LIBC_VERSION"], {}, "/"))
     place = f"{system.name}: Python {system.python}, {glibc.stdout.strip()}"
     return [
         CheckResult(f"{place}: import torch", before[0] and before == after, after[1]),
@@ -213,7 +213,7 @@ def _read_version(bare: BareSystem) -> tuple[bool, str]:
 def _run_program(bare: BareSystem, program: str) -> tuple[bool, str]:
     """Return whether a Python program runs, and its last line or the error's."""
     argv = bare.argv([f"{_INSIDE}/venv/bin/python", "-c", program], {}, "/")
-    done = programs.run_program(argv)
+    done = program_output.run_program(argv)
     good = done.returncode == 0
     return good, ((done.stdout if good else done.stderr).strip().splitlines() or [""])[-1]
 

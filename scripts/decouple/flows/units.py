@@ -15,8 +15,8 @@ from msgspec import Struct
 from decouple.base.errors import UsageError
 from decouple.build.environment import Places
 from decouple.build.inputs import list_tracked_files, read_tree_state
-from decouple.flows.environment import WorkRequest, open_environment
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest, open_environment
 from decouple.stack.status import read_status
 from decouple.verify import stage1_units
 from decouple.verify.stage1_record import BuildRecord, hold_build_lock, read_record

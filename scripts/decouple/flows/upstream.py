@@ -28,9 +28,9 @@ from decouple.patch import mail
 from decouple.patch.apply import File, Source
 from decouple.patch.parse import Patch
 from decouple.recipes import model
-from decouple.series import check, forward
-from decouple.series.forward import UpstreamCommit, UpstreamTexts
-from decouple.upstream.source_word import open_named_source
+from decouple.series import check, upstream_commits
+from decouple.series.upstream_commits import UpstreamCommit, UpstreamTexts
+from decouple.upstream.named_sources import open_named_source
 
 _LETTER = "pull-request.md"
 
@@ -73,9 +73,9 @@ class UpstreamVerdict(Struct, frozen=True):
 def make_upstream_patches(request: UpstreamRequest, listener: Listener = QUIET) -> UpstreamPatches:
     """Make the mails and the letter. Raises NotForUpstreamError, in one line, where there is nothing to submit."""
     release, series, known = _load_series(request)
-    forward.refuse_patch(series, request.id, known, _make_taken_check(request.project))
+    upstream_commits.refuse_patch(series, request.id, known, _make_taken_check(request.project))
     source, described = _open_source(request, listener, release, series, known)
-    made = tuple(forward.make_commits(series, source, request.id, known, _make_taken_check(request.project)))
+    made = tuple(upstream_commits.make_commits(series, source, request.id, known, _make_taken_check(request.project)))
     out = request.out or request.project / "build" / "upstream" / request.id
     if out.exists() and not (out / _LETTER).is_file():
         raise DecoupleError(f"{out}: not a folder that this command made", next_step="name another with --out")
@@ -97,8 +97,8 @@ def judge_patches(request: UpstreamRequest, listener: Listener = QUIET) -> list[
     for patch in series:
         identity = patch.header.decouple_id or patch.name
         try:
-            made = forward.make_commits(series, source, identity, known, taken)
-        except forward.NotForUpstreamError as error:
+            made = upstream_commits.make_commits(series, source, identity, known, taken)
+        except upstream_commits.NotForUpstreamError as error:
             found.append(UpstreamVerdict(identity, error.what))
         else:
             needs = tuple(commit.patch.header.decouple_id or "" for commit in made[:-1])
@@ -125,7 +125,7 @@ def format_letter(made: Sequence[UpstreamCommit], described: str) -> str:
 def _load_series(request: UpstreamRequest) -> tuple[str, list[Patch], UpstreamTexts]:
     checkout = Checkout(request.project)
     release = request.release or checkout.find_newest_release()
-    return release, check.load_series(request.project, release), forward.load_texts(checkout.upstream_texts)
+    return release, check.load_series(request.project, release), upstream_commits.load_texts(checkout.upstream_texts)
 
 
 def _open_source(

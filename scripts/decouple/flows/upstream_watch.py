@@ -20,18 +20,18 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
-from decouple.base.outside import read_json
 from decouple.base.paths import find_cache
+from decouple.base.untrusted_input import read_json
 from decouple.flows.carry import find_nearest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import RebaseRequest, rebase_series
 from decouple.flows.verdict import SeriesVerdict, judge_trees
 from decouple.rebase import report
-from decouple.release.render import render_manifest
-from decouple.upstream import words
-from decouple.upstream.fetching import fetch_source
-from decouple.upstream.fill_other import describe_local, describe_repository
+from decouple.release.manifest_toml import render_manifest
+from decouple.upstream import source_specifier
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.providers.github import GITHUB
+from decouple.upstream.unpublished_manifest import describe_local, describe_repository
 
 NAME = "upstream-main"
 """What the tree is called while it is judged; no series of that name is written."""
@@ -86,7 +86,7 @@ def watch_upstream(request: WatchRequest, listener: Listener = QUIET) -> WatchRe
     """
     checkout = Checkout(request.project)
     before = _read_state(request.state)
-    path = words.parse_local_path(request.source) if request.source else None
+    path = source_specifier.parse_local_path(request.source) if request.source else None
     if request.source and path is None:
         raise UsageError(
             f"{request.source}: no file or folder", next_step="name a folder, an archive or REPOSITORY@REVISION"

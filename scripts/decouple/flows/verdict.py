@@ -16,10 +16,10 @@ from msgspec import Struct, structs
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.census import additions
-from decouple.flows import pristine
+from decouple.flows import pristine_tree
 from decouple.flows.census import CensusRequest, take_census
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.pristine import PristineRequest
+from decouple.flows.pristine_tree import PristineRequest
 from decouple.inventory.rules import load_rules
 from decouple.patch.faults import Fault
 from decouple.recipes import moved
@@ -76,7 +76,7 @@ def judge_series(request: JudgeRequest, listener: Listener = QUIET) -> SeriesVer
     """Ask lint, stage 2's lists and the census. Raises DecoupleError where the pristine tree cannot be had."""
     project, release = request.project, request.release
     faults = _find_new_faults(project, release)
-    tree = pristine.fetch_tree(request, listener)
+    tree = pristine_tree.fetch_tree(request, listener)
     verdict = judge_trees(project, release, tree, Checkout(project).locate_tree(release), request.also, listener)
     return structs.replace(verdict, faults=faults)
 

@@ -22,16 +22,16 @@ from decouple.base.errors import UsageError
 from decouple.base.process import limit_time
 from decouple.build import inputs, settings, toolkits
 from decouple.build.environment import Environment, Places, RootEnvironment
-from decouple.build.wheels import read_manifest
+from decouple.build.wheel_finishing import read_manifest
 from decouple.flows import kernels
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest
-from decouple.flows.environment import WorkRequest, open_environment
 from decouple.flows.extensions import compile_extension
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import WorkRequest, open_environment
 from decouple.release import status
 from decouple.upstream.manifests import load_release
-from decouple.verify import audit, checks, elsewhere, extensions, facts, parity, upstream_tests, venvs
+from decouple.verify import audit, checks, extensions, facts, parity, third_party_wheels, upstream_tests, venvs
 from decouple.verify.audit import ElfAudit
 from decouple.verify.checks import CheckResult
 from decouple.verify.facts import ExpectedFact
@@ -112,7 +112,7 @@ def audit_wheels(
             reports.append(audit.audit_registry(cores, backends))
         for other in others:
             libraries = audit.list_libraries(stack.enter_context(audit.open_folder(other)))
-            reports.append(elsewhere.audit_elsewhere(other.name, libraries, [*cores, *backends]))
+            reports.append(third_party_wheels.audit_elsewhere(other.name, libraries, [*cores, *backends]))
     return tuple(reports)
 
 

@@ -22,16 +22,16 @@ from decouple.base.files import compute_sha256, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.build import inputs
 from decouple.build.environment import HostEnvironment, Places
-from decouple.build.wheels import read_manifest
+from decouple.build.wheel_finishing import read_manifest
 from decouple.flows import kernels
 from decouple.flows.build_request import BuildRequest
-from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.verify import VerifyResult, audit_wheels, make_section
+from decouple.flows.work_environment import WorkRequest
 from decouple.prebuilt import core_half
 from decouple.release import status
 from decouple.upstream.manifests import load_release
-from decouple.verify import checks, facts, half, parity
+from decouple.verify import checks, core_half_differences, facts, parity
 from decouple.verify.audit import ElfAudit
 from decouple.verify.checks import CheckResult
 from decouple.verify.venvs import TorchEnvironment
@@ -93,7 +93,7 @@ def verify_official_wheel(
         )
     python = _prepare_half(places, request.python, wheel)
     site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
-    reports, found = half.judge_reports(audit_wheels(site / "torch/lib", wheel))
+    reports, found = core_half_differences.judge_reports(audit_wheels(site / "torch/lib", wheel))
     heard(reports)
     listener.progress.start("parity with the untouched wheel")
     ours = parity.dump_torch([str(python)], python.parent.parent)

@@ -19,16 +19,16 @@ from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.base.files import compute_sha256
-from decouple.base.python import run_python
-from decouple.build import inputs, wheels
+from decouple.base.interpreter import run_python
+from decouple.build import inputs, wheel_finishing
 from decouple.build.environment import HostEnvironment, Places
-from decouple.flows import kernels, other_cuda, portable
+from decouple.flows import alternate_cuda, kernels, portable_environment
 from decouple.flows.build_request import BuildRequest
-from decouple.flows.environment import WorkRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.parity import unpack_wheels
 from decouple.flows.tryout import select_fitting
 from decouple.flows.verify import VerifyResult, audit_wheels, make_section, record_kernels
+from decouple.flows.work_environment import WorkRequest
 from decouple.release import status
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks, facts, parity
@@ -61,7 +61,7 @@ def verify_portable_wheels(
     against. Raises UsageError without the wheels, or without a Python that has the official torch.
     """
     manifest = load_release(request.project, request.release)
-    toolchain = other_cuda.make_toolchain(request.release, manifest.toolchain, request.cuda)
+    toolchain = alternate_cuda.make_toolchain(request.release, manifest.toolchain, request.cuda)
     other = (toolchain.cuda or "") if toolchain.cuda != manifest.toolchain.cuda else ""
     python, version = _find_official(request, manifest.version)
     places = _locate_places(request, version, toolchain.cuda or "")
@@ -77,7 +77,7 @@ def verify_portable_wheels(
     )
     listener.progress.finish()
     results += checks.check_both_wheels(
-        both, ours, facts.list_expected_facts(toolchain, wheels.read_manifest(backend).arch_list, "host", {})
+        both, ours, facts.list_expected_facts(toolchain, wheel_finishing.read_manifest(backend).arch_list, "host", {})
     )
     code = None
     if request.kernels:
@@ -106,11 +106,11 @@ def _locate_places(request: VerifyPortableRequest, version: str, cuda: str) -> P
 
     The root's own has no folder of its own.
     """
-    build = BuildRequest(request.project, request.release, portable.KIND, request.tree)
+    build = BuildRequest(request.project, request.release, portable_environment.KIND, request.tree)
     own = inputs.read_stamp(build.places.core_state / "stage1.json")
     chosen = "" if own and select_fitting([Path(own.wheel)], version) else version
     places = replace(build, python=chosen).places
-    return replace(places.with_cuda(portable.KIND, cuda), verify=places.verify)
+    return replace(places.with_cuda(portable_environment.KIND, cuda), verify=places.verify)
 
 
 def _find_wheel(places: Places, stage: int, version: str, request: VerifyPortableRequest) -> Path:
@@ -131,7 +131,7 @@ def _install_wheels(python: Path, places: Places, both: Sequence[Path], *, other
     """
     made = unpack_wheels(python, places.verify / "both", both)
     if other:
-        other_cuda.install_libraries(python, made, both[-1], places.logs / "verify.log")
+        alternate_cuda.install_libraries(python, made, both[-1], places.logs / "verify.log")
     return made
 
 
@@ -160,7 +160,7 @@ def _record_result(
 
     That with another's stands beside those of all builds, and the section keeps what was seen of the same wheel.
     """
-    path, made = status.locate_status(request.project, request.release), wheels.read_manifest(backend)
+    path, made = status.locate_status(request.project, request.release), wheel_finishing.read_manifest(backend)
     before, label = status.read_status(path), f"py{version}-cu{made.cuda}"
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
     if result.kernels and request.kernels != "official":

@@ -20,7 +20,7 @@ from installer.records import InvalidRecordEntry, parse_record_file
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import FILE_BOUND
+from decouple.base.untrusted_input import FILE_BOUND
 
 WHEEL_BOUND = FILE_BOUND
 """Bytes of a wheel: what a page may offer, what is fetched, and what is opened."""

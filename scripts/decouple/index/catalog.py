@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
+from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
 from decouple.index.offer import parse_wheel_name
 from decouple.index.wheel import Wheel
 from decouple.release import projects, variants

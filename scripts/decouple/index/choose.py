@@ -18,7 +18,7 @@ from packaging.utils import BuildTag, canonicalize_name
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.outside import is_count
+from decouple.base.untrusted_input import is_count
 from decouple.index.offer import Offer, Page
 from decouple.index.remote import STATEMENT_BOUND, Index, NotThereError
 from decouple.index.site import METADATA

@@ -21,11 +21,11 @@ from packaging.requirements import Requirement
 from packaging.tags import Tag, platform_tags
 from packaging.utils import canonicalize_name
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.base.outside import JSON_BOUND, is_basename, parse_json, read_bounded
-from decouple.base.python import OWN
+from decouple.base.interpreter import OWN
+from decouple.base.untrusted_input import JSON_BOUND, is_basename, parse_json, read_bounded
 from decouple.index.offer import parse_project_name
 from decouple.release.manifest import Sha256
 
@@ -132,7 +132,7 @@ def resolve_requirements(
             command += [word for name in (abi, "abi3", "none") for word in ("--abi", name)]
             command += [word for name in platform_tags() for word in ("--platform", name)]
             command += ["--target", nowhere]  # an older pip asks for it even though nothing is installed
-        done = programs.run_program([*command, *options, *requirements])
+        done = program_output.run_program([*command, *options, *requirements])
     if done.returncode:
         words = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")] or [f"exit {done.returncode}"]
         raise DecoupleError(

@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import mark_step
 from decouple.base.files import compute_sha256, create_file, hold_lock
-from decouple.base.python import OWN, run_python
+from decouple.base.interpreter import OWN, run_python
+from decouple.base.steps import mark_step
 from decouple.index import provenance, wheel
 from decouple.index.offer import Offer, parse_local_path
 from decouple.index.remote import STATEMENT_BOUND, Index

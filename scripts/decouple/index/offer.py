@@ -21,7 +21,7 @@ from packaging.version import InvalidVersion, Version
 from pypi_simple import DistributionPackage, ProjectPage
 
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import NAME_BOUND, is_sha256
+from decouple.base.untrusted_input import NAME_BOUND, is_sha256
 from decouple.index.archive import WHEEL_BOUND
 from decouple.release import variants
 

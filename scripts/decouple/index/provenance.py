@@ -21,7 +21,7 @@ from securesystemslib.signer import CryptoSigner, SSlibKey
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
-from decouple.base.outside import parse_json, read_bounded
+from decouple.base.untrusted_input import parse_json, read_bounded
 from decouple.index.site import STATEMENT
 from decouple.index.wheel import Wheel
 

@@ -32,7 +32,7 @@ from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock, write_atomically
-from decouple.base.outside import parse_json, read_bounded
+from decouple.base.untrusted_input import parse_json, read_bounded
 from decouple.index import catalog
 from decouple.index.catalog import CatalogEntry
 from decouple.index.offer import Offer, Page, Refusal

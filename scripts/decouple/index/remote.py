@@ -31,14 +31,14 @@ from urllib3.util import Retry
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import create_file, write_atomically
-from decouple.base.outside import parse_json, read_bounded
-from decouple.base.pace import HEAD_SECONDS, RateMeter, SlowServerError, run_within
 from decouple.base.paths import find_cache
+from decouple.base.transfer_rate import HEAD_SECONDS, RateMeter, SlowServerError, run_within
+from decouple.base.untrusted_input import parse_json, read_bounded
 from decouple.index.archive import find_dist_info, open_wheel, read_member
 from decouple.index.offer import ADDRESS_BOUND, Offer, Page, parse_local_path, parse_page, parse_project_name
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader, make_session
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 
 TIMEOUT = 30.0  # seconds without a byte
 PIECE = 1 << 16  # bytes read at a time

@@ -33,9 +33,9 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import mark_step
 from decouple.base.files import compute_sha256, create_file, hold_lock, write_atomically
 from decouple.base.progress import SILENT, Progress
+from decouple.base.steps import mark_step
 from decouple.index import catalog, dependencies, landing
 from decouple.index.catalog import CatalogEntry
 from decouple.index.dependencies import LinkedFile

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256
-from decouple.base.outside import parse_json
+from decouple.base.untrusted_input import parse_json
 from decouple.index import archive
 from decouple.index.offer import parse_wheel_name
 from decouple.release import projects, variants

@@ -13,13 +13,13 @@ import re
 import shutil
 from pathlib import Path
 
-from decouple.base import programs, zips
+from decouple.base import program_output, zips
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import make_work_folder, write_atomically
+from decouple.base.interpreter import run_python
 from decouple.base.mounts import remove_tree
 from decouple.base.progress import SILENT, Progress
-from decouple.base.python import run_python
-from decouple.prebuilt import dynamic, fetch, official
+from decouple.prebuilt import dynamic_symbols, fetch, official_symbols
 from decouple.prebuilt.pairing import Pair
 from decouple.upstream.download import Downloader
 
@@ -41,7 +41,7 @@ def make_core_half(pair: Pair, folder: Path, downloader: Downloader, progress: P
 
         def place(name: str) -> Path | None:
             base = name.rpartition("/")[2]
-            return None if name.startswith("torch/lib/") and official.KERNELS.fullmatch(base) else site / name
+            return None if name.startswith("torch/lib/") and official_symbols.KERNELS.fullmatch(base) else site / name
 
         _, received = fetch.fetch_members(pair.wheel, place, downloader, progress)
         finish_core(site)
@@ -89,7 +89,7 @@ def make_environment(python: Path, folder: Path, backend: Path | None = None) ->
 
 
 def _ignore_kernels(folder: str, names: list[str]) -> list[str]:
-    kernels = official.KERNELS.fullmatch if folder.endswith("torch/lib") else (lambda _: None)
+    kernels = official_symbols.KERNELS.fullmatch if folder.endswith("torch/lib") else (lambda _: None)
     return [name for name in names if name == "__pycache__" or kernels(name)]
 
 
@@ -119,7 +119,7 @@ def finish_core(site: Path) -> None:
         raise DecoupleError("no C++ compiler (c++)", next_step="install g++")
     library = package / "libwithout_cuda.so"
     command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", str(_HALF / "without_cuda.cpp"), "-o", str(library)]
-    process = programs.run_program([*command, "-ldl"])
+    process = program_output.run_program([*command, "-ldl"])
     if process.returncode:
         raise DecoupleError(f"{_HALF / 'without_cuda.cpp'}: {process.stderr.strip()}", next_step="look at the compiler")
     _refuse_hidden_bindings(site / "torch/lib/libtorch_python.so", library)
@@ -131,8 +131,8 @@ def finish_core(site: Path) -> None:
 
 def _refuse_hidden_bindings(theirs: Path, ours: Path) -> None:
     """Raise DecoupleError where ``theirs`` asks itself for its bindings, which would then be taken for ours."""
-    asked = {name for name in dynamic.read_file_symbols(ours).defined if name.startswith("_Z")}
-    hidden = sorted(asked - dynamic.read_file_symbols(theirs).defined.keys())
+    asked = {name for name in dynamic_symbols.read_file_symbols(ours).defined if name.startswith("_Z")}
+    hidden = sorted(asked - dynamic_symbols.read_file_symbols(theirs).defined.keys())
     if hidden:
         raise DecoupleError(
             f"{theirs}: does not export {', '.join(hidden)}: its CUDA bindings cannot be kept out of torch._C",

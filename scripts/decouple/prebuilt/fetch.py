@@ -11,12 +11,12 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import create_file
-from decouple.base.names import is_relative_path
+from decouple.base.path_names import is_relative_path
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt.pairing import RemoteWheel
 from decouple.release.projects import parse_digests
 from decouple.upstream.download import Downloader
-from decouple.upstream.ranges import Member, RemoteZip
+from decouple.upstream.remote_zip import Member, RemoteZip
 
 #: What is larger is written as it comes.
 _LARGE = 8 << 20

@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.prebuilt.dynamic import DynamicSymbols
+from decouple.prebuilt.dynamic_symbols import DynamicSymbols
 
 _FILE = Path(__file__).with_name("providers.toml")
 ABI = {True: "C++11", False: "pre-C++11", None: "any"}

@@ -18,11 +18,11 @@ from decouple.base.errors import DecoupleError
 from decouple.base.git import SUBMODULE, TREE, Repository
 from decouple.patch.apply import PatchResult, Tree, apply_patch
 from decouple.patch.lines import split_lines
-from decouple.patch.moved import find_moved_runs as moved_text
+from decouple.patch.moved_runs import find_moved_runs as moved_text
 from decouple.patch.parse import Patch
-from decouple.rebase import already, beside, moved
-from decouple.rebase.lines import LineMap
-from decouple.rebase.moved import FileTexts
+from decouple.rebase import adjacent_additions, moved_text_port, upstreamed_hunks
+from decouple.rebase.line_map import LineMap
+from decouple.rebase.moved_text_port import FileTexts
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from decouple.stack import applier
 from decouple.stack.commits import SCRATCH, NewCommit, write_chain
@@ -83,7 +83,9 @@ def carry_patch(repository: Repository, step: Step, tip: str, scratch: Path) -> 
 
     Only objects are written.
     """
-    return already.examine_patch(repository, step.patch, step.before, tip, _judge_patch(repository, step, tip, scratch))
+    return upstreamed_hunks.examine_patch(
+        repository, step.patch, step.before, tip, _judge_patch(repository, step, tip, scratch)
+    )
 
 
 def _judge_patch(repository: Repository, step: Step, tip: str, scratch: Path) -> CarryResult:
@@ -206,7 +208,9 @@ def _port_patch(
     targets = {run.target for run in moved_text(step.patch)} - texts.keys()
     there = read_entries(repository, merge.tree, sorted(targets))
     data = read_blobs(repository, [entry.id for entry in there.values()])
-    result = moved.port_changes(repository, step.patch, texts, {path: data[entry.id] for path, entry in there.items()})
+    result = moved_text_port.port_changes(
+        repository, step.patch, texts, {path: data[entry.id] for path, entry in there.items()}
+    )
     if result is None:
         return None
     modes = read_entries(repository, merge.tree, list(result.texts))
@@ -229,7 +233,7 @@ def _merge_additions(repository: Repository, step: Step, tip: str, merge: Merge)
         if kind != "contents" or file is None or old is None or patched is None or new is None:
             return None
         data = read_blobs(repository, [old.id, patched.id, new.id])
-        merged_file = beside.settle_file(repository, file, data[old.id], data[patched.id], data[new.id])
+        merged_file = adjacent_additions.settle_file(repository, file, data[old.id], data[patched.id], data[new.id])
         if merged_file is None:
             return None
         settled[path] = TreeEntry(new.mode, write_blob(repository, merged_file.data))
@@ -402,7 +406,7 @@ def _make_stop(
     source: TreeSource,
     texts: Mapping[str, FileTexts],
 ) -> CarryResult:
-    notes = [*_explain_upstream_changes(patch, texts), *moved.explain_unported(patch, texts)]
+    notes = [*_explain_upstream_changes(patch, texts), *moved_text_port.explain_unported(patch, texts)]
     notes += [note for note in _explain_failures(forward) if note.path not in {earlier.path for earlier in notes}]
     noted = {note.path for note in notes}
     gone = [path for path, kind in merge.conflicts if "delete" in kind]

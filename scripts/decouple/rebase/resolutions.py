@@ -1,8 +1,9 @@
 """Conflict memory: how a person settled a conflict, or left a patch out and why; used again for the same conflict.
 
 One file per pair of releases, ``series/resolutions/<from>-<to>.toml``; all of them are looked into. A resolution is
-found by the Decouple-Id and by the conflicts themselves (``decouple.rebase.settled``), so it outlives other tags, other
-places in the file and new bodies of the patch. It holds our own lines and hashes of upstream's, never upstream's text.
+found by the Decouple-Id and by the conflicts themselves (``decouple.rebase.resolution_encoding``), so it outlives other
+tags, other places in the file and new bodies of the patch. It holds our own lines and hashes of upstream's, never
+upstream's text.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from msgspec import Struct
 from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.files import write_atomically
-from decouple.base.names import RelativePath
-from decouple.rebase.settled import SettledChange
+from decouple.base.path_names import RelativePath
+from decouple.rebase.resolution_encoding import SettledChange
 
 _MEND = "restore it from git"
 _HEAD = """\

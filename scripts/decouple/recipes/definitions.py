@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from decouple.base.python_text import parse_python
-from decouple.recipes.find import parse_definitions
+from decouple.recipes.places import parse_definitions
 
 if TYPE_CHECKING:
     import tree_sitter

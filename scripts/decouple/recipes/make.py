@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 from decouple.base.checkout import make_version_key
-from decouple.recipes.find import LineRange, count_places, find_ranges
+from decouple.recipes.conditionals import settle_lines
 from decouple.recipes.model import Edit, LostTextError, NewFile, Recipe, RecipeError, Selector, TextMove, UpstreamSign
-from decouple.recipes.settle import settle_lines
-from decouple.recipes.text import Line, find_covered_lines, find_telling_lines, number_lines
+from decouple.recipes.numbered_lines import Line, find_covered_lines, find_telling_lines, number_lines
+from decouple.recipes.places import LineRange, count_places, find_ranges
 
 Read = Callable[[str], str | None]
 """The text of an upstream file, None where there is none."""

@@ -15,7 +15,7 @@ from msgspec import Struct
 from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
-from decouple.base.names import RelativePath
+from decouple.base.path_names import RelativePath
 
 
 class Selector(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -15,9 +15,9 @@ if TYPE_CHECKING:  # loaded where METADATA is read: every command that opens a s
 CORE = "torch"
 CUDA = "torch-cuda"
 LIBRARIES = "torch-cuda-libraries"
-"""What of torch-cuda is the same for all Pythons, where that is a wheel of its own (`decouple.build.split`)."""
+"""What of torch-cuda is the same for all Pythons, where that is a wheel of its own (`decouple.build.wheel_split`)."""
 PAIRED = "paired"
-"""Part of the local version of bindings for a core that brings its CUDA (`decouple.build.paired`)."""
+"""Part of the local version of bindings for a core that brings its CUDA (`decouple.build.wheel_pair`)."""
 _CUDA, _GPU = re.compile(r"cu[0-9]{2,4}"), re.compile(r"sm[0-9]{2,3}")
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock, write_atomically
-from decouple.base.outside import read_json
+from decouple.base.untrusted_input import read_json
 
 SCHEMA = 1
 

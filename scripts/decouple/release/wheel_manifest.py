@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 
 from decouple.base.errors import DecoupleError
-from decouple.base.names import PathPart
-from decouple.base.outside import parse_json
+from decouple.base.path_names import PathPart
+from decouple.base.untrusted_input import parse_json
 
 SCHEMA = 1
 MEMBER = "decouple.json"

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct, to_builtins
 
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import read_json
+from decouple.base.untrusted_input import read_json
 from decouple.patch.size import measure_patch
 from decouple.series import check
 

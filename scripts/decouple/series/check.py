@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from decouple.base.checkout import Checkout
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.apply import Failure, File, FileResult, PatchResult, PlacedHunk, Source, Tree, apply_patch
 from decouple.patch.parse import FilePatch, Patch
 from decouple.patch.renames import find_renames
@@ -77,7 +77,7 @@ def load_series(project: Path, release: str) -> list[Patch]:
     Raises DecoupleError for the first that cannot be read.
     """
     checkout = Checkout(project)
-    series = seriesfile.read_series(checkout.locate_series(release))
+    series = series_file.read_series(checkout.locate_series(release))
     return [entry.load_patch(checkout.patches).check_readable(empty=False) for entry in series.entries]
 
 

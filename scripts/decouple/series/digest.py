@@ -7,7 +7,7 @@ from pathlib import Path
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 
 
 def compute_patch_digests(project: Path, release: str) -> tuple[tuple[str, str], ...]:
@@ -19,7 +19,7 @@ def compute_patch_digests(project: Path, release: str) -> tuple[tuple[str, str],
     """
     digests = []
     checkout = Checkout(project)
-    for entry in seriesfile.read_series(checkout.locate_series(release)).entries:
+    for entry in series_file.read_series(checkout.locate_series(release)).entries:
         path = checkout.patches / entry.name
         if not path.is_file():
             raise DecoupleError(

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.faults import CODES, Fault
 from decouple.patch.lint import lint_patch
-from decouple.patch.moved import find_moved_runs
+from decouple.patch.moved_runs import find_moved_runs
 from decouple.patch.parse import Patch
-from decouple.patch.seriesfile import SeriesFile
+from decouple.patch.series_file import SeriesFile
 from decouple.series.overlap import find_overlaps
 
 CODES.update(
@@ -84,16 +84,16 @@ def _read_series(project: Path, release: str) -> tuple[SeriesFile, list[Fault]]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         text = data.decode("utf-8", "replace")
-        series, problems = seriesfile.scan_series(text)
+        series, problems = series_file.scan_series(text)
         return series, [Fault(file, line, "not-utf8", "not UTF-8"), *_make_faults(file, problems)]
-    series, problems = seriesfile.scan_series(text)
+    series, problems = series_file.scan_series(text)
     faults = _make_faults(file, problems)
     if text and not text.endswith("\n"):
         faults.append(Fault(file, text.count("\n") + 1, "no-newline", "the last line has no newline"))
     return series, faults
 
 
-def _make_faults(file: str, problems: Sequence[seriesfile.SeriesProblem]) -> list[Fault]:
+def _make_faults(file: str, problems: Sequence[series_file.SeriesProblem]) -> list[Fault]:
     return [Fault(file, problem.line, problem.code, problem.message) for problem in problems]
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import UsageError
 from decouple.base.git import Repository
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.stack.applier import ApplyError, apply_patches, explain_moved_files
 from decouple.stack.commits import (
@@ -30,8 +30,8 @@ from decouple.stack.commits import (
 )
 from decouple.stack.engine import Stack
 from decouple.stack.journal import StackEntry, Transaction
+from decouple.stack.series_update import ID, DraftPatch, SeriesUpdate, make_series_update
 from decouple.stack.trees import TreeEntry, compare_trees
-from decouple.stack.writeback import ID, DraftPatch, SeriesUpdate, make_series_update
 
 
 class SeriesBranch(Struct, frozen=True):
@@ -75,7 +75,7 @@ def make_branch(
         raise UsageError(f"branch {name} exists in {repository.root}", next_step="delete it, or use --force")
     if force and repository.try_run("symbolic-ref", "-q", "HEAD").out.decode().strip() == ref:
         raise UsageError(f"branch {name} is checked out in {repository.root}", next_step="check out another one first")
-    patches = [entry.load_patch(places.patches) for entry in seriesfile.read_series(places.series).entries]
+    patches = [entry.load_patch(places.patches) for entry in series_file.read_series(places.series).entries]
     with tempfile.TemporaryDirectory(prefix="decouple-") as scratch:
         try:
             outcomes = apply_patches(repository, start, patches, Path(scratch))

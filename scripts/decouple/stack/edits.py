@@ -1,4 +1,4 @@
-"""The verbs that change patches: each works out the files to be (``writeback``) and makes one transaction of them."""
+"""The verbs that change patches: each works out the files (``series_update``) and makes one transaction of them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import mark_step
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
-from decouple.patch import seriesfile
+from decouple.base.steps import mark_step
+from decouple.patch import series_file
 from decouple.patch.mail import decode_mail, format_from, format_identity
 from decouple.patch.parse import ENCODED, Patch
 from decouple.stack import export
@@ -23,8 +23,7 @@ from decouple.stack.applier import ApplyError, apply_patches, check_file_kinds, 
 from decouple.stack.commits import SCRATCH, NewCommit, format_mail_date, write_chain
 from decouple.stack.engine import MoveResult, Stack
 from decouple.stack.journal import Transaction
-from decouple.stack.trees import Change, compare_trees, read_entries
-from decouple.stack.writeback import (
+from decouple.stack.series_update import (
     ID,
     DraftPatch,
     SeriesUpdate,
@@ -35,6 +34,7 @@ from decouple.stack.writeback import (
     read_draft_patches,
     refuse_overlay,
 )
+from decouple.stack.trees import Change, compare_trees, read_entries
 
 _NO_DIFF = "give a unified diff, as `git diff` and `diff -u` write it; `decouple new` starts an empty patch"
 
@@ -306,7 +306,7 @@ def _read_uncommitted_edits(stack: Stack) -> tuple[Path, str, list[Change]]:
     return index, tree, compare_trees(repository, "HEAD", tree)
 
 
-def _list_applied_entries(written: SeriesUpdate) -> list[seriesfile.SeriesEntry]:
+def _list_applied_entries(written: SeriesUpdate) -> list[series_file.SeriesEntry]:
     names = {patch.name for patch in written.patches}
     return [entry for entry in written.series.entries if entry.name in names]
 

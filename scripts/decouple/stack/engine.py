@@ -17,12 +17,12 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import mark_step
 from decouple.base.files import clear_folder
 from decouple.base.git import Repository
-from decouple.patch import seriesfile
+from decouple.base.steps import mark_step
+from decouple.patch import series_file
 from decouple.patch.parse import Patch
-from decouple.patch.seriesfile import SeriesFile
+from decouple.patch.series_file import SeriesFile
 from decouple.stack import overlay as overlays
 from decouple.stack.applier import ApplyError, Offset, apply_patches, explain_moved_files
 from decouple.stack.commits import (
@@ -90,7 +90,7 @@ class Stack:
     @property
     def series(self) -> SeriesFile:
         """Read the series file as it is on disk."""
-        return seriesfile.read_series(self.places.series)
+        return series_file.read_series(self.places.series)
 
     @property
     def applied(self) -> tuple[str, ...]:
@@ -208,7 +208,7 @@ class Stack:
         """
         if self.places.project is None:
             return None
-        if seriesfile.parse_series(series.decode("utf-8")).names != tuple(patch.name for patch in patches):
+        if series_file.parse_series(series.decode("utf-8")).names != tuple(patch.name for patch in patches):
             series = "".join(f"{patch.name}\n" for patch in patches).encode()
         files = overlays.read_overlay(self.repository, self.places.project, series, patches)
         have = self.state.overlay

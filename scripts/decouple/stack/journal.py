@@ -17,11 +17,11 @@ from msgspec import Meta, Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import clear_folder, create_file, hold_lock, write_atomically
 from decouple.base.git import Repository
-from decouple.base.names import PathPart, RelativePath, is_relative_path
-from decouple.base.outside import decode_path_text, encode_path_text, parse_json, read_bounded
+from decouple.base.path_names import PathPart, RelativePath, is_relative_path
+from decouple.base.steps import mark_step
+from decouple.base.untrusted_input import decode_path_text, encode_path_text, parse_json, read_bounded
 from decouple.stack import worktree
 from decouple.stack.applier import Offset
 from decouple.stack.trees import Change, compare_trees

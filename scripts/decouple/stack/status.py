@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.checkout import Checkout
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.patch.size import PatchSize, measure_patch
 from decouple.stack.engine import Stack
 
@@ -52,7 +52,7 @@ def read_status(project: Path, release: str) -> StackStatus:
     It finishes a command that was cut off, and changes nothing else.
     """
     places = Checkout(project).find_series(release)
-    entries = seriesfile.read_series(places.series).entries
+    entries = series_file.read_series(places.series).entries
     patches = [entry.load_patch(places.patches) for entry in entries]
     sizes = {patch.name: measure_patch(patch.name, patch.check_readable()) for patch in patches}
     if not (places.tree / ".git" / "decouple" / "state.json").is_file():

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import remove_folder
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, Repository
+from decouple.base.steps import mark_step
 from decouple.stack.trees import Change, TreeEntry, compare_trees, hash_blob, list_parents, read_blobs, read_index
 
 #: Up to so many paths are moved one by one: `git read-tree -m -u` walks the whole tree, however little differs

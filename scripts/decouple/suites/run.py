@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.files import create_file
 from decouple.base.progress import SILENT, Progress
 from decouple.suites.catalog import Suite
@@ -67,7 +67,7 @@ def collect_tests(target: Target, suite: Suite, file: str) -> CollectionResult:
         f"{target.tests}/{file}",
     ]
     try:
-        process = programs.run_program(target.argv(argv), timeout=4 * START)
+        process = program_output.run_program(target.argv(argv), timeout=4 * START)
     except subprocess.TimeoutExpired:
         return CollectionResult(suite, file, (), f"not collected in {4 * START:.0f} seconds", broken=True)
     ids = tuple(line for line in process.stdout.splitlines() if line.startswith(f"{file}::"))

@@ -15,7 +15,7 @@ from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import open_for_append, write_atomically
-from decouple.base.outside import parse_json, read_json
+from decouple.base.untrusted_input import parse_json, read_json
 
 #: Outcomes of a test, the best first. "too slow" ran out of time, "died" ended its process.
 OUTCOMES = ("passed", "xfailed", "skipped", "failed", "too slow", "died")

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError, UsageError
 
 #: Asked of the torch itself: version, its libraries' sizes and times, which device there is.
@@ -65,7 +65,7 @@ class Target(Struct, frozen=True):
 
         Raises DecoupleError with the message of a failed import.
         """
-        process = programs.run_program(self.argv(["-c", _QUESTION]))
+        process = program_output.run_program(self.argv(["-c", _QUESTION]))
         lines = [line for line in process.stdout.splitlines() if line.startswith("decouple:")]
         if process.returncode or not lines:
             errors = [line for line in process.stderr.splitlines() if line.strip()] or [

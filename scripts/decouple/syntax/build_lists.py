@@ -17,8 +17,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import read_bounded
 from decouple.base.python_text import parse_python
+from decouple.base.untrusted_input import read_bounded
 from decouple.syntax.globs import find_match
 
 _MOST = 16 << 20  # bytes of one build file; upstream's longest has 0.1 MiB

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Protocol, cast
 
-from decouple.base.programs import make_english_variables
-from decouple.upstream.tarheaders import BoundedTarInfo
+from decouple.base.program_output import make_english_variables
+from decouple.upstream.tar_headers import BoundedTarInfo
 
 #: What a damaged archive, or a file that is none, makes Python's readers raise. ``gzip.BadGzipFile`` is an OSError
 #: without a number.

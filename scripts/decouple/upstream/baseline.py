@@ -28,15 +28,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import compute_sha256, hold_lock, remove_folder, write_atomically
 from decouple.base.git import SYMLINK, WHOEVER_OWNS_IT, GitError, make_answer, quote_import_path, run_git, start_git
-from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
-from decouple.patch import seriesfile
+from decouple.base.steps import mark_step
+from decouple.base.untrusted_input import read_json
+from decouple.patch import series_file
 from decouple.release.manifest import Manifest
-from decouple.upstream import content, pristine
-from decouple.upstream.fetched import UnpackedRelease
+from decouple.upstream import pristine, tree_record
+from decouple.upstream.unpacked_release import UnpackedRelease
 
 UPSTREAM_REF = "refs/heads/upstream"
 DEBIAN_REF = "refs/heads/debian"
@@ -393,9 +393,9 @@ def _import_files(
     """Write one commit with the files of ``listing`` to ``ref``."""
     progress.start("git baseline", float(sum(entry.info.st_size for entry in listing)), "bytes")
     mark_step("import the tree")
-    known = content.read_known_files(tree)
+    known = tree_record.read_known_files(tree)
     if known is not None:
-        listing = [entry for entry in listing if not content.is_leftover(entry.path, known)]
+        listing = [entry for entry in listing if not tree_record.is_leftover(entry.path, known)]
     missing = {path for path in known or () if not pristine.is_left_out(path.split("/"))}
     with _open_fast_import(repo) as process:
         assert process.stdin is not None
@@ -410,7 +410,7 @@ def _import_files(
                 with open(path, "rb") as source:  # noqa: PTH123 - fifteen thousand times
                     data = source.read()
             if known is not None and known.get(entry.path) != (entry.mode, hashlib.sha256(data).hexdigest()):
-                raise content.make_change_error(tree / entry.path, tree)
+                raise tree_record.make_change_error(tree / entry.path, tree)
             missing.discard(entry.path)
             name = quote_import_path(os.fsencode(entry.path))
             write(b"M %o inline %s\ndata %d\n" % (entry.mode, name, len(data)))
@@ -418,7 +418,7 @@ def _import_files(
             write(b"\n")
             progress.advance(len(data))
         if missing:
-            raise content.make_change_error(tree / min(missing), tree)
+            raise tree_record.make_change_error(tree / min(missing), tree)
     progress.finish()
 
 
@@ -429,7 +429,7 @@ def read_debian_series(folder: Path) -> list[tuple[Path, str]]:
     that is not there.
     """
     series = folder / "patches" / "series"
-    listed = seriesfile.read_series(
+    listed = series_file.read_series(
         series, mend="leave --debian-patches out, or fetch again with --source debian"
     ).entries
     for entry in listed:
@@ -442,7 +442,7 @@ def read_debian_series(folder: Path) -> list[tuple[Path, str]]:
 
 def _commit_debian_patches(repo: Path, manifest: Manifest, folder: Path, progress: Progress) -> None:
     """Add the commit with Debian's folder and Debian's patches, each with its context exactly as it stands there."""
-    content.check_tree(folder)
+    tree_record.check_tree(folder)
     patches = read_debian_series(folder)
     with tempfile.TemporaryDirectory(prefix="decouple-index-") as scratch:
         env = {"GIT_INDEX_FILE": f"{scratch}/index"}

@@ -20,10 +20,10 @@ from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, hold_lock, make_work_folder, remove_folder
-from decouple.base.names import RelativePath
+from decouple.base.path_names import RelativePath
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import NOT_KNOWN, RemoteFile
-from decouple.upstream import content
+from decouple.upstream import tree_record
 from decouple.upstream.deb import open_data
 from decouple.upstream.download import Downloader, make_storage_error
 from decouple.upstream.unpack import make_new_folder, unpack_tar
@@ -135,22 +135,22 @@ def ensure_components(listed: ComponentList, downloader: Downloader, *, progress
         del record["licence"]  # says something of the bytes and is none of them: no build is another for it
     digest = hashlib.sha256(json.dumps(records, sort_keys=True).encode()).hexdigest()
     shelf = downloader.cache / "components" / digest[:16]
-    if not content.is_ours(shelf):
+    if not tree_record.is_ours(shelf):
         files = [downloader.fetch_file(component.file)[0] for component in listed.components]
         try:
             with hold_lock(shelf.with_name(f".{shelf.name}.lock")):
                 there = (shelf / _RECORD).exists()
-                if not content.is_ours(shelf):  # another run may have been quicker
+                if not tree_record.is_ours(shelf):  # another run may have been quicker
                     with make_work_folder(shelf.parent, shelf.name) if there else make_new_folder(shelf) as temporary:
                         _unpack_components(temporary, listed.components, files, progress)
                         (temporary / _RECORD).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
                         if there:
-                            content.renew_records(shelf, temporary)
+                            tree_record.renew_records(shelf, temporary)
                         else:
-                            content.record_files(temporary, of=shelf)
+                            tree_record.record_files(temporary, of=shelf)
         except OSError as error:
             raise make_storage_error(error, shelf, "unpacking third-party components") from None
-    content.check_tree(shelf / "third_party")
+    tree_record.check_tree(shelf / "third_party")
     return ThirdParty(shelf / "third_party", digest, rows)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.programs import make_english_variables
+from decouple.base.program_output import make_english_variables
 from decouple.release.manifest import RemoteFile
 from decouple.upstream import dsc
 from decouple.upstream.download import HEADERS, Downloader, RefusalError, check_response, read_small_body

@@ -27,13 +27,13 @@ from msgspec.structs import replace
 
 from decouple import __version__
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import NO_SPACE, compute_sha256, create_file, hold_lock, write_atomically
-from decouple.base.outside import FILE_BOUND, is_basename, is_count, is_sha256, read_json
-from decouple.base.pace import HEAD_SECONDS, RateMeter, SlowServerError, run_within
 from decouple.base.progress import SILENT, Progress
+from decouple.base.steps import mark_step
+from decouple.base.transfer_rate import HEAD_SECONDS, RateMeter, SlowServerError, run_within
+from decouple.base.untrusted_input import FILE_BOUND, is_basename, is_count, is_sha256, read_json
 from decouple.release.manifest import RemoteFile, Sha256
-from decouple.upstream.fetched import VerifiedFile
+from decouple.upstream.unpacked_release import VerifiedFile
 
 if TYPE_CHECKING:
     import requests

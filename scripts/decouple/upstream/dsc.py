@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import is_count
+from decouple.base.untrusted_input import is_count
 
 
 class DscFile(Struct, frozen=True):

@@ -9,11 +9,11 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetched import UnpackedRelease
-from decouple.upstream.fetching import fetch_source, find_source
+from decouple.upstream.fetch import fetch_source, find_source
 from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
 from decouple.upstream.readers import OpenedSource, open_unpacked
+from decouple.upstream.unpacked_release import UnpackedRelease
 
 
 def open_source(

@@ -13,7 +13,7 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.providers.wheel import find_wheel
 
 ALL = "as official in all"

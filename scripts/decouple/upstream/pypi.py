@@ -11,7 +11,7 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import is_basename, is_sha256, parse_json
+from decouple.base.untrusted_input import is_basename, is_sha256, parse_json
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import HEADERS, Downloader, RefusalError, check_response, read_small_body
 

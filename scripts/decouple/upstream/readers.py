@@ -25,9 +25,9 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, walk_files, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, is_repository, run_git
 from decouple.base.objects import ObjectReader
-from decouple.base.outside import read_bounded
+from decouple.base.untrusted_input import read_bounded
 from decouple.patch.apply import Source
-from decouple.upstream import content
+from decouple.upstream import tree_record
 from decouple.upstream.archive import DAMAGE, open_tar
 
 _MOST_MEMBER = 64 << 20  # bytes of one file that a patch touches
@@ -81,7 +81,7 @@ class UnpackedSource(FolderSource):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self._known = content.read_known_files(root)
+        self._known = tree_record.read_known_files(root)
 
     def list_paths(self) -> list[str]:
         """Return every file and link that was unpacked or came later, sorted.
@@ -89,18 +89,18 @@ class UnpackedSource(FolderSource):
         No directories, nothing of Python's cache.
         """
         known = self._known or {}
-        return [path for path in super().list_paths() if not content.is_leftover(path, known)]
+        return [path for path in super().list_paths() if not tree_record.is_leftover(path, known)]
 
     def mode(self, path: str) -> int | None:
         bits = super().mode(path)
         if self._known is not None and bits != TREE and bits != self._known.get(path, (None,))[0]:
-            raise content.make_change_error(self.root / path, self.root)
+            raise tree_record.make_change_error(self.root / path, self.root)
         return bits
 
     def read(self, path: str) -> bytes:
         data = super().read(path)
         if self._known is not None and hashlib.sha256(data).hexdigest() != self._known.get(path, ("", ""))[1]:
-            raise content.make_change_error(self.root / path, self.root)
+            raise tree_record.make_change_error(self.root / path, self.root)
         return data
 
 

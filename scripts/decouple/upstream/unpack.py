@@ -18,10 +18,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import remove_folder
-from decouple.base.outside import DEPTH_BOUND
 from decouple.base.progress import SILENT, Progress
+from decouple.base.steps import mark_step
+from decouple.base.untrusted_input import DEPTH_BOUND
 from decouple.upstream.archive import DAMAGE, ByteStream, TarReader, open_tar
 from decouple.upstream.download import make_storage_error
 

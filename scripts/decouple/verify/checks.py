@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.python import run_python
+from decouple.base.interpreter import run_python
 from decouple.verify import audit, imports, parity
 from decouple.verify.elf import Library
 from decouple.verify.facts import ExpectedFact

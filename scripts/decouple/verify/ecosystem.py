@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import UsageError
-from decouple.base.python import run_python
-from decouple.verify import audit, elsewhere
+from decouple.base.interpreter import run_python
+from decouple.verify import audit, third_party_wheels
 from decouple.verify.checks import CheckResult
 from decouple.verify.elf import Library
 from decouple.verify.venvs import TorchEnvironment
@@ -90,7 +90,7 @@ def _check_symbols(project: Project, site: Path, libraries: Sequence[Library]) -
     offered = [
         one for name in ("torch", "torch_cuda") if (site / name).is_dir() for one in audit.list_libraries(site / name)
     ]
-    report = elsewhere.audit_elsewhere(project.requirement, libraries, offered)
+    report = third_party_wheels.audit_elsewhere(project.requirement, libraries, offered)
     said = f"{report.symbols} symbols of torch's, {len(report.faults)} missing"
     return CheckResult(
         f"{project.requirement}: symbols", not report.faults and report.symbols > 0, _append_faults(said, report.faults)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from decouple.base import programs, toml
+from decouple.base import program_output, toml
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import open_for_append
 from decouple.base.mounts import remove_tree
@@ -131,7 +131,7 @@ def compile_and_try(
             given["PYTHONPATH"] = f"{inside}/site"
         else:
             where, command = f"{inside}/source", [python, f"{project}/{extension.script}"]
-        done = programs.run_program(place.environment.argv(command, given, where))
+        done = program_output.run_program(place.environment.argv(command, given, where))
         _append_log(place.log, extension.name, done.stdout + done.stderr)
     except DecoupleError as error:
         return CheckResult(name, False, str(error))

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.git import REGULAR
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
 from decouple.upstream.providers.wheel import check_member, make_source_text, read_record
-from decouple.upstream.ranges import TEXT_TAIL, RemoteZip
+from decouple.upstream.remote_zip import TEXT_TAIL, RemoteZip
 from decouple.upstream.unpack import TreeWriter
 
 _INCLUDE, _CONFIG = "torch/include/", "torch/share/cmake/Torch/TorchConfig.cmake"
@@ -119,11 +119,11 @@ def compile_units(
     found = {}
     progress.start("compile", len(units))
     for unit in units:
-        done = programs.run_program([compiler, "-fsyntax-only", "-w", *flags, str(unit)])
+        done = program_output.run_program([compiler, "-fsyntax-only", "-w", *flags, str(unit)])
         found[unit.relative_to(folder).as_posix()] = _first_error(done, folder)
         progress.advance()
     progress.finish()
-    said = programs.run_program([compiler, "--version"]).stdout.splitlines()
+    said = program_output.run_program([compiler, "--version"]).stdout.splitlines()
     return CompilerAnswer(said[0] if said else compiler, version, found)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.python import run_python
+from decouple.base.interpreter import run_python
 from decouple.verify.audit import make_library_pattern
 
 _OPENED = re.compile(r'open(?:at)?\((?:AT_FDCWD, )?"([^"]+)"[^)]*\) = (-?\d+)')

@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.base.python import run_python
+from decouple.base.interpreter import run_python
 
 _FILE = Path(__file__).with_name("parity.toml")
 _DUMP = Path(__file__).parent / "inside" / "dump.py"

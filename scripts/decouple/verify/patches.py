@@ -17,13 +17,13 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.base.python import run_python
-from decouple.verify.inside.ask import MARK
+from decouple.base.interpreter import run_python
+from decouple.verify.inside.questions import MARK
 
 _FILE = Path(__file__).with_name("patches.toml")
-INSIDE = "scripts/decouple/verify/inside/ask.py"
+INSIDE = "scripts/decouple/verify/inside/questions.py"
 
-#: What a torch can be, in the words of ``inside/ask.py`` -> for a reader.
+#: What a torch can be, in the words of ``inside/questions.py`` -> for a reader.
 KINDS = {
     "single": "upstream's single build",
     "half": "torch_cuda on the CPU half of upstream's single build",
@@ -82,7 +82,7 @@ class PatchAnswer(Struct, frozen=True):
 
 
 class TorchReply(Struct, frozen=True):
-    """The reply of ``inside/ask.py``: which torch this is, the answers in order."""
+    """The reply of ``inside/questions.py``: which torch this is, the answers in order."""
 
     torch: str
     kind: str
@@ -106,7 +106,7 @@ def select_questions(known: Iterable[PatchQuestion], identities: Iterable[str]) 
 
 
 def run_questions(command: Sequence[str], variables: Mapping[str, str] | None = None) -> TorchReply:
-    """Run ``inside/ask.py`` by this command line.
+    """Run ``inside/questions.py`` by this command line.
 
     Raises DecoupleError when torch cannot be imported there.
     """

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock
 from decouple.verify.ninja_deps import DependencyLog, normalise_path
@@ -54,7 +54,7 @@ def read_record(
     for at in range(0, len(known), _BATCH):
         names = [str(output.relative_to(directory)) for output in known[at : at + _BATCH]]
         words = [*enter, "ninja", "-C", str(directory), "-n", "-v", *names]
-        done = programs.run_program(words)
+        done = program_output.run_program(words)
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines() or [f"exit status {done.returncode}"]
             raise DecoupleError(

@@ -19,10 +19,10 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, convert
 
-from decouple.base import programs
+from decouple.base import program_output
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import parse_json
 from decouple.base.progress import SILENT, Progress
+from decouple.base.untrusted_input import parse_json
 from decouple.verify.ninja_deps import normalise_path
 from decouple.verify.stage1_record import BuildRecord
 
@@ -247,7 +247,7 @@ def _is_forbidden(path: PurePosixPath, tree: PurePosixPath) -> bool:
 
 def _preprocess_unit(unit: TranslationUnit, enter: Sequence[str]) -> tuple[tuple[PurePosixPath, ...], str]:
     script = f"cd {shlex.quote(str(unit.directory))} && exec {shlex.join(make_dependency_command(unit))}"
-    done = programs.run_program([*enter, "sh", "-c", script])
+    done = program_output.run_program([*enter, "sh", "-c", script])
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         return (), next((line for line in lines if "error" in line), lines[-1])

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.base.files import open_for_append
-from decouple.base.python import run_python
+from decouple.base.interpreter import run_python
 from decouple.verify.checks import CheckResult
 from decouple.verify.venvs import TorchEnvironment
 

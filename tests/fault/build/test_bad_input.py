@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from decouple.base.errors import DecoupleError
 from decouple.base.process import run_logged
 from decouple.build import probe
-from decouple.build.choices import Provenance
 from decouple.build.environment import HostEnvironment
 from decouple.build.estimate import estimate_remaining, refuse_if_too_small
+from decouple.build.options import Provenance
 from decouple.build.settings import estimate_cost
 from decouple.build.stage import BuildJob
 from decouple.build.stage1 import Stage1

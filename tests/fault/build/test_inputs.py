@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.build import description, record, rootfs, sandbox
+from decouple.build import root_description, root_record, rootfs, sandbox
 from decouple.build.environment import HostEnvironment, Places
 from decouple.build.sandbox import Sandbox, make_clean_environment
 from tests.support.tools import require_tool
@@ -135,8 +135,8 @@ def lay_root(tree: Path, home: str, *, list_of: str = "1.0") -> None:
 
 
 def recorded(tree: Path, folder: Path, keyring: Path) -> dict[str, str]:
-    record.update_record(tree, folder, keyring)
-    found: dict[str, str] = record.read_record(folder)["packages"]["a"]
+    root_record.update_record(tree, folder, keyring)
+    found: dict[str, str] = root_record.read_record(folder)["packages"]["a"]
     return found
 
 
@@ -147,7 +147,7 @@ def test_a_package_is_recorded_with_the_hash_that_a_signed_list_gives(
     lay_root(tmp_path / "root", home)
     good = {"version": "1.0", "sha256": "a" * 64, "release": "deb_dists_t"}
     assert recorded(tmp_path / "root", tmp_path, ring) == good
-    assert len(record.read_record(tmp_path)["releases"]["deb_dists_t"]["keys"]) == 1
+    assert len(root_record.read_record(tmp_path)["releases"]["deb_dists_t"]["keys"]) == 1
     lay_root(tmp_path / "root", home, list_of="2.0")  # the archive has gone on
     assert recorded(tmp_path / "root", tmp_path, ring) == good
 
@@ -175,10 +175,10 @@ def test_a_release_file_of_another_key_vouches_for_nothing(tmp_path: Path, keyri
 def test_what_nothing_vouches_for_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from decouple.cli.wheel import describe_checks
 
-    one = description.load_description()
+    one = root_description.load_description()
     root = rootfs.Root(one, tmp_path, ("core",))
     (tmp_path / "root").mkdir()
-    known = record.describe_layers(root.tree, root.folder, root.description, ["core", "cuda"])
+    known = root_record.describe_layers(root.tree, root.folder, root.description, ["core", "cuda"])
     assert known["packages_sha256"] == {} and "cmake" in known["unchecked"]
     assert "libcudnn-frontend-dev in /opt/cudnn-frontend" in known["unchecked"]
     assert list(known["pypi"]) == ["nvidia_cudnn_cu12-9.1.0.70-py3-none-manylinux2014_x86_64.whl"]
@@ -189,7 +189,7 @@ def test_what_nothing_vouches_for_is_named(tmp_path: Path, capsys: pytest.Captur
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null"])
 def test_a_damaged_record_is_made_anew(tmp_path: Path, text: str) -> None:
-    (tmp_path / record.NAME).write_text(text)
+    (tmp_path / root_record.NAME).write_text(text)
     (tmp_path / "root").mkdir()
-    record.update_record(tmp_path / "root", tmp_path, tmp_path / "none.gpg")
-    assert json.loads((tmp_path / record.NAME).read_text())["packages"] == {}
+    root_record.update_record(tmp_path / "root", tmp_path, tmp_path / "none.gpg")
+    assert json.loads((tmp_path / root_record.NAME).read_text())["packages"] == {}

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from decouple.build.choices import Provenance
 from decouple.build.environment import HostEnvironment
+from decouple.build.options import Provenance
 from tests.unit.build.conftest import host, provenance, tree  # noqa: F401 - fixtures
 from tests.unit.build.test_stages import NO_CACHE
 

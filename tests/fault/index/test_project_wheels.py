@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.build.wheels import finish_wheel
+from decouple.build.wheel_finishing import finish_wheel
 from decouple.index import site
 from decouple.index.check import check_index
 from decouple.index.remote import Index

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from decouple.cli import main
 from decouple.series.digest import compute_series_digest
-from decouple.upstream import content
+from decouple.upstream import tree_record
 from tests.support.series import World, git, usual_world
 from tests.unit.index.wheels import make_manifest, make_wheel
 
@@ -43,7 +43,7 @@ def test_a_source_that_was_exchanged_in_the_cache_makes_no_wheel_right(
     true = git(world.source, "rev-parse", "HEAD^{tree}")
     (shelf,) = (tmp_path / "cache/trees/2.6").glob("git-*")
     (shelf / "tree/setup.py").write_text("import evil\n")
-    content.record_files(shelf)  # whoever can write there can write the record too
+    tree_record.record_files(shelf)  # whoever can write there can write the record too
     shutil.rmtree(tmp_path / "cache/baselines")
     shutil.rmtree(world.source.parent)
     assert main(["apply", "2.6"]) == 0

@@ -23,9 +23,9 @@ from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from decouple.rebase.workspace import open_workspace
 from decouple.stack import branch, edits
 from decouple.stack.engine import Stack
-from decouple.upstream import fill_other, pristine, readers, words
+from decouple.upstream import pristine, readers, source_specifier, unpublished_manifest
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from tests.support.planted import REMOTES, Planted, without_object
 from tests.support.releases import git_repository, manifest, sample_tree
 from tests.support.series import World, git, usual_world
@@ -77,7 +77,7 @@ READING: dict[str, Callable[[Path, Path], object]] = {
     "check, a commit": lambda clone, _: read_all(readers.open_path(clone, "v2.6.0", (), None).source),
     "check, a bare repository": lambda clone, _: read_all(readers.open_path(clone / ".git", None, (), None).source),
     "check, the files": lambda clone, _: read_all(readers.open_path(clone, None, (), None).source),
-    "the word of a commit": lambda clone, _: words.split_revision(Path(f"{clone}@v2.6.0")),
+    "the word of a commit": lambda clone, _: source_specifier.split_revision(Path(f"{clone}@v2.6.0")),
     "apply, the files": lambda clone, folder: ensure_baseline(
         folder / "cache", manifest(), fetch_source(manifest(), f"local:{clone}", cache=folder / "cache")
     ),
@@ -85,8 +85,10 @@ READING: dict[str, Callable[[Path, Path], object]] = {
     "list the files": lambda clone, _: pristine.list_entries(clone),
     "census": lambda clone, _: list_tree_files(clone),
     "reuse": lambda clone, _: measure_files(clone),
-    "manifest of a tree": lambda clone, _: fill_other.describe_tree("mine", clone),
-    "manifest of a repository": lambda clone, _: fill_other.describe_repository("mine", clone.as_uri(), "v2.6.0"),
+    "manifest of a tree": lambda clone, _: unpublished_manifest.describe_tree("mine", clone),
+    "manifest of a repository": lambda clone, _: unpublished_manifest.describe_repository(
+        "mine", clone.as_uri(), "v2.6.0"
+    ),
     "a wheel's overlay": lambda clone, _: compute_overlay_digest(clone, clone),
 }
 
@@ -204,11 +206,11 @@ def test_the_manifest_of_a_clone_has_its_commit_until_something_is_edited(
     (clone / "unknown.py").unlink()
     os.utime(clone / "third_party/sub/lib.c", ns=(1, 1))
     found = planted(clone, tmp_path)
-    assert fill_other.describe_tree("mine", clone).commit == git(
+    assert unpublished_manifest.describe_tree("mine", clone).commit == git(
         tmp_path, f"--git-dir={clone}/.git", "rev-parse", "v2.6.0"
     )
     CHANGES[change](clone)
-    assert fill_other.describe_tree("mine", clone).commit is None
+    assert unpublished_manifest.describe_tree("mine", clone).commit is None
     assert ran(found) == []
 
 
@@ -260,7 +262,7 @@ def test_work_below_a_folder_that_another_user_made_a_repository_goes_on(clone: 
     found = Planted(above / ".git", tmp_path / "planted-above")
     given_away(above)
     assert try_git("version", cwd=above / "work").status == 0
-    assert fill_other.describe_repository("mine", clone.as_uri(), "v2.6.0").commit
+    assert unpublished_manifest.describe_repository("mine", clone.as_uri(), "v2.6.0").commit
     for name in "abc":
         (above / "work" / name).write_text("x\n")
     assert try_git("merge-file", "-p", "a", "b", "c", cwd=above / "work").status == 0
@@ -277,6 +279,6 @@ def test_what_replaces_objects_is_not_asked(clone: Path) -> None:
 def test_a_persons_own_word_on_transports_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clone: Path) -> None:
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "https:ssh")
     with pytest.raises(DecoupleError, match="not allowed"):
-        fill_other.describe_repository("mine", clone.as_uri(), "v2.6.0")
+        unpublished_manifest.describe_repository("mine", clone.as_uri(), "v2.6.0")
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "https:file")
-    assert fill_other.describe_repository("mine", clone.as_uri(), "v2.6.0").commit
+    assert unpublished_manifest.describe_repository("mine", clone.as_uri(), "v2.6.0").commit

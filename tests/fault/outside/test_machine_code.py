@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.prebuilt import dynamic, segments
+from decouple.prebuilt import dynamic_symbols, program_headers
 from decouple.verify.kernels import cubin, fatbin
 from tests.support import cubins
 
@@ -32,7 +32,7 @@ def test_versions_that_lead_back_to_themselves() -> None:
     """Each of 65,535 entries of a record is the first one again, and there may be many records."""
     record = struct.pack("<HHIII", 1, 0xFFFF, 1, 16, 0) + struct.pack("<IHHII", 0, 0, 2, 1, 0)
     with pytest.raises(ValueError, match="versions"):
-        list(dynamic._parse_needed_versions(record, b"\0name\0"))
+        list(dynamic_symbols._parse_needed_versions(record, b"\0name\0"))
 
 
 def test_program_headers_behind_the_end(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_program_headers_behind_the_end(tmp_path: Path) -> None:
     data[32:40] = struct.pack("<Q", len(data) - 8)
     library.write_bytes(data)
     with pytest.raises(DecoupleError, match="cut short"):
-        segments.put_loadable_first(library)
+        program_headers.put_loadable_first(library)
     assert library.read_bytes() == bytes(data)
 
 

@@ -16,21 +16,21 @@ from typing import Any
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.build import split, wheels
-from decouple.prebuilt import core_half, installed
+from decouple.build import wheel_finishing, wheel_split
+from decouple.prebuilt import core_half, installed_torch
 from decouple.prebuilt.pairing import Pair, RemoteWheel
-from decouple.rebase import resolutions, stop
+from decouple.rebase import rebase_state, resolutions
 from decouple.recipes import model
 from decouple.release.wheel_manifest import WheelManifest
 from decouple.stack import edits
 from decouple.stack.engine import Stack
 from decouple.stack.journal import StackState
-from decouple.upstream import components, fetched
+from decouple.upstream import components, unpacked_release
 from decouple.upstream.download import Downloader
 from tests.support.series import World, git, usual_world
 from tests.support.server import FaultyServer
 from tests.unit.index.wheels import make_wheel
-from tests.unit.prebuilt.test_folder import write_wheel
+from tests.unit.prebuilt.test_kernel_folder import write_wheel
 
 ROOT = Path(__file__).parents[3]
 LEAD_OUT = ["../victim", "/victim", "a/../../victim", ".git/hooks/post-checkout"]
@@ -131,20 +131,20 @@ def test_a_series_names_patches_below_their_folder(tmp_path: Path, name: str) ->
 @pytest.mark.parametrize("field", ["old", "new"])
 @pytest.mark.parametrize("name", NOT_A_NAME)
 def test_a_rebase_under_way_names_releases(tmp_path: Path, field: str, name: str) -> None:
-    stop.RebaseState("2.6", "2.7", "wheel", False).save(tmp_path / "state.json")
-    assert stop.load_state(tmp_path / "state.json") == stop.RebaseState("2.6", "2.7", "wheel", False)
+    rebase_state.RebaseState("2.6", "2.7", "wheel", False).save(tmp_path / "state.json")
+    assert rebase_state.load_state(tmp_path / "state.json") == rebase_state.RebaseState("2.6", "2.7", "wheel", False)
     record = json.loads((tmp_path / "state.json").read_text())
     (tmp_path / "state.json").write_text(json.dumps({**record, field: name}))
     with pytest.raises(DecoupleError, match=r"state\.json: damaged"):
-        stop.load_state(tmp_path / "state.json")
+        rebase_state.load_state(tmp_path / "state.json")
 
 
 @pytest.mark.parametrize("tip", ["--upload-pack=touch victim", "HEAD~1", "-h", "x"])
 def test_a_rebase_under_way_names_commits_by_their_ids(tmp_path: Path, tip: str) -> None:
-    stop.RebaseState("2.6", "2.7", "wheel", False, tip="0" * 40).save(tmp_path / "state.json")
+    rebase_state.RebaseState("2.6", "2.7", "wheel", False, tip="0" * 40).save(tmp_path / "state.json")
     change(tmp_path / "state.json", "0" * 40, tip)
     with pytest.raises(DecoupleError, match=r"state\.json: damaged"):
-        stop.load_state(tmp_path / "state.json")
+        rebase_state.load_state(tmp_path / "state.json")
 
 
 @pytest.mark.parametrize("path", LEAD_OUT)
@@ -189,14 +189,14 @@ def test_a_list_of_components_names_folders_below_third_party(tmp_path: Path, ke
 @pytest.mark.parametrize("key", ["path", "debian"])
 @pytest.mark.parametrize("path", LEAD_OUT)
 def test_the_record_of_an_unpacked_tree_names_folders_beside_it(tmp_path: Path, key: str, path: str) -> None:
-    fetched.write_record(
-        tmp_path, fetched.UnpackedRelease("debian", "source", tmp_path / "tree", "x", debian=tmp_path / "deb")
+    unpacked_release.write_record(
+        tmp_path, unpacked_release.UnpackedRelease("debian", "source", tmp_path / "tree", "x", debian=tmp_path / "deb")
     )
-    assert fetched.read_record(tmp_path)
-    record = json.loads((tmp_path / fetched.RECORD).read_text())
-    (tmp_path / fetched.RECORD).write_text(json.dumps({**record, key: path}))
+    assert unpacked_release.read_record(tmp_path)
+    record = json.loads((tmp_path / unpacked_release.RECORD).read_text())
+    (tmp_path / unpacked_release.RECORD).write_text(json.dumps({**record, key: path}))
     with pytest.raises(DecoupleError, match="damaged"):
-        fetched.read_record(tmp_path)
+        unpacked_release.read_record(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../../victim", "/tmp/decouple-victim", "torch/../../../victim"])
@@ -218,9 +218,9 @@ def test_the_members_of_a_wheel_on_a_server_stay_below_their_folder(tmp_path: Pa
 
 @pytest.mark.parametrize("soname", ["../../victim.so.1", "/tmp/decouple-victim.so"])
 def test_a_librarys_own_name_is_that_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soname: str) -> None:
-    monkeypatch.setattr(installed, "_query_patchelf", lambda *words: soname)
+    monkeypatch.setattr(installed_torch, "_query_patchelf", lambda *words: soname)
     with pytest.raises(DecoupleError, match="victim"):
-        installed._choose_name(tmp_path / "libpipe.so.0")
+        installed_torch._choose_name(tmp_path / "libpipe.so.0")
 
 
 # ---- wheels
@@ -244,7 +244,7 @@ def rewritten(wheel: Path, **fields: Any) -> Path:
 def test_the_manifest_of_a_wheel_says_names(tmp_path: Path, field: str, name: str) -> None:
     wheel = rewritten(make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4"), **{field: name})
     with pytest.raises(DecoupleError, match=rf"\$.{field}"):
-        split.split_wheel(wheel, tmp_path / "out")
+        wheel_split.split_wheel(wheel, tmp_path / "out")
     with zipfile.ZipFile(wheel) as archive:
         data = next(archive.read(one) for one in archive.namelist() if one.endswith("decouple.json"))
     with pytest.raises(DecoupleError, match=rf"\$.{field}"):
@@ -255,7 +255,7 @@ def test_the_manifest_of_a_wheel_says_names(tmp_path: Path, field: str, name: st
 def test_no_wheel_is_made_with_a_member_that_leads_out(tmp_path: Path, name: str) -> None:
     raw = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4", extra_members={name: b"planted"})
     with pytest.raises(DecoupleError, match=r"victim|a.*b"):
-        wheels.finish_wheel(raw, tmp_path / "out", wheels.read_manifest(raw), 0)
+        wheel_finishing.finish_wheel(raw, tmp_path / "out", wheel_finishing.read_manifest(raw), 0)
     assert not list((tmp_path / "out").iterdir())
 
 

@@ -14,7 +14,7 @@ import pytest
 from decouple.base.files import walk_files
 from decouple.census.scan import list_tree_files
 from decouple.cli import main
-from decouple.upstream import content, pristine, readers
+from decouple.upstream import pristine, readers, tree_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names in any bytes, paths of 4096")
 ROOT = Path(__file__).parents[3]
@@ -106,6 +106,6 @@ def test_every_reader_of_trees_lists_all_files(tree: Path, odd: str) -> None:
     names = sorted(name for name, _ in walk_files(tree))
     assert len(names) == 2
     assert [entry.path for entry in pristine.list_entries(tree)] == names == readers.FolderSource(tree).list_paths()
-    content.record_files(tree.parent)
-    assert sorted(content.read_known_files(tree) or ()) == names
-    content.check_tree(tree)
+    tree_record.record_files(tree.parent)
+    assert sorted(tree_record.read_known_files(tree) or ()) == names
+    tree_record.check_tree(tree)

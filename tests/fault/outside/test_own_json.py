@@ -10,16 +10,16 @@ import pytest
 
 from decouple.base import seal
 from decouple.base.errors import DecoupleError
-from decouple.build import effort, inputs, record, rootfs
+from decouple.build import effort, inputs, root_record, rootfs
 from decouple.build.effort import Effort
 from decouple.device import scaffold
 from decouple.flows import bisect
 from decouple.flows import record as recording
-from decouple.prebuilt.folder import Halves
-from decouple.rebase import stop
+from decouple.prebuilt.kernel_folder import Halves
+from decouple.rebase import rebase_state
 from decouple.release import status
 from decouple.stack.journal import StackState
-from decouple.upstream import content, fetched, readers
+from decouple.upstream import readers, tree_record, unpacked_release
 from decouple.verify import stage1_units
 
 DAMAGE = [
@@ -47,8 +47,8 @@ def unzipped(path: Path) -> object:
 
 
 def provenance(path: Path) -> object:
-    path.rename(path.with_name(fetched.RECORD))
-    return fetched.read_record(path.parent)
+    path.rename(path.with_name(unpacked_release.RECORD))
+    return unpacked_release.read_record(path.parent)
 
 
 def of_root(path: Path) -> object:
@@ -62,8 +62,8 @@ def of_scaffold(path: Path) -> object:
 
 
 def of_packages(path: Path) -> object:
-    path.rename(path.with_name(record.NAME))
-    return record.read_record(path.parent)
+    path.rename(path.with_name(root_record.NAME))
+    return root_record.read_record(path.parent)
 
 
 def of_halves(path: Path) -> object:
@@ -73,8 +73,8 @@ def of_halves(path: Path) -> object:
 
 
 def of_tree(path: Path) -> object:
-    path.rename(path.with_name(content.RECORD))
-    return content.read_known_files(path.parent / "tree")
+    path.rename(path.with_name(tree_record.RECORD))
+    return tree_record.read_known_files(path.parent / "tree")
 
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -91,7 +91,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "what a check kept": unzipped,
     "provenance of a tree": provenance,
     "content of a tree": of_tree,
-    "a rebase under way": stop.load_state,
+    "a rebase under way": rebase_state.load_state,
     "state of the stack": lambda path: StackState.from_json(path.read_text("latin-1")),
 }
 

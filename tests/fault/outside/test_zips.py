@@ -12,8 +12,8 @@ import pytest
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
-from decouple.build import inputs, split, thin, variants, wheels
-from decouple.build.paired import pair_wheels
+from decouple.build import inputs, variants, wheel_finishing, wheel_split, wheel_thinning
+from decouple.build.wheel_pair import pair_wheels
 from decouple.index import wheel
 from decouple.release.wheel_manifest import WheelManifest
 from decouple.upstream import readers
@@ -34,13 +34,13 @@ def audited(path: Path) -> None:
 
 OPENERS: dict[str, Callable[[Path], object]] = {
     "index": wheel.read_wheel,
-    "manifest": wheels.read_manifest,
-    "bill of materials": wheels.count_components,
-    "packing": lambda path: wheels.finish_wheel(path, path.parent / "out", MANIFEST, 0),
+    "manifest": wheel_finishing.read_manifest,
+    "bill of materials": wheel_finishing.count_components,
+    "packing": lambda path: wheel_finishing.finish_wheel(path, path.parent / "out", MANIFEST, 0),
     "core to build against": lambda path: inputs.unpack_changed_files(path, path.parent / "out"),
-    "split": lambda path: split.split_wheel(path, path.parent / "out"),
+    "split": lambda path: wheel_split.split_wheel(path, path.parent / "out"),
     "pair": lambda path: pair_wheels(path, path, path.parent / "out"),
-    "thin": lambda path: thin.thin_wheel(path, ["9.0"], path.parent / "out", lambda library, archs: ()),
+    "thin": lambda path: wheel_thinning.thin_wheel(path, ["9.0"], path.parent / "out", lambda library, archs: ()),
     "variants": lambda path: variants.make_variants([path], path.parent / "out"),
     "archive of a source": lambda path: readers.read_archive(path, WANTED, None),
     "provider": lambda path: wheel_provider.open_wheel(path, WANTED),
@@ -91,7 +91,12 @@ def test_as_many_members_as_may_be(tmp_path: Path) -> None:
 def spoiled(path: Path, how: str) -> Path:
     """Write a wheel each of whose members cannot be unpacked."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
-        for name in ("torch/x.so", f"{INFO}/METADATA", f"{INFO}/{wheels.MEMBER}", f"{INFO}/{wheels.BOM}"):
+        for name in (
+            "torch/x.so",
+            f"{INFO}/METADATA",
+            f"{INFO}/{wheel_finishing.MEMBER}",
+            f"{INFO}/{wheel_finishing.BOM}",
+        ):
             out.writestr(name, b"text " * 100)
     data = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as made:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scripts.bench import fuzz
 
 from decouple.base.errors import DecoupleError
-from decouple.patch import header, seriesfile
+from decouple.patch import header, series_file
 from decouple.patch import lint as lint_patch
 from decouple.patch import parse as patch
 from decouple.patch.apply import File, Tree, apply_patch, find_path_fault
@@ -77,10 +77,10 @@ def test_nothing_gets_past_reader_and_applier(data: bytes) -> None:
 @given(st.text(alphabet=st.sampled_from("abF: .\n\t#-\r"), max_size=200))
 def test_headers_and_series_files_lose_nothing(text: str) -> None:
     assert header.parse_header(text).to_text() == text
-    series, _ = seriesfile.scan_series(text)
+    series, _ = series_file.scan_series(text)
     assert series.to_text() == text
     try:
-        seriesfile.parse_series(text)
+        series_file.parse_series(text)
     except DecoupleError as error:
         assert error.next_step
 

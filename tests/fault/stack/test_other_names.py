@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import decode_path_text, encode_path_text
+from decouple.base.untrusted_input import decode_path_text, encode_path_text
 from decouple.stack.journal import StackState
 from tests.fault.stack.test_kill import decouple, local_world, prepare_refresh, steps_of, whole_state
 from tests.support.series import contents, usual_world

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base import pace
+from decouple.base import transfer_rate
 from decouple.base.errors import DecoupleError
 from decouple.index.remote import Index
 from decouple.release.manifest import RemoteFile
-from decouple.upstream import pypi, readers, tarheaders
+from decouple.upstream import pypi, readers, tar_headers
 from decouple.upstream.download import Downloader
 from decouple.upstream.unpack import unpack_tar as unpack
 from tests.support.server import FaultyServer
@@ -104,7 +104,7 @@ def test_long_names_of_real_trees_pass(tmp_path: Path) -> None:
         out = tmp_path / f"out{shape}"
         unpack(archive, out)
         assert sum(path.is_file() for path in out.rglob("*")) == 3
-    assert tarheaders.BOUND > 4096
+    assert tar_headers.BOUND > 4096
 
 
 class Dripping:
@@ -144,9 +144,9 @@ class Dripping:
 
 @pytest.fixture(params=["in the head", "in the body", "in the body of no length"])
 def dripping(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dripping]:
-    for module in ("decouple.base.pace", "decouple.index.remote", "decouple.upstream.download"):
+    for module in ("decouple.base.transfer_rate", "decouple.index.remote", "decouple.upstream.download"):
         monkeypatch.setattr(f"{module}.HEAD_SECONDS", 1.0)
-    monkeypatch.setattr(pace, "GRACE_SECONDS", 1.0)
+    monkeypatch.setattr(transfer_rate, "GRACE_SECONDS", 1.0)
     head = {
         "in the head": b"HTTP/1.1 200 OK\r\nX-A: ",
         "in the body": b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n",
@@ -178,12 +178,12 @@ def test_pypis_page_that_drips_is_given_up(dripping: Dripping, tmp_path: Path) -
 
 def test_a_slow_line_is_not_a_dripping_server() -> None:
     now = [0.0]
-    counted = pace.RateMeter(lambda: now[0])
+    counted = transfer_rate.RateMeter(lambda: now[0])
     for _ in range(1000):
         now[0] += 10.0
         counted.count_bytes(15_000)
-    now[0] += 100 * pace.GRACE_SECONDS * pace.FLOOR
-    with pytest.raises(pace.SlowServerError):
+    now[0] += 100 * transfer_rate.GRACE_SECONDS * transfer_rate.FLOOR
+    with pytest.raises(transfer_rate.SlowServerError):
         counted.count_bytes(1)
 
 

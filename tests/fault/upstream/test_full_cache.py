@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.rebase import stop
+from decouple.rebase import rebase_state
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.providers.git import GitSource
 from tests.fault.stack.test_full_disk import fill, small_disk
 from tests.support.releases import GithubSource, git_repository, manifest, remote, sample_tree, tar_of
@@ -63,4 +63,4 @@ def test_a_damaged_rebase_file_is_named(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "rebase.json"
     path.write_bytes(data)
     with pytest.raises(DecoupleError, match=r"rebase\.json"):
-        stop.load_state(path)
+        rebase_state.load_state(path)

@@ -18,8 +18,8 @@ import pytest
 from decouple.base.files import compute_sha256
 from decouple.release.manifest import Manifest
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetched import RECORD, read_record
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
+from decouple.upstream.unpacked_release import RECORD, read_record
 from tests.support import stopped
 from tests.support.releases import (
     DEBIAN_PATCH,

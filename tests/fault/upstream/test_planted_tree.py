@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.upstream import content, readers
-from decouple.upstream.fetched import UnpackedRelease
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream import readers, tree_record
+from decouple.upstream.fetch import fetch_source
+from decouple.upstream.unpacked_release import UnpackedRelease
 from tests.support.releases import manifest, sample_tree, tar_of
 
 EVIL = b"import evil\n"
@@ -42,23 +42,23 @@ def as_another(state: Path, work: Callable[[], object]) -> None:
 
 
 def without_record(shelf: Path) -> None:
-    (shelf / content.RECORD).unlink()
+    (shelf / tree_record.RECORD).unlink()
 
 
 def with_a_record(shelf: Path) -> None:
-    as_another(shelf.parents[3] / "theirs", lambda: content.record_files(shelf))
+    as_another(shelf.parents[3] / "theirs", lambda: tree_record.record_files(shelf))
 
 
 def with_their_seal_as_ours(shelf: Path) -> None:
-    (ours,) = shelf.glob(f"{content.RECORD}.*")
+    (ours,) = shelf.glob(f"{tree_record.RECORD}.*")
     with_a_record(shelf)
-    (theirs,) = set(shelf.glob(f"{content.RECORD}.*")) - {ours}
+    (theirs,) = set(shelf.glob(f"{tree_record.RECORD}.*")) - {ours}
     theirs.replace(ours)
 
 
 def with_a_record_and_no_seal(shelf: Path) -> None:
     with_a_record(shelf)
-    for one in shelf.glob(f"{content.RECORD}.*"):
+    for one in shelf.glob(f"{tree_record.RECORD}.*"):
         one.unlink()
 
 
@@ -77,7 +77,7 @@ def test_a_changed_file_is_found_whatever_the_record_says(archive: Path, planted
     PLANTED[planted](shelf)
     again = fetched(archive)
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
-        content.check_tree(again.path)
+        tree_record.check_tree(again.path)
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
         readers.open_unpacked("local", again.path, partial=False).source.read("setup.py")
 
@@ -103,23 +103,23 @@ def test_a_seal_is_for_one_source(archive: Path) -> None:
     shutil.copytree(evil.path.parent, one.path.parent, symlinks=True)
     again = fetched(archive)
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
-        content.check_tree(again.path)
+        tree_record.check_tree(again.path)
 
 
 def test_two_users_may_share_a_cache(archive: Path) -> None:
     """Each unpacks the archive once, to know what the tree should be; neither takes it from the other."""
     one = fetched(archive)
     inode = one.path.stat().st_ino
-    as_another(archive.parent / "theirs", lambda: content.check_tree(fetched(archive).path))
-    content.check_tree(fetched(archive).path)
+    as_another(archive.parent / "theirs", lambda: tree_record.check_tree(fetched(archive).path))
+    tree_record.check_tree(fetched(archive).path)
     assert one.path.stat().st_ino == inode
-    assert len(list(one.path.parent.glob(f"{content.RECORD}.*"))) == 2
+    assert len(list(one.path.parent.glob(f"{tree_record.RECORD}.*"))) == 2
 
 
 def test_what_is_sealed_is_not_unpacked_again(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched(archive)
-    monkeypatch.setattr(content, "record_files", lambda *arguments: pytest.fail("unpacked again"))
-    content.check_tree(fetched(archive).path)
+    monkeypatch.setattr(tree_record, "record_files", lambda *arguments: pytest.fail("unpacked again"))
+    tree_record.check_tree(fetched(archive).path)
 
 
 def test_a_user_who_can_have_no_key_believes_a_folder_of_their_own(
@@ -127,16 +127,18 @@ def test_a_user_who_can_have_no_key_believes_a_folder_of_their_own(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
     tree = fetched(archive).path
-    content.check_tree(fetched(archive).path)
-    assert content.is_ours(tree.parent)
+    tree_record.check_tree(fetched(archive).path)
+    assert tree_record.is_ours(tree.parent)
     tree.parent.chmod(0o777)
-    assert not content.is_ours(tree.parent)
+    assert not tree_record.is_ours(tree.parent)
 
 
 @pytest.mark.parametrize("kind", ["a file", "a folder"])
 def test_a_folder_of_a_person_has_no_record(tmp_path: Path, kind: str) -> None:
     """Whatever is called so beside it."""
     tree = sample_tree(tmp_path / "tree")
-    (tmp_path / content.RECORD).mkdir() if kind == "a folder" else (tmp_path / content.RECORD).write_text("words")
-    assert content.read_known_files(tree) is None
-    content.check_tree(tree)
+    (tmp_path / tree_record.RECORD).mkdir() if kind == "a folder" else (tmp_path / tree_record.RECORD).write_text(
+        "words"
+    )
+    assert tree_record.read_known_files(tree) is None
+    tree_record.check_tree(tree)

@@ -15,7 +15,7 @@ from decouple.base.errors import DecoupleError
 from decouple.release.manifest import Manifest
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from tests.support import server as http
 from tests.support.releases import GithubSource, manifest, remote, sample_tree, tar_of
 from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture

@@ -14,11 +14,11 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError
 from decouple.base.git import read_git_text, run_git
 from decouple.release.manifest import Manifest
-from decouple.upstream import content, readers
+from decouple.upstream import readers, tree_record
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetched import UnpackedRelease
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.providers.git import GitSource
+from decouple.upstream.unpacked_release import UnpackedRelease
 from tests.support import kills
 from tests.support.planted import REMOTES, Planted
 from tests.support.releases import manifest, sample_tree, tar_of
@@ -222,7 +222,7 @@ def test_a_record_made_to_fit_does_not_help_against_a_pin(tmp_path: Path) -> Non
 
 
 def test_the_manifest_of_this_checkout_pins_what_can_be_had_here() -> None:
-    from decouple.release.render import render_manifest
+    from decouple.release.manifest_toml import render_manifest
     from decouple.upstream.manifests import load_release
 
     project = Path(__file__).parents[3]
@@ -277,7 +277,7 @@ def test_a_tree_that_was_edited_after_it_was_unpacked_is_not_used(
     CHANGES[change](fetched.path)
     for use in (
         lambda: ensure_baseline(cache, one, fetched),
-        lambda: content.check_tree(fetched.path),
+        lambda: tree_record.check_tree(fetched.path),
     ):
         with pytest.raises(DecoupleError, match=r": not as it was unpacked \(rm -r .* and run again"):
             use()
@@ -291,13 +291,13 @@ def test_what_python_leaves_in_an_unpacked_tree_is_nobodys_damage(
     for folder in (fetched.path / "__pycache__", fetched.path / "torch/__pycache__"):
         folder.mkdir()
         (folder / "setup.cpython-313.pyc").write_bytes(b"x")
-    content.check_tree(fetched.path)
+    tree_record.check_tree(fetched.path)
     base = ensure_baseline(cache, one, fetched)
     assert "__pycache__" not in read_git_text("ls-tree", "-r", "--name-only", base.commit, cwd=base.repo)
     assert not [path for path in readers.list_paths(readers.UnpackedSource(fetched.path)) if "__pycache__" in path]
     (fetched.path / "torch/__pycache__").rename(fetched.path / "torch/cache")
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
-        content.check_tree(fetched.path)
+        tree_record.check_tree(fetched.path)
 
 
 @pytest.mark.parametrize("change", [name for name in CHANGES if name not in ("a new file", "another link")])
@@ -319,10 +319,10 @@ def test_an_untouched_tree_is_used_and_one_from_before_records_gets_one(
 ) -> None:
     one, fetched, cache = unpacked
     assert ensure_baseline(cache, one, fetched).tree
-    (fetched.path.parent / content.RECORD).unlink()
+    (fetched.path.parent / tree_record.RECORD).unlink()
     again = fetch_source(one, f"local:{tmp_path / 'pytorch-v2.6.0.tar.gz'}", cache=cache)
-    assert content.read_known_files(again.path)
-    content.check_tree(again.path)
+    assert tree_record.read_known_files(again.path)
+    tree_record.check_tree(again.path)
 
 
 def test_a_file_whose_time_git_set_is_hashed_and_not_read_by_fsck(

@@ -12,7 +12,7 @@ import pytest
 
 from decouple.base import files
 from decouple.base.errors import DecoupleError
-from decouple.build import wheels
+from decouple.build import wheel_finishing
 from decouple.index import get, site
 from decouple.index.wheel import read_wheel
 from decouple.release.manifest import RemoteFile
@@ -41,7 +41,7 @@ def test_a_folder_in_the_place_is_told(tmp_path: Path) -> None:
 def test_a_finished_wheel(tmp_path: Path, plant: Plant) -> None:
     raw = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4")
     untouched = plant(tmp_path / "out" / f".{raw.name}.part")
-    assert wheels.finish_wheel(raw, tmp_path / "out", wheels.read_manifest(raw), 0).is_file()
+    assert wheel_finishing.finish_wheel(raw, tmp_path / "out", wheel_finishing.read_manifest(raw), 0).is_file()
     untouched()
 
 

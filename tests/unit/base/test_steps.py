@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from decouple.base import fault
+from decouple.base import steps
 
 WRITING = "from pathlib import Path\nfrom decouple.base.files import write_atomically\nwrite_atomically(Path('a'), 'x')"
 
@@ -21,10 +21,10 @@ def test_whatever_a_person_sets_a_write_is_made(tmp_path: Path) -> None:
 
 def test_who_asks_in_the_same_process_is_told_of_each_change() -> None:
     seen: list[str] = []
-    fault.observe_steps(seen.append)
+    steps.observe_steps(seen.append)
     try:
-        fault.mark_step("write a file")
+        steps.mark_step("write a file")
     finally:
-        fault.observe_steps(None)
-    fault.mark_step("write another")
+        steps.observe_steps(None)
+    steps.mark_step("write another")
     assert seen == ["write a file"]

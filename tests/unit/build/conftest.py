@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from decouple.build.choices import Provenance
 from decouple.build.environment import HostEnvironment, Places
+from decouple.build.options import Provenance
 from tests.support.tools import require_tool
 
 SETUP = """

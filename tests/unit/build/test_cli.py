@@ -11,8 +11,8 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock
-from decouple.build import settings, wheels
-from decouple.build.choices import Provenance
+from decouple.build import settings, wheel_finishing
+from decouple.build.options import Provenance
 from decouple.cli import main
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.provenance import compute_overlay_digest
@@ -51,7 +51,9 @@ def raw_wheel(folder: Path, text: str = "code") -> Path:
 
 
 def test_explain(tmp_path: Path, provenance: Provenance, capsys: pytest.CaptureFixture[str]) -> None:
-    wheel = wheels.finish_wheel(raw_wheel(tmp_path / "raw"), tmp_path / "dist", manifest(provenance), 1738108800)
+    wheel = wheel_finishing.finish_wheel(
+        raw_wheel(tmp_path / "raw"), tmp_path / "dist", manifest(provenance), 1738108800
+    )
     assert main(["explain", str(wheel)]) == 0
     said = capsys.readouterr().out
     for part in (
@@ -69,7 +71,7 @@ def test_explain(tmp_path: Path, provenance: Provenance, capsys: pytest.CaptureF
 
 def test_finishing_twice_gives_the_same_bytes_and_a_changed_file_others(tmp_path: Path, provenance: Provenance) -> None:
     made = [
-        wheels.finish_wheel(
+        wheel_finishing.finish_wheel(
             raw_wheel(tmp_path / name, text), tmp_path / f"{name}-out", manifest(provenance), 1738108800
         )
         for name, text in (("a", "code"), ("b", "code"), ("c", "other"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.build import description, estimate, rootfs
-from decouple.build.description import compute_layer_digest
+from decouple.build import estimate, root_description, rootfs
+from decouple.build.root_description import compute_layer_digest
 from decouple.cli import main
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages
 
@@ -33,7 +33,7 @@ def test_the_root_that_is_made_first_is_part_of_it(checkout: Path, capsys: pytes
     """It has 8 GiB and takes minutes."""
     assert main(["build", "2.6", "--env", "rootfs", "--estimate"]) == 0
     first, *_ = capsys.readouterr().out.splitlines()
-    described = description.load_description()
+    described = root_description.load_description()
     layers = [described.find_layer(name) for name in ("core", "cuda")]
     mib = described.bootstrap.disk_mib + sum(layer.disk_mib for layer in layers)
     assert "root" in first and f"{mib / 1024:.1f} GiB" in first
@@ -43,7 +43,7 @@ def test_the_root_that_is_made_first_is_part_of_it(checkout: Path, capsys: pytes
 
 
 def test_of_a_root_that_is_there_only_what_it_lacks(checkout: Path) -> None:
-    described = description.load_description()
+    described = root_description.load_description()
     folder = rootfs.choose_folder(checkout / "cache", described)
     folder.mkdir(parents=True)
     core = described.find_layer("core")
@@ -70,9 +70,9 @@ def test_a_build_that_was_stopped_says_what_is_left(checkout: Path) -> None:
     (whole,) = estimate_stages(request)
     build = request.places.stage1
     build.mkdir(parents=True)
-    from decouple.build import seconds
+    from decouple.build import object_times
 
-    table = sorted(seconds.load_seconds("2.6", "portable", 1).items(), key=lambda row: row[1])[:1000]
+    table = sorted(object_times.load_seconds("2.6", "portable", 1).items(), key=lambda row: row[1])[:1000]
     (build / "build.ninja").write_text("".join(f"build {name}: CXX_COMPILER__x_y src\n" for name, _ in table))
     done = [name for name, _ in table[:900]]
     for name in done:

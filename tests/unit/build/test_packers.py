@@ -10,8 +10,8 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.build import settings
-from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import HostEnvironment
+from decouple.build.options import Choices, Provenance
 from decouple.build.stage import BuildJob
 from decouple.build.stage1 import Stage1
 from decouple.flows.bisect import make_configure_oracle

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import remote_cache, remote_stores, shards
-from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import HostEnvironment
+from decouple.build.options import Choices, Provenance
 from decouple.build.remote_cache import CacheProxy
 from decouple.build.stage import BuildJob, ShardResult, StageWheel
 from decouple.build.stage1 import Stage1
-from decouple.build.wheels import read_manifest
+from decouple.build.wheel_finishing import read_manifest
 from tests.support.redis_server import Server
 from tests.unit.build.conftest import make_tree
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.mounts import list_mounts, remove_tree
-from decouple.build import description, record, rootfs
+from decouple.build import root_description, root_record, rootfs
 from decouple.build.sandbox import BindMount, Sandbox
 from tests.support.tools import find_missing
 
@@ -36,9 +36,9 @@ reason = next(
 needs_root = pytest.mark.skipif(bool(reason), reason=reason)
 
 
-def tiny(folder: Path) -> description.Description:
+def tiny(folder: Path) -> root_description.Description:
     """The shipped description with a bootstrap of essential packages and one empty layer (such a root has no apt)."""
-    shipped = description.load_description()
+    shipped = root_description.load_description()
     layer = replace(
         shipped.find_layer("core"), name="tiny", packages=(), pypi=(), beside=(), seen={"dash": "0"}, disk_mib=20
     )
@@ -191,11 +191,11 @@ def test_dpkgs_status_is_read(tmp_path: Path) -> None:
         "Package: one\nStatus: install ok installed\nVersion: 1:2.3-4\nDescription: x\n Status: fake\n\n"
         "Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n"
     )
-    assert record.read_installed_packages(tmp_path) == {("one", ""): "1:2.3-4"}
+    assert root_record.read_installed_packages(tmp_path) == {("one", ""): "1:2.3-4"}
 
 
 def test_a_piece_of_pypi_that_is_not_the_one_described(tmp_path: Path) -> None:
-    piece = description.PypiPiece("x", "1", "x-1-py3-none-any.whl", "0" * 64, "/opt/x", ())
+    piece = root_description.PypiPiece("x", "1", "x-1-py3-none-any.whl", "0" * 64, "/opt/x", ())
     (tmp_path / piece.file).write_bytes(b"other")
     with pytest.raises(DecoupleError, match="not the file with SHA-256 000000000000"):
         rootfs.fetch_pypi_file(piece, tmp_path, tmp_path / "log")
@@ -204,7 +204,7 @@ def test_a_piece_of_pypi_that_is_not_the_one_described(tmp_path: Path) -> None:
 def test_commands_without_a_user_namespace_as_root(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("not root")
-    argv = Sandbox(tmp_path, description.load_description().mounts).make_command(["true"])
+    argv = Sandbox(tmp_path, root_description.load_description().mounts).make_command(["true"])
     assert "--user" not in argv
     assert "--kill-child" in argv
 
@@ -243,6 +243,6 @@ def test_pip_is_told_whom_a_wheel_is_for(tmp_path: Path, file: str, options: lis
         asked.append(argv)
         (tmp_path / file).write_bytes(b"")
 
-    tool = description.PipTool("x", "1", file, hashlib.sha256(b"").hexdigest())
+    tool = root_description.PipTool("x", "1", file, hashlib.sha256(b"").hexdigest())
     assert rootfs.fetch_pypi_file(tool, tmp_path, tmp_path / "log", run) == tmp_path / file
     assert [word for word in asked[0] if word.startswith(("--platform", "--python", "--impl", "--abi"))] == options

@@ -13,15 +13,15 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import read_git_text, run_git
-from decouple.build import description, inputs, makings, rootfs, stage
-from decouple.build.choices import Choices, Provenance
+from decouple.build import inputs, root_description, rootfs, stage, toolchain
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
-from decouple.build.makings import make_variables
+from decouple.build.options import Choices, Provenance
 from decouple.build.stage import BuildJob
 from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import Stage2
+from decouple.build.toolchain import make_variables
 from decouple.build.tree_status import keep_clean
-from decouple.build.wheels import read_manifest
+from decouple.build.wheel_finishing import read_manifest
 from tests.unit.build.conftest import commit, make_tree
 
 NO_CACHE = Choices(variables={"CMAKE_C_COMPILER_LAUNCHER": "", "CMAKE_CXX_COMPILER_LAUNCHER": ""})
@@ -94,7 +94,7 @@ def test_the_hosts_compilers_and_libraries_are_those_its_user_names(
     here = make_variables(host, 2, provenance)
     assert (here["CUDACXX"], here["CUDNN_ROOT"]) == ("/opt/cuda/bin/nvcc", "/opt/own cudnn")
     assert "LD_PRELOAD_OF_MINE" not in here
-    root = rootfs.Root(description.load_description(), host.places.project, ("core", "cuda"))
+    root = rootfs.Root(root_description.load_description(), host.places.project, ("core", "cuda"))
     assert make_variables(RootEnvironment(host.places, root), 2, provenance)["CUDACXX"] == "/usr/bin/nvcc"
 
 
@@ -321,9 +321,9 @@ def test_wheels_of_several_pythons_share_the_tree_and_nothing_else(tmp_path: Pat
 
 
 def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, provenance: Provenance) -> None:
-    assert makings.list_layers(1, Choices(), "portable") == ["core"]
-    assert makings.list_layers(1, Choices(python="3.13"), "portable") == ["core", "python3.13"]
-    assert makings.list_bindings_layers(Choices(python="3.11"), "portable") == ["core", "python3.11"]
+    assert toolchain.list_layers(1, Choices(), "portable") == ["core"]
+    assert toolchain.list_layers(1, Choices(python="3.13"), "portable") == ["core", "python3.13"]
+    assert toolchain.list_bindings_layers(Choices(python="3.11"), "portable") == ["core", "python3.11"]
     assert Stage1(BuildJob(host, provenance, Choices(python="3.11"))).find_python() == "python3.11"
 
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from decouple.build import description
+from decouple.build import root_description
 from tests.support.tools import require_tool
 
 SCRIPT = Path(__file__).parents[3] / "scripts/decouple/build/inside/toolkit.py"
@@ -86,7 +86,7 @@ def test_what_is_no_library_stays_as_it_is(toolkit: ModuleType, library: Path, t
     ],
 )
 def test_where_things_go(toolkit: ModuleType, layer: str, name: str, place: str | None) -> None:
-    [piece] = description.load_description(description.PORTABLE).find_layer(layer).toolkit
+    [piece] = root_description.load_description(root_description.PORTABLE).find_layer(layer).toolkit
     assert toolkit.place_of(name, piece.take) == place
 
 

@@ -9,23 +9,23 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.build import description, inputs, probe, seconds, toolkits
-from decouple.build.choices import Choices, Provenance
+from decouple.build import inputs, object_times, probe, root_description, toolkits
 from decouple.build.core_wheel import unpack_core
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
-from decouple.build.makings import list_layers, make_variables
+from decouple.build.options import Choices, Provenance
 from decouple.build.rootfs import Root
+from decouple.build.toolchain import list_layers, make_variables
 from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.upstream.manifests import load_release
 
 PROJECT = Path(__file__).parents[3]
 PINS = tomllib.loads((PROJECT / "third_device/torch_cuda/torch_cuda_build/requirements.toml").read_text())
-DESCRIBED = {"rootfs": description.DEFAULT, "portable": description.PORTABLE}
+DESCRIBED = {"rootfs": root_description.DEFAULT, "portable": root_description.PORTABLE}
 
 
 @pytest.mark.parametrize("one", toolkits.read_toolkits().toolkit, ids=lambda one: f"{one.environment}-{one.cuda}")
 def test_a_toolkit_is_in_its_root_and_knows_its_compiler(one: toolkits.RootToolkit) -> None:
-    shipped = description.load_description(DESCRIBED[one.environment])
+    shipped = root_description.load_description(DESCRIBED[one.environment])
     for layer in one.layers:
         for piece in shipped.find_layer(layer).toolkit:
             assert piece.prefix == one.folder
@@ -51,7 +51,7 @@ def test_the_pins_are_those_of_the_official_wheel(release: str) -> None:
 
 @pytest.mark.parametrize("cuda", ["11.8", "12.4"])
 def test_what_is_linked_with_is_what_the_wheel_asks_for(cuda: str) -> None:
-    [piece] = description.load_description(description.PORTABLE).find_layer(f"cuda{cuda}").toolkit
+    [piece] = root_description.load_description(root_description.PORTABLE).find_layer(f"cuda{cuda}").toolkit
     linked = {wheel.project: wheel.version for wheel in piece.wheels}
     asked = {name: pin["version"] for name, pin in PINS[cuda].items() if "only" not in pin and name != "triton"}
     assert asked.items() <= linked.items()
@@ -71,7 +71,7 @@ def test_a_version_that_nobody_has_is_refused_with_those_that_are_there() -> Non
 
 
 def test_the_layers_and_variables_of_a_version(host: HostEnvironment, provenance: Provenance) -> None:
-    shipped = description.load_description(description.PORTABLE)
+    shipped = root_description.load_description(root_description.PORTABLE)
     portable = RootEnvironment(host.places, Root(shipped, host.places.project, ("core",)), kind="portable")
     assert list_layers(2, Choices(cuda="11.8"), "portable") == ["core", "cuda11.8", "tomli"]
     assert list_layers(2, Choices(cuda="12.4"), "rootfs") == list_layers(2, Choices(), "rootfs") == ["core", "cuda"]
@@ -103,7 +103,7 @@ def test_a_core_of_another_environment_is_not_built_against(host: HostEnvironmen
     wheel = places.dist / "torch-2.6.0+decoupled-cp313-cp313-linux_x86_64.whl"
     wheel.write_bytes(b"")
     inputs.write_stamp(places.core_state / "stage1.json", inputs.Stamp("0", wheel.name, "0", 1.0, 1))
-    shipped = description.load_description(description.PORTABLE)
+    shipped = root_description.load_description(root_description.PORTABLE)
     portable = RootEnvironment(places, Root(shipped, tmp_path, ("core",)), kind="portable")
     with pytest.raises(DecoupleError, match=r"the last core that was built is of another environment"):
         unpack_core(portable, "2.6.0")
@@ -123,7 +123,7 @@ def test_another_vendors_toolkit_stands_in_place_of_cudas() -> None:
 
 
 def test_its_packages_are_pinned_by_version_and_hash_in_the_root() -> None:
-    [piece] = description.load_description().find_layer("rocm").debs
+    [piece] = root_description.load_description().find_layer("rocm").debs
     assert piece.prefix == "/opt/rocm"
     for path, digest in piece.files:
         assert path.startswith("pool/main/") and path.endswith(".deb") and len(digest) == 64
@@ -151,4 +151,4 @@ def test_a_build_of_another_vendor_is_stage_2_in_a_folder_of_its_own() -> None:
     assert request.stages == (2,)
     assert request.places.stage2.parent.name == "smoke-rocm"
     assert settle_choices(request).archs == ("gfx90a",)
-    assert seconds.estimate_stage_cost("2.6", "rootfs", 2, settle_choices(request)).objects == 92
+    assert object_times.estimate_stage_cost("2.6", "rootfs", 2, settle_choices(request)).objects == 92

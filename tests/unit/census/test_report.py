@@ -18,8 +18,8 @@ from decouple.census.html import render_html
 from decouple.census.report import render_json
 from decouple.census.scan import scan_tree
 from decouple.inventory import rules as rule_files
-from decouple.relocate.patch import render_patch
 from decouple.relocate.plan import make_plan
+from decouple.relocate.relocation_patch import render_patch
 from tests.unit.census import planted
 
 EDITS = {"torch/csrc/planted_macro.cpp": [Removal("0007-planted", ("#if defined(USE_CUDA) && !defined(OTHER)\n",))]}

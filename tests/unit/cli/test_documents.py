@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
-from decouple.build import description
+from decouple.build import root_description
 from decouple.cli import build_parser
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.debian import DebianSource
@@ -104,7 +104,7 @@ def test_each_way_of_naming_a_command_is_seen() -> None:
 
 
 def test_the_sizes_that_readme_names_are_those_of_the_data_files() -> None:
-    text, root = (PROJECT / "README.md").read_text(encoding="utf-8"), description.load_description()
+    text, root = (PROJECT / "README.md").read_text(encoding="utf-8"), root_description.load_description()
     mib = root.bootstrap.disk_mib + sum(root.find_layer(name).disk_mib for name in ("core", "cuda", "stock"))
     assert f"it makes that root, {mib // 1024} GiB of disk" in text
     source = load_release(PROJECT, "2.6").find_source("debian")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from msgspec import Struct
 
-from decouple.build import seconds
+from decouple.build import object_times
 from decouple.cli.eta import Eta
 
 TENTH_MINUTE = 600.0
@@ -26,7 +26,7 @@ class Simulated(Struct, frozen=True):
 
 def objects(release: str, kind: str, stage: int, seed: int, *, ordered: bool) -> list[float]:
     """Expected core-seconds of a recorded stage's objects, in the order of the build."""
-    table = seconds.load_seconds(release, kind, stage)
+    table = object_times.load_seconds(release, kind, stage)
     names = sorted(table)
     if not ordered:
         random.Random(seed).shuffle(names)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.files import hold_lock
-from decouple.build import description, rootfs
+from decouple.build import root_description, rootfs
 from decouple.build.stage import _NinjaProgress
 from decouple.cli.eta import Eta
 from decouple.cli.output import _LineProgress
@@ -72,7 +72,7 @@ def test_waiting_for_another_run_is_said_only_where_there_is_one(
     lines: _LineProgress, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # "Debian root trixie-…: done in 56s" before the first package was there
-    described = description.load_description()
+    described = root_description.load_description()
     monkeypatch.setattr(rootfs, "_bootstrap_root", _stop)
     with pytest.raises(KeyboardInterrupt):
         rootfs.ensure_root(tmp_path, described, [], log=tmp_path / "log", progress=lines)

@@ -16,7 +16,7 @@ from decouple.patch import parse as patches
 from decouple.patch.parse import Patch
 from decouple.release import status
 from decouple.series import burndown, check, rangediff
-from decouple.series.depends import find_dependencies
+from decouple.series.dependencies import find_dependencies
 from decouple.series.rangediff import PatchChange
 from decouple.stack.engine import Stack
 from decouple.upstream.readers import GitTree

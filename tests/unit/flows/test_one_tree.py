@@ -11,10 +11,10 @@ import pytest
 from decouple.base.errors import UsageError
 from decouple.base.git import read_git_text
 from decouple.cli import main
-from decouple.flows.environment import WorkRequest, ensure_tree
 from decouple.flows.listener import QUIET
-from decouple.upstream import fetching
-from decouple.upstream.fetched import UnpackedRelease
+from decouple.flows.work_environment import WorkRequest, ensure_tree
+from decouple.upstream import fetch
+from decouple.upstream.unpacked_release import UnpackedRelease
 from tests.support.series import LINES, World, git
 
 ROOT = Path(__file__).parents[3]
@@ -36,12 +36,12 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (debian / "patches/series").write_text("one.patch\n")
     (debian / "patches/one.patch").write_text(DEBIAN)
     given = UnpackedRelease("debian", "source", source, "package", debian=debian)
-    real = fetching.fetch_source
+    real = fetch.fetch_source
 
-    def fetch(manifest: object, word: str = "auto", **more: object) -> UnpackedRelease:
+    def hand_out(manifest: object, word: str = "auto", **more: object) -> UnpackedRelease:
         return given if word in ("auto", "debian") else real(manifest, word, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(fetching, "fetch_source", fetch)
+    monkeypatch.setattr(fetch, "fetch_source", hand_out)
     monkeypatch.setenv("DECOUPLE_PROJECT", str(made.project))
     monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
     return made

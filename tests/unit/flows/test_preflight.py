@@ -13,7 +13,7 @@ import pytest
 from decouple.base.errors import CANNOT_HERE, CHECK_FAILED
 from decouple.build import rootfs
 from decouple.cli import main
-from decouple.upstream import fetching
+from decouple.upstream import fetch
 from decouple.upstream.download import Downloader
 
 ROOT = Path(__file__).parents[3]
@@ -58,7 +58,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Given:
     (project / "dist/2.6/torch-2.6.0+decoupled-cp311-cp311-linux_x86_64.whl").write_text("")
     monkeypatch.setenv("DECOUPLE_PROJECT", str(project))
     monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(fetching, "fetch_source", refuse)
+    monkeypatch.setattr(fetch, "fetch_source", refuse)
     monkeypatch.setattr(Downloader, "fetch_file", refuse)
     monkeypatch.setattr(rootfs, "_bootstrap_root", refuse)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 50))  # whatever this machine has

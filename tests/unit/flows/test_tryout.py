@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
-from decouple.build import systems
+from decouple.build import bare_systems
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import make_clean_environment
 from decouple.flows.tryout import BareSystem, TryoutRequest, select_fitting, try_wheels
@@ -18,14 +18,14 @@ PROJECT = Path(__file__).parents[3]
 
 def test_every_system_has_a_root_of_its_own_in_the_cache() -> None:
     """Its name holds the digest of what makes it."""
-    described = [system.make_description() for system in systems.read_systems()]
+    described = [system.make_description() for system in bare_systems.read_systems()]
     assert len({one.compute_digest() for one in described}) == len({one.name for one in described}) == len(described)
 
 
 def test_further_sources_of_apt_make_another_root() -> None:
-    jammy = systems.find_system("ubuntu-22.04")
+    jammy = bare_systems.find_system("ubuntu-22.04")
     assert jammy.sources
-    plain = systems.System(**{name: getattr(jammy, name) for name in jammy.__struct_fields__ if name != "sources"})
+    plain = bare_systems.System(**{name: getattr(jammy, name) for name in jammy.__struct_fields__ if name != "sources"})
     assert plain.make_description().compute_digest() != jammy.make_description().compute_digest()
 
 
@@ -61,7 +61,7 @@ def test_a_password_in_pips_settings_is_on_no_command_line(tmp_path: Path, monke
     """Everybody on the machine can read one."""
     monkeypatch.setenv("PIP_INDEX_URL", "https://me:secret@index.example/simple")
     monkeypatch.setenv("TOKEN", "another")
-    bare = BareSystem(Root(systems.find_system("debian-12").make_description(), tmp_path, ()), ())
+    bare = BareSystem(Root(bare_systems.find_system("debian-12").make_description(), tmp_path, ()), ())
     assert "secret" not in " ".join(bare.make_online_command(["pip", "install", "torch"]))
     given = subprocess.run(
         [*make_clean_environment({}, network=True, inherited=("PIP_",)), "env"], capture_output=True, text=True

@@ -9,7 +9,7 @@ import pytest
 from decouple import cli
 from decouple.base.errors import DecoupleError
 from decouple.flows.upstream import UpstreamPatches, UpstreamRequest, judge_patches, make_upstream_patches
-from decouple.series.forward import NotForUpstreamError
+from decouple.series.upstream_commits import NotForUpstreamError
 from tests.support.series import LINES, World, git
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
-from decouple.flows.remake import PatchRemaker, SeriesMerge
+from decouple.flows.patch_regeneration import PatchRemaker, SeriesMerge
 from decouple.patch import parse as patches
 from decouple.patch.parse import Patch
 from decouple.recipes.model import load_recipe

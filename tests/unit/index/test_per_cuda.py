@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
-from decouple.build.paired import pair_wheels
+from decouple.build.wheel_pair import pair_wheels
 from decouple.cli import main
 from decouple.index import site
 from tests.support.server import serving

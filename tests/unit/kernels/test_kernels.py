@@ -10,7 +10,7 @@ import pytest
 
 from decouple import cli
 from decouple.base.errors import DecoupleError
-from decouple.verify.kernels import compare, cubin, dump, fatbin, host, look
+from decouple.verify.kernels import code_diff, compare, cubin, dump, fatbin, host_symbols
 from tests.support import cubins
 from tests.support.cubins import Made
 
@@ -166,16 +166,18 @@ def test_the_host_registers_every_kernel_and_names_what_it_calls(tmp_path: Path)
     image = [cubins.fatbin([("sm_90", cubins.cubin(ONE))])]
     names = [one.name for one in ONE]
     whole = cubins.library(tmp_path / "liba.so", image, registers=names, calls=["cudaMalloc", "malloc_it"])
-    assert host.read_host_symbols(whole, "sm_90") == host.HostSymbols(frozenset({"cudaMalloc"}), 1, 2, ())
+    assert host_symbols.read_host_symbols(whole, "sm_90") == host_symbols.HostSymbols(
+        frozenset({"cudaMalloc"}), 1, 2, ()
+    )
     forgotten = cubins.library(tmp_path / "libb.so", image, registers=names[:1])
-    assert host.read_host_symbols(forgotten, "sm_90").unregistered == (ONE[1].name,)
+    assert host_symbols.read_host_symbols(forgotten, "sm_90").unregistered == (ONE[1].name,)
 
 
 def test_how_the_bytes_differ(tmp_path: Path) -> None:
     ours, theirs = bytes(range(48)), bytes(range(16)) + b"!" * 16 + bytes(range(32, 48))
     paths = [built(tmp_path, "a", [Made(ONE[0].name, ours)]), built(tmp_path, "b", [Made(OTHER[0].name, theirs)])]
     found = compare.compare_dumps(*(dump.dump_libraries([path], path.name) for path in paths)).found
-    (seen,) = look.compare_code(paths[:1], paths[1:], found)
+    (seen,) = code_diff.compare_code(paths[:1], paths[1:], found)
     assert (seen.ours, seen.theirs, seen.moved, seen.foreign, seen.first[0]) == (3, 3, 1, 1, 1)
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
-from decouple.prebuilt import dynamic, official, symbols
+from decouple.prebuilt import dynamic_symbols, official_symbols, symbols
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 from tests.support.server import FaultyServer
-from tests.unit.prebuilt.test_tail import code
+from tests.unit.prebuilt.test_deflate_tail import code
 
 pytestmark = pytest.mark.tools("c++")
 
@@ -51,7 +51,8 @@ def torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def report(kernels: Path, core: Path) -> symbols.SymbolReport:
     return symbols.compare_symbols(
-        official.read_folder_symbols(kernels, official.KERNELS), official.read_folder_symbols(core, official.CORE)
+        official_symbols.read_folder_symbols(kernels, official_symbols.KERNELS),
+        official_symbols.read_folder_symbols(core, official_symbols.CORE),
     )
 
 
@@ -86,19 +87,19 @@ def test_a_version_of_a_symbol_counts(tmp_path: Path) -> None:
         )
     users = 'extern "C" void cblas_sgemm(); extern "C" void launch() { cblas_sgemm(); }'
     kernels = compiled(users, tmp_path / "k/libtorch_cuda.so", str(libraries["V1"]))
-    faces = [dynamic.read_file_symbols(kernels)]
-    assert symbols.compare_symbols(faces, [dynamic.read_file_symbols(libraries["V1"])]).lacking == ()
-    (lack,) = symbols.compare_symbols(faces, [dynamic.read_file_symbols(libraries["V2"])]).lacking
+    faces = [dynamic_symbols.read_file_symbols(kernels)]
+    assert symbols.compare_symbols(faces, [dynamic_symbols.read_file_symbols(libraries["V1"])]).lacking == ()
+    (lack,) = symbols.compare_symbols(faces, [dynamic_symbols.read_file_symbols(libraries["V2"])]).lacking
     assert lack.symbol == "cblas_sgemm@V1"
 
 
 def test_what_is_not_there_or_cut_short_is_one_line(torch: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no libtorch_cuda and libc10_cuda in it"):
-        official.read_folder_symbols(tmp_path, official.KERNELS)
+        official_symbols.read_folder_symbols(tmp_path, official_symbols.KERNELS)
     whole = (torch / "torch/lib/libtorch_cuda.so").read_bytes()
     (tmp_path / "libtorch_cuda.so").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DecoupleError, match=r"libtorch_cuda.so: not a whole 64-bit ELF library: it ends after"):
-        official.read_folder_symbols(tmp_path, official.KERNELS)
+        official_symbols.read_folder_symbols(tmp_path, official_symbols.KERNELS)
 
 
 def test_of_a_wheel_only_the_parts_with_names_are_fetched(torch: Path, tmp_path: Path) -> None:
@@ -115,8 +116,8 @@ def test_of_a_wheel_only_the_parts_with_names_are_fetched(torch: Path, tmp_path:
     with FaultyServer({"/torch.whl": wheel}) as server:
         file = RemoteFile(wheel.name, (server.url("/torch.whl"),), None, None)
         remote = RemoteZip(file, Downloader(tmp_path / "cache"), tail=1 << 16)
-        faces = official.read_wheel_symbols(remote)
-    assert faces.kernels == (dynamic.read_file_symbols(large),)
+        faces = official_symbols.read_wheel_symbols(remote)
+    assert faces.kernels == (dynamic_symbols.read_file_symbols(large),)
     assert faces.received < wheel.stat().st_size // 2
 
 
@@ -127,7 +128,7 @@ def test_a_wheel_without_cuda_is_told_apart(torch: Path, tmp_path: Path) -> None
     with FaultyServer({"/torch.whl": wheel}) as server:
         file = RemoteFile(wheel.name, (server.url("/torch.whl"),), None, None)
         with pytest.raises(DecoupleError, match="no libtorch_cuda in it: a wheel for CPU only"):
-            official.read_wheel_symbols(RemoteZip(file, Downloader(tmp_path / "cache")))
+            official_symbols.read_wheel_symbols(RemoteZip(file, Downloader(tmp_path / "cache")))
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.cli import main
 from decouple.flows.carry import find_nearest
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.release.manifest import derive_release
-from decouple.upstream.fill_other import make_candidate_tag
 from decouple.upstream.manifests import load_release
 from decouple.upstream.official_text import measure_likeness
+from decouple.upstream.unpublished_manifest import make_candidate_tag
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, conflict_in_b, project
 
@@ -44,7 +44,7 @@ def test_apply_carries_the_nearest_series(project: Project, capsys: pytest.Captu
     assert (project.root / "patches/1.1/0001-first.patch").is_file()
     tree = project.root / "build/1.1/src"
     assert "second" in (tree / "b").read_text()
-    made_on, measured = seriesfile.read_series(project.root / "series/1.1").made_on
+    made_on, measured = series_file.read_series(project.root / "series/1.1").made_on
     assert made_on == git(tree, "rev-parse", "refs/decouple/base^{tree}")
     assert measured == "its distance to the official wheel was not measured", "this manifest names no wheel"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.rebase import memory, resolutions
+from decouple.rebase import resolution_replay, resolutions
 from decouple.rebase.resolutions import Resolution
 from tests.unit.rebase.releases import Upstream, numbered
 from tests.unit.rebase.test_session import Project, conflict_in_b, project
@@ -25,15 +25,15 @@ def upstream(tmp_path: Path) -> Upstream:
 def settled(upstream: Upstream) -> Resolution:
     step = upstream.patch(upstream.release(OLD), NEW)
     tree = upstream.repository.read_tree_id(upstream.release(SETTLED))
-    return memory.make_resolution(upstream.repository, step, upstream.release(THEIRS), tree, "0" * 40, "")
+    return resolution_replay.make_resolution(upstream.repository, step, upstream.release(THEIRS), tree, "0" * 40, "")
 
 
 def replayed(upstream: Upstream, release: dict[str, str], new: dict[str, str] = NEW) -> dict[str, str] | None:
     """What the resolution makes of each file of another release, None where it is not used."""
     known = settled(upstream)
     step, tip = upstream.patch(upstream.release(OLD), new), upstream.release(release)
-    found = memory.recall_resolution(upstream.repository, [known], step, tip)
-    changes = found and memory.replay_resolution(upstream.repository, found, step, tip)
+    found = resolution_replay.recall_resolution(upstream.repository, [known], step, tip)
+    changes = found and resolution_replay.replay_resolution(upstream.repository, found, step, tip)
     if not changes:
         return None
     read = upstream.repository.run

@@ -12,9 +12,9 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
 from decouple.cli import main
-from decouple.rebase import stop
+from decouple.rebase import rebase_state
 from decouple.rebase.carry import Step
-from decouple.rebase.series import RebaseWork
+from decouple.rebase.series_carry import RebaseWork
 from decouple.relocate.plan import Move, Plan
 from tests.unit.rebase.releases import numbered
 
@@ -162,7 +162,7 @@ def test_what_was_settled_outlives_a_kill_of_the_run_that_goes_on(
 def test_a_conflict_that_a_killed_run_was_putting_there_is_nobodys_edit(
     project: Project, monkeypatch: pytest.MonkeyPatch, step: str, lock: str
 ) -> None:
-    show, tree = stop.show_conflict, project.root / "build/rebase/src"
+    show, tree = rebase_state.show_conflict, project.root / "build/rebase/src"
 
     def cut(repository: Repository, tip: str, patch: Step) -> None:
         show(repository, tip, patch)
@@ -172,7 +172,7 @@ def test_a_conflict_that_a_killed_run_was_putting_there_is_nobodys_edit(
 
     conflict_in_b(project)
     with monkeypatch.context() as at_work, pytest.raises(Killed):
-        at_work.setattr(stop, "show_conflict", cut)
+        at_work.setattr(rebase_state, "show_conflict", cut)
         project.begin()
     if step == "--abort":
         assert project.again(step) == 0
@@ -214,7 +214,7 @@ def relocation(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     project.write("series/1.0", "1.0/0000-relocate.patch\n" + (project.root / "series/1.0").read_text())
     compared: list[Path] = []
     plan = Plan((Move("d", "moved/d", ()),), (), (), frozenset(), {})
-    monkeypatch.setattr("decouple.flows.rebase.content.check_tree", compared.append)
+    monkeypatch.setattr("decouple.flows.rebase.tree_record.check_tree", compared.append)
     monkeypatch.setattr("decouple.flows.rebase.make_plan", lambda tree, rules: plan)
     return compared
 
@@ -236,7 +236,7 @@ def test_a_tree_that_is_not_as_it_was_unpacked_is_no_conflict_of_a_patch(
     def refuse(tree: Path) -> None:
         raise DecoupleError(f"{tree}/d: not as it was unpacked")
 
-    monkeypatch.setattr("decouple.flows.rebase.content.check_tree", refuse)
+    monkeypatch.setattr("decouple.flows.rebase.tree_record.check_tree", refuse)
     assert project.begin("--report") == 1
     assert "not as it was unpacked" in capsys.readouterr().err
 

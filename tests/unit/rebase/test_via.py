@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.rebase import resolutions
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project
@@ -49,7 +49,7 @@ def keep_in_cache(project: Project, release: str) -> None:
 
 
 def names(project: Project, release: str) -> tuple[str, ...]:
-    return seriesfile.read_series(project.root / "series" / release).names
+    return series_file.read_series(project.root / "series" / release).names
 
 
 def test_a_far_jump_stops_where_the_way_through_what_lies_between_does_not(

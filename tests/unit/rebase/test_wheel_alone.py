@@ -10,9 +10,9 @@ import pytest
 from msgspec import structs
 
 from decouple.cli import main
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 from decouple.release.manifest import Manifest
-from decouple.release.render import render_manifest
+from decouple.release.manifest_toml import render_manifest
 from decouple.upstream.providers.wheel import WheelSource
 from tests.support import releases
 from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
@@ -155,7 +155,7 @@ def test_a_tree_is_a_release_only_where_it_has_the_wheels_text(
     assert project.rebase(tree, "--report") == 0
     assert not (project.root / "series/1.1").exists()
     assert project.rebase(tree, "--replace") == 0
-    assert len(seriesfile.read_series(project.root / "series/1.1").names) == 5
+    assert len(series_file.read_series(project.root / "series/1.1").names) == 5
     capsys.readouterr()
     assert project.rebase(tree, "--replace") == 2, "a series that is there is never replaced in silence"
     assert "series/1.1 exists" in capsys.readouterr().err

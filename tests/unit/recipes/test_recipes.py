@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from decouple.base.checkout import Checkout
-from decouple.recipes.find import LineRange, find_ranges
+from decouple.recipes.conditionals import settle_lines
 from decouple.recipes.make import is_done_upstream, make_texts
 from decouple.recipes.model import Recipe, RecipeError, Selector, load_recipe
-from decouple.recipes.settle import settle_lines
-from decouple.recipes.text import number_lines
+from decouple.recipes.numbered_lines import number_lines
+from decouple.recipes.places import LineRange, find_ranges
 
 STORAGE = """\
 #include <a.h>

@@ -11,8 +11,8 @@ from msgspec import structs
 from decouple.base.errors import DecoupleError
 from decouple.inventory import rules as rule_files
 from decouple.inventory.rules import Cut, Rule, RuleFile
-from decouple.relocate.patch import render_patch
 from decouple.relocate.plan import list_unclassified, make_plan
+from decouple.relocate.relocation_patch import render_patch
 from tests.unit.relocate.trees import FILES, write
 
 UNGUARDED = "#include <torch/csrc/utils/cuda_enabled.h>\n#include <c10/cuda/CUDAStream.h>\n"

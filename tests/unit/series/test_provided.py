@@ -11,11 +11,11 @@ from decouple.patch.parse import Patch, parse_patch
 from decouple.release.manifest import Manifest
 from decouple.series.check import Fit, check_series
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifest_sources import open_source
+from decouple.upstream.named_sources import read_series
 from decouple.upstream.providers.github import GithubSource
 from decouple.upstream.providers.wheel import WheelSource
-from decouple.upstream.source_word import read_series
 from tests.support import releases
 from tests.support.server import FaultyServer, http_server, not_found, range_ignored  # noqa: F401 - a fixture
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.patch import seriesfile
+from decouple.patch import series_file
 
 TEXT = """\
 # our series
@@ -20,7 +20,7 @@ TEXT = """\
 
 
 def test_a_series_is_its_patches_in_order() -> None:
-    series = seriesfile.parse_series(TEXT)
+    series = series_file.parse_series(TEXT)
     assert series.names == ("2.6/0001-move.patch", "2.6/0002-fix.patch", "2.6/0003-add.patch")
     assert [entry.strip for entry in series.entries] == [1, 0, 1]
     assert [entry.line for entry in series.entries] == [3, 4, 6]
@@ -28,7 +28,7 @@ def test_a_series_is_its_patches_in_order() -> None:
 
 
 def test_changes_keep_every_other_line() -> None:
-    series = seriesfile.parse_series(TEXT)
+    series = series_file.parse_series(TEXT)
     longer = series.insert("2.6/0004-new.patch", after="2.6/0001-move.patch")
     assert longer.names[1] == "2.6/0004-new.patch"
     assert longer.remove("2.6/0004-new.patch").to_text() == TEXT
@@ -42,12 +42,13 @@ def test_changes_keep_every_other_line() -> None:
 
 def test_appending_to_a_series_that_has_only_comments_or_no_last_newline() -> None:
     assert (
-        seriesfile.parse_series("# none yet\n").append("2.6/0001-a.patch").to_text() == "# none yet\n2.6/0001-a.patch\n"
+        series_file.parse_series("# none yet\n").append("2.6/0001-a.patch").to_text()
+        == "# none yet\n2.6/0001-a.patch\n"
     )
-    assert seriesfile.parse_series("2.6/0001-a.patch").append("2.6/0002-b.patch").to_text() == (
+    assert series_file.parse_series("2.6/0001-a.patch").append("2.6/0002-b.patch").to_text() == (
         "2.6/0001-a.patch\n2.6/0002-b.patch\n"
     )
-    assert seriesfile.parse_series("").append("2.6/0001-a.patch").to_text() == "2.6/0001-a.patch\n"
+    assert series_file.parse_series("").append("2.6/0001-a.patch").to_text() == "2.6/0001-a.patch\n"
 
 
 @pytest.mark.parametrize(
@@ -65,26 +66,26 @@ def test_appending_to_a_series_that_has_only_comments_or_no_last_newline() -> No
     ],
 )
 def test_faults_name_the_line(text: str, code: str) -> None:
-    series, problems = seriesfile.scan_series(text)
+    series, problems = series_file.scan_series(text)
     assert [problem.code for problem in problems] == [code]
     assert problems[0].line == text.count("\n")
     assert series.to_text() == text, "a fault loses no text either"
     with pytest.raises(DecoupleError, match=rf"^series:{text.count(chr(10))}: "):
-        seriesfile.parse_series(text)
+        series_file.parse_series(text)
 
 
 def test_what_is_not_there_is_told_by_name(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match=r"no series file .*9\.9"):
-        seriesfile.read_series(tmp_path / "9.9")
+        series_file.read_series(tmp_path / "9.9")
     with pytest.raises(DecoupleError, match=r"b\.patch is not in the series"):
-        seriesfile.parse_series("a.patch\n").remove("b.patch")
+        series_file.parse_series("a.patch\n").remove("b.patch")
     with pytest.raises(DecoupleError, match="in the series already"):
-        seriesfile.parse_series("a.patch\n").insert("a.patch")
+        series_file.parse_series("a.patch\n").insert("a.patch")
     (tmp_path / "2.6").write_bytes(b"a.patch\n\xff\n")
     with pytest.raises(DecoupleError, match="not UTF-8 at byte 8"):
-        seriesfile.read_series(tmp_path / "2.6")
+        series_file.read_series(tmp_path / "2.6")
 
 
 def test_writing_is_reading_backwards(tmp_path: Path) -> None:
-    seriesfile.parse_series(TEXT).write(tmp_path / "2.6")
-    assert seriesfile.read_series(tmp_path / "2.6").to_text() == TEXT
+    series_file.parse_series(TEXT).write(tmp_path / "2.6")
+    assert series_file.read_series(tmp_path / "2.6").to_text() == TEXT

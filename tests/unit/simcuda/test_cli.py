@@ -22,7 +22,7 @@ def test_nothing_is_compiled_for_a_torch_where_no_shadow_is_wanted(
     monkeypatch.setattr(build, "cuda_of", lambda _: "12.4")
     monkeypatch.setattr(build, "stand_ins", lambda *_: tmp_path / "stand-ins")
     monkeypatch.setattr(build, "build", lambda *_, **__: tmp_path / "shadow")
-    monkeypatch.setattr("simcuda.launch.fixed_addresses", lambda: True)
+    monkeypatch.setattr("simcuda.launch_environment.fixed_addresses", lambda: True)
     monkeypatch.setattr("os.execve", lambda program, command, env: seen.update(env))
     cli.main(["run", *words, "true"])
     assert seen["LD_PRELOAD"].startswith(str(tmp_path / made))

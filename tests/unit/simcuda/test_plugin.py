@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from simcuda import known, plugin
+from simcuda import known_failures, plugin
 
-SCRIPTS = Path(known.__file__).parents[1]
+SCRIPTS = Path(known_failures.__file__).parents[1]
 HARNESS = """
 class ops:
     def __init__(self, op_list): self.op_list = op_list

@@ -11,7 +11,7 @@ from decouple.base.git import make_fetch_environment, try_git
 from decouple.stack import edits
 from decouple.stack.engine import Stack
 from decouple.upstream.baseline import ensure_baseline
-from decouple.upstream.fetched import UnpackedRelease
+from decouple.upstream.unpacked_release import UnpackedRelease
 from tests.support.releases import DEBIAN_PATCH, manifest, sample_tree
 from tests.support.series import edited_patch, usual_world
 from tests.unit.upstream.test_baseline import debian_folder

@@ -24,7 +24,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import test_cuda as cli_test_cuda
 from decouple.flows import test_cuda as flow
-from decouple.suites import catalog, compare, junit, run, shards, simulate, store, target
+from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.catalog import Suite
 from decouple.suites.store import ResultStore, SuiteResult
 from decouple.suites.target import Target
@@ -413,12 +413,12 @@ def test_a_suite_without_a_file_is_told(tmp_path: Path) -> None:
 
 
 def test_bytes_that_nobody_sets_are_left_out_where_they_were_learned() -> None:
-    assert simulate.select_unset_table("2.6", "/in/there") == (
+    assert simulated_device.select_unset_table("2.6", "/in/there") == (
         "--unset",
         "/in/there/scripts/decouple/suites/unset/2.6.txt",
     )
-    assert simulate.select_unset_table("2.99", "/in/there") == ()
-    lines = (Path(simulate.__file__).with_name("unset") / "2.6.txt").read_text().splitlines()
+    assert simulated_device.select_unset_table("2.99", "/in/there") == ()
+    lines = (Path(simulated_device.__file__).with_name("unset") / "2.6.txt").read_text().splitlines()
     for line in lines:
         kernel, argument, first, last = line.split()
         assert len(kernel) == 16 and int(kernel, 16) and int(argument) >= 0 and int(first) < int(last)

@@ -10,7 +10,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.upstream.baseline import ensure_baseline, read_debian_series
-from decouple.upstream.fetched import UnpackedRelease
+from decouple.upstream.unpacked_release import UnpackedRelease
 from tests.support.releases import DEBIAN_PATCH, manifest, sample_tree
 
 

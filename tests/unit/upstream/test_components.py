@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.upstream import components, content
+from decouple.upstream import components, tree_record
 from decouple.upstream.components import Component, ComponentList
 from decouple.upstream.deb import open_data
 from decouple.upstream.download import Downloader
@@ -186,10 +186,10 @@ def test_what_was_changed_in_the_cache_is_not_built(
     (found.path / "a/a.c").write_text("evil")
     if record == "made anew by another":
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "theirs"))
-        content.record_files(found.path.parent)
+        tree_record.record_files(found.path.parent)
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     elif record == "none":
-        (found.path.parent / content.RECORD).unlink()
+        (found.path.parent / tree_record.RECORD).unlink()
     with pytest.raises(DecoupleError, match=r"a\.c: not as it was unpacked"):
         components.ensure_components(wanted, downloader)
     shutil.rmtree(found.path.parent)

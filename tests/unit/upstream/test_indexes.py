@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.upstream import debian_index, dsc, fill, pypi
+from decouple.upstream import debian_index, dsc, manifest_facts, pypi
 from decouple.upstream.download import Downloader
 from decouple.upstream.providers import github
 from decouple.upstream.providers.context import ReleaseFacts
@@ -183,7 +183,7 @@ Requires-Dist: cuda-bindings<14,>=13.0.3; platform_system == "Linux"
 
 
 def test_only_exact_pins_of_cuda_are_facts() -> None:
-    assert fill.parse_cuda_pins(METADATA.encode()) == ("cuda-toolkit==13.0.2", "nvidia-cudnn-cu12==9.1.0.70")
+    assert manifest_facts.parse_cuda_pins(METADATA.encode()) == ("cuda-toolkit==13.0.2", "nvidia-cudnn-cu12==9.1.0.70")
 
 
 def linux_wheels(server: FaultyServer, tags: Iterable[str], data: bytes) -> str:
@@ -218,7 +218,7 @@ def test_fill_reads_everything_off_the_files(
     }
     monkeypatch.setattr(pypi.list_wheels, "__defaults__", (http_server.url("/simple"),))
     monkeypatch.setattr(debian_index, "DEBIAN", http_server.url("/debian"))  # 404 for each suite
-    filled = fill.fill_manifest("2.6", downloader)
+    filled = manifest_facts.fill_manifest("2.6", downloader)
     assert (filled.manifest.version, filled.manifest.tag, filled.manifest.commit) == ("2.6.0", "v2.6.0", COMMIT)
     assert filled.manifest.toolchain == replace(
         manifest().toolchain,

@@ -10,7 +10,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
 from decouple.release.manifest import derive_release
-from decouple.release.render import render_manifest
+from decouple.release.manifest_toml import render_manifest
 from decouple.upstream.manifests import load_manifest, load_release, parse_manifest
 from decouple.upstream.providers.debian import DebianSource
 from decouple.upstream.providers.github import GithubSource

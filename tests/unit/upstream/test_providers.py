@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.upstream import content
+from decouple.upstream import tree_record
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetching import fetch_source
+from decouple.upstream.fetch import fetch_source
 from tests.support import server as http
 from tests.support.releases import (
     DEBIAN_PATCH,
@@ -56,12 +56,12 @@ def test_a_record_that_a_power_cut_emptied_is_made_anew_and_what_it_hurt_beside_
     fetched = fetch_source(release, "github", cache=downloader.cache, downloader=downloader)
     (fetched.path.parent / "provenance.json").write_bytes(b"")
     assert fetch_source(release, "auto", cache=downloader.cache, downloader=downloader).path == fetched.path
-    content.check_tree(fetched.path)
+    tree_record.check_tree(fetched.path)
     (fetched.path.parent / "provenance.json").write_bytes(b"")
     (fetched.path / "version.txt").write_bytes(b"")
     fetch_source(release, "auto", cache=downloader.cache, downloader=downloader)
     with pytest.raises(DecoupleError, match=r"version\.txt: not as it was unpacked") as told:
-        content.check_tree(fetched.path)
+        tree_record.check_tree(fetched.path)
     assert str(told.value.next_step).startswith(f"rm -r {fetched.path.parent} ")
 
 

@@ -18,11 +18,11 @@ from decouple.base.files import hold_lock, make_work_folder
 from decouple.base.git import GitError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
-from decouple.upstream import content
+from decouple.upstream import tree_record
 from decouple.upstream.download import Downloader, make_storage_error
-from decouple.upstream.fetched import RECORD, UnpackedRelease, read_record, write_record
 from decouple.upstream.readers import OpenedSource, open_unpacked
 from decouple.upstream.unpack import make_new_folder
+from decouple.upstream.unpacked_release import RECORD, UnpackedRelease, read_record, write_record
 
 
 class ReleaseFacts(Struct, frozen=True):
@@ -62,7 +62,7 @@ class FetchContext(Struct, frozen=True):
     def find_unpacked(self, manifest: Manifest, identity: str) -> UnpackedRelease | None:
         """Return the release if this user unpacked it before."""
         folder = self.make_shelf_path(manifest, identity)
-        return read_record(folder) if content.is_ours(folder) else None
+        return read_record(folder) if tree_record.is_ours(folder) else None
 
     def unpack(self, manifest: Manifest, identity: str, make: Callable[[Path], UnpackedRelease]) -> UnpackedRelease:
         """Return the release from the shelf; ``make`` fills a new folder if it is absent.
@@ -81,11 +81,11 @@ class FetchContext(Struct, frozen=True):
             if not (folder / RECORD).is_file():
                 with make_new_folder(folder) as temporary:
                     write_record(temporary, make(temporary))
-                    content.record_files(temporary, of=folder)
-            elif not content.is_ours(folder):  # another run may have been quicker
+                    tree_record.record_files(temporary, of=folder)
+            elif not tree_record.is_ours(folder):  # another run may have been quicker
                 with make_work_folder(folder.parent, folder.name) as temporary:
                     write_record(temporary, make(temporary))
-                    content.renew_records(folder, temporary)
+                    tree_record.renew_records(folder, temporary)
             release = read_record(folder)
             assert release is not None
         return release

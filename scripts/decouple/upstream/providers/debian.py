@@ -19,10 +19,10 @@ from decouple.base.errors import DecoupleError
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile, TreeId
 from decouple.upstream import debian_index, dsc, pristine
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetched import UnpackedRelease, VerifiedFile
 from decouple.upstream.providers.context import FetchContext, Provider, ReleaseFacts, check_version
 from decouple.upstream.readers import OpenedSource, read_archive
 from decouple.upstream.unpack import unpack_tar
+from decouple.upstream.unpacked_release import UnpackedRelease, VerifiedFile
 
 SNAPSHOT = "https://snapshot.debian.org/file"
 

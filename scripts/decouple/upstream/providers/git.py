@@ -10,14 +10,14 @@ from msgspec import Meta
 
 from decouple.base import git as runner
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.files import remove_folder
 from decouple.base.progress import Progress
+from decouple.base.steps import mark_step
 from decouple.release.manifest import Manifest, ManifestSource, TreeId
 from decouple.upstream import pristine
-from decouple.upstream.fetched import UnpackedRelease
 from decouple.upstream.providers.context import FetchContext, Provider, ReleaseFacts, check_version
 from decouple.upstream.providers.github import GITHUB
+from decouple.upstream.unpacked_release import UnpackedRelease
 
 
 class GitSource(ManifestSource, frozen=True):

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile, TreeId
 from decouple.upstream import pristine
-from decouple.upstream.fetched import UnpackedRelease
 from decouple.upstream.providers.context import FetchContext, Provider, ReleaseFacts, check_version
 from decouple.upstream.readers import OpenedSource, read_archive
 from decouple.upstream.unpack import unpack_tar
+from decouple.upstream.unpacked_release import UnpackedRelease
 
 GITHUB = "https://github.com/pytorch/pytorch"
 

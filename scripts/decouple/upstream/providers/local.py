@@ -9,11 +9,11 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256
 from decouple.base.git import EXECUTABLE, SUBMODULE, SYMLINK, is_repository, read_git_text
 from decouple.release.manifest import Manifest
-from decouple.upstream import pristine, words
-from decouple.upstream.fetched import UnpackedRelease, VerifiedFile
+from decouple.upstream import pristine, source_specifier
 from decouple.upstream.providers.context import FetchContext, check_version
 from decouple.upstream.readers import GitTree
 from decouple.upstream.unpack import unpack_tar
+from decouple.upstream.unpacked_release import UnpackedRelease, VerifiedFile
 
 
 def fetch_source(manifest: Manifest, path: Path, context: FetchContext) -> UnpackedRelease:
@@ -21,7 +21,7 @@ def fetch_source(manifest: Manifest, path: Path, context: FetchContext) -> Unpac
 
     A commit is named as ``REPOSITORY@REVISION``. Raises DecoupleError, UsageError when there is none.
     """
-    path, revision = words.split_revision(path.expanduser().resolve())
+    path, revision = source_specifier.split_revision(path.expanduser().resolve())
     if revision is None and is_repository(path) and not (path / ".git").exists():
         revision = "HEAD"
     if revision is not None:

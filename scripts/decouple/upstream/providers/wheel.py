@@ -16,13 +16,11 @@ from typing import ClassVar
 
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
-from decouple.base.fault import mark_step
 from decouple.base.git import REGULAR
+from decouple.base.steps import mark_step
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
 from decouple.release.projects import parse_digests
-from decouple.upstream.fetched import UnpackedRelease, VerifiedFile
 from decouple.upstream.providers.context import FetchContext, Provider, ReleaseFacts
-from decouple.upstream.ranges import TEXT_TAIL, Member, RemoteZip
 from decouple.upstream.readers import (
     MemorySource,
     OpenedSource,
@@ -31,7 +29,9 @@ from decouple.upstream.readers import (
     read_cached_names,
     write_cache,
 )
+from decouple.upstream.remote_zip import TEXT_TAIL, Member, RemoteZip
 from decouple.upstream.unpack import TreeWriter
+from decouple.upstream.unpacked_release import UnpackedRelease, VerifiedFile
 
 #: What is not text, by its name; anything else that holds a NUL byte is left out when it is read.
 _BINARY = re.compile(

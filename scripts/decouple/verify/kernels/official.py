@@ -12,7 +12,7 @@ from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, RemoteFile
 from decouple.upstream.download import Downloader
 from decouple.upstream.providers.wheel import find_wheel
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 from decouple.verify.kernels import dump
 from decouple.verify.kernels.dump import KernelDump
 

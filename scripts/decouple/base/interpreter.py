@@ -1,0 +1,47 @@
+"""Starting Pythons: none imports what lies in the folder that a person happens to be in.
+
+``python -m`` and ``python -c`` put the current folder first on the path of modules, before the standard library.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from decouple.base.program_output import make_english_variables
+
+OWN = (sys.executable, "-P")
+"""Our own Python, without the current folder on its path."""
+
+
+def run_python(command: Sequence[str], variables: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command line that starts somebody's Python, and return its output as text.
+
+    It runs in a folder where nobody leaves files.
+
+    That Python may be older than the option that `OWN` has. What the command names must be absolute, but for itself.
+    ``variables``: all that it has (None: ours). Raises OSError when it cannot be started.
+    """
+    program, *words = command
+    if os.sep in program:
+        program = str(Path(program).absolute())  # a link into a virtual environment is that environment
+    return subprocess.run(
+        [program, *words],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        cwd="/",
+        env=resolve_python_path(make_english_variables(variables)),
+    )
+
+
+def resolve_python_path(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return ``variables`` with absolute folders in ``PYTHONPATH``."""
+    resolved = dict(variables)
+    if "PYTHONPATH" in resolved:
+        named = filter(None, resolved["PYTHONPATH"].split(os.pathsep))  # an empty one is the current folder
+        resolved["PYTHONPATH"] = os.pathsep.join(str(Path(folder).absolute()) for folder in named)
+    return resolved

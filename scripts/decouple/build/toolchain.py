@@ -1,0 +1,117 @@
+"""What a stage is made with: layers of a root, a Python, programs, variables, files shown as upstream has them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from decouple.base.files import write_atomically
+from decouple.build import inputs, settings, toolkits
+from decouple.build.environment import Environment, Places, RootEnvironment, read_output
+from decouple.build.options import Choices, Provenance
+from decouple.build.sandbox import BindMount
+from decouple.build.settings import Interpreter
+
+
+def list_layers(number: int, choices: Choices, kind: str) -> list[str]:
+    """Return the layers of a root that a stage which is compiled is built with in an environment of ``kind``."""
+    chosen = settings.list_layers(number, profile=choices.profile, core=choices.core)
+    if number == 2 and choices.toolkit:
+        chosen = toolkits.list_vendor_layers(choices.toolkit, chosen)
+    elif number == 2:
+        chosen = toolkits.list_layers(kind, choices.cuda, chosen)
+    return list(dict.fromkeys([*chosen, *choose_interpreter(number, choices, kind).layers]))
+
+
+def list_bindings_layers(choices: Choices, kind: str) -> list[str]:
+    """Return the layers of a root for stage 2 over libraries with kernels, in an environment of ``kind``."""
+    facts, core = settings.read_facts(), settings.find_core(choices.core)
+    return list(dict.fromkeys([*facts.bindings.layers, *core.layers, *choose_interpreter(2, choices, kind).layers]))
+
+
+def choose_interpreter(number: int, choices: Choices, kind: str) -> Interpreter:
+    """Return the Python that a stage is configured with.
+
+    The one chosen, else for stage 2 that of a core which is for another than the environment's own.
+    """
+    if choices.python:
+        return settings.read_facts().portable.find_interpreter(choices.python)
+    own = Interpreter("python3", ())
+    return own if number == 1 else settings.find_core(choices.core).interpreters.get(kind, own)
+
+
+def list_overrides(places: Places, kind: str = "rootfs") -> tuple[BindMount, ...]:
+    """Files that an environment of ``kind`` shows as upstream has them; ``stages.toml`` gives the reasons."""
+    made = []
+    for override in settings.find_stage(1).override:
+        if override.environment == kind:
+            copy = places.state / "overrides" / override.path
+            content = inputs.read_upstream_file(places.tree, override.path)
+            if not copy.exists() or copy.read_bytes() != content:
+                write_atomically(copy, content)
+            made.append(BindMount(copy, f"/decouple/{places.release}/src/{override.path}"))
+    return tuple(made)
+
+
+def make_variables(
+    environment: Environment, stage: int, provenance: Provenance, choices: Choices | None = None
+) -> dict[str, str]:
+    """Make the whole environment that a stage's commands run in."""
+    choices = choices or Choices()
+    names = environment.name_places()
+    revision = str(choices.revision or "")
+    if stage == 1:
+        profile = settings.find_profile(choices.profile)
+        local = ".".join(filter(None, (profile.local_version, revision)))
+        more = {**profile.environment, "PYTORCH_BUILD_VERSION": f"{provenance.version}+{local}"}
+    else:
+        core = settings.find_core(choices.core)
+        more = {
+            **core.environments.get(environment.kind, {}),
+            "TORCH_CUDA_ARCH_LIST": ";".join(choices.archs),
+            "TORCH_CUDA_CORE": "built" if choices.core == "built" else "stock",
+            "TORCH_CUDA_CORE_PREFIX": core.prefix.format_map(names),
+            "TORCH_CUDA_SLICE": choices.slice,
+            "USE_FLASH_ATTENTION": "1" if choices.flash else "0",
+            "USE_MEM_EFF_ATTENTION": "1" if choices.flash else "0",
+            **({"TORCH_CUDA_REVISION": revision} if revision else {}),
+            **toolkits.make_variables(environment.kind, choices.cuda, names),
+        }
+        if choices.toolkit:
+            libraries = core.find_libraries(environment.kind)
+            more |= toolkits.list_vendor_variables(choices.toolkit, choices.archs, libraries)
+    return settings.make_variables(stage, environment.kind, names, more) | _make_shared_variables(environment, choices)
+
+
+def _make_shared_variables(environment: Environment, choices: Choices) -> dict[str, str]:
+    """Variables of both stages: job limit, time of the sources, the host's compilers, what the user set by hand."""
+    named = settings.read_facts().host.passes if environment.kind == "host" else ()
+    made = {name: os.environ[name] for name in named if name in os.environ}
+    made |= {"SOURCE_DATE_EPOCH": str(inputs.read_epoch(environment.places.tree))}
+    made |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    if choices.jobs:
+        made["MAX_JOBS"] = str(choices.jobs)
+    return {**made, **choices.variables}
+
+
+def describe_toolchain(
+    environment: Environment, stage: int, layers: Sequence[str], variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """Read the first line that each program says of its version.
+
+    In a root also the versions of the packages in ``layers``.
+
+    What else is in the root does not count: a stage is the same wheel whether or not the other is built with it.
+    """
+    table = {**settings.read_facts().toolchain, **(settings.read_facts().toolchain_cuda if stage == 2 else {})}
+    made: dict[str, Any] = {}
+    for name, command in table.items():
+        output = read_output(environment, command, variables)
+        made[name] = output.splitlines()[0] if output else None
+    if isinstance(environment, RootEnvironment):
+        root = environment.root
+        named = {package for layer in layers for package in root.description.find_layer(layer).packages}
+        versions = root.read_versions()
+        made["packages"] = {name: versions[name] for name in sorted(named) if name in versions}
+    return made

@@ -1,0 +1,179 @@
+"""A torch_cuda wheel for some GPUs only, of one for many: the machine code of other architectures goes out.
+
+Nothing is compiled. In each library the container of device images that nvcc wrote for a source keeps the images that
+such a GPU would load, moved to its start, and zeros stand where the others were: they take no room in the wheel, but
+what is installed is as large as before. ``torch.cuda.get_arch_list()`` says what is left.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+import struct
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+from packaging.utils import canonicalize_name
+
+from decouple.base import zips
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import compute_sha256, make_work_folder
+from decouple.build import wheel_finishing, wheel_rewrite
+from decouple.release import projects
+from decouple.release.projects import CUDA, LIBRARIES
+
+_PACKAGE = "torch_cuda"
+_INFO, _ORIGIN = f"{_PACKAGE}/build_info.json", f"{_PACKAGE}/kernels.json"
+_CHANGED = "machine code for other architectures than {archs} taken out"
+_TEXT = f"""
+Of a wheel for more GPUs: {_CHANGED}, so the libraries with kernels are not byte for byte those that are named above.
+"""
+_ARCH = re.compile(r"(\d+)\.(\d)")
+_IMAGE = re.compile(r"(sm|compute)_(\d+)(\d)a?")
+_SIZE = struct.Struct("<Q")
+
+
+class KeptImages(Struct, frozen=True):
+    """A container of a library.
+
+    It has the place of the field with its size, where its images begin and end, and which (offset, size) stay.
+    """
+
+    size_at: int
+    begin: int
+    end: int
+    images: tuple[tuple[int, int], ...]
+
+
+Containers = Callable[[Path, Sequence[str]], Iterable[KeptImages]]
+"""What of each container in a library a GPU of one of these architectures ("9.0") loads."""
+
+
+def select_loadable(names: Collection[str], arch: str) -> set[str]:
+    """Select, of the images of one container, those that a GPU of ``arch`` ("8.6") may load.
+
+    Images are "sm_80", "sm_90a", "compute_90".
+
+    That is machine code for itself, else for the nearest older one of its generation, else PTX that is not newer
+    (CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility"); empty when there is neither.
+
+    >>> sorted(select_loadable({"sm_80", "sm_90", "sm_90a"}, "9.0")), select_loadable({"sm_75", "sm_80"}, "8.6")
+    (['sm_90', 'sm_90a'], {'sm_80'})
+    """
+    major, minor = _split_arch(arch)
+    code: dict[tuple[int, int], set[str]] = {}
+    ptx: dict[tuple[int, int], set[str]] = {}
+    for name in names:
+        if match := _IMAGE.fullmatch(name):
+            (code if match[1] == "sm" else ptx).setdefault((int(match[2]), int(match[3])), set()).add(name)
+    own = [version for version in code if version[0] == major and version[1] <= minor]
+    if own:
+        return code[max(own)]
+    older = [version for version in ptx if version <= (major, minor)]
+    return ptx[max(older)] if older else set()
+
+
+def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, containers: Containers) -> Path:
+    """Write the wheel of ``wheel`` for ``archs`` ("9.0") alone into ``folder``: version X+cu124.sm90.
+
+    Raises UsageError when it is no whole torch_cuda wheel or was not made for those, DecoupleError when its libraries
+    are not of a known layout.
+    """
+    manifest = wheel_finishing.read_manifest(wheel)
+    wheel_rewrite.parse_plain_name(wheel)
+    if canonicalize_name(manifest.project) != CUDA:
+        raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {CUDA}")
+    has = [arch.removesuffix("+PTX") for arch in manifest.arch_list]
+    unknown = [arch for arch in archs if arch not in has]
+    if unknown or not archs:
+        raise UsageError(
+            f"{wheel.name}: has no {', '.join(unknown) or 'architecture that was named'}",
+            next_step=f"name some of {', '.join(has)}",
+        )
+    if set(archs) == set(has):
+        raise UsageError(f"{wheel.name}: is for {', '.join(has)} as it is", next_step="name fewer with --arch")
+    kept = tuple(sorted(archs, key=_split_arch))
+    label = ".".join(f"sm{arch.replace('.', '')}" for arch in kept)
+    version = f"{manifest.version}.{label}"
+    with make_work_folder(folder, "thin") as work, zips.open_zip(wheel) as source:
+        info = wheel_finishing.find_dist_info(source, wheel)
+        headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
+        fields = [(key, version if key == "Version" else value) for key, value in headers.items()]
+        names = wheel_rewrite.list_payload(source, info)
+        if _INFO not in names or any(LIBRARIES in value for key, value in fields if key == "Requires-Dist"):
+            raise UsageError(
+                f"{wheel.name}: without its libraries", next_step="name the wheel as it was built, and split that"
+            )
+        about = json.loads(source.read(_INFO))
+        left = [one for one in about["arch_list"] if f"{one[3:-1]}.{one[-1]}" in archs and one.startswith("sm_")]
+        libraries = {
+            name: Path(source.extract(name, work / "members"))
+            for name in names
+            if name.startswith(f"{_PACKAGE}/lib/") and ".so" in name
+        }
+        for path in libraries.values():
+            rewrite_library(path, containers(path, kept))
+        _replace_arch_list(libraries.values(), " ".join(about["arch_list"]), " ".join(left), wheel)
+        changed: dict[str, bytes | Path] = dict(libraries)
+        changed[_INFO] = _format_json(about | {"arch_list": left, "version": version})
+        if _ORIGIN in names:
+            changed[_ORIGIN] = _make_origin(json.loads(source.read(_ORIGIN)), libraries, kept)
+        text = wheel_rewrite.format_metadata(fields, f"{headers.get_payload()}{_TEXT.format(archs=', '.join(kept))}")
+        flags = {**manifest.flags, "thinned": True}
+        made = replace(manifest, version=version, arch_list=kept, flags=flags)
+        return wheel_rewrite.remake_wheel(wheel, source, made, text, changed, (work, folder))
+
+
+def rewrite_library(library: Path, containers: Iterable[KeptImages]) -> None:
+    """Leave in each container what is kept of it. The file keeps its size and everything else its place."""
+    with library.open("r+b") as file, mmap.mmap(file.fileno(), 0) as text:
+        for one in containers:
+            kept = b"".join(text[at : at + size] for at, size in one.images)
+            text[one.begin : one.end] = kept.ljust(one.end - one.begin, b"\0")
+            _SIZE.pack_into(text, one.size_at, len(kept))
+
+
+def _replace_arch_list(libraries: Iterable[Path], said: str, now: str, wheel: Path) -> None:
+    """Change the one string that torch.cuda.get_arch_list() is made of. Raises DecoupleError unless there is one."""
+    old = said.encode() + b"\0"
+    places = []
+    for path in libraries:
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as text:
+            at = text.find(b"\0" + old)
+            while at >= 0:
+                places.append(path)
+                text[at + 1 : at + 1 + len(old)] = now.encode().ljust(len(old), b"\0")
+                at = text.find(b"\0" + old, at + 1)
+    if len(places) != 1:
+        raise DecoupleError(
+            f"{wheel.name}: {len(places)} libraries say {said!r}, expected one",
+            next_step="build for those architectures with --arch",
+        )
+
+
+def _make_origin(document: dict[str, object], libraries: dict[str, Path], archs: Sequence[str]) -> bytes:
+    """Make ``kernels.json`` of somebody else's libraries.
+
+    What was changed in them, and what they are now.
+    """
+    rows = document.get("libraries")
+    for name, row in rows.items() if isinstance(rows, dict) else ():
+        path = libraries.get(f"{_PACKAGE}/lib/{name}")
+        if path is not None and isinstance(row, dict):
+            row["sha256_thinned"] = compute_sha256(path)
+    document["changed"] = f"{document.get('changed')}; {_CHANGED.format(archs=', '.join(archs))}"
+    return _format_json(document)
+
+
+def _format_json(document: object) -> bytes:
+    return (json.dumps(document, indent=2) + "\n").encode()
+
+
+def _split_arch(arch: str) -> tuple[int, int]:
+    match = _ARCH.fullmatch(arch)
+    if match is None:
+        raise UsageError(f"--arch {arch}: no architecture", next_step="e.g. --arch 9.0")
+    return int(match[1]), int(match[2])

@@ -1,0 +1,140 @@
+"""Where the commands of a build run: the applied tree, and the environment with the layers that the work needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.git import Repository
+from decouple.base.paths import find_cache
+from decouple.build import host, preflight, root_description
+from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
+from decouple.build.toolchain import list_overrides
+from decouple.flows import portable_environment
+from decouple.flows.apply import ApplyRequest, apply_series
+from decouple.flows.listener import Listener
+from decouple.stack.journal import Journal
+
+
+class WorkRequest(Struct, frozen=True):
+    """What every flow that builds, or tries what was built, is told."""
+
+    project: Path
+    """The checkout."""
+    release: str
+    env: str = "auto"
+    """Whose toolchain: "host", "rootfs", "portable", or "auto" (the host's when it suffices, else "rootfs")."""
+    tree: Path | None = None
+    """The applied tree; None: ``build/<release>/src``, made when it is not there."""
+    third_party: Path | None = None
+    """With "portable": a folder laid out as upstream's third_party; None: the source's, or the listed components."""
+
+    @property
+    def places(self) -> Places:
+        """The folders of this release's build."""
+        return Places.of_release(self.project, self.release, find_cache(), self.tree and self.tree.resolve())
+
+
+def open_environment(
+    work: WorkRequest, places: Places, layers: list[str], listener: Listener, components: Collection[str] = ()
+) -> Environment:
+    """Open the environment that ``work.env`` names, with ``layers`` of the root.
+
+    Raises DecoupleError naming what lacks.
+
+    ``components`` are the third-party folders that are read, where not all are.
+    """
+    if work.env == portable_environment.KIND:
+        check_machine(work, places, layers)
+        bundled = portable_environment.bundle_third_party(places, work.third_party, listener, components)
+        return portable_environment.open_portable(places, layers, bundled, listener)
+    if _can_use_host(work, places, cuda="cuda" in layers):
+        listener.say("environment: this machine's own toolchain")
+        return HostEnvironment(places)
+    root = portable_environment.make_root(root_description.load_description(), "Debian", layers, listener)
+    return RootEnvironment(places, root, list_overrides(places))
+
+
+def check_machine(work: WorkRequest, places: Places, layers: Sequence[str] = ()) -> None:
+    """Raise DecoupleError where this machine cannot make or enter the root that the work needs.
+
+    That is seconds before the first download, not minutes behind it.
+    """
+    if work.env == portable_environment.KIND:
+        preflight.check_root(find_cache(), root_description.load_description(root_description.PORTABLE), layers)
+    elif not _can_use_host(work, places, cuda="cuda" in layers):
+        preflight.check_root(find_cache(), root_description.load_description(), layers)
+
+
+def ensure_tree(work: WorkRequest, places: Places, listener: Listener, layers: Sequence[str] = ()) -> None:
+    """Fetch and apply first when there is no fitting tree, so that one command goes from nothing to wheels.
+
+    ``layers`` are those of the root in which it will be used: whether this machine can hold it is tried before.
+
+    The Debian root has no third_party: there the tree carries Debian's own patches below ours. The portable one builds
+    upstream's own tree, with the components shown in it.
+    """
+    if work.tree is not None and not places.tree.is_dir():
+        raise UsageError(
+            f"{places.tree}: no such folder", next_step="leave --tree out: the release is fetched and applied"
+        )
+    for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
+        bundled = work.env == portable_environment.KIND
+        debian = not bundled and not _can_use_host(work, places, cuda=False)
+        check_machine(work, places, layers)
+        has = (places.tree / "debian" / "patches").is_dir()
+        if places.tree.is_dir() and (has or not debian) and not (has and bundled):
+            return
+        if work.tree is not None:
+            raise UsageError(
+                f"{places.tree}: with Debian's patches, which replace the third-party code that portable wheels bundle"
+                if bundled
+                else f"{places.tree}: without Debian's patches, which the Debian root needs",
+                next_step=f"decouple apply {work.release}" + ("" if bundled else " --debian-patches"),
+            )
+        apply_series(
+            ApplyRequest(
+                work.project, work.release, _choose_source(work, places, debian=debian), debian_patches=debian
+            ),
+            listener,
+        )
+
+
+def _choose_source(work: WorkRequest, places: Places, *, debian: bool) -> str:
+    """Return the source that the tree is to be laid from.
+
+    The one that it was made from, so that a tree of the user's is never exchanged for the release's. Raises UsageError
+    where that has no patches of Debian's and they are needed.
+    """
+    state = Journal(Repository(places.tree))
+    word = state.load_state().source.get("source", "auto") if places.tree.is_dir() and state.exists else "auto"
+    if debian and word not in ("auto", "debian"):
+        raise UsageError(
+            f"{places.tree}: made from {word}, without Debian's patches, which the Debian root needs",
+            next_step=f"--env portable builds it; decouple apply {work.release} --source debian --debian-patches lays "
+            "Debian's source in its place",
+        )
+    return word
+
+
+def needs_root(work: WorkRequest, places: Places, layers: Collection[str]) -> bool:
+    """Return whether the work runs in a Debian root, as far as that is known before the tree is there."""
+    return work.env != "host" and (
+        work.env == portable_environment.KIND or not _can_use_host(work, places, cuda="cuda" in layers)
+    )
+
+
+def _can_use_host(work: WorkRequest, places: Places, *, cuda: bool) -> bool:
+    """Return whether this machine's own toolchain builds.
+
+    Raises DecoupleError when it was asked for and lacks something.
+    """
+    if work.env == "rootfs":
+        return False
+    lacks = host.list_missing(places.tree, cuda=cuda)
+    if lacks and work.env == "host":
+        raise DecoupleError(f"--env host: {lacks[0]}", next_step="install it, or use --env rootfs")
+    return not lacks

@@ -1,0 +1,95 @@
+"""Writing the new series: patches that changed get a body under the new release, the others keep their old home."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from decouple.base.checkout import Checkout
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import write_atomically
+from decouple.base.git import Repository
+from decouple.patch import series_file
+from decouple.patch.parse import Patch
+from decouple.patch.series_file import MADE_ON, SeriesEntry
+from decouple.rebase.series_carry import RebaseOutcome, ReleasePair
+from decouple.rebase.verdicts import Verdict
+from decouple.stack import applier
+from decouple.stack.commits import SCRATCH, NewCommit, write_chain
+
+
+class NewSeries(Struct, frozen=True):
+    """The files of the new series: ``lines`` of ``series/<release>``, ``bodies`` by path below ``patches/``."""
+
+    lines: tuple[str, ...]
+    bodies: tuple[tuple[str, bytes], ...]
+    made_on: str = ""
+    """Id of upstream's tree that it was made on."""
+    likeness: str = ""
+    """How near that tree is to the official text, in one line; empty where that was not measured."""
+
+
+def make_series(outcome: RebaseOutcome, release: str) -> NewSeries:
+    """Make the files that a finished rebase writes.
+
+    The header of a patch goes with it, byte for byte.
+    """
+    lines: list[str] = []
+    bodies: list[tuple[str, bytes]] = []
+    for old, carried in zip(outcome.steps, outcome.carried, strict=True):
+        if not carried.verdict.is_kept:
+            continue
+        if carried.body is None:
+            lines.append(SeriesEntry(old.patch.name, old.patch.strip).to_text())
+            continue
+        name = f"{release}/{old.patch.name.rsplit('/', 1)[-1]}"
+        lines.append(name)
+        whole = carried.verdict is Verdict.REGENERATED
+        bodies.append((name, carried.body if whole else old.patch.header_bytes + carried.body))
+    return NewSeries(tuple(lines), tuple(bodies))
+
+
+def read_patches(project: Path, series: NewSeries) -> list[Patch]:
+    """Return the patches of the new series as they will be read back.
+
+    New bodies, and old files that it lists.
+    """
+    bodies = dict(series.bodies)
+    entries = series_file.parse_series("".join(f"{line}\n" for line in series.lines)).entries
+    return [
+        Patch(entry.name, bodies[entry.name], entry.strip)
+        if entry.name in bodies
+        else entry.load_patch(Checkout(project).patches).check_readable()
+        for entry in entries
+    ]
+
+
+def check_series(repository: Repository, sides: ReleasePair, outcome: RebaseOutcome, patches: Sequence[Patch]) -> None:
+    """Apply the new series to the new release from its own text; raise DecoupleError unless it gives the same tree."""
+    made = applier.apply_patches(repository, sides.new, patches, repository.state_folder)
+    commits = write_chain(repository, sides.new, [NewCommit(SCRATCH, applied.changes) for applied in made])
+    if repository.read_tree_id(commits[-1] if commits else sides.new) != repository.read_tree_id(outcome.tips[-1]):
+        raise DecoupleError("the new series does not give the tree that the rebase made", next_step="report this")
+
+
+def write_series(project: Path, release: str, series: NewSeries, *, old: str) -> list[Path]:
+    """Write the new series; the series file comes last, so that a kill leaves no series that names a missing patch.
+
+    Returns the paths written. Raises UsageError when ``series/<release>`` exists already.
+    """
+    target = Checkout(project).locate_series(release)
+    if target.exists():
+        raise UsageError(f"{target} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
+    written = []
+    for name, body in series.bodies:
+        path = Checkout(project).patches / name
+        write_atomically(path, body)
+        written.append(path)
+    head = f"# PyTorch {release}: carried from {old} by `decouple rebase`; quilt syntax, paths relative to patches/\n"
+    if series.made_on:
+        measured = series.likeness or "its distance to the official wheel was not measured"
+        head += f"{MADE_ON}{series.made_on}: {measured}\n"
+    write_atomically(target, head + "".join(f"{line}\n" for line in series.lines))
+    return [*written, target]

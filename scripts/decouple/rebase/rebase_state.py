@@ -1,0 +1,144 @@
+"""A rebase that waits for a person: its state in one file, the conflict in a git work tree.
+
+The state holds only what a person decided; everything else is worked out anew by the next call, so a kill at any
+instant loses nothing and ``--continue`` after an edit of a patch file does the right thing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct, convert, to_builtins
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import write_atomically
+from decouple.base.git import Repository
+from decouple.base.path_names import PathPart, RelativePath
+from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
+from decouple.rebase.carry import Step
+from decouple.rebase.recipe_carry import MISSED
+from decouple.rebase.series_carry import Decision
+from decouple.rebase.verdicts import CarryResult
+from decouple.stack import worktree
+from decouple.stack.journal import Id
+
+_VERSION = 1
+
+
+class Leg(Struct, frozen=True):
+    """A release on the way, and where its source comes from."""
+
+    release: PathPart
+    source: str = "auto"
+
+
+class RebaseState(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rebase under way: from which release to which, with which source, and what was decided so far."""
+
+    old: PathPart
+    new: PathPart
+    source: str
+    debian_patches: bool
+    decisions: Mapping[str, Decision] = {}
+    from_source: str = "auto"
+    legs: tuple[Leg, ...] = ()
+    """The releases that come after ``new``, the last of all at the end."""
+    stopped_at: RelativePath | None = None
+    tip: Id | None = None
+    """Commit that the work tree stands on while a conflict is open. With ``stopped_at`` None a run is just putting the
+    conflict there or taking it out: what lies there is nobody's decision."""
+
+    def save(self, path: Path) -> None:
+        """Replace the state file."""
+        write_atomically(path, json.dumps({"version": _VERSION, **to_builtins(self)}, indent=1, sort_keys=True) + "\n")
+
+
+def load_state(path: Path) -> RebaseState | None:
+    """Read the rebase under way, None when there is none.
+
+    Raises DecoupleError for a file of another version.
+    """
+    if not path.exists():
+        return None
+    try:
+        data = parse_json(read_bounded(path, JSON_BOUND))
+        if data.pop("version", None) != _VERSION:
+            raise DecoupleError(f"{path}: made by another version of decouple", next_step="decouple rebase --abort")
+        return convert(data, RebaseState)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DecoupleError(
+            f"{path}: damaged: {error!r}"[:300], next_step=f"rm {path} forgets the rebase under way"
+        ) from error
+
+
+def find_next_step(stopped: CarryResult | None) -> str:
+    """Return what a person does about ``stopped``.
+
+    A rule, where a recipe or the rules miss something; else the conflict.
+    """
+    if stopped is not None and any(note.text.startswith(MISSED) for note in stopped.notes):
+        rule = "change the recipe in series/recipes (the notes say what it misses), `decouple rebase --restart`"
+        return f"{rule}; or settle this release alone by hand, `git add`, `decouple rebase --continue`"
+    if stopped is not None and stopped.changes is not None:  # the relocation: what the rules place moves
+        return "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
+    return "settle it, `git add`, `decouple rebase --continue`"
+
+
+def refuse_edits(repository: Repository) -> None:
+    """Raise DecoupleError when the work tree has edits that showing a conflict there would lose."""
+    dirty = repository.read_text("status", "--porcelain", "--untracked-files=no")
+    if dirty and repository.resolve_commit("HEAD") is not None:
+        raise DecoupleError(
+            f"{repository.root} has edits ({dirty.splitlines()[0].strip()}, …)",
+            next_step="commit them and say `decouple rebase --continue`, or drop them with `git checkout -f`",
+        )
+
+
+def show_conflict(repository: Repository, tip: str, step: Step) -> None:
+    """Put the work tree on ``tip`` and pick the patch's old commit there, so that plain git shows the conflict."""
+    repository.run("checkout", "-q", "--detach", tip)
+    repository.try_run(
+        "-c", "merge.conflictStyle=diff3", "-c", "user.name=decouple", "-c", "user.email=decouple@localhost",
+        "cherry-pick", "--allow-empty", step.after,
+    )  # fmt: skip
+
+
+def drop_conflict(repository: Repository, tip: str) -> None:
+    """Take the open conflict out of the work tree, as ``git rebase --abort`` does."""
+    repository.try_run("cherry-pick", "--quit")
+    repository.run("reset", "-q", "--hard", tip)
+
+
+def forget_locks(repository: Repository, since: float) -> None:
+    """Remove what a git of ours left that was killed at the work tree after ``since``; see `forget_stale_lock`."""
+    worktree.forget_new_locks(repository, ("index.lock", "HEAD.lock"), since)
+
+
+def read_settled_tree(repository: Repository, tip: str) -> str:
+    """Read the tree that a person made of the conflict.
+
+    It is committed on top of ``tip``, or staged. Raises UsageError while files are unmerged or nothing was done.
+    """
+    unmerged = repository.read_text("diff", "--name-only", "--diff-filter=U")
+    if unmerged:
+        raise UsageError(
+            f"{repository.root}: {unmerged.splitlines()[0]} is still in conflict",
+            next_step="edit it, `git add` it, then `decouple rebase --continue`",
+        )
+    unstaged = repository.read_text("diff", "--name-only")
+    if unstaged:
+        raise UsageError(
+            f"{repository.root}: {unstaged.splitlines()[0]} is edited but not staged",
+            next_step="`git add` or `git checkout` it, then `decouple rebase --continue`",
+        )
+    head = repository.resolve_commit("HEAD")
+    if head is not None and head != tip:
+        return repository.read_tree_id(head)
+    tree = repository.read_text("write-tree")
+    marked = repository.try_run("diff-tree", "-r", "--check", tip, tree)
+    if b"leftover conflict marker" in marked.out:
+        where = marked.out.decode("utf-8", "replace").splitlines()[0]
+        raise UsageError(f"{repository.root}: {where}", next_step="settle it, `git add`, `decouple rebase --continue`")
+    return tree

@@ -1,0 +1,100 @@
+"""Between trees and resolutions: what a settled tree says of a conflict, and the tree that a resolution makes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from decouple.base.git import REGULAR, Repository
+from decouple.patch.lines import split_lines
+from decouple.rebase import resolution_encoding
+from decouple.rebase.carry import Merge, Step, merge_patch
+from decouple.rebase.resolutions import Resolution, SettledFile, find_resolutions
+from decouple.stack.trees import TreeEntry, compare_trees, read_blobs, read_changes, read_entries, write_blob
+
+
+def list_conflicts(repository: Repository, step: Step, merge: Merge) -> tuple[str, ...]:
+    """Return what stands in the way of a patch, as keys.
+
+    One for each conflict in a text, else for the kind of the conflict.
+    """
+    entries = read_entries(repository, merge.tree, [path for path, _ in merge.conflicts])
+    texts = read_blobs(repository, [entry.id for entry in entries.values()])
+    conflict_keys: list[str] = []
+    for path, kind in merge.conflicts:
+        keys = resolution_encoding.list_conflict_keys(texts[entries[path].id]) if path in entries else ()
+        conflict_keys += keys or [_hash_conflict(kind, path)]
+    return tuple(conflict_keys) or (_hash_conflict("place", step.patch.sha256),)
+
+
+def recall_resolution(repository: Repository, known: Sequence[Resolution], step: Step, tip: str) -> Resolution | None:
+    """Find the resolution of the conflicts that the patch has on ``tip``."""
+    identity = step.patch.header.decouple_id or step.patch.name
+    if not any(resolution.patch == identity for resolution in known):
+        return None
+    keys = list_conflicts(repository, step, merge_patch(repository, step, tip))
+    return next(iter(find_resolutions(known, identity, keys)), None)
+
+
+def make_resolution(
+    repository: Repository, step: Step, tip: str, tree: str | None, made_on: str, reason: str, since: str = ""
+) -> Resolution:
+    """Make the record of a settled conflict.
+
+    ``tree`` is what a person made of it, None where the patch was left out.
+    """
+    merge = merge_patch(repository, step, tip)
+    keys = list_conflicts(repository, step, merge)
+    identity = step.patch.header.decouple_id or step.patch.name
+    files = _make_settled_files(repository, merge.tree, tree) if tree else ()
+    return Resolution(identity, step.patch.name, made_on, keys, tree is None, reason, since, files)
+
+
+def replay_resolution(
+    repository: Repository, resolution: Resolution, step: Step, tip: str
+) -> Mapping[str, TreeEntry | None] | None:
+    """Return what the resolution changes on ``tip``.
+
+    None where its text does not find its places.
+    """
+    merge = merge_patch(repository, step, tip)
+    changes = read_changes(repository, repository.read_tree_id(tip), merge.tree)
+    entries = read_entries(repository, merge.tree, [file.path for file in resolution.file])
+    texts = read_blobs(repository, [entry.id for entry in entries.values()])
+    for file in resolution.file:
+        entry = entries.get(file.path)
+        if file.gone:
+            changes[file.path] = None
+            continue
+        data = (
+            b"".join(line.encode("utf-8", "surrogateescape") for line in file.lines)
+            if file.lines
+            else resolution_encoding.replay_changes(texts[entry.id], file.change)
+            if entry
+            else None
+        )
+        if data is None:
+            return None
+        changes[file.path] = TreeEntry(entry.mode if entry else REGULAR, write_blob(repository, data))
+    left = {path for path, _ in merge.conflicts} - {file.path for file in resolution.file}
+    return None if left & read_entries(repository, merge.tree, sorted(left)).keys() else changes
+
+
+def _make_settled_files(repository: Repository, merge_tree: str, tree: str) -> tuple[SettledFile, ...]:
+    files = []
+    for change in compare_trees(repository, merge_tree, tree):
+        if change.new is None:
+            files.append(SettledFile(change.path, gone=True))
+            continue
+        data = read_blobs(repository, [entry.id for entry in (change.old, change.new) if entry])
+        new = data[change.new.id]
+        if change.old is None:
+            lines = tuple(line.decode("utf-8", "surrogateescape") for line in split_lines(new))
+            files.append(SettledFile(change.path, lines=lines))
+        else:
+            files.append(SettledFile(change.path, resolution_encoding.record_changes(data[change.old.id], new)))
+    return tuple(files)
+
+
+def _hash_conflict(kind: str, what: str) -> str:
+    return f"conflict-{hashlib.sha256(f'{kind} {what}'.encode()).hexdigest()[:24]}"

@@ -1,0 +1,250 @@
+"""A whole series onto another release: patch after patch, each on top of what the ones before it became."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from decouple.base.git import Repository
+from decouple.base.objects import keep_object_reader
+from decouple.base.progress import SILENT, Progress
+from decouple.patch.moved_runs import find_moved_runs
+from decouple.patch.parse import Patch
+from decouple.rebase import resolution_replay
+from decouple.rebase.carry import Step, carry_patch, find_former_changes, write_tree_after
+from decouple.rebase.partial_release import find_hidden_files
+from decouple.rebase.recipe_carry import carry_by_recipe
+from decouple.rebase.resolutions import Resolution
+from decouple.rebase.verdicts import CarryResult, Note, Verdict
+from decouple.recipes.model import Recipe
+from decouple.recipes.moved import is_explained
+from decouple.stack import applier
+from decouple.stack.commits import NewCommit, parse_commit_text, write_chain
+from decouple.stack.export import make_diff
+from decouple.stack.journal import Id
+from decouple.stack.trees import TreeEntry, read_changes, read_entries
+
+_TOLD = ("Drop-When", "Verify")
+"""Fields of a header that say whether the patch is still wanted, and how to see that it works."""
+
+Regenerate = Callable[[Patch], "RegeneratedPatch | None"]
+"""Makes a generated patch anew for the new release; None for a patch that is written by hand."""
+
+
+class RegeneratedPatch(Struct, frozen=True):
+    """A generated patch for the new release. ``data`` is None where the rules do not cover it; ``notes`` say why."""
+
+    data: bytes | None
+    notes: tuple[Note, ...] = ()
+
+
+class Decision(Struct, frozen=True):
+    """What a person decided about one patch: leave it out, or the tree id it shall lead to."""
+
+    tree: Id | None
+    """None: skip the patch."""
+    preimage: Id
+    """Tree id before the patch; the decision holds only there."""
+    reason: str = ""
+    """Why, in a person's words."""
+
+
+class ReleasePair(Struct, frozen=True):
+    """The releases: their tags, and the commits that their series starts from."""
+
+    old_tag: str
+    old: str
+    new_tag: str
+    new: str
+
+
+class RebaseOutcome(Struct, frozen=True):
+    """How far a rebase got. ``tips`` holds the commit after each carried patch, the new release itself first."""
+
+    carried: tuple[CarryResult, ...]
+    steps: tuple[Step, ...]
+    tips: tuple[str, ...]
+    stopped: CarryResult | None = None
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The patches that a person must settle, by name."""
+        return tuple(result.name for result in self.carried if result.verdict.is_stop)
+
+    @property
+    def waiting(self) -> Step | None:
+        """Return the step that a person must settle."""
+        return self.steps[len(self.carried) - 1] if self.stopped else None
+
+
+class RebaseWork(Struct, dict=True):
+    """The work, with everything that it depends on. ``run`` may be called again with more decisions."""
+
+    repository: Repository
+    sides: ReleasePair
+    patches: Sequence[Patch]
+    regenerate: Regenerate = lambda patch: None
+    memory: Sequence[Resolution] = ()
+    decisions: Mapping[str, Decision] = {}
+    recipes: Mapping[str, Recipe] = {}
+    """By the Decouple-Id of the patch that each makes."""
+    partial: bool = False
+    """The new release is known from its wheel only."""
+
+    def run(self, *, stop: bool = True, progress: Progress = SILENT) -> RebaseOutcome:
+        """Carry every patch; with ``stop`` the first that a person must settle ends it, without it is left out.
+
+        Raises DecoupleError when the old series does not apply to its own release.
+        """
+        with keep_object_reader(self.repository):
+            return self._carry_steps(stop=stop, progress=progress)
+
+    def _carry_steps(self, *, stop: bool, progress: Progress) -> RebaseOutcome:
+        steps = self.steps
+        carried: list[CarryResult] = []
+        tips = [self.sides.new]
+        without: dict[str, str] = {}
+        progress.start("carrying patches", len(steps))
+        for step in steps:
+            result = self._carry_step(step, tips[-1], without)
+            carried.append(result)
+            identity = step.patch.header.decouple_id
+            if result.verdict is Verdict.NOT_SEEN and identity:
+                without[identity] = step.patch.name
+            progress.advance()
+            if result.verdict.is_stop:
+                result = structs.replace(result, notes=(*result.notes, *self._describe_step(step)))
+                carried[-1] = result
+            if result.verdict.is_stop and stop:
+                progress.finish(f"stopped at {step.patch.name}")
+                return RebaseOutcome(tuple(carried), steps, tuple(tips), result)
+            tips.append(self._commit_patch(step.patch, result, tips[-1]) if result.changes else tips[-1])
+        progress.finish()
+        return RebaseOutcome(tuple(carried), steps, tuple(tips))
+
+    def _describe_step(self, step: Step) -> tuple[Note, ...]:
+        """Note what a person who must settle the patch wants to know of it.
+
+        Also which later patches stand on it.
+        """
+        header, name = step.patch.header, step.patch.name
+        notes = [Note("", 0, f"{key}: {' '.join(field.value.split())}") for key in _TOLD if (field := header.find(key))]
+        later = self.patches[[patch.name for patch in self.patches].index(name) + 1 :]
+        needing = [later_patch.name for later_patch in later if header.decouple_id in later_patch.header.depends]
+        touching = [
+            later_patch.name
+            for later_patch in later
+            if set(later_patch.touched_paths) & set(step.patch.touched_paths) and later_patch.name not in needing
+        ]
+        for names, how in ((needing, "needed by"), (touching, "changes files that these change too")):
+            if names:
+                notes.append(Note("", 0, f"{how}: {', '.join(names)}"))
+        return tuple(notes)
+
+    @functools.cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Return each patch with the commits before and after it in the old series."""
+        outcomes = applier.apply_patches(self.repository, self.sides.old, self.patches, self._scratch)
+        chain = [
+            NewCommit(parse_commit_text(outcome.patch.header_text, outcome.patch.name), outcome.changes)
+            for outcome in outcomes
+        ]
+        commits = [self.sides.old, *write_chain(self.repository, self.sides.old, chain)]
+        return tuple(
+            Step(patch, before, after)
+            for patch, before, after in zip(self.patches, commits[:-1], commits[1:], strict=True)
+        )
+
+    def _carry_step(self, step: Step, tip: str, without: Mapping[str, str]) -> CarryResult:
+        made = self.regenerate(step.patch)
+        if made is not None:
+            return self._carry_regenerated(step, made, tip)
+        if self.partial and (notes := find_hidden_files(self.repository, step.patch, tip, without)):
+            return CarryResult(step.patch.name, Verdict.NOT_SEEN, {}, notes)
+        decision = self.decisions.get(step.patch.name)
+        if decision is not None and decision.preimage == self.repository.read_tree_id(tip):
+            return self._carry_decided(step.patch, decision, tip)
+        result = carry_patch(self.repository, step, tip, self._scratch)
+        if recipe := self.recipes.get(step.patch.header.decouple_id or ""):
+            result = carry_by_recipe(self.repository, recipe, tip, result, step)
+        return (result.verdict.is_stop and self._replay_memory(step, tip)) or result
+
+    def _carry_regenerated(self, step: Step, made: RegeneratedPatch, tip: str) -> CarryResult:
+        if made.data is None:
+            # the rules do not place every file: what still moves as before is carried, so that the rest can be judged
+            present = read_entries(
+                self.repository, tip, [path for t in step.patch.files for path in (t.old_path,) if path]
+            )
+            moving: dict[str, TreeEntry | None] = {}
+            for file in step.patch.files:
+                if file.old_path in present and file.new_path:
+                    moving |= {file.old_path: None, file.new_path: present[file.old_path]}
+            return CarryResult(step.patch.name, Verdict.CONFLICT, moving, made.notes)
+        same = made.data == step.patch.data
+        changes = find_former_changes(self.repository, step, tip) if same else None
+        if changes is None:
+            patch = Patch(step.patch.name, made.data, step.patch.strip)
+            (outcome,) = applier.apply_patches(self.repository, tip, [patch], self._scratch)
+            changes = outcome.changes
+        verdict = Verdict.UNMODIFIED if same else Verdict.REGENERATED
+        return CarryResult(step.patch.name, verdict, changes, made.notes, None if same else made.data)
+
+    def _carry_decided(self, patch: Patch, decision: Decision, tip: str) -> CarryResult:
+        if decision.tree is None:
+            return CarryResult(
+                patch.name,
+                Verdict.SKIPPED,
+                {},
+                (Note("", 0, f"left out by hand{': ' if decision.reason else ''}{decision.reason}"),),
+            )
+        changes = read_changes(self.repository, self.repository.read_tree_id(tip), decision.tree)
+        if not changes:
+            return CarryResult(patch.name, Verdict.SKIPPED, {}, (Note("", 0, "settled by hand with no change left"),))
+        body = make_diff(self.repository, tip, decision.tree)
+        notes = (Note("", 0, "settled by hand"), *self._find_lost_lines(patch, body))
+        return CarryResult(patch.name, Verdict.RESOLVED, changes, notes, body)
+
+    def _find_lost_lines(self, patch: Patch, body: bytes) -> tuple[Note, ...]:
+        """Note lines that a person's text takes out among moved text, and puts nowhere."""
+        if patch.header.find("Moved-Differs"):
+            return ()
+        return tuple(
+            Note(run.source, line, f"LOST on the way to {run.target}: {text.decode('utf-8', 'replace').strip()}")
+            for run in find_moved_runs(Patch(patch.name, patch.header_bytes + body, patch.strip))
+            for line, text in run.lost
+            if not is_explained(
+                self.recipes, patch.header.decouple_id or "", text.decode("utf-8", "replace").rstrip("\n")
+            )
+        )
+
+    def _replay_memory(self, step: Step, tip: str) -> CarryResult | None:
+        known = resolution_replay.recall_resolution(self.repository, self.memory, step, tip)
+        if known is None:
+            return None
+        why = f": {known.reason}" if known.reason else ""
+        settled = f" (settled on {known.since})" if known.since else ""
+        if known.skip:
+            note = Note("", 0, f"left out by hand before{settled}{why}")
+            return CarryResult(step.patch.name, Verdict.SKIPPED, {}, (note,))
+        changes = resolution_replay.replay_resolution(self.repository, known, step, tip)
+        if changes is None:
+            return None
+        note = Note("", 0, f"a stored resolution of this very conflict was used{settled}{why}; review it")
+        body = make_diff(self.repository, tip, write_tree_after(self.repository, tip, changes))
+        return CarryResult(
+            step.patch.name, Verdict.REPLAYED, changes, (note, *self._find_lost_lines(step.patch, body)), body
+        )
+
+    def _commit_patch(self, patch: Patch, result: CarryResult, tip: str) -> str:
+        assert result.changes is not None
+        text = parse_commit_text(patch.header_text, patch.name)
+        return write_chain(self.repository, tip, [NewCommit(text, result.changes)])[0]
+
+    @property
+    def _scratch(self) -> Path:
+        scratch = self.repository.state_folder
+        scratch.mkdir(parents=True, exist_ok=True)
+        return scratch

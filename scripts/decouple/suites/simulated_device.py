@@ -1,0 +1,79 @@
+"""Provide the simulated device to a Debian root, which has no network.
+
+What it is made from is built or fetched outside.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from decouple.base import program_output
+from decouple.base.errors import DecoupleError
+from decouple.base.files import remove_folder
+from decouple.base.interpreter import OWN
+
+#: Words of `simcuda` that name the folders of a torch that Debian packaged, per word of ``--torch``.
+TORCH_FOLDERS = {
+    "monolith": (
+        "--torch-include", "/opt/monolith/usr/include",
+        "--torch-include", "/opt/monolith/usr/include/torch/csrc/api/include",
+        "--torch-lib", "/opt/monolith/usr/lib/x86_64-linux-gnu",
+    )
+}  # fmt: skip
+
+
+def select_unset_table(release: str, project: str) -> tuple[str, ...]:
+    """Return the options of `simcuda` for the argument bytes that nobody sets.
+
+    They were learned per release; empty where there are none of ``release``. ``project`` is this checkout as the tests
+    see it.
+    """
+    file = f"scripts/decouple/suites/unset/{release}.txt"
+    return ("--unset", f"{project}/{file}") if (Path(__file__).parents[3] / file).exists() else ()
+
+
+def share_stand_ins(cache: Path, shared: Path, project: Path, say: Callable[[str], None] = lambda line: None) -> None:
+    """Build the stand-in libraries in ``cache`` and copy them to ``shared``.
+
+    The headers that a shadow needs are copied too. The first time NVIDIA's wheels are read for the names that its
+    libraries export: from PyPI, or from the folder that SIMCUDA_WHEELS names. Raises DecoupleError with simcuda's own
+    message.
+    """
+    say("simulated device: the stand-ins")
+    command = [*OWN, "-m", "simcuda", "build", "--no-torch"]
+    path = ":".join(filter(None, [str((project / "scripts").absolute()), os.environ.get("PYTHONPATH", "")]))
+    variables = {**os.environ, "SIMCUDA_CACHE": str(cache), "PYTHONPATH": path}
+    process = program_output.run_program(command, variables)
+    if process.returncode:
+        raise _parse_failure(process, path)
+    stand_ins = Path(process.stdout.strip().splitlines()[-1])
+    copy = shared / "stand-ins" / stand_ins.name
+    if not (copy / "done").exists():
+        remove_folder(copy, ignore_errors=True)
+        shutil.copytree(stand_ins, copy)
+    wheels = cache / "wheels"
+    for folder in (entry for entry in wheels.iterdir() if entry.is_dir() and (entry / "nvidia").is_dir()):
+        _copy_headers(folder, shared / "wheels" / folder.name)
+
+
+def _parse_failure(process: subprocess.CompletedProcess[str], path: str) -> DecoupleError:
+    """Return simcuda's own message and hint as an error."""
+    lines = process.stderr.strip().splitlines() or [f"exit status {process.returncode}"]
+    message, hint_prefix, hint = lines[-2:][0], "  next: ", lines[-1]
+    if len(lines) < 2 or not hint.startswith(hint_prefix):  # ended in another way than by an error that it tells
+        message, hint = lines[-1], f"{hint_prefix}PYTHONPATH={path} python -m simcuda build --no-torch"
+    return DecoupleError(
+        f"the simulated device: {message.removeprefix('simcuda: ')}", next_step=hint.removeprefix(hint_prefix)
+    )
+
+
+def _copy_headers(wheel: Path, target: Path) -> None:
+    """Copy the headers of an unpacked wheel, once."""
+    if target.exists():
+        return
+    for include in wheel.glob("nvidia/*/include"):
+        shutil.copytree(include, target / include.relative_to(wheel))

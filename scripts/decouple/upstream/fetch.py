@@ -1,0 +1,93 @@
+"""``fetch``: one call for every provider, and ``auto``, which says which it took and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import find_cache
+from decouple.base.progress import SILENT, Progress
+from decouple.release.manifest import Manifest, ManifestSource
+from decouple.upstream import source_specifier
+from decouple.upstream.download import Downloader, StorageError
+from decouple.upstream.providers import local
+from decouple.upstream.providers.context import FetchContext
+from decouple.upstream.providers.table import PROVIDERS
+from decouple.upstream.unpacked_release import UnpackedRelease
+
+
+def fetch_source(
+    manifest: Manifest,
+    source: str = "auto",
+    *,
+    cache: Path | None = None,
+    offline: bool = False,
+    progress: Progress = SILENT,
+    downloader: Downloader | None = None,
+) -> UnpackedRelease:
+    """Fetch the source of a release, verified and unpacked.
+
+    From the cache when it is there. ``source``: a word of ``decouple.upstream.source_specifier``. ``cache``: by
+    default the shared one. Raises DecoupleError, UsageError for a source that there is not.
+    """
+    cache = cache or find_cache()
+    downloader = downloader or Downloader(cache, offline=offline, progress=progress)
+    context = FetchContext(cache, downloader, offline, progress)
+    path = source_specifier.parse_local_path(source)
+    if path is not None:
+        if source == source_specifier.LOCAL:
+            raise UsageError("--source local: needs a path", next_step="write it as local:PATH")
+        return replace(local.fetch_source(manifest, path, context), why=f"asked for with --source {source}")
+    if source == "auto":
+        return _fetch_first_source(manifest, context)
+    chosen = find_source(manifest, source)
+    return replace(PROVIDERS[source].fetch(manifest, chosen, context), why=f"asked for with --source {source}")
+
+
+def find_source(manifest: Manifest, provider: str) -> ManifestSource:
+    """Return the source of this provider.
+
+    Raises UsageError when the release has none.
+    """
+    source = manifest.find_source(provider)
+    if source is None:
+        have = ", ".join(item.provider for item in manifest.sources)
+        raise UsageError(
+            f"release {manifest.release} has no source {provider!r}", next_step=f"choose auto, {have} or a path"
+        )
+    return source
+
+
+def _fetch_first_source(manifest: Manifest, context: FetchContext) -> UnpackedRelease:
+    """Fetch the first source of the manifest that can be had; a cached one goes first.
+
+    Only what can be built. So a run with a warm cache needs no network and takes what the run before it took.
+    Otherwise a host that cannot be reached is asked just once: the next provider is the better second try.
+    """
+    for source in manifest.sources:
+        provider = PROVIDERS[source.provider]
+        release = None if provider.lacks else provider.find_cached(manifest, source, context)
+        if release:
+            return replace(release, why="the first of the manifest's sources that is in the cache")
+    impatient = replace(context, downloader=context.downloader.make_impatient())
+    failures: list[str] = []
+    for source in manifest.sources:
+        provider = PROVIDERS[source.provider]
+        if provider.lacks:
+            failures.append(f"{source.provider}: {provider.lacks}")
+            continue
+        try:
+            fetched = provider.fetch(manifest, source, impatient)
+        except (UsageError, StorageError):
+            raise
+        except DecoupleError as error:
+            failures.append(f"{source.provider}: {error.what}")
+            continue
+        before = "".join(f"; not {failure}" for failure in failures)
+        return replace(fetched, why=f"the first that could be had{before}")
+    raise DecoupleError(
+        f"no source of PyTorch {manifest.version} can be had: " + "; ".join(failures),
+        next_step="check the network, or use --source local:PATH with a tree or an archive that you have",
+    )

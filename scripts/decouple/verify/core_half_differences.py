@@ -1,0 +1,60 @@
+"""What must be different on the CPU half of an official wheel: a fault with a reason is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from decouple.base import toml
+from decouple.verify.audit import ElfAudit, ElfFault
+from decouple.verify.checks import CheckResult
+
+_FILE = Path(__file__).with_name("core_half_differences.toml")
+
+
+class HalfDifference(Struct, frozen=True):
+    """One entry of ``core_half_differences.toml``: a file, the rule that it breaks, and why."""
+
+    file: str
+    rule: re.Pattern[str]
+    why: str
+
+
+class _File(Struct, frozen=True):
+    differs: tuple[HalfDifference, ...]
+
+
+@cache
+def load_differences() -> tuple[HalfDifference, ...]:
+    """Read ``core_half_differences.toml``."""
+    return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}").differs
+
+
+def judge_reports(
+    reports: Sequence[ElfAudit], known: Sequence[HalfDifference] | None = None
+) -> tuple[list[ElfAudit], list[CheckResult]]:
+    """Return the audits without expected faults, and a check for each reason.
+
+    A check passes when there was such a fault.
+    """
+    reasons = load_differences() if known is None else known
+    met: dict[HalfDifference, int] = dict.fromkeys(reasons, 0)
+
+    def unexpected(fault: ElfFault) -> bool:
+        for one in reasons:
+            if one.file == fault.file and one.rule.fullmatch(fault.rule):
+                met[one] += 1
+                return False
+        return True
+
+    left = [replace(report, faults=tuple(filter(unexpected, report.faults))) for report in reports]
+    lines = [
+        CheckResult(f"must differ: {one.file} {one.rule.pattern}", bool(count), one.why if count else "it does not now")
+        for one, count in met.items()
+    ]
+    return left, lines

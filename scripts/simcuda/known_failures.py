@@ -1,0 +1,41 @@
+"""Tests that cannot pass on the simulated device, by their names or by their failures: ``known_failures.toml``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from simcuda import tables
+
+HERE = Path(__file__).parent
+KINDS = frozenset({"compiler", "network", "race", "slow", "values"})
+
+
+@dataclass(frozen=True)
+class Known:
+    """Tests, by the end of the file's path and by name (a pattern of a shell where it has a star), with the reason.
+
+    With ``said`` only where that is part of what the test failed with.
+    """
+
+    file: str
+    test: str
+    kind: str
+    reason: str
+    said: str = ""
+
+
+def load(path: Path = HERE / "known_failures.toml") -> tuple[Known, ...]:
+    """All of them."""
+    return tuple(Known(**entry) for entry in tables.read(path)["known"])
+
+
+def reason(node: str, known: tuple[Known, ...], said: str = "") -> str | None:
+    """Why the test of that pytest id cannot pass, or None; ``said``: what it failed with, once it has."""
+    file, _, rest = node.partition("::")
+    name = rest.rpartition("::")[2].partition("[")[0]
+    for row in known:
+        if file.endswith(row.file) and fnmatchcase(name, row.test) and row.said in said:
+            return f"{row.kind}: {row.reason}"
+    return None

@@ -1,0 +1,83 @@
+"""The environment in which a command sees the simulated device instead of NVIDIA's libraries."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+NO_RANDOM_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE of personality(2)
+
+
+@dataclass(frozen=True)
+class Device:
+    """What is simulated: how many devices, their memory in bytes, their compute capability."""
+
+    devices: int = 2
+    memory: int = 16 << 30
+    arch: str = "9.0"
+
+
+def environment(
+    built: Path,
+    device: Device,
+    *,
+    ledger: Path | None = None,
+    log: Path | None = None,
+    shadows: bool = True,
+    unset: Path | None = None,
+    shake: int = 0,
+    base: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return ``base`` plus what preloads the stand-ins of ``built`` and, with ``shadows``, gives values.
+
+    ``base``: without it this process's own. ``ledger``: every entry goes to that file, with the number of the process
+    appended. ``log``: names of functions that were asked for and are not implemented. ``unset`` and ``shake``: see
+    `simcuda.unset_bytes`.
+    """
+    env = dict(os.environ if base is None else base)
+    names = (built / "preload").read_text(encoding="utf-8").split()
+    env["LD_PRELOAD"] = ":".join([*(str(built / name) for name in names), *filter(None, [env.get("LD_PRELOAD")])])
+    # found by dlopen("libcuda.so.1") and the like, also where the stand-ins themselves link to each other
+    env["LD_LIBRARY_PATH"] = ":".join([str(built), *filter(None, [env.get("LD_LIBRARY_PATH")])])
+    env["SIMCUDA_DEVICES"] = str(device.devices)
+    env["SIMCUDA_MEMORY"] = str(device.memory)
+    env["SIMCUDA_ARCH"] = device.arch
+    # images of no code must not reach the cache that a machine with a GPU reads
+    env["USE_PYTORCH_KERNEL_CACHE"] = "0"
+    if ledger:
+        env["SIMCUDA_LEDGER"] = str(ledger)
+    if log:
+        env["SIMCUDA_LOG"] = str(log)
+    if unset:
+        env["SIMCUDA_UNSET"] = str(unset)
+    if shake:
+        env["SIMCUDA_SHAKE"] = str(shake)
+        env["SIMCUDA_SHAKEN_STACK"] = "x" * (shake * 1237 % 4096)  # the environment lies above the stack
+    if shadows:
+        env["SIMCUDA_SHADOW"] = str(built / "libsimcuda_shadow.so")
+    env["PYTHONPATH"] = ":".join([str(HERE / "inject"), str(HERE.parent), *filter(None, [env.get("PYTHONPATH")])])
+    return env
+
+
+def recording(recorder: Path, *, ledger: Path | None = None, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return ``base`` plus what puts the recorder in front of NVIDIA's runtime."""
+    env = dict(os.environ if base is None else base)
+    env["LD_PRELOAD"] = ":".join([str(recorder), *filter(None, [env.get("LD_PRELOAD")])])
+    if ledger:
+        env["SIMCUDA_LEDGER"] = str(ledger)
+    env["PYTHONPATH"] = ":".join([str(HERE.parent), *filter(None, [env.get("PYTHONPATH")])])
+    return env
+
+
+def fixed_addresses() -> bool:
+    """From the next program on, addresses of this process repeat from run to run; False where that is not allowed.
+
+    Structures that are given to kernels hold bytes that nobody set, and those hold addresses of the host.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    now = int(libc.personality(0xFFFFFFFF))
+    return now >= 0 and int(libc.personality(now | NO_RANDOM_ADDRESSES)) >= 0

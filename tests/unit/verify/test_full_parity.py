@@ -1,0 +1,320 @@
+"""The table of a whole torch against another: what is planted in one is found by name, and reasons are kept honest."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decouple import cli
+from decouple.base.files import compute_sha256
+from decouple.flows import parity as flow
+from decouple.prebuilt.pairing import Pair, RemoteWheel
+from decouple.verify import elf
+from decouple.verify.elf import Library
+from decouple.verify.full_parity import comparison, config_text, exports, files, installation
+from decouple.verify.full_parity.comparison import Reason, SectionComparison
+from tests.unit.verify import pretended
+from tests.unit.verify.conftest import Compile
+
+Sections = dict[str, SectionComparison]
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> tuple[Path, Path]:
+    """Two pretended torches, ours and theirs, that are the same."""
+    return pretended.write(tmp_path / "ours"), pretended.write(tmp_path / "theirs")
+
+
+def table(ours: Path, theirs: Path) -> Sections:
+    offers = [
+        installation.ask_torch(installation.TorchLocation((str(python),), python.parent)) for python in (ours, theirs)
+    ]
+    return {one.section: one for one in installation.compare_offers(*offers)}
+
+
+def test_the_same_twice_differs_in_nothing(both: tuple[Path, Path]) -> None:
+    found = table(*both)
+    assert all(not one.missing and not one.extra and not one.different for one in found.values())
+    assert found["torch.backends"].equal == 2  # one of them behind a module of properties, as in torch
+    some = ("dispatcher", "operators", "torch._C names", "API of torch", "headers", "licences")
+    assert all(found[name].equal for name in (*some, "metadata", "entry points", "programs in bin", "Python files"))
+
+
+def test_what_is_planted_is_found_by_name(both: tuple[Path, Path]) -> None:
+    ours, _ = both
+    site = ours.parent / "site"
+    (site / "torch/backends/cudnn.py").write_text("")
+    (site / "torch/utils/collect_env.py").rename(site / "torch/utils/_collect_env.py")
+    (site / "torch/utils/collect_env.pyi").touch()  # of the same name, and no module
+    (site / "torch/utils/__init__.py").write_text("from . import _collect_env as collect_env\n")
+    (site / "torch/include/ATen/ATen.h").write_text("#pragma twice\n")
+    (site / "torch/bin/torch_shm_manager").unlink()
+    pretended.plant(ours, "torch/nn.py", "def forward(self, input)", "def forward(self, input, more)")
+    pretended.plant(ours, "torch/_C.py", '"aten::add", "aten::mm"', '"aten::add"')
+    pretended.plant(ours, "torch/_C.py", "add(Tensor a)", "add(Tensor b)")
+    pretended.plant(ours, "torch/_C.py", "def query", "def ask")
+    pretended.plant(ours, "torch/_C.py", "-O2 -fPIC", "-fPIC")
+    pretended.plant(ours, "torch/version.py", "'12.4'", "'12.1'")
+    pretended.plant(ours, "torch-2.6.0.dist-info/METADATA", "(==1)", "(==2)")
+    found = table(*both)
+    assert "torch.utils.collect_env" in found["API of torch"].missing
+    assert found["torch.backends"].missing == ("torch.backends.cudnn.version()",)
+    (changed,) = [one for one in found["API of torch"].different if "forward" in one.name]
+    assert (changed.name, changed.ours) == ("torch.nn.Linear.forward", "def(self, input, more)")
+    assert found["dispatcher"].missing == ("CPU aten::mm", "CUDA aten::mm")
+    assert [one.name for one in found["operators"].different] == ["aten::add"]
+    assert found["torch._C names"].missing == ("_CudaStreamBase.query",)
+    assert found["torch.__config__.show()"].missing == ("CXX_FLAGS -O2",)
+    assert "torch.version.cuda" in [one.name for one in found["versions and facts of the build"].different]
+    assert found["metadata"].missing == ('Requires-Dist: a==1; python_version >= "3.9"',)
+    assert [one.name for one in found["headers"].different] == ["torch/include/ATen/ATen.h"]
+    assert found["programs in bin"].missing == ("torch/bin/torch_shm_manager",)
+
+
+def run(both: tuple[Path, Path], *more: str) -> int:
+    ours, theirs = both
+    return cli.main(["parity", "2.6", "--against", str(theirs), "--python", str(ours), *more])
+
+
+def test_the_command_prints_one_page_and_says_with_its_exit_code_what_has_no_reason(
+    both: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(both) == 0
+    assert "verdict (other): ok" in capsys.readouterr().out
+    pretended.plant(both[0], "torch/nn.py", "inplace=False", "inplace=True")
+    assert run(both, "--json", str(tmp_path / "table.json")) == 1
+    said = capsys.readouterr().out
+    assert "unexplained, API of torch: differs: torch.nn.relu: def(input, inplace=True), theirs def(input," in said
+    document = json.loads((tmp_path / "table.json").read_text())
+    assert (document["ok"], document["unexplained"]) == (False, 2)  # the name, and the file
+
+
+def test_a_hidden_module_is_one_line_of_the_page(both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    site = both[0].parent / "site"
+    (site / "torch/nn.py").rename(site / "torch/_nn.py")
+    assert run(both) == 1
+    said = capsys.readouterr().out
+    assert "unexplained, API of torch: missing: torch.nn, with 3 names in it\n" in said
+    assert "torch.nn.Linear" not in said
+
+
+def test_a_torch_of_another_release_is_refused(both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    pretended.plant(both[0], "torch/version.py", "'2.6.0+cu124'", "'2.5.1'")
+    assert run(both) == 1
+    assert "has torch 2.5.1, and 2.6 is 2.6.0" in capsys.readouterr().err
+
+
+def wheel(folder: Path, python: Path) -> Path:
+    """A wheel of a pretended torch, for the Python that this runs on."""
+    path = folder / f"torch-2.6.0-cp3{sys.version_info.minor}-none-any.whl"
+    site = python.parent / "site"
+    info = "torch-2.6.0.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        for one in sorted(site.rglob("*")):
+            if one.is_file():
+                archive.write(one, one.relative_to(site))
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            f"{info}/RECORD", "\n".join(f"{name},," for name in archive.namelist()) + f"\n{info}/RECORD,,\n"
+        )
+    return path
+
+
+def test_wheels_are_asked_in_place_of_what_the_other_python_has(tmp_path: Path) -> None:
+    ours, theirs = pretended.write(tmp_path / "ours"), Path(sys.executable)
+    pretended.plant(ours, "torch/version.py", "+cu124", "+decoupled")
+    made = wheel(tmp_path, ours)
+    python = flow.unpack_wheels(theirs, tmp_path / "made/whole", [made])
+    assert (
+        installation.ask_torch(installation.TorchLocation((str(python),), tmp_path)).said["torch"] == "2.6.0+decoupled"
+    )
+    mark = tmp_path / "made/whole.content"
+    before = mark.stat().st_mtime_ns
+    flow.unpack_wheels(theirs, tmp_path / "made/whole", [made])
+    assert mark.stat().st_mtime_ns == before  # nothing was made anew
+    pretended.plant(ours, "torch/version.py", "+decoupled", "+decoupled.1")
+    again = flow.unpack_wheels(theirs, tmp_path / "made/whole", [wheel(tmp_path, ours)])
+    assert (
+        installation.ask_torch(installation.TorchLocation((str(again),), tmp_path)).said["torch"] == "2.6.0+decoupled.1"
+    )
+
+
+@pytest.fixture
+def official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a wheel that stands for the official one."""
+    if shutil.which(f"python3.{sys.version_info.minor}") is None:
+        pytest.skip("this Python is not on the path by its version")
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    python = pretended.write(tmp_path / "source")
+    pretended.plant(
+        python,
+        "torch-2.6.0.dist-info/METADATA",
+        "Requires-Dist: a (==1) ;",
+        "Requires-Dist: a (==1) ; extra == 'a' and",
+    )
+    path = wheel(folder, python)
+    known = RemoteWheel(path.name, "https://pypi.invalid/x", path.stat().st_size, compute_sha256(path), "0" * 64)
+    monkeypatch.setattr(flow, "load_pair", lambda release: Pair("pre-C++11", known, ()))
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def test_the_official_wheel_is_installed_once(
+    official: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = pretended.write(tmp_path / "ours")
+    arguments = ["parity", "2.6", "--against", "pypi", "--python", str(ours)]
+    assert cli.main([*arguments, "--wheels", str(official)]) == 1
+    assert "unexplained, metadata: missing: Requires-Dist: a==1;" in capsys.readouterr().out
+    shutil.rmtree(official)
+    assert cli.main(arguments) == 1  # from the cache
+    assert "unexplained, metadata" in capsys.readouterr().out
+
+
+def test_another_wheel_of_that_name_is_refused(
+    official: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = official.iterdir()
+    arguments = ["parity", "2.6", "--python", str(pretended.write(tmp_path / "ours")), "--wheels", str(official)]
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert cli.main(arguments) == 1
+    assert "not the official wheel: its SHA-256 is another" in capsys.readouterr().err
+    path.unlink()
+    assert cli.main(arguments) == 2
+    assert f"no {path.name} in it" in capsys.readouterr().err
+
+
+def reason(names: str, section: str = "API", sides: tuple[str, ...] = ("built",)) -> Reason:
+    return Reason(frozenset(sides), re.compile(section), re.compile(names), f"because of {names}")
+
+
+def test_a_reason_explains_what_is_missing_or_different_and_one_that_nothing_meets_is_a_fault() -> None:
+    section = comparison.compare_names("API", {"a": 1, "b": 1, "mine": 1}, {"a": 2, "b": 1, "gone": 1})
+    found = comparison.judge_sections([section], "built", [reason("a"), reason("never"), reason("x", sides=("half",))])
+    (judged,) = found.sections
+    assert (judged.unexplained, found.unused, found.ok) == (("gone",), ("API: never",), False)
+    assert [(one.why, one.names) for one in judged.reasons] == [("because of a", ("a",))]
+    assert comparison.judge_sections(
+        [section], "built", [reason("a"), reason("g.*")]
+    ).ok  # what is extra needs no reason
+    assert not comparison.judge_sections(
+        [section], "half", [reason("a|gone")]
+    ).ok  # those of another kind of torch do not count
+
+
+def test_the_kind_of_a_torch_is_known_by_its_packages_or_version() -> None:
+    assert comparison.find_side(["torch", "torch._decoupled"], "2.6.0") == "built"
+    assert comparison.find_side(["torch", "torch_core_half"], "2.6.0+cu124") == "half"
+    assert comparison.find_side(["torch"], "2.6.0+debian") == "debian"
+    assert comparison.find_side(["torch"], "2.6.0") == "other"
+
+
+def test_every_reason_is_of_a_known_side_and_section() -> None:
+    sides = {one.name for one in comparison.load_reasons().side}
+    assert [one.sides for one in comparison.load_reasons().reason if not one.sides <= sides] == []
+
+
+SHOW = """PyTorch built with:
+  - GCC 9.3
+  - C++ Version: 201703
+  - Intel(R) oneAPI Math Kernel Library Version 2024.2-Product Build 20240605 for Intel(R) 64 architecture applications
+  - OpenMP 201511 (a.k.a. OpenMP 4.5)
+  - LAPACK is enabled (usually provided by MKL)
+  - CPU capability usage: AVX512
+  - Build settings: BLAS_INFO=mkl, CXX_FLAGS= -O2 -DA=ON, LAPACK_INFO=mkl, USE_CUDA=ON, 
+"""  # noqa: W291 - as torch prints it
+
+
+def test_settings_are_read_off_the_text_that_torch_prints() -> None:
+    found = config_text.parse_settings(SHOW)
+    assert found["GCC"] == "9.3"
+    assert found["Intel(R) oneAPI Math Kernel Library"].startswith("2024.2-Product")
+    assert (found["LAPACK"], found["CPU capability usage"]) == ("is enabled (usually provided by MKL)", "AVX512")
+    assert (found["BLAS_INFO"], found["USE_CUDA"], found["CXX_FLAGS -DA=ON"]) == ("mkl", "ON", "")
+
+
+def test_threads_are_read_too() -> None:
+    said = (
+        "ATen/Parallel:\n\tat::get_num_threads() : 2\nOpenMP 201511 (a.k.a.)\nEnvironment variables:\n\tA : [not set]\n"
+    )
+    assert config_text.parse_threads(said) == {
+        "at::get_num_threads()": "2",
+        "OpenMP": "201511 (a.k.a.)",
+        "A": "[not set]",
+    }
+
+
+def at(folder: Path, **texts: str) -> dict[str, Path]:
+    found = {}
+    for number, (name, text) in enumerate(texts.items()):
+        path = folder / str(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        found[name] = path
+    return found
+
+
+def test_a_file_that_the_split_moved_is_the_same_file(tmp_path: Path) -> None:
+    ours = at(
+        tmp_path / "a", **{"torch_cuda/include/c10/cuda/X.h": "x", "torch_cuda/lib/libc10_cuda.so": "", "own.py": ""}
+    )
+    theirs = at(tmp_path / "b", **{"torch/include/c10/cuda/X.h": "y", "torch/lib/libc10_cuda.so": "z", "their.py": ""})
+    found = {one.section: one for one in files.compare_files(ours, theirs)}
+    assert [one.name for one in found["headers"].different] == ["torch/include/c10/cuda/X.h"]
+    assert found["shared libraries"].equal == 1
+    assert (found["Python files"].missing, found["Python files"].extra) == (("their.py",), ("own.py",))
+
+
+def test_a_link_that_leads_nowhere_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/libc10.so").symlink_to("/nowhere/libc10.so")
+    assert not files.list_files([tmp_path / "torch"])
+
+
+def test_what_pip_writes_is_no_content(tmp_path: Path) -> None:
+    info = tmp_path / "torch-2.6.0+x.dist-info"
+    (info / "__pycache__").mkdir(parents=True)
+    for name in ("RECORD", "INSTALLER", "METADATA", "LICENSE", "__pycache__/a.pyc"):
+        (info / name).touch()
+    assert list(files.list_files([info])) == ["torch.dist-info/LICENSE"]
+
+
+def library(name: str, *defined: str, vague: tuple[str, ...] = ()) -> Library:
+    nothing: Any = frozenset()
+    return Library(Path(name), name, (), (), frozenset(defined), frozenset(vague), nothing, nothing)
+
+
+def test_a_removed_symbol_is_named_with_the_library_that_had_it(compile_library: Compile) -> None:
+    code = "void _ZN2at3addEv(void) {} void _ZN2at3mulEv(void) {} void cblas_sgemm(void) {}"
+    theirs = elf.read_library(compile_library("libtorch_cpu.so", code, side="theirs"))
+    ours = elf.read_library(
+        compile_library("libtorch_cpu.so", code.replace("void _ZN2at3mulEv(void) {}", ""), side="ours")
+    )
+    found = {one.section: one for one in exports.compare_exports([ours], [theirs])}
+    assert found["symbols of at::"].missing == ("_ZN2at3mulEv [libtorch_cpu]",)
+    assert found["symbols of bundled C"].equal == 1
+
+
+def test_a_symbol_that_moved_to_another_library_or_became_weak_is_there() -> None:
+    ours = [library("libtorch_cuda.so", "_ZN2at3addEv", vague=("_ZN3c103fooEv",))]
+    theirs = [library("libtorch_cpu.so", "_ZN2at3addEv"), library("libc10.so", "_ZN3c103fooEv")]
+    assert all(not one.missing for one in exports.compare_exports(ours, theirs))
+
+
+def test_the_abi_aside_a_string_is_a_string() -> None:
+    new = "_ZN2at4nameERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+    old = "_ZN2at4nameERKSs"
+    tagged, plain = "_ZN3c106to_strB5cxx11Ev", "_ZN3c106to_strEv"
+    sides = [library("libc10.so", new, tagged)], [library("libc10.so", old, plain)]
+    aside = exports.compare_exports(*sides, same_abi=False)
+    assert [one.missing for one in aside if one.missing] == []
+    assert sum(one.equal for one in aside) == 2
+    assert sum(len(one.missing) for one in exports.compare_exports(*sides)) == 2
