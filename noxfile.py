@@ -73,7 +73,6 @@ SLICE = [
 GENERAL: dict[str, str] = {
     "new-device": "a backend from the template, or a newer template merged into one: -- acme",
     "status-table": "put the tables of ci/status/*.json into README.md and docs/",
-    "burn-down": "how much is left, release by release",
     "forecast": "a patch x release matrix, without a checkout",
     "upstream-watch": "the series on upstream's main of today, and what changed (-- --source PATH --state FILE)",
     "rebase": "carry the newest series to another upstream release: -- 2.7.0",
