@@ -77,6 +77,13 @@ VERBS: dict[str, tuple[str, str]] = {
     "reuse": ("reuse", "what of the relocated CUDA sources another vendor can reuse, and the names it must have"),
 }
 
+#: Verb -> the extra of pyproject.toml that brings what it cannot do without; nox installs it for the session.
+EXTRAS: dict[str, str] = {
+    **dict.fromkeys(("verify", "audit", "parity", "kernels", "extensions"), "verify"),
+    **dict.fromkeys(("build", "smoke", "core-half", "split", "thin", "pair", "variants"), "build"),
+    **dict.fromkeys(("index", "wheels"), "publish"),
+}
+
 #: What ``decouple --help`` shows under which title; each verb stands once.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
