@@ -33,6 +33,7 @@ CONSTRAINTS = ROOT / "ci" / "constraints.txt"
 PYTHON = (sys.executable, "-P")  # what -m starts is never a file of the current folder
 sys.path.insert(0, str(ROOT / "scripts"))
 from decouple.base.checkout import Checkout  # noqa: E402 - needs nothing that is not there before an install
+from decouple.cli.menu import EXTRAS  # noqa: E402
 
 RELEASES = Checkout(ROOT).list_releases()
 OTHERS = [release for release in Checkout(ROOT).list_manifest_releases() if release not in RELEASES]
@@ -73,7 +74,6 @@ SLICE = [
 GENERAL: dict[str, str] = {
     "new-device": "a backend from the template, or a newer template merged into one: -- acme",
     "status-table": "put the tables of ci/status/*.json into README.md and docs/",
-    "burn-down": "how much is left, release by release",
     "forecast": "a patch x release matrix, without a checkout",
     "upstream-watch": "the series on upstream's main of today, and what changed (-- --source PATH --state FILE)",
     "rebase": "carry the newest series to another upstream release: -- 2.7.0",
@@ -81,7 +81,7 @@ GENERAL: dict[str, str] = {
 
 
 def environment(session: nox.Session, extra: str = "") -> Path:
-    """Return the ``bin`` folder of the one virtual environment that all sessions share.
+    """Return the ``bin`` folder of the one virtual environment that all sessions share, with the ``extra`` in it.
 
     It is installed once per pyproject.toml. nox makes one environment per session; with a menu of this size that would
     install the same package dozens of times. virtualenv is a dependency of nox, so it is there also under pipx.
@@ -108,7 +108,7 @@ def define(name: str, summary: str, command: list[str]) -> None:
     """Make one session that runs ``decouple COMMAND [arguments after --]``."""
 
     def run(session: nox.Session) -> None:
-        argv = [str(environment(session) / "decouple"), *command, *session.posargs]
+        argv = [str(environment(session, EXTRAS.get(command[0], "")) / "decouple"), *command, *session.posargs]
         if name not in nox.options.sessions:
             session.run(*argv, external=True)
         elif code := subprocess.run(argv).returncode:  # part of plain ``nox``, so it may be skipped, with its reason

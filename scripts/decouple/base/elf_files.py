@@ -6,14 +6,15 @@ import contextlib
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
+from typing import TYPE_CHECKING
 
 from decouple.base.errors import DecoupleError
 
-FAULTS = (ELFError, struct.error, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What pyelftools raises for a damaged file: it trusts most fields. An OSError without a file name is one too."""
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+_FAULTS = (struct.error, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What pyelftools raises for a damaged file beside its own: it trusts most fields. So is an OSError without a name."""
 
 
 @contextlib.contextmanager
@@ -22,10 +23,13 @@ def open_elf(path: Path, mend: str = "build it again") -> Iterator[ELFFile]:
 
     Raises DecoupleError for what the file turns out to be in the ``with``, OSError when it cannot be opened.
     """
+    from elftools.common.exceptions import ELFError  # of an extra, which not every command has
+    from elftools.elf.elffile import ELFFile
+
     with path.open("rb") as file:
         try:
             yield ELFFile(file)
-        except FAULTS as error:
+        except (ELFError, *_FAULTS) as error:
             raise DecoupleError(f"{path}: not a readable ELF file: {error}", next_step=mend) from error
         except OSError as error:
             if error.filename is not None:

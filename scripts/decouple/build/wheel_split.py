@@ -14,7 +14,6 @@ import zipfile
 from email.message import Message
 from pathlib import Path
 
-from elftools.elf.dynamic import DynamicSection
 from msgspec import Struct
 from msgspec.structs import replace
 from packaging.requirements import Requirement
@@ -113,6 +112,8 @@ def _is_of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
 
     What is no ELF file needs nothing.
     """
+    from elftools.elf.dynamic import DynamicSection
+
     path = Path(source.extract(name, work / "members"))
     try:
         with open_elf(path) as elf:

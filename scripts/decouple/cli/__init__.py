@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from decouple import __version__
 from decouple.base.errors import UsageError
 from decouple.cli.last_resort import run_to_end
-from decouple.cli.menu import GROUPS, VERBS
+from decouple.cli.menu import EXTRAS, GROUPS, VERBS
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -185,12 +185,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
 
     def run() -> int:
+        try:
+            return run_command()
+        except ModuleNotFoundError as error:
+            from decouple.base import extras
+
+            if (extra := extras.find_extra(error.name)) is None:
+                raise
+            raise extras.explain_missing(str(error.name), extra) from None
+
+    def run_command() -> int:
         arguments = parse_words(words)
         if getattr(arguments, "show_commands", False):
             from decouple.base.process import show_commands
 
             show_commands(lambda line: print(line, file=sys.stderr, flush=True))
         _refuse_unknown_release(arguments)
+        if extra := EXTRAS.get(arguments.command):  # now, not when a wheel is packed after hours
+            from decouple.base.extras import require_extra
+
+            require_extra(extra)
         code: int = arguments.run(arguments)
         return code
 

@@ -36,9 +36,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "relocate": ("relocate", "which CUDA files move where, and the patch that moves them"),
     "stage2-sources": ("stage2", "does stage 2 compile every unit that moves? what to add where it does not"),
     "census": ("census", "every coupling to CUDA, before and after the series"),
-    "range-diff": ("series", "two series compared patch by patch, by Decouple-Id"),
-    "burn-down": ("series", "how much is left, release by release"),
-    "depends": ("series", "which earlier patches each patch needs"),
+    "depends": ("depends", "which earlier patches each patch needs"),
     "bisect": ("bisect", "which patch of the series breaks a command"),
     "rebase": ("rebase", "carry a series to another upstream release"),
     "upstream": ("upstream", "one patch as a commit that upstream could take, with a test and a pull request's text"),
@@ -79,6 +77,13 @@ VERBS: dict[str, tuple[str, str]] = {
     "reuse": ("reuse", "what of the relocated CUDA sources another vendor can reuse, and the names it must have"),
 }
 
+#: Verb -> the extra of pyproject.toml that brings what it cannot do without; nox installs it for the session.
+EXTRAS: dict[str, str] = {
+    **dict.fromkeys(("verify", "audit", "parity", "kernels", "extensions"), "verify"),
+    **dict.fromkeys(("build", "smoke", "core-half", "split", "thin", "pair", "variants"), "build"),
+    **dict.fromkeys(("index", "wheels"), "publish"),
+}
+
 #: What ``decouple --help`` shows under which title; each verb stands once.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
@@ -96,12 +101,9 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("build", ("smoke", "shell", "clean", "stage2-sources", "stage2-symbols", "core-half", "units")),
     (
         "check",
-        (
-            *("lint", "audit", "parity", "kernels", "test-patches", "extensions", "tryout", "record", "status-table"),
-            "burn-down",
-        ),
+        (*("lint", "audit", "parity", "kernels", "test-patches", "extensions", "tryout", "record", "status-table"),),
     ),
     ("publish", ("split", "thin", "pair", "variants", "explain", "index", "wheels")),
-    ("other releases", ("forecast", "range-diff", "manifest", "upstream-watch")),
+    ("other releases", ("forecast", "manifest", "upstream-watch")),
     ("devices", ("new-device", "contract", "neutral", "reuse", "contract-table")),
 )

@@ -17,12 +17,13 @@ from decouple.base.checkout import Checkout
 from decouple.base.paths import find_cache
 from decouple.build import object_times
 from decouple.build.environment import Places
+from decouple.census import report
 from decouple.flows.release_request import ReleaseRequest
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.release import status
 from decouple.release.manifest import Manifest
-from decouple.series import burndown, check
+from decouple.series import check
 from decouple.series.digest import compute_patch_digests, compute_series_digest
 from decouple.series.evidence import Level, prove_levels
 from decouple.stack.journal import StackState
@@ -165,6 +166,6 @@ def _is_configured(project: Path, release: str, series: list[Patch]) -> bool:
 
 
 def _read_census_section(census: Path, release: str) -> status.CensusSection:
-    counted = burndown.read_couplings(census, release)
+    counted = report.read_couplings(census, release)
     others = {word: status.VendorCouplings(*pair) for word, pair in counted.items() if word != "cuda"}
     return status.CensusSection(*counted["cuda"], others)

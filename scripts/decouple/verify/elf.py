@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from elftools.elf.dynamic import DynamicSection
-from elftools.elf.elffile import ELFFile
 from msgspec import Struct
 
 from decouple.base.elf_files import open_elf
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 #: Elf64_Sym (elf(5)): st_name, st_info, st_other, st_shndx, st_value, st_size.
 _SYMBOL = {"<": struct.Struct("<IBBHQQ"), ">": struct.Struct(">IBBHQQ")}
@@ -59,6 +61,8 @@ def read_library(path: Path) -> Library:
 
 
 def _parse_library(path: Path, elf: ELFFile) -> Library:
+    from elftools.elf.dynamic import DynamicSection
+
     soname: str | None = None
     needed: list[str] = []
     runpath: list[str] = []

@@ -45,8 +45,6 @@ FAILING: dict[str, list[list[str]]] = {
     ],
     "stage2-sources": [UNKNOWN, ["2.6", "--source", NONE]],
     "census": [UNKNOWN, ["2.6", "--before", NONE], ["2.6", "--before", NONE, "--html", f"{OUT}.html"]],
-    "range-diff": [["2.6", "9.9"], ["2.6"]],
-    "burn-down": [["--census", NONE], ["--census", f"2.6={NONE}", "--svg", f"{OUT}.svg"]],
     "depends": [UNKNOWN, ["2.6", "--source", NONE]],
     "forecast": [UNKNOWN, ["2.6", "--on", f"2.6={NONE}", "--html", f"{OUT}.html", "--strict"]],
     "rebase": [

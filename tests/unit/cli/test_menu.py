@@ -152,7 +152,7 @@ def test_lint_loads_nothing_that_downloads_or_builds() -> None:
 
 
 HEAVY = {
-    *("cyclonedx", "dataclasses", "difflib", "email", "git", "lz4", "msgspec", "packaging", "redis", "requests"),
+    *("cyclonedx", "dataclasses", "difflib", "email", "lz4", "msgspec", "packaging", "redis", "requests"),
     *("rich", "subprocess", "tree_sitter", "tuf", "zstandard"),
 }
 """What takes longer to import than a verb of the stack to do; a dataclass alone takes half a millisecond to define."""
