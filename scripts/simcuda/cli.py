@@ -147,7 +147,7 @@ def learn_unset(options: argparse.Namespace) -> int:
     """``unset``."""
     found = unset.learn([unset.launches(path) for path in options.results])
     known = unset.read(options.known) if options.known else {}
-    options.out.write_text(unset.text(found, known), encoding="utf-8")
+    unset.write_table(options.out, unset.text(found, known))
     print(f"{options.out}: {len(found)} kernels, {sum(len(one) for one in found.values())} bytes")
     return 0
 
@@ -178,7 +178,7 @@ def run(options: argparse.Namespace) -> int:
         ledger=options.ledger,
         log=options.log,
         shadows=not options.no_shadows,
-        unset=options.unset.resolve() if options.unset else None,
+        unset=unset.unpack_table(options.unset.resolve(), build.cache_folder() / "unset") if options.unset else None,
         shake=options.shake,
     )
     if not options.shake:
