@@ -32,7 +32,7 @@ def select_unset_table(release: str, project: str) -> tuple[str, ...]:
     They were learned per release; empty where there are none of ``release``. ``project`` is this checkout as the tests
     see it.
     """
-    file = f"scripts/decouple/suites/unset/{release}.txt"
+    file = f"scripts/decouple/suites/unset-{release}.xz"
     return ("--unset", f"{project}/{file}") if (Path(__file__).parents[3] / file).exists() else ()
 
 
