@@ -11,7 +11,8 @@ repository of another owner is refused as git refuses it, unless the person said
 ``git apply`` run below another repository's work tree skips every path and exits 0 (seen). So a :class:`Repository`
 names ``GIT_DIR``, ``GIT_WORK_TREE`` and ``GIT_INDEX_FILE`` in every call.
 
-The progress of a clone is read by a pattern of one line: GitPython, which has a reader of it, is three packages.
+GitPython reads the progress of a clone here. It runs nothing: it can add to the environment and not take away, and to
+import it costs several times what a verb of the stack takes (it starts ``git version`` twice).
 """
 
 from __future__ import annotations
@@ -84,7 +85,6 @@ _DIED = 128
 """git's exit status when it could not do what was asked (its usage.c): no answer."""
 
 _WHOLE_ID = re.compile("[0-9a-f]{40}")
-_RECEIVING = re.compile(r"Receiving objects: +\d+% \((\d+)/(\d+)\)")  # of git clone --progress
 
 
 class Answer(Struct, frozen=True):
@@ -374,6 +374,16 @@ def clone_repository(
 
     ``told`` gets how many objects have come, of how many. Raises GitError.
     """
+    from git import RemoteProgress  # reads git's lines, through all its versions of them
+
+    class Lines(RemoteProgress):
+        def update(
+            self, op_code: int, cur_count: str | float, max_count: str | float | None = None, message: str = ""
+        ) -> None:
+            if op_code & self.OP_MASK == self.RECEIVING:
+                told(float(cur_count), float(max_count) if max_count else None)
+
+    read = Lines().new_message_handler()
     words: list[str] = []
     full = False
     arguments = ("clone", "--progress", *options, url, str(into))
@@ -382,8 +392,7 @@ def clone_repository(
     ) as process:
         assert process.stderr
         for line in io.TextIOWrapper(process.stderr, "utf-8", "replace"):  # it takes \r for the end of a line
-            if received := _RECEIVING.match(line):
-                told(float(received[1]), float(received[2]))
+            read(line)
             words.append(line)
             full = full or has_no_room(into.parent)  # now: what it wrote goes when it fails
     if process.returncode:

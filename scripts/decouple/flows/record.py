@@ -18,6 +18,7 @@ from decouple.base.paths import find_cache
 from decouple.build import object_times
 from decouple.build.environment import Places
 from decouple.census import report
+from decouple.flows.record_history import complete_history
 from decouple.flows.release_request import ReleaseRequest
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
@@ -91,6 +92,7 @@ def record_series(request: RecordRequest) -> RecordResult:
     )
     if census:
         status.update_status(path, census=census)
+    complete_history(project, release)
     return RecordResult(path, tuple(sources), applies)
 
 

@@ -1,4 +1,4 @@
-"""The smallest install is 15 packages; what needs more says in one line how to get it."""
+"""The smallest install is 18 packages; what needs more says in one line how to get it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def list_required(project: str) -> Iterator[str]:
             yield canonicalize_name(requirement.name)
 
 
-def test_the_base_install_is_fifteen_packages() -> None:
+def test_the_base_install_is_eighteen_packages() -> None:
     with (find_project() / "pyproject.toml").open("rb") as file:
         waiting = [canonicalize_name(Requirement(line).name) for line in tomllib.load(file)["project"]["dependencies"]]
     found = {"decouple"}
@@ -51,7 +51,7 @@ def test_the_base_install_is_fifteen_packages() -> None:
         if (project := waiting.pop()) not in found:
             found.add(project)
             waiting += list_required(project)
-    assert len(found) <= 15, sorted(found)
+    assert len(found) <= 18, sorted(found)
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
