@@ -42,7 +42,7 @@ def test_a_python_of_this_machine_takes_the_stand_ins_that_the_roots_share(
 ) -> None:
     """It fetched NVIDIA's wheels and compiled the same stand-ins again, into a cache of its own."""
     monkeypatch.delenv("SIMCUDA_CACHE", raising=False)
-    assert simulate.select_cache("simulated", tmp_path) == {"SIMCUDA_CACHE": f"{tmp_path}/simcuda"}
-    assert simulate.select_cache("gpu", tmp_path) == {}
+    assert simulated_device.select_cache("simulated", tmp_path) == {"SIMCUDA_CACHE": f"{tmp_path}/simcuda"}
+    assert simulated_device.select_cache("gpu", tmp_path) == {}
     monkeypatch.setenv("SIMCUDA_CACHE", "/mine")
-    assert simulate.select_cache("simulated", tmp_path) == {"SIMCUDA_CACHE": "/mine"}
+    assert simulated_device.select_cache("simulated", tmp_path) == {"SIMCUDA_CACHE": "/mine"}
