@@ -249,6 +249,12 @@ class Patch(Struct, frozen=True, dict=True):
         """
         return b"".join((self.header_bytes, *(file.to_text() for file in self.files), self.trailer))
 
+    def to_diff(self) -> bytes:
+        """Return the file sections alone, without preambles and trailer."""
+        return b"".join(
+            b"".join((file.raw_header, *(hunk.raw for hunk in file.hunks), file.raw_tail)) for file in self.files
+        )
+
     @functools.cached_property
     def touched_paths(self) -> tuple[str, ...]:
         """Return every path the patch reads or writes, in order, each once."""

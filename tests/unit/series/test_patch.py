@@ -133,6 +133,7 @@ def test_missing_newlines_are_part_of_a_line() -> None:
 def test_a_mail_signature_is_a_trailer() -> None:
     read = patch.parse_patch(GIT + b"-- \n2.39.5\n\n")
     assert read.trailer == b"-- \n2.39.5\n\n" and read.trailer_line == 12
+    assert read.to_diff() == GIT[GIT.index(b"diff") :]
 
 
 @pytest.mark.parametrize(
