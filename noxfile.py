@@ -189,6 +189,8 @@ def lint(session: nox.Session) -> None:
         session.run(str(binaries / command[0]), *command[1:], external=True)
 
 
+#: What every run of tests ends with: where its time went.
+SLOWEST = ("--durations", "20")
 #: One worker per core, and the tests of a file in one of them: they share what its fixtures make.
 #: ``-n 0`` after -- runs all in one process, for a debugger.
 WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
@@ -198,13 +200,15 @@ WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
 def tests(session: nox.Session) -> None:
     """The quick tests, as many at a time as there are cores; after -- any pytest arguments."""
     paths = session.posargs or ["tests/unit", "tests/fault"]
-    session.run(str(environment(session, "dev") / "pytest"), *WORKERS, *paths, external=True)
+    session.run(str(environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *paths, external=True)
 
 
 @nox.session(name="tests-real", venv_backend="none")
 def tests_real(session: nox.Session) -> None:
     """The tests on the real PyTorch source, which is fetched once and cached; after -- any pytest arguments."""
-    session.run(str(environment(session, "dev") / "pytest"), *(session.posargs or ["tests/real"]), external=True)
+    session.run(
+        str(environment(session, "dev") / "pytest"), *SLOWEST, *(session.posargs or ["tests/real"]), external=True
+    )
 
 
 @nox.session(name="tests-contract", venv_backend="none")
@@ -217,7 +221,9 @@ def tests_contract(session: nox.Session) -> None:
     folder = ROOT / ".nox" / "pytest-contract"  # pytest keeps the last three runs there, as it does elsewhere
     folder.mkdir(parents=True, exist_ok=True)
     session.env["PYTEST_DEBUG_TEMPROOT"] = str(folder)
-    session.run(str(environment(session, "dev") / "pytest"), *(session.posargs or ["tests/contract"]), external=True)
+    session.run(
+        str(environment(session, "dev") / "pytest"), *SLOWEST, *(session.posargs or ["tests/contract"]), external=True
+    )
 
 
 @nox.session(venv_backend="none", default=False)
