@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from decouple.base import toml
 from decouple.census.finding import CATEGORIES, RawFinding
 from decouple.syntax.conditions import Macros
-from decouple.syntax.globs import find_match
+from decouple.syntax.globs import find_fixed_text, find_match
 
 DEFAULT = Path(__file__).with_name("taxonomy.toml")
 DATA = {"cuda": DEFAULT, "rocm": Path(__file__).with_name("taxonomy-rocm.toml")}
@@ -200,12 +200,13 @@ def load_taxonomy(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset
     file = toml.read_toml(path, _TaxonomyTable, mend="see its comments")
     modules = file.modules or toml.read_toml(DEFAULT, _TaxonomyTable, mend="see its comments").modules
     candidates = {*file.names.words, *file.names.macro_words}
+    macros = {find_fixed_text(name) for macro in file.macro for name in macro.names}
     return Taxonomy(
         vendor=file.vendor,
         title=file.title,
         compiler=file.compiler,
         files=file.files,
-        prefilter=tuple(word.lower().encode() for word in file.prefilter),
+        prefilter=complete_prefilter(file.prefilter, {*candidates, *macros}),
         modules=tuple(sorted(modules.items(), key=lambda item: -len(item[0]))),
         macros=tuple((macro.family, macro.names) for macro in file.macro),
         external_headers=file.includes.external,
@@ -220,6 +221,17 @@ def load_taxonomy(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset
         stays=file.stays,
         undefined=undefined,
     )
+
+
+def complete_prefilter(prefilter: Iterable[str], wanted: Iterable[str]) -> tuple[bytes, ...]:
+    """Return the words of the prefilter in lower case, and those of ``wanted`` in which none of them stands.
+
+    Else a file that only has such a word would not be read.
+    """
+    words = [word.lower() for word in prefilter]
+    more = {text.lower() for text in wanted if text}
+    words += sorted(text for text in more if not any(word in text for word in words))
+    return tuple(word.encode() for word in words)
 
 
 def join_words(words: Iterable[str]) -> re.Pattern[str]:

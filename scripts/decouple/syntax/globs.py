@@ -64,6 +64,12 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
         raise UsageError(f"glob {pattern[:200]!r}: {error}", next_step="write it in another way") from None
 
 
+def find_fixed_text(pattern: str) -> str:
+    """Return the longest text that stands in everything the glob matches; "" where there is none."""
+    outside = re.sub(r"\{[^}]*\}|\[[^]]+\]", "*", pattern)
+    return max(re.split(r"[*?]", outside), key=len)
+
+
 def find_match(path: str, patterns: Iterable[str]) -> str | None:
     """Return the first of ``patterns`` that ``path`` matches as a whole, or None."""
     for pattern in patterns:

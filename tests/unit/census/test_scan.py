@@ -148,3 +148,10 @@ def test_an_empty_word_of_a_taxonomy_is_told_by_its_key(tmp_path: Path, old: str
 def test_words_of_a_taxonomy_are_text_not_expressions() -> None:
     assert taxonomies.join_words(["a.c", "(b"]).findall("a.c abc (b") == ["a.c", "(b"]
     assert taxonomies.join_words([]).search("anything") is None
+
+
+@pytest.mark.parametrize("vendor", taxonomies.DATA)
+def test_a_file_with_nothing_but_one_watched_macro_is_read(vendor: str) -> None:
+    taxonomy = taxonomies.load_taxonomy(taxonomies.DATA[vendor])
+    names = [name.replace("*", "") for _, names in taxonomy.macros for name in names if not set(name) & set("{[")]
+    assert [name for name in names if not taxonomy.may_hold_finding(f"#ifdef {name}".encode())] == []

@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from decouple.base.errors import UsageError
-from decouple.syntax.globs import compile_glob, find_match
+from decouple.syntax.globs import compile_glob, find_fixed_text, find_match
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,8 @@ def test_a_glob_that_is_none_is_told_by_its_text(pattern: str) -> None:
     with pytest.raises(UsageError) as told:
         compile_glob(pattern)
     assert pattern[:3] in str(told.value)
+
+
+def test_what_stands_in_everything_a_glob_matches() -> None:
+    globs = ["USE_CUFILE", "__CUDACC_*", "TORCH_CUDA_*BUILD_MAIN_LIB", "{a,bc}_USE_[XY]", "*"]
+    assert [find_fixed_text(glob) for glob in globs] == ["USE_CUFILE", "__CUDACC_", "BUILD_MAIN_LIB", "_USE_", ""]
