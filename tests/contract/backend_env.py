@@ -15,7 +15,7 @@ from packaging.version import Version
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock, write_atomically
 from decouple.base.paths import find_cache, find_project
-from decouple.device.sources import SHARED, compute_digest, mirror_sources
+from decouple.device.contract import SHARED, compute_digest, mirror_sources
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 

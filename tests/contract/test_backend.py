@@ -12,9 +12,9 @@ from pathlib import Path
 import backend_env
 import pytest
 
+from decouple.device.contract import SHARED
 from decouple.device.scaffold import scaffold_backend
 from decouple.device.size import measure_files
-from decouple.device.sources import SHARED
 
 REPORT = backend_env.ROOT / "build" / "contract"
 MADE_UP = Path(__file__).parent / "made_up"

@@ -13,7 +13,7 @@ from types import ModuleType
 import backend_env
 import pytest
 
-from decouple.device.sources import SHARED
+from decouple.device.contract import SHARED
 
 EXAMPLE = backend_env.THIRD_DEVICE / "examples" / "extension"
 STABLE_EXAMPLE = backend_env.THIRD_DEVICE / "examples" / "stable_extension"

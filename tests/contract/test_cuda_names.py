@@ -18,7 +18,9 @@ def test_the_page_says_what_the_modules_are(interpreter: Path, torch_sim: Path) 
     version, told = ask(interpreter, environment)
     if not version.startswith(backend_env.TORCH):
         pytest.skip(f"the page is about {backend_env.TORCH}, this is {version}")
-    assert "" not in told.values(), "a name that torch.sim lacks has no reason (third_device/layer/python/without.py)"
+    assert "" not in told.values(), (
+        "a name that torch.sim lacks has no reason (third_device/layer/python/missing_names.py)"
+    )
     stale = replace_sections(backend_env.ROOT / PAGE, {SECTION: table(version, told)}, write=False)
     assert not stale, "run `python scripts/cuda_names.py --torch PYTHON`"
 

@@ -10,8 +10,7 @@ import pytest
 from decouple.base.paths import find_cache, find_project
 from decouple.patch.apply import Tree, apply_patch
 from decouple.patch.parse import Patch
-from decouple.recipes import moved
-from decouple.recipes.model import load_recipes
+from decouple.recipes.model import is_explained, load_recipes
 from decouple.series import check
 from decouple.series.check import Fit
 from decouple.series.lint import lint_series
@@ -42,7 +41,7 @@ def orig() -> Path:
 
 def test_our_own_series_has_no_faults() -> None:
     explained = functools.partial(
-        moved.is_explained, load_recipes(find_project())
+        is_explained, load_recipes(find_project())
     )  # what a recipe leaves out has its reason there
     assert lint_series(find_project(), [RELEASE], explained).faults == ()
 

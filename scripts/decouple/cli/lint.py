@@ -12,8 +12,7 @@ from msgspec import to_builtins
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.patch.faults import CODES, Fault
-from decouple.recipes import moved
-from decouple.recipes.model import load_recipes
+from decouple.recipes.model import is_explained, load_recipes
 from decouple.series.lint import LintReport, lint_series
 
 
@@ -37,7 +36,7 @@ def run_lint(arguments: argparse.Namespace) -> int:
             print(f"{code:{width}}  {meaning}")
         return OK
     project = find_project()
-    report = lint_series(project, arguments.release, partial(moved.is_explained, load_recipes(project)))
+    report = lint_series(project, arguments.release, partial(is_explained, load_recipes(project)))
     print(_format_report(report, arguments.format), end="")
     return CHECK_FAILED if report.faults else OK
 

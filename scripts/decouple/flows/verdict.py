@@ -22,8 +22,7 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.flows.pristine_tree import PristineRequest
 from decouple.inventory.rules import load_rules
 from decouple.patch.faults import Fault
-from decouple.recipes import moved
-from decouple.recipes.model import load_recipes
+from decouple.recipes.model import is_explained, load_recipes
 from decouple.relocate import stage2
 from decouple.relocate.plan import make_plan
 from decouple.series.lint import lint_series
@@ -127,7 +126,7 @@ def _find_new_faults(project: Path, release: str) -> tuple[str, ...]:
 
     Carried along.
     """
-    explained = partial(moved.is_explained, load_recipes(project))
+    explained = partial(is_explained, load_recipes(project))
     others = [other for other in Checkout(project).list_releases() if other != release]
     before = {_make_key(fault) for fault in lint_series(project, others, explained).faults} if others else set()
     return tuple(

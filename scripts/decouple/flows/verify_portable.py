@@ -3,33 +3,39 @@
 The Python of the check is a user's own, with the official torch of the release in it: it brings what torch requires,
 and the values and names that ours are compared with.
 
->>> from decouple.flows.verify_portable import VerifyPortableRequest, verify_portable_wheels
+>>> from decouple.flows.verify_portable import VerifyPortableRequest, make_toolchain, verify_portable_wheels
 >>> verify_portable_wheels(VerifyPortableRequest(project, "2.6", python=python / "python", cuda="11.8"))
 Traceback (most recent call last):
 decouple.base.errors.UsageError: ...python/python: no torch 2.6.0: ...
+>>> from decouple.upstream.manifests import load_release
+>>> make_toolchain("2.6", load_release(project, "2.6").toolchain, "11.8").cuda
+'11.8'
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from decouple.base import zips
 from decouple.base.errors import UsageError
 from decouple.base.files import compute_sha256
 from decouple.base.interpreter import run_python
-from decouple.build import inputs, wheel_finishing
+from decouple.base.process import run_logged
+from decouple.build import inputs, root_description, toolkits, wheel_finishing
 from decouple.build.environment import HostEnvironment, Places
-from decouple.flows import alternate_cuda, kernels, portable_environment
+from decouple.flows import kernels, portable_environment
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.parity import unpack_wheels
 from decouple.flows.tryout import select_fitting
 from decouple.flows.verify import VerifyResult, audit_wheels, make_section, record_kernels
 from decouple.flows.work_environment import WorkRequest
-from decouple.release import status
+from decouple.release import projects, status
+from decouple.release.manifest import Toolchain
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks, facts, parity
 from decouple.verify.audit import ElfAudit
@@ -61,7 +67,7 @@ def verify_portable_wheels(
     against. Raises UsageError without the wheels, or without a Python that has the official torch.
     """
     manifest = load_release(request.project, request.release)
-    toolchain = alternate_cuda.make_toolchain(request.release, manifest.toolchain, request.cuda)
+    toolchain = make_toolchain(request.release, manifest.toolchain, request.cuda)
     other = (toolchain.cuda or "") if toolchain.cuda != manifest.toolchain.cuda else ""
     python, version = _find_official(request, manifest.version)
     places = _locate_places(request, version, toolchain.cuda or "")
@@ -131,7 +137,7 @@ def _install_wheels(python: Path, places: Places, both: Sequence[Path], *, other
     """
     made = unpack_wheels(python, places.verify / "both", both)
     if other:
-        alternate_cuda.install_libraries(python, made, both[-1], places.logs / "verify.log")
+        install_libraries(python, made, both[-1], places.logs / "verify.log")
     return made
 
 
@@ -170,3 +176,38 @@ def _record_result(
         code = one.kernels if one and (one.wheel, one.series) == (backend.name, made.series.digest) else None
     found = status.WheelSection(backend.name, made.series.digest, make_section("built", seen, result), code)
     status.update_status(path, portable={**before.portable, label: found})
+
+
+def make_toolchain(release: str, official: Toolchain, cuda: str) -> Toolchain:
+    """Return the official wheel's toolchain where ``cuda`` is its own or empty.
+
+    Else it is one with the libraries that CUDA's layer is made of.
+
+    Raises UsageError where the release has no such CUDA.
+    """
+    if cuda in ("", official.cuda):
+        return official
+    toolkits.check_release(release, portable_environment.KIND, cuda)
+    return replace(official, cuda=cuda, libraries=tuple(_list_pins(cuda)))
+
+
+def _list_pins(cuda: str) -> Iterator[str]:
+    found = toolkits.find_toolkit(portable_environment.KIND, cuda)
+    root = root_description.load_description(root_description.PORTABLE)
+    for layer in found.layers if found else ():
+        for toolkit in root.find_layer(layer).toolkit:
+            yield from (f"{wheel.project}=={wheel.version}" for wheel in toolkit.wheels)
+
+
+def install_libraries(python: Path, trial: Path, backend: Path, log: Path) -> None:
+    """Put what the wheel ``backend`` requires of NVIDIA into the Python ``trial`` by the pip of ``python``.
+
+    Raises CommandError.
+    """
+    with zips.open_zip(backend) as archive:
+        metadata = archive.read(f"{wheel_finishing.find_dist_info(archive, backend)}/METADATA")
+    wanted = projects.parse_requirements(projects.parse_metadata(metadata))
+    libraries = [str(requirement) for requirement in wanted if requirement.name.startswith("nvidia-")]
+    pip = [str(python.absolute()), "-m", "pip", "--python", str(trial.absolute())]
+    command = [*pip, "install", "-q", "--no-deps", *libraries]
+    run_logged(command, cwd=Path("/"), log=log, what=f"pip install {' '.join(libraries)}")

@@ -19,8 +19,7 @@ from decouple.rebase.partial_release import find_hidden_files
 from decouple.rebase.recipe_carry import carry_by_recipe
 from decouple.rebase.resolutions import Resolution
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
-from decouple.recipes.model import Recipe
-from decouple.recipes.moved import is_explained
+from decouple.recipes.model import Recipe, is_explained
 from decouple.stack import applier
 from decouple.stack.commits import NewCommit, parse_commit_text, write_chain
 from decouple.stack.export import make_diff

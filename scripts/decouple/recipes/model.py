@@ -7,7 +7,7 @@ patch anew where upstream moved or mended what stands around them.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -260,3 +260,18 @@ def _check_pattern(what: str, pattern: str | None) -> list[str]:
     except re.error as error:
         return [f"{what}: {pattern!r} is no regular expression: {error}"]
     return []
+
+
+def is_explained(recipes: Mapping[str, Recipe], identity: str, line: str) -> bool:
+    """Return whether a recipe drops or rewrites such a line, which may then be missing from the copy.
+
+    ``identity`` is the Decouple-Id of the recipe's patch, ``line`` the text.
+    """
+    recipe = recipes.get(identity)
+    if recipe is None:
+        return False
+    patterns = [
+        pattern for take in recipe.take for pattern in [*take.drop, *take.gone, *(old for old, _ in take.replace)]
+    ]
+    patterns += [pattern for edit in recipe.edit for pattern in edit.gone]
+    return any(re.search(pattern, line, re.MULTILINE) for pattern in patterns)

@@ -19,7 +19,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
 from decouple.build import rootfs
 from decouple.build.root_description import PypiPiece
-from decouple.flows import alternate_cuda
+from decouple.flows import verify_portable
 from decouple.index import dependencies, get, wheel
 from decouple.prebuilt import core_half
 from decouple.suites import simulated_device
@@ -77,7 +77,7 @@ def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
         "install": lambda: get.install_wheels([wheel.read_wheel(backend)], other),
         "version": lambda: get.read_python_version(other),
         "environment of a half": lambda: core_half.make_environment(other, Path("half")),
-        "libraries of another CUDA": lambda: alternate_cuda.install_libraries(other, other, backend, folder / "log"),
+        "libraries of another CUDA": lambda: verify_portable.install_libraries(other, other, backend, folder / "log"),
         "API of a torch": lambda: parity.dump_torch([str(other)], folder),
         "a project that uses torch": lambda: ecosystem._check_program(tried(other, folder), project),
         "operators": lambda: ecosystem._check_operators(tried(other, folder), project),

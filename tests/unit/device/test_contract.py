@@ -14,7 +14,7 @@ import pytest
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
 from decouple.device import contract
-from decouple.device.sources import SHARED
+from decouple.device.contract import SHARED
 from decouple.release.status import ContractSection
 
 

@@ -10,7 +10,7 @@ import pytest
 from decouple.base.errors import UsageError
 from decouple.base.files import compute_sha256
 from decouple.build.environment import Places
-from decouple.flows import alternate_cuda, verify_portable
+from decouple.flows import verify_portable
 from decouple.flows.verify_portable import VerifyPortableRequest, verify_portable_wheels
 from decouple.upstream.manifests import load_release
 from decouple.verify import facts
@@ -64,7 +64,7 @@ def test_a_cuda_that_the_release_is_not_compiled_with(tmp_path: Path) -> None:
 
 def test_another_cuda_must_say_what_its_layer_was_made_of(tmp_path: Path) -> None:
     official = load_release(PROJECT, "2.6").toolchain
-    made = alternate_cuda.make_toolchain("2.6", official, "11.8")
+    made = verify_portable.make_toolchain("2.6", official, "11.8")
     wanted = {one.asks: one.value for one in facts.list_expected_facts(made, ["9.0"], "host", {})}
     assert wanted["version.cuda"] == "11.8"
     assert wanted["_C._cuda_getCompiledVersion()"] == 11080

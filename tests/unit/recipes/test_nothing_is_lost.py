@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from decouple.recipes.make import make_texts
-from decouple.recipes.model import LostTextError, Recipe, RecipeError, load_recipe
-from decouple.recipes.moved import is_explained
+from decouple.recipes.model import LostTextError, Recipe, RecipeError, is_explained, load_recipe
 
 BINDINGS = """\
 #include <core.h>

@@ -38,7 +38,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from .._build_info import NAME
 from . import legacy
-from .without import as_sentence
+from .missing_names import as_sentence
 
 VARIABLE = "DECOUPLE_AS_CUDA"
 """Names the device for which a whole program's ``cuda`` is meant."""

@@ -17,8 +17,8 @@ from .. import _C
 from .._build_info import NAME
 from . import amp as amp
 from . import legacy as _legacy
+from . import missing_names as _missing_names
 from . import nvtx as nvtx
-from . import without as _without
 from .profiler import emit_ranges as emit_ranges
 
 Device = torch.device | int | str | None
@@ -551,7 +551,7 @@ def _records_work() -> bool:
 
 def names_without() -> dict[str, str]:
     """Names of ``torch.cuda`` that this device has not, with the reason."""
-    return dict(_without.REASONS)
+    return dict(_missing_names.REASONS)
 
 
 def as_cuda(warn: bool = False) -> Any:

@@ -20,9 +20,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import _libraries, build_info, library_dir
-from ._after_import import before_body, when_imported
 from ._extensions import extend_paths
-from ._overwritten import overwritten, site_folders
+from ._import_hook import before_body, when_imported
+from ._wheel_conflicts import overwritten, site_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

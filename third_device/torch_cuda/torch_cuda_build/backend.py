@@ -29,7 +29,7 @@ from wrapped_cmake import Lines, WrappedCMake, WrappedCMakeError  # noqa: E402
 
 CORE_PRELOAD = ROOT.parent / "added_to_core" / "torch" / "_decoupled" / "preload.py"
 OWN_FILES = (
-    *("__init__.py", "_after_import.py", "_autoload.py", "_extensions.py", "_libraries.py", "_overwritten.py"),
+    *("__init__.py", "_import_hook.py", "_autoload.py", "_extensions.py", "_libraries.py", "_wheel_conflicts.py"),
     "_preload.py",
     "py.typed",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torch_cuda._overwritten import overwritten, site_folders
+from torch_cuda._wheel_conflicts import overwritten, site_folders
 
 from .test_loader import needs_cc, python, site
 
