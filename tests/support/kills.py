@@ -819,10 +819,10 @@ def _variants(folder: Path) -> Scene:
 
 
 def _thin(folder: Path) -> Scene:
-    from tests.unit.build import test_thin
+    from tests.unit.build import test_wheel_thinning
 
     if not (folder / "whole").exists():
-        test_thin.whole(folder / "whole")
+        test_wheel_thinning.whole(folder / "whole")
     (wheel,) = (folder / "whole").glob("*.whl")
     words = ("thin", str(wheel), "--arch", "9.0", "--out", str(folder / "one"))
     return Scene(command(*words, DECOUPLE_CACHE=str(folder / "cache")), _made(folder / "one"), between=True)

@@ -97,7 +97,7 @@ def record_series(request: RecordRequest) -> RecordResult:
 
 
 def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, int]]:
-    """Put the seconds per object that builds of this checkout took into the shipped tables.
+    """Make the shipped tables anew from the seconds per object that builds of this checkout took.
 
     Each table, and how many objects. Stage 2 has one table: CUDA versions have most objects in common, and its seconds
     say how those compare.
@@ -106,9 +106,9 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
     """
     places = Places.of_release(project, release, find_cache())
     whole, own = places.stage2.parent, f"{kind}-cuda*/{places.stage2.name}"  # its own for a CUDA, a Python, a core
-    stages = [(1, places.stage1), *((2, folder) for folder in sorted([*whole.glob(own), *whole.glob(f"*/{own}")]))]
-    recorded = [(number, folder) for number, folder in stages if object_times.read_measured_seconds(folder)]
-    return [object_times.record_seconds(release, kind, number, folder) for number, folder in recorded or stages[:1]]
+    stages = {1: [places.stage1], 2: sorted([*whole.glob(own), *whole.glob(f"*/{own}")])}
+    recorded = [number for number, folders in stages.items() if any(map(object_times.read_measured_seconds, folders))]
+    return [object_times.record_seconds(release, kind, number, stages[number]) for number in recorded or (1,)]
 
 
 def _make_rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> dict[str, status.Proof]:
