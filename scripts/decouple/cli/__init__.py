@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from decouple import __version__
 from decouple.base.errors import UsageError
 from decouple.cli.last_resort import run_to_end
-from decouple.cli.menu import EXTRAS, GROUPS, VERBS
+from decouple.cli.menu import EXTRAS, FORMER, GROUPS, VERBS
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -134,8 +134,10 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
 def _explain_unknown(word: str) -> UsageError:
     """Return the error for a verb that does not exist.
 
-    Most are a slip, or a session of nox (``apply-2.6``).
+    Most are a slip, a session of nox (``apply-2.6``), or part of another verb.
     """
+    if word in FORMER:
+        return UsageError(f"no command {word!r}", next_step=f"`{FORMER[word]}`")
     import difflib  # only for a mistake
 
     verb, _, release = word.rpartition("-")
