@@ -136,11 +136,13 @@ def _explain_unknown(word: str) -> UsageError:
 
     Most are a slip, a session of nox (``apply-2.6``), or part of another verb.
     """
-    if word in FORMER:
-        return UsageError(f"no command {word!r}", next_step=f"`{FORMER[word]}`")
     import difflib  # only for a mistake
 
+    if word in FORMER:
+        return UsageError(f"no command {word!r}", next_step=f"`{FORMER[word]}`")
     verb, _, release = word.rpartition("-")
+    if verb in FORMER:
+        return UsageError(f"no command {word!r}", next_step=f"`{FORMER[verb]} {release}`")
     near = [f"{verb} {release}"] if verb in VERBS else difflib.get_close_matches(word, VERBS, 3, 0.6)
     meant = f"did you mean {' or '.join(f'`decouple {name}`' for name in near)}? " if near else ""
     return UsageError(f"no command {word!r}", next_step=f"{meant}`decouple --help` lists all")

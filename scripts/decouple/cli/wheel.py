@@ -113,9 +113,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
     if whose := KERNELS.get(kind := str(manifest.flags.get("kernels", "compiled"))):
         print(f"  kernels     {kind}: {whose}")
     if manifest.flags.get("thinned"):
-        print(
-            "  thinned     machine code for other architectures was taken out of its libraries (repack thin)"
-        )
+        print("  thinned     machine code for other architectures was taken out of its libraries (repack thin)")
     for name, text in manifest.toolchain.items():
         if name not in ("packages", "inputs"):
             print(f"  {name:<11} {text or 'not there'}")

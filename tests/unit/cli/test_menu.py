@@ -200,8 +200,9 @@ def test_words_around_an_option_belong_together(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize(("word", "now"), FORMER.items())
 def test_a_verb_that_became_part_of_another_names_it(word: str, now: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([word]) == 2
-    assert f"next: `{now}`" in capsys.readouterr().err
+    assert (main([word]), main([f"{word}-2.6"])) == (2, 2)
+    said = capsys.readouterr().err
+    assert f"next: `{now}`" in said and f"next: `{now} 2.6`" in said
     program, *words = now.split()
     if program == "decouple":
         with pytest.raises(SystemExit) as end:
