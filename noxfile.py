@@ -63,6 +63,9 @@ PER_RELEASE = {
     "reuse": "what of the relocated CUDA sources a vendor with the CUDA key can reuse (-- --names acme.toml)",
 }
 
+#: session -> the words of its command, where they are others.
+WORDS = {"units": ["stages", "units"]}
+
 #: What ``test-cuda-slice`` gives to ``decouple test-cuda``: Debian's single-stage build, for which nothing has to be
 #: built, and a slice that another commit chooses otherwise, against what the official wheel did with the same tests.
 SLICE = [
@@ -120,7 +123,7 @@ def define(name: str, summary: str, command: list[str]) -> None:
 
 for _release in RELEASES:
     for _verb, _summary in PER_RELEASE.items():
-        define(f"{_verb}-{_release}", _summary.replace("<release>", _release), [_verb, _release])
+        define(f"{_verb}-{_release}", _summary.replace("<release>", _release), [*WORDS.get(_verb, [_verb]), _release])
     define(
         f"test-cuda-slice-{_release}",
         f"upstream's CUDA tests, a slice chosen by the commit, on Debian's build of {_release} without a GPU",

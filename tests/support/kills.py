@@ -710,7 +710,7 @@ def _made(folder: Path) -> Callable[[], Look]:
 
 def _split(folder: Path) -> Scene:
     variables = _halves_world(folder)
-    words = ("split", str(folder / "whole/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"))
+    words = ("repack", "split", str(folder / "whole/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"))
     return Scene(command(*words, **variables), _made(folder / "whole/split"), between=True)
 
 
@@ -718,7 +718,7 @@ def _pair(folder: Path) -> Scene:
     variables = _halves_world(folder)
     core = folder / "core/torch-2.6.0+decoupled-cp313-cp313-linux_x86_64.whl"
     bindings = folder / "halves/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"
-    words = ("pair", str(core), str(bindings), "--out", str(folder / "paired"))
+    words = ("repack", "pair", str(core), str(bindings), "--out", str(folder / "paired"))
     return Scene(command(*words, **variables), _made(folder / "paired"), between=True)
 
 
@@ -814,7 +814,7 @@ def _sign_list(folder: Path) -> Scene:
 def _variants(folder: Path) -> Scene:
     variables = _halves_world(folder)
     bindings = folder / "halves/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"
-    words = ("variants", str(bindings), "--out", str(folder / "labelled"))
+    words = ("repack", "variants", str(bindings), "--out", str(folder / "labelled"))
     return Scene(command(*words, **variables), _made(folder / "labelled"), between=True)
 
 
@@ -875,7 +875,7 @@ def _contract_table(folder: Path) -> Scene:
             shutil.copytree(ROOT / name, project / name)
         for name in ("series", "patches"):
             (project / name).mkdir()
-    return Scene(command("contract-table", DECOUPLE_PROJECT=str(project)), lambda: files(project / "docs"))
+    return Scene(command("contract", "--table", DECOUPLE_PROJECT=str(project)), lambda: files(project / "docs"))
 
 
 def _clean(folder: Path) -> Scene:
@@ -934,7 +934,7 @@ VERBS: dict[str, Callable[[Path], Scene]] = {
     "thin": _thin,
     "upstream": _upstream,
     "census --json --html": _census,
-    "contract-table": _contract_table,
+    "contract --table": _contract_table,
     "clean": _clean,
 }
 """Every verb that writes, as a scene of its own."""

@@ -90,7 +90,7 @@ def read_cuda_label(entry: CatalogEntry) -> str | None:
 
 
 def is_paired(entry: CatalogEntry) -> bool:
-    """Return whether it is of a core that brings its CUDA, or bindings for one (``decouple pair``).
+    """Return whether it is of a core that brings its CUDA, or bindings for one (``decouple repack pair``).
 
     Such are for that CUDA's index.
 
@@ -103,7 +103,7 @@ def is_paired(entry: CatalogEntry) -> bool:
 def select_common(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ...]:
     """Select what the index for all lists: what any installer may take the newest of.
 
-    So no wheel for some GPUs alone (``decouple thin``), and no variant wheel (`select_labelled`).
+    So no wheel for some GPUs alone (``decouple repack thin``), and no variant wheel (`select_labelled`).
     """
     return tuple(
         entry

@@ -76,7 +76,7 @@ def test_help_needs_no_extra(verb: str, tmp_path: Path) -> None:
     ("words", "extra"),
     [
         (["build", "2.6"], "build"),
-        (["split", "torch_cuda.whl"], "build"),
+        (["repack", "split", "torch_cuda.whl"], "build"),
         (["verify", "2.6"], "verify"),
         (["wheels", "2.6", "--index", "site"], "publish"),
         (["index", "check", "site"], "publish"),
