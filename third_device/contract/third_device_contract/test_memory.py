@@ -1,4 +1,4 @@
-"""Items 22 to 31: allocators, random numbers, storages, copies, views."""
+"""Items 22 to 31 and 66: allocators, random numbers, storages, copies, views, pools."""
 
 from __future__ import annotations
 
@@ -439,3 +439,21 @@ def test_a_share_of_the_memory_is_all_that_is_taken(name: str, mod: types.Module
     finally:
         mod.set_per_process_memory_fraction(1)
     torch.empty(80 << 20, dtype=torch.uint8, device=name)
+
+
+@pytest.mark.contract_item(66)
+def test_a_pool_of_its_own_or_the_reason_why_not(name: str, mod: types.ModuleType) -> None:
+    """What is allocated inside a pool goes back with it; a backend whose cache has no pools says so by name."""
+    if not hasattr(mod, "MemPool"):
+        for missing in ("MemPool", "use_mem_pool"):
+            with pytest.raises(AttributeError, match=f"torch.{name}.*'{missing}': .+") as caught:
+                getattr(mod, missing)
+            assert "\n" not in str(caught.value)
+        return
+    pool = mod.MemPool()
+    with mod.use_mem_pool(pool):
+        inside = torch.empty(24 << 20, dtype=torch.uint8, device=name)
+    held = mod.memory_reserved()
+    del inside, pool
+    mod.empty_cache()
+    assert mod.memory_reserved() <= held - (24 << 20)
