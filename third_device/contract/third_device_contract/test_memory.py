@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from third_device_contract.plugin import Knob, Run
+from third_device_contract.plugin import Gap, Knob, Run
 
 DTYPES = [
     torch.float32,
@@ -119,15 +119,29 @@ def test_pinned_memory(name: str, mod: types.ModuleType) -> None:
     pinned = pageable.pin_memory()
     assert pinned.is_pinned() and torch.equal(pinned, pageable)
     assert pinned[10:20].is_pinned() and pinned.view(10, 100)[3].is_pinned()
-    assert torch.empty(5, pin_memory=True).is_pinned()
     assert not torch.empty(5, device=name).is_pinned()
     there = pinned.to(name, non_blocking=True)
-    back = torch.empty(1000, pin_memory=True)
+    back = torch.empty(1000).pin_memory()
     back.copy_(there, non_blocking=True)
     mod.synchronize()
     assert torch.equal(back, pageable)
     del pinned, back
     assert torch.equal(there.cpu(), pageable)
+
+
+@pytest.mark.contract_item(25)
+def test_factories_make_pinned_memory(name: str, gap: Gap) -> None:
+    try:
+        made = torch.empty(5, pin_memory=True)
+        found = made.is_pinned()
+    except RuntimeError:  # of a CUDA that has a device and no memory
+        if not torch.cuda.is_available():
+            raise
+        found = False
+    if not found and torch.cuda.is_available():
+        gap("pinned-beside-cuda")
+    assert found
+    assert torch.equal(made.fill_(3).to(name, non_blocking=True).cpu(), torch.full((5,), 3.0))
 
 
 @pytest.mark.contract_item(25)
