@@ -9,7 +9,7 @@ from typing import Any
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
 from decouple.cli.request import make_request
-from decouple.flows import kernels, unpatched
+from decouple.flows import kernels, single_stage, unpatched
 from decouple.flows.build_request import BuildRequest
 from decouple.verify.kernels import dump
 from decouple.verify.kernels.compare import KernelComparison, demangle_name, simplify_name
@@ -60,14 +60,24 @@ def register(subparsers: Any) -> None:
     four.add_argument("--env", choices=["auto", "host", "rootfs", "portable"], default="auto", help="that of the build")
     four.add_argument("--python", default="", metavar="X.Y", help="that of the build, where it named one")
     four.add_argument("--cuda", default="", metavar="X.Y", help="that of the build, where it named one")
+    four.add_argument(
+        "--toolkit",
+        default="",
+        metavar="rocm",
+        help="another vendor's runtime part (of `smoke`): all objects with device code and --files of the others, "
+        "against upstream's own build for that vendor",
+    )
     four.add_argument("--all", action="store_true", help="print every function, not the first ten of a kind")
     four.set_defaults(run=_run_unpatched)
 
 
 def _run_unpatched(arguments: argparse.Namespace) -> int:
-    comparison = unpatched.compare_unpatched(
-        make_request(BuildRequest, arguments), arguments.files, output.make_listener()
-    )
+    if arguments.toolkit:
+        request = make_request(BuildRequest, arguments, core="stock", part="runtime")
+        comparison = single_stage.compare_single_stage(request, arguments.files, output.make_listener())
+    else:
+        request = make_request(BuildRequest, arguments)
+        comparison = unpatched.compare_unpatched(request, arguments.files, output.make_listener())
     print_comparison(comparison, None if arguments.all else 10)
     return OK if comparison.ok else CHECK_FAILED
 

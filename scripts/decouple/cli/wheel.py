@@ -30,13 +30,13 @@ UNPINNED = (
 def register(subparsers: Any) -> None:
     """Add the commands."""
     parser = subparsers.add_parser("split")
-    parser.add_argument("wheel", type=Path, nargs="+", help="a torch_cuda wheel of dist/RELEASE")
+    parser.add_argument("wheel", type=Path, nargs="+", help="a torch_cuda or torch_hip wheel of dist/RELEASE")
     parser.add_argument("--out", type=Path, help="where both halves go (default: split/ beside the wheel)")
     parser.set_defaults(run=_run_split)
 
     thinned = subparsers.add_parser("thin")
-    thinned.add_argument("wheel", type=Path, help="a whole torch_cuda wheel for several architectures")
-    thinned.add_argument("--arch", required=True, help="those that it is to be for, e.g. 9.0 or '8.0;8.6'")
+    thinned.add_argument("wheel", type=Path, help="a whole torch_cuda or torch_hip wheel for several GPUs")
+    thinned.add_argument("--arch", required=True, help="those that it is to be for, e.g. 9.0, '8.0;8.6' or gfx90a")
     thinned.add_argument("--out", type=Path, help="where it goes (default: beside the wheel)")
     thinned.set_defaults(run=_run_thin)
 
@@ -106,6 +106,9 @@ def _run_explain(arguments: argparse.Namespace) -> int:
     print(f"  components  {f'{listed[0]} in it, {listed[1]} asked for ({BOM})' if listed else 'not listed in it'}")
     if manifest.cuda:
         print(f"  cuda        {manifest.cuda} for {', '.join(manifest.arch_list)}")
+    elif manifest.arch_list:
+        toolkit = str(manifest.flags.get("toolkit", "toolkit"))
+        print(f"  {toolkit:<11} {manifest.version.partition('+')[2] or 'not said'} for {', '.join(manifest.arch_list)}")
     if whose := KERNELS.get(kind := str(manifest.flags.get("kernels", "compiled"))):
         print(f"  kernels     {kind}: {whose}")
     if manifest.flags.get("thinned"):

@@ -111,6 +111,9 @@ class ParitySection(Struct, frozen=True):
 UNPATCHED = "unpatched"
 """Among ``kernels``: a sample of ours against the same sources of the release's own tree."""
 
+SINGLE_STAGE = "single-stage"
+"""Ends the labels among ``kernels`` of another vendor's objects ("rocm/single-stage") against upstream's for it."""
+
 MONOLITH = "/monolith"
 """Ends the labels among ``kernels`` of wheels of ours against Debian's single-stage build."""
 

@@ -14,6 +14,7 @@ from typing import Any
 from decouple.base.checkout import make_version_key
 from decouple.release.status import (
     MONOLITH,
+    SINGLE_STAGE,
     UNPATCHED,
     ReleaseStatus,
     SeriesSection,
@@ -298,6 +299,17 @@ def _describe_kernels(status: ReleaseStatus) -> str:
     return cell
 
 
+def _describe_vendors(status: ReleaseStatus) -> str:
+    """Say how many functions of other vendors' objects are those of upstream's own build for them."""
+    lines = [
+        f"{label.removesuffix(f'/{SINGLE_STAGE}')}: {one.same} of {one.total} functions in {one.sources} files "
+        f"({', '.join(one.archs)}), {len(one.unexplained)} unexplained"
+        for label, one in sorted(status.kernels.items())
+        if label.endswith(f"/{SINGLE_STAGE}")
+    ]
+    return "<br>".join(lines) or "not compared"
+
+
 def _describe_suites(status: ReleaseStatus) -> str:
     """Describe upstream's CUDA tests by outcome, torch by torch, and against another build."""
     return "<br>".join(map(_describe_suite_run, _sort_ours_first(status))) or "not run"
@@ -465,6 +477,7 @@ COLUMNS: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "stage 2": lambda status: _describe_stage(status, status.stage2),
     "parity with Debian's monolith": _describe_parity,
     "kernels identical to the official": _describe_kernels,
+    "other vendors' objects against upstream's build": _describe_vendors,
     "over the official kernels": lambda status: _describe_bindings_wheel(status, status.over_official),
     "over Debian's kernels on its CPU torch": lambda status: _describe_bindings_wheel(status, status.over_installed),
     "portable wheels against the official": _describe_portable,

@@ -1,0 +1,166 @@
+"""A vendor's objects against those of upstream's own build for it: the pristine tree, hipified in place, one stage.
+
+Upstream's build of ROCm is not run: each unit of ours is compiled again with its own command, while that tree stands
+where the translated files and the applied tree do. So both have the same compiler, flags, file names and generated
+headers.
+
+>>> from decouple.flows.build_request import BuildRequest
+>>> from decouple.flows.single_stage import compare_single_stage
+>>> compare_single_stage(BuildRequest(project, "2.6", toolkit="rocm", core="stock", part="runtime"), count=40)
+Traceback (most recent call last):
+decouple.base.errors.DecoupleError: ...compile_commands.json: ...
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from decouple.base import programs
+from decouple.base.errors import DecoupleError
+from decouple.base.git import Repository
+from decouple.base.progress import Progress
+from decouple.build import settings, toolkits
+from decouple.build.environment import RootEnvironment
+from decouple.build.estimate import count_cores
+from decouple.build.sandbox import BindMount
+from decouple.flows import stage2_commands
+from decouple.flows.build_request import BuildRequest, settle_choices
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.stage2_commands import Stage2Commands
+from decouple.flows.verify import record_kernels
+from decouple.release.status import SINGLE_STAGE
+from decouple.verify.kernels import code_object, host_code
+from decouple.verify.kernels import compare as comparing
+from decouple.verify.kernels.compare import KernelComparison
+from decouple.verify.kernels.dump import KernelDump, KernelUnit
+from decouple.verify.stage1_units import TranslationUnit, choose_units
+
+_SUFFIXES = (".cpp", ".cu", ".hip")
+_DEVICE = (".cu", ".hip")
+_BASE = "refs/decouple/base"
+#: Upstream's way to a tree for ROCm (its README, "From Source").
+_HIPIFY = "tools/amd_build/build_amd.py"
+#: Below stage 2's folder: the applied tree's headers that an unmodified core lacks. Upstream's tree has its own.
+_INSTEAD = "generated/instead"
+_OF_NOBODY = "rocm-core"
+
+
+def compare_single_stage(request: BuildRequest, count: int, listener: Listener = QUIET) -> KernelComparison:
+    """Compare all objects with device code and ``count`` of the others; the figures go to ``ci/status``.
+
+    Raises DecoupleError where stage 2 has no objects, hipify fails, or a source does not compile.
+    """
+    built = stage2_commands.open_commands(request, listener, _SUFFIXES)
+    pristine = hipify_pristine(built, listener)
+    units = {unit: name for unit in built.objects if (name := find_upstream_name(built, unit, pristine)) is not None}
+    device = [unit for unit in units if unit.file.suffix in _DEVICE]
+    chosen = [*choose_units([unit for unit in units if unit not in device], count), *device]
+    folder = built.folder / SINGLE_STAGE
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(built.folder / _INSTEAD / _OF_NOBODY, folder / _INSTEAD / _OF_NOBODY, dirs_exist_ok=True)
+    made = {unit: f"{number}-{unit.file.name}.o" for number, unit in enumerate(chosen)}
+    stage2 = built.environment.name_places()["stage2"]
+    commands = {unit: make_command(unit, stage2, made[unit]) for unit in chosen}
+    _compile_units(_show_pristine(built, pristine, request), commands, listener.progress)
+    ours = _dump_objects("stage 2", {built.objects[unit]: units[unit] for unit in chosen})
+    theirs = _dump_objects(
+        "the single-stage build of the pristine tree", {folder / made[unit]: units[unit] for unit in chosen}
+    )
+    comparison = comparing.compare_dumps(ours, theirs, sides=f"{request.toolkit}/single stage")
+    record_kernels(request.project, request.release, f"{request.toolkit}/{SINGLE_STAGE}", comparison)
+    return comparison
+
+
+def hipify_pristine(built: Stage2Commands, listener: Listener = QUIET) -> Path:
+    """Return the tree that the applied one was made from, as upstream's hipify leaves it.
+
+    It is kept beside stage 2. Raises DecoupleError where upstream's script fails.
+    """
+    tree = Repository(built.environment.places.tree)
+    base = tree.resolve_commit(_BASE)
+    if base is None:
+        raise DecoupleError(f"{tree.root}: not applied by decouple", next_step="decouple apply RELEASE")
+    folder = built.folder.parent / f"hipified-{base[:12]}"
+    if not folder.is_dir():
+        part = folder.with_name(f".{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        index = folder.with_name(f".{folder.name}.index")
+        listener.say("hipifying the pristine tree")
+        tree.run("read-tree", base, index=index)
+        tree.run("checkout-index", "-a", f"--prefix={part}/", index=index)
+        index.unlink()
+        done = programs.run_program([sys.executable, str(part / _HIPIFY), "--project-directory", str(part)])
+        if done.returncode:
+            raise DecoupleError(
+                f"{_HIPIFY}: {(done.stderr.strip().splitlines() or [f'status {done.returncode}'])[-1]}",
+                next_step="run it by hand on a copy of the release's source",
+            )
+        part.rename(folder)
+    return folder
+
+
+def find_upstream_name(built: Stage2Commands, unit: TranslationUnit, pristine: Path) -> str | None:
+    """Return what hipify calls the unit's source in upstream's tree, or torchgen's name for what that writes.
+
+    None for a source of ours.
+    """
+    names = built.environment.name_places()
+    for folder in ("shadow", ""):
+        below = f"{names['stage2']}/{folder}" if folder else names["tree"]
+        if unit.file.is_relative_to(below):
+            name = str(unit.file.relative_to(below))
+            return name if (pristine / name).is_file() else None
+    generated = f"{names['stage2']}/generated"
+    return f"generated {unit.file.relative_to(generated)}" if unit.file.is_relative_to(generated) else None
+
+
+def make_command(unit: TranslationUnit, stage2: str, made: str) -> tuple[str, ...]:
+    """Make the command that compiled ``unit``, into another object, without the applied tree's headers before all."""
+    words = list(unit.command)
+    words[words.index("-o") + 1] = f"{stage2}/{SINGLE_STAGE}/{made}"
+    own = f"-I{stage2}/{_INSTEAD}"
+    return tuple(f"-I{stage2}/{SINGLE_STAGE}/{_INSTEAD}" if word == own else word for word in words)
+
+
+def _show_pristine(built: Stage2Commands, pristine: Path, request: BuildRequest) -> Stage2Commands:
+    """Return the same where that tree stands in place of the applied one and of the translated files."""
+    environment, names = built.environment, built.environment.name_places()
+    if not isinstance(environment, RootEnvironment):
+        raise DecoupleError(f"{request.toolkit}: built outside of the Debian root", next_step="leave --env out")
+    places = [BindMount(pristine, names["tree"]), BindMount(pristine, f"{names['stage2']}/shadow")]
+    libraries = settings.find_core(request.against).find_libraries(environment.kind)
+    told = toolkits.list_vendor_variables(request.toolkit, settle_choices(request).archs, libraries)
+    environment = replace(environment, overrides=(*environment.overrides, *places))
+    return replace(built, environment=environment, variables={"LD_LIBRARY_PATH": told["LD_LIBRARY_PATH"]})
+
+
+def _compile_units(
+    stage2: Stage2Commands, commands: Mapping[TranslationUnit, Sequence[str]], progress: Progress
+) -> None:
+    """Compile as many at once as the machine has cores."""
+    progress.start("sources of the pristine tree", len(commands))
+
+    def compile_unit(unit: TranslationUnit) -> None:
+        stage2.run_command(unit, commands[unit])
+        progress.advance()
+
+    with ThreadPoolExecutor(count_cores()) as pool:
+        list(pool.map(compile_unit, commands))
+    progress.finish()
+
+
+def _dump_objects(label: str, objects: Mapping[Path, str]) -> KernelDump:
+    """Dump objects, which were compiled from the named files: the host's functions, and the device's."""
+    units: list[KernelUnit] = []
+    for path, file in objects.items():
+        units += [host_code.read_host_object(path, file), *code_object.read_device_objects(path, file)]
+    images: dict[str, int] = {}
+    for unit in units:
+        images[unit.arch] = images.get(unit.arch, 0) + 1
+    return KernelDump(label, tuple(path.name for path in objects), images, tuple(units))
