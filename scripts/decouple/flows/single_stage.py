@@ -13,6 +13,7 @@ decouple.base.errors.DecoupleError: ...compile_commands.json: ...
 
 from __future__ import annotations
 
+import posixpath
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -68,9 +69,12 @@ def compare_single_stage(request: BuildRequest, count: int, listener: Listener =
     stage2 = built.environment.name_places()["stage2"]
     commands = {unit: make_command(unit, stage2, made[unit]) for unit in chosen}
     _compile_units(_show_pristine(built, pristine, request), commands, listener.progress)
-    ours = _dump_objects("stage 2", {built.objects[unit]: units[unit] for unit in chosen})
+    folders = _list_header_folders(chosen)
+    ours = _dump_objects("stage 2", {built.objects[unit]: units[unit] for unit in chosen}, folders)
     theirs = _dump_objects(
-        "the single-stage build of the pristine tree", {folder / made[unit]: units[unit] for unit in chosen}
+        "the single-stage build of the pristine tree",
+        {folder / made[unit]: units[unit] for unit in chosen},
+        folders,
     )
     comparison = comparing.compare_dumps(ours, theirs, sides=f"{request.toolkit}/single stage")
     record_kernels(request.project, request.release, f"{request.toolkit}/{SINGLE_STAGE}", comparison)
@@ -155,11 +159,20 @@ def _compile_units(
     progress.finish()
 
 
-def _dump_objects(label: str, objects: Mapping[Path, str]) -> KernelDump:
+def _list_header_folders(units: Sequence[TranslationUnit]) -> list[str]:
+    """List where the units' headers are found: the core's are in the core's folder, and in upstream's own tree.
+
+    The compiler cache gives the compiler names from where it runs, so these are listed, too.
+    """
+    found = {(unit.directory, word.removeprefix("-I")) for unit in units for word in unit.command if word[:3] == "-I/"}
+    return sorted({name for start, folder in found for name in (folder, posixpath.relpath(folder, start))})
+
+
+def _dump_objects(label: str, objects: Mapping[Path, str], folders: Sequence[str]) -> KernelDump:
     """Dump objects, which were compiled from the named files: the host's functions, and the device's."""
     units: list[KernelUnit] = []
     for path, file in objects.items():
-        units += [host_code.read_host_object(path, file), *code_object.read_device_objects(path, file)]
+        units += [host_code.read_host_object(path, file, folders), *code_object.read_device_objects(path, file)]
     images: dict[str, int] = {}
     for unit in units:
         images[unit.arch] = images.get(unit.arch, 0) + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
@@ -28,14 +28,21 @@ _NUMBERED = re.compile(r"\.(\d+|str\.\d+)$")
 _OF_PATH = re.compile(r"(__hip_cuid_|\.static\.|__static__|\.intern\.|__intern__)[0-9a-f]{8,}")
 
 
-def read_host_object(path: Path, file: str) -> KernelUnit:
-    """Read the object at ``path``, compiled from ``file``. Raises DecoupleError when it is none for this machine."""
+def read_host_object(path: Path, file: str, folders: Sequence[str] = ()) -> KernelUnit:
+    """Read the object at ``path``, compiled from ``file``.
+
+    A text that begins with one of ``folders``, where headers are found, is the name of a file below it: checks tell
+    theirs. Raises DecoupleError when it is no object for this machine.
+    """
     image = path.read_bytes()
     try:
         sections = elf.list_sections(image, _MACHINE)
         symbols = elf.read_symbols(image, sections)
-        kernels = tuple(sorted(_read_functions(image, sections, symbols), key=lambda one: (one.name, one.code)))
-        data = tuple(sorted(_read_variables(image, sections, symbols)))
+        relocations = _Relocations(image, sections, symbols, folders)
+        kernels = tuple(
+            sorted(_read_functions(image, sections, symbols, relocations), key=lambda one: (one.name, one.code))
+        )
+        data = tuple(sorted(_read_variables(image, sections, symbols, relocations)))
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise DecoupleError(f"{path}: no object for {ARCH}: {error}", next_step="compile it again") from None
     return KernelUnit(ARCH, file, kernels, data)
@@ -50,8 +57,9 @@ def normalise_name(name: str) -> str:
     return _NUMBERED.sub("", _OF_PATH.sub(r"\1", name))
 
 
-def _read_functions(image: bytes, sections: list[Section], symbols: list[Symbol]) -> Iterator[Kernel]:
-    relocations = _Relocations(image, sections, symbols)
+def _read_functions(
+    image: bytes, sections: list[Section], symbols: list[Symbol], relocations: _Relocations
+) -> Iterator[Kernel]:
     for one in symbols:
         if one.kind == elf.FUNCTION and one.size and one.section < len(sections):
             home = sections[one.section]
@@ -61,8 +69,9 @@ def _read_functions(image: bytes, sections: list[Section], symbols: list[Symbol]
                 yield Kernel(normalise_name(one.name), hash_code(code), hash_launch(told), one.size, False)
 
 
-def _read_variables(image: bytes, sections: list[Section], symbols: list[Symbol]) -> Iterator[tuple[str, str]]:
-    relocations = _Relocations(image, sections, symbols)
+def _read_variables(
+    image: bytes, sections: list[Section], symbols: list[Symbol], relocations: _Relocations
+) -> Iterator[tuple[str, str]]:
     for one in symbols:
         if one.kind == elf.OBJECT and one.size and one.section < len(sections):
             home = sections[one.section]
@@ -75,8 +84,11 @@ def _read_variables(image: bytes, sections: list[Section], symbols: list[Symbol]
 class _Relocations:
     """The relocations of an object, section by section, in the order of their places."""
 
-    def __init__(self, image: bytes, sections: list[Section], symbols: list[Symbol]) -> None:
+    def __init__(
+        self, image: bytes, sections: list[Section], symbols: list[Symbol], folders: Sequence[str] = ()
+    ) -> None:
         self._image, self._sections, self._symbols = image, sections, symbols
+        self._folders = sorted((f"{folder}/".encode() for folder in folders), key=len, reverse=True)
         self._of: Mapping[int, list[tuple[int, int, int, int]]] = {
             section.info: sorted(elf.iterate_relocations(image, section))
             for section in sections
@@ -120,4 +132,6 @@ class _Relocations:
             ),
             home.offset + home.size,
         )
-        return self._image[start:end]
+        text = self._image[start:end]
+        folder = next((one for one in self._folders if text.startswith(one)), b"")
+        return text.removeprefix(folder)
