@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from decouple.flows import kernels, single_stage, unpatched
 from decouple.flows.build_request import BuildRequest
 from decouple.verify.kernels import dump
 from decouple.verify.kernels.compare import KernelComparison, demangle_name, simplify_name
+from decouple.verify.parity import Parity
 
 
 def register(subparsers: Any) -> None:
@@ -64,9 +66,10 @@ def register(subparsers: Any) -> None:
         "--toolkit",
         default="",
         metavar="rocm",
-        help="another vendor's runtime part (of `smoke`): all objects with device code and --files of the others, "
+        help="another vendor's runtime part (of `smoke`): --files objects with device code and as many of the others, "
         "against upstream's own build for that vendor",
     )
+    four.add_argument("--minutes", type=float, help="with --toolkit: begin no further source after that")
     four.add_argument("--all", action="store_true", help="print every function, not the first ten of a kind")
     four.set_defaults(run=_run_unpatched)
 
@@ -74,10 +77,12 @@ def register(subparsers: Any) -> None:
 def _run_unpatched(arguments: argparse.Namespace) -> int:
     if arguments.toolkit:
         request = make_request(BuildRequest, arguments, core="stock", part="runtime")
-        comparison = single_stage.compare_single_stage(request, arguments.files, output.make_listener())
-    else:
-        request = make_request(BuildRequest, arguments)
-        comparison = unpatched.compare_unpatched(request, arguments.files, output.make_listener())
+        found = single_stage.compare_single_stage(request, arguments.files, arguments.minutes, output.make_listener())
+        print_comparison(found.code, None if arguments.all else 10)
+        print_parity(found.registrations, None if arguments.all else 10)
+        return OK if found.ok else CHECK_FAILED
+    request = make_request(BuildRequest, arguments)
+    comparison = unpatched.compare_unpatched(request, arguments.files, output.make_listener())
     print_comparison(comparison, None if arguments.all else 10)
     return OK if comparison.ok else CHECK_FAILED
 
@@ -143,3 +148,17 @@ def print_comparison(result: KernelComparison, limit: int | None) -> None:
             print(f"       {words}: {diff.arch} {diff.file} {demangle_name(diff.name)[:160]}: {diff.detail}{why}")
         if limit is not None and len(of_kind) > limit:
             print(f"       and {len(of_kind) - limit} more (--all)")
+
+
+def print_parity(categories: Sequence[Parity], limit: int | None) -> None:
+    """Print a line per category, with the names that are missing, extra or different (``limit`` of each)."""
+    for group in categories:
+        print(
+            f"{'ok' if group.ok else 'FAILED':<6} {group.category}: {group.percent:.2f} % of {group.total}, "
+            f"{len(group.missing)} missing, {len(group.extra)} extra, {len(group.different)} different"
+        )
+        for label, names in (("missing", group.missing), ("extra", group.extra), ("differs", group.different)):
+            for name in names[:limit]:
+                print(f"       {label}: {name}" + (f" ({group.reasons[name]})" if name in group.reasons else ""))
+            if limit is not None and len(names) > limit:
+                print(f"       and {len(names) - limit} more (--all)")

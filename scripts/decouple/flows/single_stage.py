@@ -16,11 +16,13 @@ from __future__ import annotations
 import posixpath
 import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from decouple.base import programs
 from decouple.base.errors import DecoupleError
@@ -35,13 +37,19 @@ from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.stage2_commands import Stage2Commands
 from decouple.flows.verify import record_kernels
+from decouple.release import status
 from decouple.release.status import SINGLE_STAGE
+from decouple.verify import registrations, venvs
 from decouple.verify.kernels import code_object, host_code
 from decouple.verify.kernels import compare as comparing
 from decouple.verify.kernels.compare import KernelComparison
 from decouple.verify.kernels.dump import KernelDump, KernelUnit
+from decouple.verify.parity import Parity
 from decouple.verify.stage1_units import TranslationUnit, choose_units
+from decouple.verify.venvs import Workplace
 
+#: Dispatch keys of third_device/torch_cuda/cmake/Codegen.cmake.
+_KEYS = ("CUDA", "NestedTensorCUDA", "QuantizedCUDA", "SparseCUDA", "SparseCsrCUDA")
 _SUFFIXES = (".cpp", ".cu", ".hip")
 _DEVICE = (".cu", ".hip")
 _BASE = "refs/decouple/base"
@@ -52,23 +60,40 @@ _INSTEAD = "generated/instead"
 _OF_NOBODY = "rocm-core"
 
 
-def compare_single_stage(request: BuildRequest, count: int, listener: Listener = QUIET) -> KernelComparison:
-    """Compare all objects with device code and ``count`` of the others; the figures go to ``ci/status``.
+class SingleStageComparison(Struct, frozen=True):
+    """How the objects compare, and which operators of upstream's own lists have a kernel in what was linked of ours."""
 
-    Raises DecoupleError where stage 2 has no objects, hipify fails, or a source does not compile.
+    code: KernelComparison
+    registrations: tuple[Parity, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing differs or is missing without a reason."""
+        return self.code.ok and all(one.ok for one in self.registrations)
+
+
+def compare_single_stage(
+    request: BuildRequest, count: int, minutes: float | None = None, listener: Listener = QUIET
+) -> SingleStageComparison:
+    """Compare ``count`` objects with device code and as many of the others; the figures go to ``ci/status``.
+
+    After ``minutes`` no further one is compiled: those that are there are compared, the next run finds them cached.
+    Raises DecoupleError where stage 2 has no objects or wheel, hipify fails, or a source does not compile.
     """
     built = stage2_commands.open_commands(request, listener, _SUFFIXES)
     pristine = hipify_pristine(built, listener)
     units = {unit: name for unit in built.objects if (name := find_upstream_name(built, unit, pristine)) is not None}
     device = [unit for unit in units if unit.file.suffix in _DEVICE]
-    chosen = [*choose_units([unit for unit in units if unit not in device], count), *device]
+    host = [unit for unit in units if unit not in device]
+    asked = [*choose_units(host, count), *choose_units(device, count)]
     folder = built.folder / SINGLE_STAGE
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(built.folder / _INSTEAD / _OF_NOBODY, folder / _INSTEAD / _OF_NOBODY, dirs_exist_ok=True)
-    made = {unit: f"{number}-{unit.file.name}.o" for number, unit in enumerate(chosen)}
+    made = {unit: f"{number}-{unit.file.name}.o" for number, unit in enumerate(asked)}
     stage2 = built.environment.name_places()["stage2"]
-    commands = {unit: make_command(unit, stage2, made[unit]) for unit in chosen}
-    _compile_units(_show_pristine(built, pristine, request), commands, listener.progress)
+    commands = {unit: make_command(unit, stage2, made[unit]) for unit in asked}
+    chosen = _compile_units(_show_pristine(built, pristine, request), commands, minutes, listener.progress)
+    listener.say(f"{len(chosen)} of {len(asked)} chosen sources of the pristine tree compiled")
     folders = _list_header_folders(chosen)
     ours = _dump_objects("stage 2", {built.objects[unit]: units[unit] for unit in chosen}, folders)
     theirs = _dump_objects(
@@ -78,7 +103,14 @@ def compare_single_stage(request: BuildRequest, count: int, listener: Listener =
     )
     comparison = comparing.compare_dumps(ours, theirs, sides=f"{request.toolkit}/single stage")
     record_kernels(request.project, request.release, f"{request.toolkit}/{SINGLE_STAGE}", comparison)
-    return comparison
+    registered = _compare_registrations(_show_pristine(built, pristine, request), request)
+    path = status.locate_status(request.project, request.release)
+    section = status.VerifySection(
+        core=request.against,
+        parity=tuple(status.ParitySection(**asdict(one), percent=round(one.percent, 2)) for one in registered),
+    )
+    status.update_status(path, vendors={**status.read_status(path).vendors, request.toolkit: section})
+    return SingleStageComparison(comparison, registered)
 
 
 def hipify_pristine(built: Stage2Commands, listener: Listener = QUIET) -> Path:
@@ -144,19 +176,54 @@ def _show_pristine(built: Stage2Commands, pristine: Path, request: BuildRequest)
     return replace(built, environment=environment, variables={"LD_LIBRARY_PATH": told["LD_LIBRARY_PATH"]})
 
 
+def _compare_registrations(stage2: Stage2Commands, request: BuildRequest) -> tuple[Parity, ...]:
+    """Let the pristine tree's torchgen write what it writes for this vendor, and look for it in the wheel of ours.
+
+    ``stage2`` shows that tree in place of the applied one. Raises DecoupleError where torchgen fails, or no wheel is.
+    """
+    environment, names, places = stage2.environment, stage2.environment.name_places(), stage2.environment.places
+    out = f"{names['stage2']}/{SINGLE_STAGE}/torchgen"
+    (stage2.folder / SINGLE_STAGE / "torchgen").mkdir(parents=True, exist_ok=True)
+    words = ["python3", "-m", "torchgen.gen", "--source-path", f"{names['tree']}/aten/src/ATen", "--install-dir", out]
+    words += ["--rocm", "--per-operator-headers", "--generate", "sources", "--backend-whitelist", *_KEYS]
+    done = programs.run_program(environment.argv([*words], {"PYTHONDONTWRITEBYTECODE": "1"}, names["tree"]))
+    if done.returncode:
+        raise DecoupleError(
+            f"torchgen of the pristine tree: {(done.stderr.strip().splitlines() or ['no word'])[-1]}",
+            next_step="run it by hand in the root: decouple shell RELEASE",
+        )
+    wanted = registrations.read_registrations(stage2.folder / SINGLE_STAGE / "torchgen")
+    wheel = next(iter(sorted(places.dist.glob("*.whl"))), None)
+    if wheel is None:
+        raise DecoupleError(f"{places.dist}: no wheel", next_step=f"decouple smoke RELEASE --toolkit {request.toolkit}")
+    table = settings.find_core(request.against)
+    libraries = stage2.variables["LD_LIBRARY_PATH"]
+    place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
+    both = venvs.install_wheels(place, f"both-{request.toolkit}", [wheel], packages=table.packages, libraries=libraries)
+    return tuple(registrations.compare_registrations(both, wanted))
+
+
 def _compile_units(
-    stage2: Stage2Commands, commands: Mapping[TranslationUnit, Sequence[str]], progress: Progress
-) -> None:
-    """Compile as many at once as the machine has cores."""
+    stage2: Stage2Commands,
+    commands: Mapping[TranslationUnit, Sequence[str]],
+    minutes: float | None,
+    progress: Progress,
+) -> list[TranslationUnit]:
+    """Compile as many at once as the machine has cores, and begin none after ``minutes``; those that were compiled."""
+    end = None if minutes is None else time.monotonic() + 60 * minutes
     progress.start("sources of the pristine tree", len(commands))
 
-    def compile_unit(unit: TranslationUnit) -> None:
+    def compile_unit(unit: TranslationUnit) -> bool:
+        if end is not None and time.monotonic() > end:
+            return False
         stage2.run_command(unit, commands[unit])
         progress.advance()
+        return True
 
     with ThreadPoolExecutor(count_cores()) as pool:
-        list(pool.map(compile_unit, commands))
+        done = list(pool.map(compile_unit, commands))
     progress.finish()
+    return [unit for unit, there in zip(commands, done, strict=True) if there]
 
 
 def _list_header_folders(units: Sequence[TranslationUnit]) -> list[str]:

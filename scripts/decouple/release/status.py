@@ -290,6 +290,8 @@ class ReleaseStatus(Struct, frozen=True):
     """An installed build's kernels, on an unmodified CPU torch of the same kind."""
     portable: Mapping[str, WheelSection] = field(default_factory=dict)
     """Python and CUDA ("py3.13-cu12.4") -> our portable wheels, against the official wheel."""
+    vendors: Mapping[str, VerifySection] = field(default_factory=dict)
+    """Another vendor's toolkit ("rocm") -> its runtime part, against what upstream's own build for it registers."""
     kernels: Mapping[str, KernelsSection] = field(default_factory=dict)
     """Which of our builds ("built", "smoke") -> its machine code against another's."""
     suites: Mapping[str, SuitesSection] = field(default_factory=dict)

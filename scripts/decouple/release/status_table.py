@@ -307,6 +307,7 @@ def _describe_vendors(status: ReleaseStatus) -> str:
         for label, one in sorted(status.kernels.items())
         if label.endswith(f"/{SINGLE_STAGE}")
     ]
+    lines += [f"{name}: {_describe_names(found)} registrations" for name, found in sorted(status.vendors.items())]
     return "<br>".join(lines) or "not compared"
 
 
