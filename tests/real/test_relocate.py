@@ -26,8 +26,8 @@ from tests.support.tools import require_tool
 pytestmark = pytest.mark.real
 
 #: The tree's files that a whole stage-1 build of the patched tree opened, all 1,528 translation units
-#: (`decouple stages units 2.6 --opened FILE`: trixie's 2.6.0 with Debian's patches and the series, gcc 14, USE_CUDA=0). Kept,
-#: not derived: it takes that build of hours, and the include graph that could give it is what it is held against.
+#: (`decouple stages units 2.6 --opened FILE`: trixie's 2.6.0 with Debian's patches and the series, gcc 14, USE_CUDA=0).
+#: Kept, not derived: it takes that build of hours, and the include graph that could give it is what it is held against.
 OPENED = Path(__file__).with_name("stage1_opened_2.6.xz")
 PATCH = "0001-relocate-cuda-sources.patch"
 

@@ -33,13 +33,13 @@ def register(subparsers: Any) -> None:
     top = subparsers.add_parser("repack")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
     parser = verbs.add_parser("split", help="a torch_cuda wheel as two: libraries for all Pythons, bindings for one")
-    parser.add_argument("wheel", type=Path, nargs="+", help="a torch_cuda wheel of dist/RELEASE")
+    parser.add_argument("wheel", type=Path, nargs="+", help="a torch_cuda or torch_hip wheel of dist/RELEASE")
     parser.add_argument("--out", type=Path, help="where both halves go (default: split/ beside the wheel)")
     parser.set_defaults(run=_run_split)
 
     thinned = verbs.add_parser("thin", help="of a torch_cuda wheel for many GPUs one for some: a fraction of its size")
-    thinned.add_argument("wheel", type=Path, help="a whole torch_cuda wheel for several architectures")
-    thinned.add_argument("--arch", required=True, help="those that it is to be for, e.g. 9.0 or '8.0;8.6'")
+    thinned.add_argument("wheel", type=Path, help="a whole torch_cuda or torch_hip wheel for several GPUs")
+    thinned.add_argument("--arch", required=True, help="those that it is to be for, e.g. 9.0, '8.0;8.6' or gfx90a")
     thinned.add_argument("--out", type=Path, help="where it goes (default: beside the wheel)")
     thinned.set_defaults(run=_run_thin)
 
@@ -110,6 +110,9 @@ def _run_explain(arguments: argparse.Namespace) -> int:
     print(f"  components  {f'{listed[0]} in it, {listed[1]} asked for ({BOM})' if listed else 'not listed in it'}")
     if manifest.cuda:
         print(f"  cuda        {manifest.cuda} for {', '.join(manifest.arch_list)}")
+    elif manifest.arch_list:
+        toolkit = str(manifest.flags.get("toolkit", "toolkit"))
+        print(f"  {toolkit:<11} {manifest.version.partition('+')[2] or 'not said'} for {', '.join(manifest.arch_list)}")
     if whose := KERNELS.get(kind := str(manifest.flags.get("kernels", "compiled"))):
         print(f"  kernels     {kind}: {whose}")
     if manifest.flags.get("thinned"):

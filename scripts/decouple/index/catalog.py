@@ -81,12 +81,12 @@ class CatalogEntry(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-def read_cuda_label(entry: CatalogEntry) -> str | None:
-    """Read ``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone.
+def read_toolkit_label(entry: CatalogEntry) -> str | None:
+    """Read ``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone, ``rocm64`` of ``2.6.0+rocm6.4``.
 
-    None of a file without CUDA.
+    None of a file without a vendor's toolkit.
     """
-    return projects.parse_cuda_label(Version(entry.version).local)
+    return projects.parse_toolkit_label(Version(entry.version).local)
 
 
 def is_paired(entry: CatalogEntry) -> bool:
@@ -97,7 +97,7 @@ def is_paired(entry: CatalogEntry) -> bool:
     In the one for all the bare core serves every CUDA, and no upgrade of torch-cuda is to change it for another.
     """
     local = (Version(entry.version).local or "").split(".")
-    return read_cuda_label(entry) is not None and (entry.project == CORE or PAIRED in local)
+    return read_toolkit_label(entry) is not None and (entry.project == CORE or PAIRED in local)
 
 
 def select_common(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ...]:
@@ -108,7 +108,7 @@ def select_common(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ...]
     return tuple(
         entry
         for entry in entries
-        if entry.variant is None and not is_paired(entry) and "." not in (read_cuda_label(entry) or "")
+        if entry.variant is None and not is_paired(entry) and "." not in (read_toolkit_label(entry) or "")
     )
 
 
@@ -119,7 +119,7 @@ def select_labelled(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ..
     Poetry 2.5.1 ends with an IndexError where a version has no other wheels.
     """
     found = tuple(entry for entry in entries if entry.variant is not None)
-    thin = (entry for entry in entries if entry.project == LIBRARIES and "." in (read_cuda_label(entry) or ""))
+    thin = (entry for entry in entries if entry.project == LIBRARIES and "." in (read_toolkit_label(entry) or ""))
     return (*found, *thin) if found else ()
 
 

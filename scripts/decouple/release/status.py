@@ -112,6 +112,9 @@ class ParitySection(Struct, frozen=True):
 UNPATCHED = "unpatched"
 """Among ``kernels``: a sample of ours against the same sources of the release's own tree."""
 
+SINGLE_STAGE = "single-stage"
+"""Ends the labels among ``kernels`` of another vendor's objects ("rocm/single-stage") against upstream's for it."""
+
 MONOLITH = "/monolith"
 """Ends the labels among ``kernels`` of wheels of ours against Debian's single-stage build."""
 
@@ -296,6 +299,8 @@ class ReleaseStatus(Struct, frozen=True):
     """An installed build's kernels, on an unmodified CPU torch of the same kind."""
     portable: Mapping[str, WheelSection] = field(default_factory=dict)
     """Python and CUDA ("py3.13-cu12.4") -> our portable wheels, against the official wheel."""
+    vendors: Mapping[str, VerifySection] = field(default_factory=dict)
+    """Another vendor's toolkit ("rocm") -> its runtime part, against what upstream's own build for it registers."""
     kernels: Mapping[str, KernelsSection] = field(default_factory=dict)
     """Which of our builds ("built", "smoke") -> its machine code against another's."""
     suites: Mapping[str, SuitesSection] = field(default_factory=dict)
@@ -360,7 +365,7 @@ SINGLE_PROOFS = (
 )  # fmt: skip
 """Sections that are one proof each."""
 
-PROOFS_BY_LABEL = ("portable", "kernels", "suites", "patches", "contract")
+PROOFS_BY_LABEL = ("portable", "kernels", "suites", "patches", "contract", "vendors")
 """Sections that hold a proof under each label."""
 
 _OF_STAGE_2 = ("verify", "kernels/built")

@@ -16,6 +16,7 @@ from msgspec import Struct
 from decouple.base.checkout import make_version_key
 from decouple.release.status import (
     MONOLITH,
+    SINGLE_STAGE,
     UNPATCHED,
     KernelsSection,
     ReleaseStatus,
@@ -468,6 +469,19 @@ def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str
     yield Figure(key, ", ".join(parts), FAILS if bad else max(worth, key=VERDICTS.index), label)
 
 
+def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield how much of other vendors' objects is what upstream's own build for them has."""
+    for label, one in sorted(status.kernels.items()):
+        if label.endswith(f"/{SINGLE_STAGE}"):
+            text = f"{one.same} of {one.total} functions in {one.sources} files ({', '.join(one.archs)})"
+            text += f", {len(one.unexplained)} unexplained"
+            yield Figure(
+                f"kernels/{label}", text, _judge_kernels(one), f"{label.removesuffix(f'/{SINGLE_STAGE}')} objects"
+            )
+    for name, found in sorted(status.vendors.items()):
+        yield Figure(f"vendors/{name}", _describe_names(found), _judge_names(found), f"{name} registrations")
+
+
 def _list_portable(status: ReleaseStatus) -> Iterator[Figure]:
     for label, wheel in sorted(status.portable.items()):
         yield from _list_wheel(f"portable/{label}", wheel, label, "the same")
@@ -628,6 +642,9 @@ PROOFS: Mapping[str, ProofKind] = {
     "parity with Debian's monolith": ProofKind("decouple verify {release}", _list_parity, "not checked"),
     "ELF audit": ProofKind("decouple verify {release}", _list_audits, "not checked"),
     "kernels": ProofKind("decouple verify {release} --kernels official", _list_kernels, "not compared"),
+    "other vendors' objects against upstream's build": ProofKind(
+        "decouple kernels unpatched {release} --toolkit VENDOR", _list_vendors, "not compared"
+    ),
     "over the official kernels": ProofKind(
         "decouple verify {release} --core official --kernels official",
         lambda status: _list_wheel("over_official", status.over_official),

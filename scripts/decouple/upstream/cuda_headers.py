@@ -21,7 +21,7 @@ from decouple.release.manifest import RemoteFile, Toolchain
 from decouple.upstream import pypi
 from decouple.upstream.download import Downloader
 from decouple.upstream.providers.wheel import check_member, read_record
-from decouple.upstream.ranges import RemoteZip
+from decouple.upstream.remote_zip import RemoteZip
 from decouple.upstream.unpack import TreeWriter
 
 _TAIL = 64 << 10

@@ -285,6 +285,27 @@ def test_kernels_of_a_portable_wheel_count_and_so_does_a_sample_of_the_unpatched
     assert found["kernels: unpatched tree"] == "20 of 20 in 2 files | holds"
 
 
+def test_another_vendor_s_objects_have_a_row_of_their_own() -> None:
+    """They are no kernels of the official wheel, so that row does not count them."""
+    code = {
+        "theirs": "x",
+        "same": 90,
+        "total": 91,
+        "missing": 0,
+        "extra": 0,
+        "archs": ["gfx90a", "x86-64"],
+        "sources": 5,
+    }
+    names = {"parity": [{"total": 4, "missing": ["aten::add"], "extra": [], "different": []}]}
+    document = {"kernels": {"rocm/single-stage": {**code, "unexplained": ["code: x"]}}, "vendors": {"rocm": names}}
+    parsed = status.parse_status(document)
+    columns = {name: cell(parsed) for name, cell in status_table.COLUMNS.items()}
+    assert columns["other vendors' objects against upstream's build"] == (
+        "rocm: 90 of 91 functions in 5 files (gfx90a, x86-64), 1 unexplained<br>rocm: 75.00 % of 4 registrations"
+    )
+    assert columns["kernels identical to the official"] == "not compared"
+
+
 def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None:
     suites = {
         "device": "simulated",

@@ -16,13 +16,10 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
+from decouple.verify.kernels import sections as elf
+from decouple.verify.kernels.sections import Section, Symbol
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_RELA, _NOBITS, _REL = 4, 8, 9
 _CUDA = 190
-_OBJECT = 1
 #: STO_CUDA_ENTRY in st_other: the host can launch it
 _ENTRY = 0x10
 #: ``_GLOBAL__N__<hash>_<length>_<file>_cu_<hash>_<number>``: the anonymous namespace of one source, after its length.
@@ -68,16 +65,6 @@ class Cubin(Struct, frozen=True):
     data: tuple[DeviceVariable, ...]
 
 
-class _Section(Struct, frozen=True):
-    name: str
-    kind: int
-    flags: int
-    offset: int
-    size: int
-    link: int
-    info: int
-
-
 def read_cubin(image: bytes) -> Cubin:
     """Read one image. Raises DecoupleError when it is no 64-bit ELF file for CUDA."""
     try:
@@ -89,21 +76,18 @@ def read_cubin(image: bytes) -> Cubin:
 
 
 def _parse_cubin(image: bytes) -> Cubin:
-    head = _HEADER.unpack_from(image)
-    if head[0][:5] != b"\x7fELF\x02" or head[2] != _CUDA:
-        raise ValueError("no 64-bit ELF file for CUDA")
-    sections = list(_list_sections(image, head[6], head[12], head[13]))
-    symbols = _read_symbols(image, sections)
+    sections = elf.list_sections(image, _CUDA)
+    symbols = elf.read_symbols(image, sections)
     by_name = {section.name: section for section in sections}
-    relocated = {section.info: section for section in sections if section.kind in (_RELA, _REL)}
-    names = [symbol[0] for symbol in symbols]
-    kernels = {symbol[0] for symbol in symbols if symbol[5] & _ENTRY}
+    relocated = {section.info: section for section in sections if section.kind in (elf.RELA, elf.REL)}
+    names = [symbol.name for symbol in symbols]
+    kernels = {symbol.name for symbol in symbols if symbol.other & _ENTRY}
     needs = _read_needs(image, by_name.get(".nv.info"), names)
     functions = []
     for number, section in enumerate(sections):
         if section.name.startswith(".text."):
             mangled = section.name.removeprefix(".text.")
-            code = image[section.offset : section.offset + section.size]
+            code = section.read(image)
             told = [f"flags {section.flags:x}", *sorted(needs.get(mangled, ()))]
             launch = _describe_launch(image, mangled, told, by_name)
             if (found := relocated.get(number)) is not None:
@@ -113,30 +97,7 @@ def _parse_cubin(image: bytes) -> Cubin:
     return Cubin(_find_source(names, sections), tuple(functions), tuple(_read_data(image, sections, symbols)))
 
 
-def _list_sections(image: bytes, table: int, count: int, names: int) -> Iterator[_Section]:
-    rows = [_SECTION.unpack_from(image, table + number * _SECTION.size) for number in range(count)]
-    strings = rows[names][4]
-    for name, kind, flags, _, offset, size, link, info, _, _ in rows:
-        start = strings + name
-        yield _Section(image[start : image.index(b"\0", start)].decode(), kind, flags, offset, size, link, info)
-
-
-def _read_symbols(image: bytes, sections: list[_Section]) -> list[tuple[str, int, int, int, int, int]]:
-    """Read name, type, section, value, size and st_other of each symbol."""
-    for section in sections:
-        if section.name == ".symtab":
-            strings = sections[section.link].offset
-            found = []
-            for name, info, other, index, value, size in _SYMBOL.iter_unpack(
-                image[section.offset : section.offset + section.size]
-            ):
-                start = strings + name
-                found.append((image[start : image.index(b"\0", start)].decode(), info & 15, index, value, size, other))
-            return found
-    return []
-
-
-def _describe_launch(image: bytes, mangled: str, told: list[str], by_name: Mapping[str, _Section]) -> bytes:
+def _describe_launch(image: bytes, mangled: str, told: list[str], by_name: Mapping[str, Section]) -> bytes:
     """Return what the driver reads of a function besides its code.
 
     As bytes that are the same for the same function.
@@ -147,8 +108,7 @@ def _describe_launch(image: bytes, mangled: str, told: list[str], by_name: Mappi
     pieces = ["\n".join(told).encode()]
     for prefix in (".nv.constant0.", ".nv.constant2.", ".nv.constant5."):
         if (found := by_name.get(prefix + mangled)) is not None:
-            content = b"" if found.kind == _NOBITS else image[found.offset : found.offset + found.size]
-            pieces.append(f"{prefix} {found.size} ".encode() + content)
+            pieces.append(f"{prefix} {found.size} ".encode() + found.read(image))
     if (found := by_name.get(f".nv.info.{mangled}")) is not None:
         pieces.append(b"info " + b"".join(_read_attributes(image, found)))
     return b"\n".join(pieces)
@@ -158,7 +118,7 @@ def _describe_launch(image: bytes, mangled: str, told: list[str], by_name: Mappi
 _NEEDS = {0x11: "frame", 0x12: "least stack", 0x23: "stack", 0x2F: "registers"}
 
 
-def _read_needs(image: bytes, section: _Section | None, symbols: list[str]) -> dict[str, list[str]]:
+def _read_needs(image: bytes, section: Section | None, symbols: list[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for row in _read_attributes(image, section) if section else ():
         if row[0] == _SIZED and row[1] in _NEEDS and len(row) == 12:
@@ -173,7 +133,7 @@ _SIZED = 4
 _PARAM_CBANK = 0x0A
 
 
-def _read_attributes(image: bytes, section: _Section) -> Iterator[bytes]:
+def _read_attributes(image: bytes, section: Section) -> Iterator[bytes]:
     """Yield each attribute of a section.
 
     Format, number, 2 bytes of value or size, what follows (without the index of a symbol).
@@ -187,36 +147,34 @@ def _read_attributes(image: bytes, section: _Section) -> Iterator[bytes]:
         at += 4 + size
 
 
-def _render_relocations(image: bytes, section: _Section, symbols: list[str]) -> bytes:
+def _render_relocations(image: bytes, section: Section, symbols: list[str]) -> bytes:
     """Render where, of which type and to which symbol each relocation is.
 
     Without the numbers that the compiler gave to nameless ones.
     """
-    form = struct.Struct("<QQq" if section.kind == _RELA else "<QQ")
-    rows = form.iter_unpack(image[section.offset : section.offset + section.size])
     told = []
-    for row in rows:
-        name = normalise_name(symbols[row[1] >> 32])
+    for offset, kind, number, addend in elf.iterate_relocations(image, section):
+        name = normalise_name(symbols[number])
         name = re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", name)
-        told.append(f"{row[0]:x} {row[1] & 0xFFFFFFFF:x} {name} {row[2] if len(row) > 2 else 0}")
+        told.append(f"{offset:x} {kind:x} {name} {addend}")
     return "\n".join(sorted(told)).encode()
 
 
 _INITIALISED = re.compile(r"\.nv\.(constant3|global\.init)$")
 
 
-def _read_data(
-    image: bytes, sections: list[_Section], symbols: list[tuple[str, int, int, int, int, int]]
-) -> Iterator[DeviceVariable]:
-    for name, kind, index, value, size, _ in symbols:
-        if kind == _OBJECT and size and index < len(sections) and _INITIALISED.match(sections[index].name):
-            start = sections[index].offset + value
-            yield DeviceVariable(
-                re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalise_name(name)), image[start : start + size]
-            )
+def _read_data(image: bytes, sections: list[Section], symbols: list[Symbol]) -> Iterator[DeviceVariable]:
+    for one in symbols:
+        if one.kind == elf.OBJECT and one.size and one.section < len(sections):
+            home = sections[one.section]
+            if _INITIALISED.match(home.name):
+                yield DeviceVariable(
+                    re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalise_name(one.name)),
+                    image[home.offset + one.value : home.offset + one.value + one.size],
+                )
 
 
-def _find_source(names: list[str], sections: list[_Section]) -> str:
+def _find_source(names: list[str], sections: list[Section]) -> str:
     """Find the source file by the names of what is local to it.
 
     The one that most of them say.
