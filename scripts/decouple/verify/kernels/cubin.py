@@ -1,28 +1,26 @@
 """The functions in a cubin: an ELF file for NVIDIA's machine, one ``.text.<name>`` section per function.
 
 What decides how a function behaves lies in sections named after it: its machine code, its constants, the sizes of its
-arguments and of its shared memory; registers and stack stand in ``.nv.info``. Offsets are those of ELF64
-(elf(5)); reading 343 files with 20,000 functions takes a second this way.
+arguments and of its shared memory; registers and stack stand in ``.nv.info``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from decouple.base.errors import DecoupleError
+from decouple.base.elf_files import OBJECT, Symbol, parse_elf, parse_symbols
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_RELA, _NOBITS, _REL = 4, 8, 9
-_CUDA = 190
-_OBJECT = 1
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
 #: STO_CUDA_ENTRY in st_other: the host can launch it
 _ENTRY = 0x10
 #: ``_GLOBAL__N__<hash>_<length>_<file>_cu_<hash>_<number>``: the anonymous namespace of one source, after its length.
@@ -70,7 +68,7 @@ class Cubin(Struct, frozen=True):
 
 class _Section(Struct, frozen=True):
     name: str
-    kind: int
+    kind: str
     flags: int
     offset: int
     size: int
@@ -80,24 +78,19 @@ class _Section(Struct, frozen=True):
 
 def read_cubin(image: bytes) -> Cubin:
     """Read one image. Raises DecoupleError when it is no 64-bit ELF file for CUDA."""
-    try:
-        return _parse_cubin(image)
-    except (struct.error, IndexError, ValueError, OverflowError) as error:
-        raise DecoupleError(
-            f"a device image is no cubin: {error}", next_step="fetch or build the library again"
-        ) from None
+    with parse_elf(io.BytesIO(image), "a device image is no cubin", "fetch or build the library again") as elf:
+        return _parse_cubin(image, elf)
 
 
-def _parse_cubin(image: bytes) -> Cubin:
-    head = _HEADER.unpack_from(image)
-    if head[0][:5] != b"\x7fELF\x02" or head[2] != _CUDA:
+def _parse_cubin(image: bytes, elf: ELFFile) -> Cubin:
+    if elf.elfclass != 64 or elf["e_machine"] != "EM_CUDA":
         raise ValueError("no 64-bit ELF file for CUDA")
-    sections = list(_list_sections(image, head[6], head[12], head[13]))
-    symbols = _read_symbols(image, sections)
+    sections = list(_list_sections(elf))
+    symbols = _read_symbols(image, elf, sections)
     by_name = {section.name: section for section in sections}
-    relocated = {section.info: section for section in sections if section.kind in (_RELA, _REL)}
-    names = [symbol[0] for symbol in symbols]
-    kernels = {symbol[0] for symbol in symbols if symbol[5] & _ENTRY}
+    relocated = {section.info: section for section in sections if section.kind in ("SHT_RELA", "SHT_REL")}
+    names = [symbol.name for symbol in symbols]
+    kernels = {symbol.name for symbol in symbols if symbol.other & _ENTRY}
     needs = _read_needs(image, by_name.get(".nv.info"), names)
     functions = []
     for number, section in enumerate(sections):
@@ -113,26 +106,26 @@ def _parse_cubin(image: bytes) -> Cubin:
     return Cubin(_find_source(names, sections), tuple(functions), tuple(_read_data(image, sections, symbols)))
 
 
-def _list_sections(image: bytes, table: int, count: int, names: int) -> Iterator[_Section]:
-    rows = [_SECTION.unpack_from(image, table + number * _SECTION.size) for number in range(count)]
-    strings = rows[names][4]
-    for name, kind, flags, _, offset, size, link, info, _, _ in rows:
-        start = strings + name
-        yield _Section(image[start : image.index(b"\0", start)].decode(), kind, flags, offset, size, link, info)
+def _list_sections(elf: ELFFile) -> Iterator[_Section]:
+    for section in elf.iter_sections():
+        head = section.header
+        yield _Section(
+            section.name,
+            str(head["sh_type"]),
+            head["sh_flags"],
+            head["sh_offset"],
+            head["sh_size"],
+            head["sh_link"],
+            head["sh_info"],
+        )
 
 
-def _read_symbols(image: bytes, sections: list[_Section]) -> list[tuple[str, int, int, int, int, int]]:
-    """Read name, type, section, value, size and st_other of each symbol."""
+def _read_symbols(image: bytes, elf: ELFFile, sections: list[_Section]) -> list[Symbol]:
     for section in sections:
         if section.name == ".symtab":
-            strings = sections[section.link].offset
-            found = []
-            for name, info, other, index, value, size in _SYMBOL.iter_unpack(
-                image[section.offset : section.offset + section.size]
-            ):
-                start = strings + name
-                found.append((image[start : image.index(b"\0", start)].decode(), info & 15, index, value, size, other))
-            return found
+            strings = sections[section.link]
+            names = image[strings.offset : strings.offset + strings.size]
+            return list(parse_symbols(elf, image[section.offset : section.offset + section.size], names))
     return []
 
 
@@ -147,7 +140,7 @@ def _describe_launch(image: bytes, mangled: str, told: list[str], by_name: Mappi
     pieces = ["\n".join(told).encode()]
     for prefix in (".nv.constant0.", ".nv.constant2.", ".nv.constant5."):
         if (found := by_name.get(prefix + mangled)) is not None:
-            content = b"" if found.kind == _NOBITS else image[found.offset : found.offset + found.size]
+            content = b"" if found.kind == "SHT_NOBITS" else image[found.offset : found.offset + found.size]
             pieces.append(f"{prefix} {found.size} ".encode() + content)
     if (found := by_name.get(f".nv.info.{mangled}")) is not None:
         pieces.append(b"info " + b"".join(_read_attributes(image, found)))
@@ -192,7 +185,7 @@ def _render_relocations(image: bytes, section: _Section, symbols: list[str]) -> 
 
     Without the numbers that the compiler gave to nameless ones.
     """
-    form = struct.Struct("<QQq" if section.kind == _RELA else "<QQ")
+    form = struct.Struct("<QQq" if section.kind == "SHT_RELA" else "<QQ")
     rows = form.iter_unpack(image[section.offset : section.offset + section.size])
     told = []
     for row in rows:
@@ -205,15 +198,15 @@ def _render_relocations(image: bytes, section: _Section, symbols: list[str]) -> 
 _INITIALISED = re.compile(r"\.nv\.(constant3|global\.init)$")
 
 
-def _read_data(
-    image: bytes, sections: list[_Section], symbols: list[tuple[str, int, int, int, int, int]]
-) -> Iterator[DeviceVariable]:
-    for name, kind, index, value, size, _ in symbols:
-        if kind == _OBJECT and size and index < len(sections) and _INITIALISED.match(sections[index].name):
-            start = sections[index].offset + value
-            yield DeviceVariable(
-                re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalise_name(name)), image[start : start + size]
-            )
+def _read_data(image: bytes, sections: list[_Section], symbols: list[Symbol]) -> Iterator[DeviceVariable]:
+    for symbol in symbols:
+        if symbol.kind != OBJECT or not symbol.size or symbol.section >= len(sections):
+            continue
+        section = sections[symbol.section]
+        if _INITIALISED.match(section.name):
+            name = re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalise_name(symbol.name))
+            start = section.offset + symbol.value
+            yield DeviceVariable(name, image[start : start + symbol.size])
 
 
 def _find_source(names: list[str], sections: list[_Section]) -> str:
