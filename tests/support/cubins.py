@@ -67,7 +67,8 @@ def cubin(functions: Sequence[Made], data: Sequence[tuple[str, bytes]] = ()) -> 
 def _elf(sections: Sequence[tuple[int, int, int, bytes, int, int]], machine: int = 190) -> bytes:
     body, table = bytearray(), bytearray()
     for name, kind, flags, content, link, info in sections:
-        table += struct.pack("<IIQQQQIIQQ", name, kind, flags, 0, 64 + len(body), len(content), link, info, 1, 0)
+        place = (64 + len(body), len(content))
+        table += struct.pack("<IIQQQQIIQQ", name, kind, flags, 0, *place, link, info, 1, 24 if kind == 2 else 0)
         body += content
     ident = b"\x7fELF\x02\x01\x01\x33\x07" + bytes(7)
     count = len(sections)

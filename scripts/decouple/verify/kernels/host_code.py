@@ -12,14 +12,15 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from decouple.base.elf_files import OBJECT, Symbol
 from decouple.base.errors import DecoupleError
 from decouple.verify.kernels import bundles
 from decouple.verify.kernels import sections as elf
 from decouple.verify.kernels.dump import Kernel, KernelUnit, hash_code, hash_launch
-from decouple.verify.kernels.sections import Section, Symbol
+from decouple.verify.kernels.sections import Section
 
 ARCH = "x86-64"
-_MACHINE = 62
+_MACHINE = "EM_X86_64"
 #: R_X86_64_PC32 and PLT32 count from the end of the four bytes that they fill (System V ABI, AMD64, 4.4).
 _FROM_END = {2: 4, 4: 4}
 #: A number of the compiler's own in the name of what is local: it depends on what was compiled before.
@@ -73,7 +74,7 @@ def _read_variables(
     image: bytes, sections: list[Section], symbols: list[Symbol], relocations: _Relocations
 ) -> Iterator[tuple[str, str]]:
     for one in symbols:
-        if one.kind == elf.OBJECT and one.size and one.section < len(sections):
+        if one.kind == OBJECT and one.size and one.section < len(sections):
             home = sections[one.section]
             if home.kind != elf.NOBITS and not home.flags & elf.EXECUTED and home.name != bundles.SECTION:
                 content = home.read(image)[one.value : one.value + one.size]
