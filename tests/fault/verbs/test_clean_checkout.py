@@ -36,8 +36,11 @@ FAILING: dict[str, list[list[str]]] = {
     "delete": [["2.6", "-r"], ["9.9"]],
     "import": [["2.6", NONE], ["2.6", "README.md"], ["9.9", NONE]],
     "export": [["2.6", OUT], ["9.9", OUT]],
-    "branch": [["2.6", "--repo", NONE], ["2.6", "--repo", ".", "--base", "no-such-commit"], UNKNOWN],
-    "from-branch": [["2.6", "--repo", NONE], ["2.6", "--repo", ".", "--base", "no-such-commit"], UNKNOWN],
+    "branch": [
+        ["2.6", "--repo", NONE], ["2.6", "--repo", ".", "--base", "no-such-commit"], UNKNOWN, ["2.6", "--drop"],
+        ["2.6", "--back", "--repo", NONE], ["2.6", "--back", "--repo", ".", "--base", "no-such-commit"],
+        ["2.6", "--back", "--force"],
+    ],
     "lint": [UNKNOWN, ["--format", "nonsense"]],
     "check": [UNKNOWN, ["2.6", "--source", NONE], ["2.6", "--source", "nonsense"], ["2.6", "--offline"]],
     "relocate": [
