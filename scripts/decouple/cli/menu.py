@@ -50,13 +50,11 @@ VERBS: dict[str, tuple[str, str]] = {
     "explain": ("wheel", "print what a wheel was made from"),
     "verify": ("verify", "ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's provenance"),
     "parity": ("parity", "a torch against the official wheel: settings, operators, API, files, symbols, with reasons"),
-    "tryout": ("tryout", "install finished wheels on a bare system, with what PyPI has for torch, and use them"),
-    "extensions": ("extensions", "compile projects with CUDA kernels against an installed torch, and use them"),
+    "try": ("tryout", "use a torch as others will: wheels on a bare system, CUDA extensions, what patches promise"),
     "audit": ("verify", "the ELF audit of any wheels or folders"),
     "status-table": ("tables", "put the tables of ci/status/*.json into README.md and docs/"),
     "kernels": ("kernels", "the machine code in CUDA libraries, kernel by kernel"),
     "test-cuda": ("test_cuda", "upstream's CUDA test suites, on a GPU or on the simulated device"),
-    "test-patches": ("test_patches", "what each patch promises of a running torch, asked with a device and without"),
     "stages": ("stages", "what the stages compile, open and need of each other: sources, symbols, units"),
     "index": ("index", "publish, check and sign wheels in a static package index"),
     "wheels": ("wheels", "fetch prebuilt wheels of a release and verify them"),
@@ -74,6 +72,9 @@ FORMER: dict[str, str] = {
     **{word: f"decouple repack {word}" for word in ("split", "thin", "pair", "variants", "core-half")},
     **{word: f"decouple stages {word}" for word in ("sources", "symbols", "units")},
     **{f"stage2-{word}": f"decouple stages {word}" for word in ("sources", "symbols")},
+    "tryout": "decouple try wheels",
+    "extensions": "decouple try extensions",
+    "test-patches": "decouple try patches",
     "from-branch": "decouple branch --back",
     "contract-table": "decouple contract --table",
     "range-diff": "git range-diff",
@@ -82,7 +83,7 @@ FORMER: dict[str, str] = {
 
 #: Verb -> the extra of pyproject.toml that brings what it cannot do without; nox installs it for the session.
 EXTRAS: dict[str, str] = {
-    **dict.fromkeys(("verify", "audit", "parity", "kernels", "extensions"), "verify"),
+    **dict.fromkeys(("verify", "audit", "parity", "kernels", "try"), "verify"),
     **dict.fromkeys(("build", "smoke", "repack"), "build"),
     **dict.fromkeys(("index", "wheels"), "publish"),
 }
@@ -104,7 +105,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("build", ("smoke", "shell", "clean", "stages")),
     (
         "check",
-        (*("lint", "audit", "parity", "kernels", "test-patches", "extensions", "tryout", "record", "status-table"),),
+        (*("lint", "audit", "parity", "kernels", "try", "record", "status-table"),),
     ),
     ("publish", ("repack", "explain", "index", "wheels")),
     ("other releases", ("forecast", "manifest", "upstream-watch")),
