@@ -25,7 +25,12 @@ from decouple.upstream.manifests import load_release
 TREES: dict[str, Evolve] = {
     "2.7": test_later.near_2_7,
     "2.8": test_later.near_2_8,
+    "2.9": test_later.near_2_9,
     "2.10": test_later.near_2_10,
+    "2.11": test_later.near_2_11,
+    "2.12": test_later.near_2_12,
+    "2.13": test_later.near_2_13,
+    "2.14": test_later.near_2_14,
     "2.15": test_later.later,
 }
 
