@@ -122,10 +122,10 @@ def _describe_exact(status: ReleaseStatus) -> str:
     found = status.exact
     if found is None:
         return "not asked"
-    counts = Counter(found.patches.values())
+    counts = Counter(found.patches)
     partly, unseen = counts.pop(_REGENERATED, 0), counts.pop(_NOT_SEEN, 0)
     stops = sum(counts.pop(what, 0) for what in _STOPS)
-    said = f"{sum(counts.values())} of {len(found.patches)} patches"
+    said = f"{sum(counts.values())} of {sum(found.patches.values())} patches"
     said += f" ({', '.join(f'{counts[what]} {what}' for what in sorted(counts))})" if counts else ""
     said += "; of the relocation the Python files" if partly else ""
     return f"{said}; {f'stops: {stops}; ' if stops else ''}not seen: {unseen}"
@@ -142,7 +142,7 @@ def _describe_trials(status: ReleaseStatus) -> str:
         asked = f", {len(found.unasked)} not asked" if found.unasked else ""
         likeness = f"; {found.likeness.partition(':')[0]}" if found.likeness else ""
         lines.append(
-            f"{name}: {len(found.patches)} patches, {stops} in {found.seconds:.0f} s{verdict}{asked}{likeness}"
+            f"{name}: {sum(found.patches.values())} patches, {stops} in {found.seconds:.0f} s{verdict}{asked}{likeness}"
         )
     return "<br>".join(lines) or "not tried"
 
@@ -152,8 +152,8 @@ def _describe_compiled(status: ReleaseStatus) -> str:
     found = status.headers
     if found is None:
         return "nothing"
-    refused = [f"{unit}: {error.rpartition('error: ')[2]}" for unit, error in sorted(found.units.items()) if error]
-    said = f"{len(found.units) - len(refused)} of {len(found.units)} own units of stage 2 against the wheel's headers"
+    refused = [f"{unit}: {error.rpartition('error: ')[2]}" for unit, error in sorted(found.refused.items())]
+    said = f"{found.units - len(refused)} of {found.units} own units of stage 2 against the wheel's headers"
     compiler = f"{found.compiler.partition(' ')[0]} {found.compiler.rpartition(' ')[2]}"
     said += f" ({compiler}, C++{found.standard}, CUDA {found.cuda}), syntax alone"
     return said + (f"; not {'; '.join(refused)}" if refused else "")
@@ -190,8 +190,7 @@ def _is_faultless(portable: WheelSection, series: str) -> bool:
     One of them is that torch_cuda was compiled against the core that is beside it.
     """
     verify = portable.verify
-    fine = all(one.ok for one in verify.checks) and not any(one.faults for one in verify.audit)
-    return portable.series == series and bool(verify.checks) and fine
+    return portable.series == series and bool(verify.checks) and not (verify.failed or verify.faults)
 
 
 def _sort_newest_first(statuses: Mapping[str, Any]) -> list[str]:
@@ -229,10 +228,8 @@ def _describe_applies(status: ReleaseStatus) -> str:
     if not status.applies:
         return "not checked"
     cells = []
-    for source in status.applies.sources:
-        verdicts = [patch.get(source) for patch in status.applies.patches.values()]
-        offsets = verdicts.count("offset")
-        bad = len(verdicts) - verdicts.count("clean") - offsets
+    for source, found in sorted(status.applies.items()):
+        bad, offsets = len(found.failed), len(found.offset)
         cells.append(f"{source}: {f'{bad} fail' if bad else 'all'}{f' ({offsets} with an offset)' if offsets else ''}")
     return ", ".join(cells)
 
@@ -265,13 +262,11 @@ def _describe_parity(status: ReleaseStatus) -> str:
 
 
 def _describe_names(verify: VerifySection) -> str:
-    sections = verify.parity
-    if not sections:
+    found = verify.parity
+    if not found:
         return "not checked"
-    total = sum(section.total for section in sections)
-    short = sum(len(section.missing) + len(section.different) for section in sections)
-    extra = sum(len(section.extra) for section in sections)
-    return f"{100 * (total - short) / total:.2f} % of {total}" + (f", {extra} extra" if extra else "")
+    alike = found.total - found.missing - found.different
+    return f"{100 * alike / found.total:.2f} % of {found.total}" + (f", {found.extra} extra" if found.extra else "")
 
 
 def _describe_kernels(status: ReleaseStatus) -> str:
@@ -289,7 +284,7 @@ def _describe_kernels(status: ReleaseStatus) -> str:
     part = f" in {found.sources} of {found.of_sources} sources" if found.sources < found.of_sources else ""
     cell = f"{int(100 * percent) / 100:.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
     cell += "".join(
-        f"<br>Debian's monolith: {one.same} of {one.total}, {len(one.unexplained)} unexplained"
+        f"<br>Debian's monolith: {one.same} of {one.total}, {one.unexplained} unexplained"
         for label, one in sorted(status.kernels.items())
         if label.endswith(MONOLITH)
     )
@@ -343,7 +338,7 @@ def _describe_bindings_wheel(status: ReleaseStatus, wheel: WheelSection | None, 
     """
     if wheel is None:
         return "not checked"
-    bad = sum(not check.ok for check in wheel.verify.checks)
+    bad = len(wheel.verify.failed)
     parts = [
         _describe_names(wheel.verify),
         f"audit {_describe_audit(wheel.verify)}",
@@ -365,16 +360,13 @@ def _describe_portable(status: ReleaseStatus) -> str:
 
 def _describe_audits(status: ReleaseStatus) -> str:
     text = _describe_audit(status.verify)
-    return text + _describe_earlier_series(status, status.stage1, status.stage2) if status.verify.audit else text
+    return text + _describe_earlier_series(status, status.stage1, status.stage2) if status.verify.audited else text
 
 
 def _describe_audit(verify: VerifySection) -> str:
-    audits = verify.audit
-    if not audits:
+    if not verify.audited:
         return "not checked"
-    faults = sum(len(audit.faults) for audit in audits)
-    # every rule looks at the libraries anew, the last ones at those of both wheels
-    return f"{faults} faults" if faults else f"clean ({max(audit.files for audit in audits)} files)"
+    return f"{len(verify.faults)} faults" if verify.faults else f"clean ({verify.audited} files)"
 
 
 def _describe_patch_checks(status: ReleaseStatus) -> str:
@@ -384,8 +376,8 @@ def _describe_patch_checks(status: ReleaseStatus) -> str:
     """
     parts = []
     for label, trial in sorted(status.patches.items()):
-        good, device = sum(answer.ok for answer in trial.answers), f"-{trial.device}"
-        parts.append(f"{label.removesuffix(device)} ({trial.kind}; {trial.device}): {good} of {len(trial.answers)}")
+        good, device = trial.answers - len(trial.failed), f"-{trial.device}"
+        parts.append(f"{label.removesuffix(device)} ({trial.kind}; {trial.device}): {good} of {trial.answers}")
     return "<br>".join(parts) or "not asked"
 
 
