@@ -155,6 +155,7 @@ TYPED = (
     "scripts/decouple",
     "scripts/simcuda",
     "tests/contract",
+    "tests/long",
     "third_device/layer/backend_build",
     "third_device/contract/third_device_contract",
     "third_device/added_to_core/torch/_decoupled",
