@@ -17,6 +17,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.paths import find_cache
 from decouple.build import seconds
 from decouple.build.environment import Places
+from decouple.flows.record_history import complete_history
 from decouple.flows.source import ReleaseRequest
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
@@ -90,6 +91,7 @@ def record_series(request: RecordRequest) -> RecordResult:
     )
     if census:
         status.update_status(path, census=census)
+    complete_history(project, release)
     return RecordResult(path, tuple(sources), applies)
 
 

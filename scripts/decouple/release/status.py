@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,14 @@ class HeaderCompileSection(Section, frozen=True):
     """Headers that the series changes and where its text does not fit."""
 
 
+class RecordMark(Section, frozen=True):
+    """The day on which a proof's figures were recorded as they stand, and the digest of the series they are of."""
+
+    date: str
+    series: str = ""
+    """That which the proof's wheels were built from, where it names one; else the checkout's on that day."""
+
+
 class ReleaseStatus(Section, frozen=True):
     """The whole document; None where nobody has looked yet.
 
@@ -278,6 +287,10 @@ class ReleaseStatus(Section, frozen=True):
     trials: Mapping[str, CarriedTrialSection] = field(default_factory=dict)
     """How a tree was made -> what the series of another release was worth on it."""
     headers: HeaderCompileSection | None = None
+    recorded: Mapping[str, RecordMark] = field(default_factory=dict)
+    """Proof ("stage1", "suites/built-simulated") -> when; `update_status` writes it."""
+    changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Digest of a series that a proof is of -> name of a patch -> digest of what it changes in the tree."""
 
 
 def locate_status(project: Path, release: str) -> Path:
@@ -312,9 +325,56 @@ def update_status(path: Path, **sections: Any) -> None:
     if strange := sections.keys() - set(ReleaseStatus.__struct_fields__):
         raise TypeError(f"a status has no section {min(strange)!r}")
     with hold_lock(path.with_name(f".{path.name}.lock")):
-        document = {**_read_document(path), **to_builtins(sections)}
+        before = _read_document(path)
+        document = json.loads(json.dumps({**before, **to_builtins(sections)}))  # as it is read again
+        if marks := _mark_records(before, document, sections):
+            document["recorded"] = marks
         parse_status(document, path)
         write_atomically(path, render_document(document))
+
+
+SINGLE_PROOFS = (
+    "series", "applies", "proven", "census", "stage1", "stage2", "verify", "over_official", "over_installed",
+)  # fmt: skip
+"""Sections that are one proof each."""
+
+PROOFS_BY_LABEL = ("portable", "kernels", "suites", "patches", "contract")
+"""Sections that hold a proof under each label."""
+
+_OF_STAGE_2 = ("verify", "kernels/built")
+
+
+def list_proofs(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Map the key of each proof in a document to its figures: "stage1", "suites/built-simulated"."""
+    proofs = {name: document[name] for name in SINGLE_PROOFS if name in document}
+    for name in PROOFS_BY_LABEL:
+        proofs |= {f"{name}/{label}": value for label, value in document.get(name, {}).items()}
+    return proofs
+
+
+def make_mark(key: str, document: Mapping[str, Any], date: str) -> dict[str, str]:
+    """Say of the proof under ``key`` when it was recorded and of which series."""
+    section = list_proofs(document)[key]
+    named = document.get("stage2", {}) if key in _OF_STAGE_2 else section
+    return {"date": date, "series": named.get("series") or document.get("series", {}).get("digest", "")}
+
+
+def _mark_records(
+    before: Mapping[str, Any], document: Mapping[str, Any], sections: Mapping[str, Any]
+) -> dict[str, dict[str, str]]:
+    """Return the marks of all proofs, those of ``sections`` of today.
+
+    Under a label only figures that changed are of today: who records one of them hands the others on.
+    """
+    marks = {key: mark for key, mark in document.get("recorded", {}).items() if key in list_proofs(document)}
+    if "recorded" in sections:
+        return marks
+    known, today = list_proofs(before), datetime.now(tz=UTC).date().isoformat()
+    for key, value in list_proofs(document).items():
+        name, _, label = key.partition("/")
+        if name in sections and (not label or known.get(key) != value):
+            marks[key] = make_mark(key, document, today)
+    return marks
 
 
 def render_document(document: Mapping[str, Any]) -> str:
