@@ -53,8 +53,24 @@ def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
         digest.update(f"{torch.abi}".encode())
         for name in ("c10", "torch_cpu", "torch_cuda"):
             path = torch.library(name)
-            digest.update(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+            digest.update(identity(path).encode())
     return digest.hexdigest()[:16]
+
+
+def identity(library: Path) -> str:
+    """Return what tells one library from another: the SHA-256 in RECORD of the wheel that brought it.
+
+    So every virtual environment with the same torch shares one shadow, which takes minutes to compile. Without a wheel,
+    or where the file is of another size than that of the wheel, it is the path, the size and the time.
+    """
+    size = library.stat().st_size
+    site = library.parent.parent.parent  # of site-packages/torch/lib/libtorch.so
+    name = library.relative_to(site).as_posix()
+    for record in sorted(site.glob("torch*.dist-info/RECORD")):
+        for line in record.read_text(encoding="utf-8").splitlines():
+            if line.startswith(f"{name},sha256=") and line.endswith(f",{size}"):
+                return line
+    return f"{library} {size} {library.stat().st_mtime_ns}"
 
 
 def cuda_of(torch: TorchBuild) -> str:
