@@ -15,8 +15,8 @@ import pytest
 from decouple.base.paths import find_project
 from decouple.cli import main
 from decouple.flows.census import CensusRequest, take_census
+from decouple.flows.patch_regeneration import PatchRemaker, SeriesMerge
 from decouple.flows.rebase import RebaseRequest, rebase_series
-from decouple.flows.remake import PatchRemaker, SeriesMerge
 from decouple.patch.apply import Tree
 from decouple.patch.parse import Patch
 from decouple.rebase.verdicts import CarryResult, Verdict
