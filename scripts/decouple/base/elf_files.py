@@ -21,7 +21,7 @@ _FAULTS = (struct.error, ArithmeticError, AssertionError, AttributeError, Lookup
 """What pyelftools raises for a damaged file beside its own: it trusts most fields. So is an OSError without a name."""
 
 #: Elf64_Sym (elf(5)): st_name, st_info, st_other, st_shndx, st_value, st_size.
-_SYMBOL = {True: struct.Struct("<IBBHQQ"), False: struct.Struct(">IBBHQQ")}
+_LITTLE, _BIG = struct.Struct("<IBBHQQ"), struct.Struct(">IBBHQQ")
 
 LOCAL, WEAK, UNIQUE = 0, 2, 10
 """Bindings of symbols (elf(5); STB_GNU_UNIQUE is of the GNU ABI)."""
@@ -70,9 +70,9 @@ def parse_elf(stream: IO[bytes], fault: str, mend: str) -> Iterator[ELFFile]:
         raise DecoupleError(f"{fault}: {error}", next_step=mend) from error
 
 
-def parse_symbols(elf: ELFFile, table: bytes, names: bytes) -> Iterator[Symbol]:
+def parse_symbols(table: bytes, names: bytes, *, little_endian: bool = True) -> Iterator[Symbol]:
     """Parse a table of symbols of a 64-bit file, the nameless ones too, by the table of their names."""
-    for start, info, other, section, value, size in _SYMBOL[bool(elf.little_endian)].iter_unpack(table):
+    for start, info, other, section, value, size in (_LITTLE if little_endian else _BIG).iter_unpack(table):
         name = parse_string(names, start) if start else ""
         yield Symbol(name, info >> 4, info & 15, other, section, value, size)
 

@@ -86,7 +86,7 @@ def _parse_cubin(image: bytes, elf: ELFFile) -> Cubin:
     if elf.elfclass != 64 or elf["e_machine"] != "EM_CUDA":
         raise ValueError("no 64-bit ELF file for CUDA")
     sections = list(_list_sections(elf))
-    symbols = _read_symbols(image, elf, sections)
+    symbols = _read_symbols(image, sections)
     by_name = {section.name: section for section in sections}
     relocated = {section.info: section for section in sections if section.kind in ("SHT_RELA", "SHT_REL")}
     names = [symbol.name for symbol in symbols]
@@ -120,12 +120,12 @@ def _list_sections(elf: ELFFile) -> Iterator[_Section]:
         )
 
 
-def _read_symbols(image: bytes, elf: ELFFile, sections: list[_Section]) -> list[Symbol]:
+def _read_symbols(image: bytes, sections: list[_Section]) -> list[Symbol]:
     for section in sections:
         if section.name == ".symtab":
             strings = sections[section.link]
             names = image[strings.offset : strings.offset + strings.size]
-            return list(parse_symbols(elf, image[section.offset : section.offset + section.size], names))
+            return list(parse_symbols(image[section.offset : section.offset + section.size], names))
     return []
 
 
