@@ -33,6 +33,7 @@ CONSTRAINTS = ROOT / "ci" / "constraints.txt"
 PYTHON = (sys.executable, "-P")  # what -m starts is never a file of the current folder
 sys.path.insert(0, str(ROOT / "scripts"))
 from decouple.base.checkout import Checkout  # noqa: E402 - needs nothing that is not there before an install
+from decouple.cli.menu import EXTRAS  # noqa: E402
 
 RELEASES = Checkout(ROOT).list_releases()
 OTHERS = [release for release in Checkout(ROOT).list_manifest_releases() if release not in RELEASES]
@@ -62,6 +63,9 @@ PER_RELEASE = {
     "reuse": "what of the relocated CUDA sources a vendor with the CUDA key can reuse (-- --names acme.toml)",
 }
 
+#: session -> the words of its command, where they are others.
+WORDS = {"units": ["stages", "units"]}
+
 #: What ``test-cuda-slice`` gives to ``decouple test-cuda``: Debian's single-stage build, for which nothing has to be
 #: built, and a slice that another commit chooses otherwise, against what the official wheel did with the same tests.
 SLICE = [
@@ -73,7 +77,6 @@ SLICE = [
 GENERAL: dict[str, str] = {
     "new-device": "a backend from the template, or a newer template merged into one: -- acme",
     "status-table": "put the tables of ci/status/*.json into README.md and docs/",
-    "burn-down": "how much is left, release by release",
     "forecast": "a patch x release matrix, without a checkout",
     "upstream-watch": "the series on upstream's main of today, and what changed (-- --source PATH --state FILE)",
     "rebase": "carry the newest series to another upstream release: -- 2.7.0",
@@ -81,7 +84,7 @@ GENERAL: dict[str, str] = {
 
 
 def environment(session: nox.Session, extra: str = "") -> Path:
-    """Return the ``bin`` folder of the one virtual environment that all sessions share.
+    """Return the ``bin`` folder of the one virtual environment that all sessions share, with the ``extra`` in it.
 
     It is installed once per pyproject.toml. nox makes one environment per session; with a menu of this size that would
     install the same package dozens of times. virtualenv is a dependency of nox, so it is there also under pipx.
@@ -108,7 +111,7 @@ def define(name: str, summary: str, command: list[str]) -> None:
     """Make one session that runs ``decouple COMMAND [arguments after --]``."""
 
     def run(session: nox.Session) -> None:
-        argv = [str(environment(session) / "decouple"), *command, *session.posargs]
+        argv = [str(environment(session, EXTRAS.get(command[0], "")) / "decouple"), *command, *session.posargs]
         if name not in nox.options.sessions:
             session.run(*argv, external=True)
         elif code := subprocess.run(argv).returncode:  # part of plain ``nox``, so it may be skipped, with its reason
@@ -120,7 +123,7 @@ def define(name: str, summary: str, command: list[str]) -> None:
 
 for _release in RELEASES:
     for _verb, _summary in PER_RELEASE.items():
-        define(f"{_verb}-{_release}", _summary.replace("<release>", _release), [_verb, _release])
+        define(f"{_verb}-{_release}", _summary.replace("<release>", _release), [*WORDS.get(_verb, [_verb]), _release])
     define(
         f"test-cuda-slice-{_release}",
         f"upstream's CUDA tests, a slice chosen by the commit, on Debian's build of {_release} without a GPU",
@@ -189,6 +192,8 @@ def lint(session: nox.Session) -> None:
         session.run(str(binaries / command[0]), *command[1:], external=True)
 
 
+#: What every run of tests ends with: where its time went.
+SLOWEST = ("--durations", "20")
 #: One worker per core, and the tests of a file in one of them: they share what its fixtures make.
 #: ``-n 0`` after -- runs all in one process, for a debugger.
 WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
@@ -198,13 +203,15 @@ WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
 def tests(session: nox.Session) -> None:
     """The quick tests, as many at a time as there are cores; after -- any pytest arguments."""
     paths = session.posargs or ["tests/unit", "tests/fault"]
-    session.run(str(environment(session, "dev") / "pytest"), *WORKERS, *paths, external=True)
+    session.run(str(environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *paths, external=True)
 
 
 @nox.session(name="tests-real", venv_backend="none")
 def tests_real(session: nox.Session) -> None:
     """The tests on the real PyTorch source, which is fetched once and cached; after -- any pytest arguments."""
-    session.run(str(environment(session, "dev") / "pytest"), *(session.posargs or ["tests/real"]), external=True)
+    session.run(
+        str(environment(session, "dev") / "pytest"), *SLOWEST, *(session.posargs or ["tests/real"]), external=True
+    )
 
 
 @nox.session(name="tests-contract", venv_backend="none")
@@ -217,7 +224,9 @@ def tests_contract(session: nox.Session) -> None:
     folder = ROOT / ".nox" / "pytest-contract"  # pytest keeps the last three runs there, as it does elsewhere
     folder.mkdir(parents=True, exist_ok=True)
     session.env["PYTEST_DEBUG_TEMPROOT"] = str(folder)
-    session.run(str(environment(session, "dev") / "pytest"), *(session.posargs or ["tests/contract"]), external=True)
+    session.run(
+        str(environment(session, "dev") / "pytest"), *SLOWEST, *(session.posargs or ["tests/contract"]), external=True
+    )
 
 
 @nox.session(venv_backend="none", default=False)

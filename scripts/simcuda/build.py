@@ -40,11 +40,12 @@ def cache_folder() -> Path:
 
 
 def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
-    """Return a digest that changes whenever a source, a rule or the torch changes.
+    """Return a digest that changes whenever a source, a rule, the C library or the torch changes.
 
-    Without a torch it is that of the stand-ins.
+    Without a torch it is that of the stand-ins. The C library: the cache is shared with build roots, and what is
+    linked on a newer glibc is not loaded by an older one.
     """
-    digest = hashlib.sha256(version.encode())
+    digest = hashlib.sha256(f"{version} {os.confstr('CS_GNU_LIBC_VERSION')}".encode())
     shadows = NATIVE / "shadow"
     for path in sorted([*NATIVE.rglob("*.cpp"), *NATIVE.rglob("*.h"), *map(HERE.joinpath, RULES)]):
         if torch or shadows not in path.parents:

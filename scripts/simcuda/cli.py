@@ -149,7 +149,7 @@ def learn_unset(options: argparse.Namespace) -> int:
     """``unset``."""
     found = unset_bytes.learn([unset_bytes.launches(path) for path in options.results])
     known = unset_bytes.read(options.known) if options.known else {}
-    options.out.write_text(unset_bytes.text(found, known), encoding="utf-8")
+    unset_bytes.write_table(options.out, unset_bytes.text(found, known))
     print(f"{options.out}: {len(found)} kernels, {sum(len(one) for one in found.values())} bytes")
     return 0
 
@@ -180,7 +180,9 @@ def run(options: argparse.Namespace) -> int:
         ledger=options.ledger,
         log=options.log,
         shadows=not options.no_shadows,
-        unset=options.unset.resolve() if options.unset else None,
+        unset=unset_bytes.unpack_table(options.unset.resolve(), build.cache_folder() / "unset")
+        if options.unset
+        else None,
         shake=options.shake,
     )
     if not options.shake:

@@ -21,14 +21,18 @@ for such a byte, and one run is enough::
 ``doubt`` chooses the tests that are worth it: of two builds' entries the fewest seconds of tests in which every byte
 that differs between the two is met.
 
-What was learned holds for any build of the same release: it is the kernels' arguments that have the gaps.
+What was learned holds for any build of the same release: it is the kernels' arguments that have the gaps. A file whose
+name ends with ``.xz`` is packed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
+import lzma
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
@@ -41,6 +45,7 @@ from simcuda.errors import SimcudaError
 _PART = re.compile(r"\[\d+,\d+\]|H|[0-9a-f.?]{2}")
 _NEVER_SET = "??"
 _WORD = 8
+_PACKED = ".xz"
 _MOST_BYTES = 32764
 """Bytes of a kernel's arguments; CUDA takes no more."""
 Launch = tuple[str, tuple[str, ...]]
@@ -70,7 +75,7 @@ def _told(path: Path) -> Iterator[None]:
     """Tell what a file that cannot be read is not. Raises SimcudaError."""
     try:
         yield
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, EOFError, lzma.LZMAError) as error:
         raise SimcudaError(
             f"{path}: not what simcuda writes: {type(error).__name__}: {error}", next_step="write it anew"
         ) from None
@@ -192,11 +197,41 @@ def read(path: Path) -> Gaps:
     """Read what `text` wrote, by digests of names."""
     gaps: Gaps = {}
     with _told(path):
-        for kernel, number, first, last in (line.split() for line in path.read_text(encoding="utf-8").splitlines()):
+        for kernel, number, first, last in (line.split() for line in _read_text(path).splitlines()):
             if int(last) > _MOST_BYTES:
                 raise ValueError(f"byte {last[:20]} of an argument, more than {_MOST_BYTES}")
             gaps.setdefault(kernel, set()).update((int(number), at) for at in range(int(first), int(last)))
     return gaps
+
+
+def _read_text(path: Path) -> str:
+    """Read the text of a table, unpacked where it is packed."""
+    raw = path.read_bytes()
+    return (lzma.decompress(raw) if path.suffix == _PACKED else raw).decode("utf-8")
+
+
+def write_table(path: Path, lines: str) -> None:
+    """Write what `text` returned, packed where the name of ``path`` ends with ``.xz``."""
+    raw = lines.encode()
+    path.write_bytes(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME) if path.suffix == _PACKED else raw)
+
+
+def unpack_table(path: Path, folder: Path) -> Path:
+    """Return where the runtime, which knows no xz, finds the text of a table: in ``folder`` where it is packed.
+
+    Raises SimcudaError where it is damaged.
+    """
+    if path.suffix != _PACKED:
+        return path
+    with _told(path):
+        lines = _read_text(path)
+    unpacked = folder / f"{hashlib.sha256(lines.encode()).hexdigest()}.txt"
+    if not unpacked.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = unpacked.with_suffix(f".{os.getpid()}")
+        partial.write_text(lines, encoding="utf-8")
+        partial.replace(unpacked)
+    return unpacked
 
 
 def text(gaps: Mapping[str, Iterable[tuple[int, int]]], known: Mapping[str, Iterable[tuple[int, int]]] = {}) -> str:

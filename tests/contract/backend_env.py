@@ -64,7 +64,7 @@ def python(torch: str = TORCH) -> Path:
         return Path(named)
     home = find_cache() / "contract" / name_environment(torch, Path(sys.executable))
     binary = home / "bin" / "python"
-    with hold_lock(home.with_suffix(".lock")):
+    with hold_lock(name_lock(home)):
         ready, wanted = home / "ready", "\n".join((f"torch=={torch}", *PACKAGES)) + "\n"
         if not ready.exists():
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
@@ -88,7 +88,7 @@ def cuda_python() -> Path:
         return Path(named)
     home = find_cache() / "contract" / f"cuda-{name_environment(CUDA_PACKAGES[0].split('==')[1], Path(sys.executable))}"
     binary = home / "bin" / "python"
-    with hold_lock(home.with_suffix(".lock")):
+    with hold_lock(name_lock(home)):
         ready, wanted = home / "ready", "\n".join((*CUDA_PACKAGES, *CUDA_NEEDS, *PACKAGES)) + "\n"
         if not ready.exists() or ready.read_text() != wanted:
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
@@ -108,6 +108,11 @@ def name_environment(torch: str, executable: Path) -> str:
     """
     where = hashlib.sha256(str(executable.resolve()).encode()).hexdigest()[:8]
     return f"torch-{torch}-py{sys.version_info[0]}.{sys.version_info[1]}-{where}"
+
+
+def name_lock(home: Path) -> Path:
+    """Return the lock of an environment: beside it, of its whole name, which has dots (``py3.11``)."""
+    return home.with_name(f"{home.name}.lock")
 
 
 def install(interpreter: Path, project: Path, flavour: str = "") -> Path:

@@ -106,3 +106,11 @@ def test_each_python_has_an_environment_of_its_own_in_a_shared_cache() -> None:
         backend_env.name_environment("2.13.0", Path(python)) for python in ("/usr/bin/python9", "/opt/bin/python9")
     }
     assert len(names) == 2
+
+
+def test_each_python_s_environment_has_a_lock_of_its_own() -> None:
+    homes = [Path("/cache") / f"torch-2.13.0-py{python}-0279a366" for python in ("3.11", "3.13")]
+    assert [backend_env.name_lock(home).name for home in homes] == [
+        "torch-2.13.0-py3.11-0279a366.lock",
+        "torch-2.13.0-py3.13-0279a366.lock",
+    ]

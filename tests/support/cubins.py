@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import lz4.block
+import msgspec
 import zstandard
 
 from tests.support.tools import require_tool
@@ -63,7 +64,7 @@ def cubin(functions: Sequence[Made], data: Sequence[tuple[str, bytes]] = ()) -> 
     return _elf(sections)
 
 
-def _elf(sections: Sequence[tuple[int, int, int, bytes, int, int]]) -> bytes:
+def _elf(sections: Sequence[tuple[int, int, int, bytes, int, int]], machine: int = 190) -> bytes:
     body, table = bytearray(), bytearray()
     for name, kind, flags, content, link, info in sections:
         place = (64 + len(body), len(content))
@@ -72,10 +73,62 @@ def _elf(sections: Sequence[tuple[int, int, int, bytes, int, int]]) -> bytes:
     ident = b"\x7fELF\x02\x01\x01\x33\x07" + bytes(7)
     count = len(sections)
     return (
-        struct.pack("<16sHHIQQQIHHHHHH", ident, 2, 190, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64, count, count - 1)
+        struct.pack("<16sHHIQQQIHHHHHH", ident, 2, machine, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64, count, count - 1)
         + bytes(body)
         + bytes(table)
     )
+
+
+def code_object(functions: Sequence[Made]) -> bytes:
+    """An ELF file for AMD's machine: functions, each with its descriptor, and what the notes say of their registers."""
+    strings = bytearray(b"\0")
+    names = bytearray(b"\0.text\0.rodata\0.note\0.strtab\0.symtab\0.shstrtab\0")
+    symbols = [struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)]
+    text, descriptors = bytearray(), bytearray()
+    for one in functions:
+        for name, kind, section, content, table in (
+            (one.name, 2, 1, one.code, text),
+            (
+                f"{one.name}.kd",
+                1,
+                2,
+                one.constants.ljust(16, b"\0") + bytes([len(text) % 256] * 8) + bytes(40),
+                descriptors,
+            ),
+        ):
+            symbols.append(struct.pack("<IBBHQQ", len(strings), 0x10 | kind, 0, section, len(table), len(content)))
+            strings += name.encode() + b"\0"
+            table += content
+    told = msgspec.msgpack.encode(
+        {"amdhsa.kernels": [{".name": one.name, ".vgpr_count": one.registers} for one in functions]}
+    )
+    note = struct.pack("<III", 7, len(told), 32) + b"AMDGPU\0\0" + told + bytes(-len(told) % 4)
+    parts = [
+        ("", 0, b"", 0),
+        (".text", 1, bytes(text), 0),
+        (".rodata", 1, bytes(descriptors), 0),
+        (".note", 7, note, 0),
+    ]
+    parts += [
+        (".strtab", 3, bytes(strings), 0),
+        (".symtab", 2, b"".join(symbols), 4),
+        (".shstrtab", 3, bytes(names), 0),
+    ]
+    rows = [(names.index(f"{name}\0".encode()), kind, 0, content, link, 0) for name, kind, content, link in parts]
+    return _elf(rows, 224)
+
+
+def bundle(images: Sequence[tuple[str, bytes]]) -> bytes:
+    """What clang puts into an object: the host's empty entry, then one per (architecture, image)."""
+    rows = [
+        ("host-x86_64-unknown-linux-gnu-", b""),
+        *((f"hipv4-amdgcn-amd-amdhsa--{arch}", one) for arch, one in images),
+    ]
+    at, head, body = 4096, b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(rows)), b""
+    for name, image in rows:
+        head += struct.pack("<QQQ", at + len(body), len(image), len(name)) + name.encode()
+        body += image + bytes(-len(image) % 4096)
+    return head.ljust(at, b"\0") + body
 
 
 def fatbin(images: Sequence[tuple[str, bytes]], packing: str = "") -> bytes:
@@ -100,7 +153,12 @@ def fatbin(images: Sequence[tuple[str, bytes]], packing: str = "") -> bytes:
 
 
 def library(
-    path: Path, containers: Sequence[bytes], *, registers: Sequence[str] = (), calls: Sequence[str] = ()
+    path: Path,
+    containers: Sequence[bytes],
+    *,
+    registers: Sequence[str] = (),
+    calls: Sequence[str] = (),
+    section: str = ".nv_fatbin",
 ) -> Path:
     """A host library at ``path`` with these containers, the names it registers, and calls of undefined functions."""
     source = path.with_suffix(".c")
@@ -108,7 +166,7 @@ def library(
     for number, content in enumerate(containers):
         blob = path.with_suffix(f".{number}.fatbin")
         blob.write_bytes(content)
-        text.append(f'__asm__(".section .nv_fatbin,\\"a\\"\\n.align 8\\n.incbin \\"{blob}\\"\\n.previous");')
+        text.append(f'__asm__(".section {section},\\"a\\"\\n.align 8\\n.incbin \\"{blob}\\"\\n.previous");')
     names = ", ".join(f'"{name}"' for name in registers)
     text.append(f"const char *const names[] = {{{names or '0'}}};")
     text += [f"void {name}(void); void use_{name}(void) {{ {name}(); }}" for name in calls]

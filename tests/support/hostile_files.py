@@ -24,6 +24,7 @@ from msgspec import to_builtins
 
 from decouple.base.errors import DecoupleError
 from decouple.build import estimate, wheel_finishing
+from decouple.census import report
 from decouple.census.build_files import scan_build_file
 from decouple.census.cpp import scan_cpp
 from decouple.census.python import scan_python
@@ -36,7 +37,6 @@ from decouple.rebase import rebase_state, resolutions
 from decouple.release import status
 from decouple.release.manifest import RemoteFile
 from decouple.release.wheel_name import WheelName
-from decouple.series import burndown
 from decouple.stack.journal import Journal
 from decouple.suites import store
 from decouple.syntax import build_lists, conditions, preprocessor
@@ -373,7 +373,7 @@ def _status() -> Any:
 
 def census_file(body: bytes, folder: Path) -> None:
     (folder / "census.json").write_bytes(body)
-    found = burndown.read_couplings(folder / "census.json", "2.6")
+    found = report.read_couplings(folder / "census.json", "2.6")
     assert all(isinstance(number, int) for pair in found.values() for number in pair)
 
 

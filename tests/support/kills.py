@@ -710,7 +710,7 @@ def _made(folder: Path) -> Callable[[], Look]:
 
 def _split(folder: Path) -> Scene:
     variables = _halves_world(folder)
-    words = ("split", str(folder / "whole/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"))
+    words = ("repack", "split", str(folder / "whole/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"))
     return Scene(command(*words, **variables), _made(folder / "whole/split"), between=True)
 
 
@@ -718,7 +718,7 @@ def _pair(folder: Path) -> Scene:
     variables = _halves_world(folder)
     core = folder / "core/torch-2.6.0+decoupled-cp313-cp313-linux_x86_64.whl"
     bindings = folder / "halves/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"
-    words = ("pair", str(core), str(bindings), "--out", str(folder / "paired"))
+    words = ("repack", "pair", str(core), str(bindings), "--out", str(folder / "paired"))
     return Scene(command(*words, **variables), _made(folder / "paired"), between=True)
 
 
@@ -814,8 +814,36 @@ def _sign_list(folder: Path) -> Scene:
 def _variants(folder: Path) -> Scene:
     variables = _halves_world(folder)
     bindings = folder / "halves/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"
-    words = ("variants", str(bindings), "--out", str(folder / "labelled"))
+    words = ("repack", "variants", str(bindings), "--out", str(folder / "labelled"))
     return Scene(command(*words, **variables), _made(folder / "labelled"), between=True)
+
+
+def _thin(folder: Path) -> Scene:
+    from tests.unit.build import test_wheel_thinning
+
+    if not (folder / "whole").exists():
+        test_wheel_thinning.whole(folder / "whole")
+    (wheel,) = (folder / "whole").glob("*.whl")
+    words = ("thin", str(wheel), "--arch", "9.0", "--out", str(folder / "one"))
+    return Scene(command(*words, DECOUPLE_CACHE=str(folder / "cache")), _made(folder / "one"), between=True)
+
+
+def _upstream(folder: Path) -> Scene:
+    """The mails of a patch over those of an older text."""
+    world, source = folder / "project", folder / "source"
+    variables = {"DECOUPLE_PROJECT": str(world), "DECOUPLE_CACHE": str(folder / "cache")}
+    words = ("upstream", "hooks", "--release", RELEASE, "--on", str(source), "--out", str(folder / "mails"))
+    if not world.exists():
+        sources(folder)
+        text = world / "series/upstream/hooks.toml"
+        text.parent.mkdir()
+        (text.parent / "only-here.toml").write_text("schema = 1\nname = []\n")
+        test = '[test]\nfile = "test/test_7.py"\nrun = "python test/test_7.py"\nfails = "line 7"\ntext = "1\\n"\n'
+        asked = 'schema = 1\nid = "hooks"\ntitle = "Ask"\nmotivation = "A device asks."\nchange = "Line 7."\n'
+        text.write_text(asked + test)
+        finished(command(*words, **variables), folder / "said")
+        text.write_text(asked.replace("A device", "Any device") + test)
+    return Scene(command(*words, **variables), _made(folder / "mails"))
 
 
 def _census(folder: Path) -> Scene:
@@ -847,7 +875,7 @@ def _contract_table(folder: Path) -> Scene:
             shutil.copytree(ROOT / name, project / name)
         for name in ("series", "patches"):
             (project / name).mkdir()
-    return Scene(command("contract-table", DECOUPLE_PROJECT=str(project)), lambda: files(project / "docs"))
+    return Scene(command("contract", "--table", DECOUPLE_PROJECT=str(project)), lambda: files(project / "docs"))
 
 
 def _clean(folder: Path) -> Scene:
@@ -903,8 +931,10 @@ VERBS: dict[str, Callable[[Path], Scene]] = {
     "new-device": _new_device,
     "edit": _stacked(_unknown_file, "edit", "torch/fresh.py"),
     "variants": _variants,
+    "thin": _thin,
+    "upstream": _upstream,
     "census --json --html": _census,
-    "contract-table": _contract_table,
+    "contract --table": _contract_table,
     "clean": _clean,
 }
 """Every verb that writes, as a scene of its own."""

@@ -99,8 +99,11 @@ def test_a_made_up_flag_of_a_build_is_a_line_under_its_stage(tmp_path: Path, mon
 
 
 def test_a_made_up_proof_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(status_table.COLUMNS, "made up", lambda release: "yes")  # type: ignore[arg-type]
-    assert "| made up | yes |" in status_table.tabulate_proofs({"2.6": status.ReleaseStatus()}).splitlines()
+    seen = [status_table.Figure("series", "yes", status_table.HOLDS)]
+    proof = status_table.ProofKind("decouple made-up {release}", lambda release: seen, "not asked")
+    monkeypatch.setitem(status_table.PROOFS, "made up", proof)  # type: ignore[arg-type]
+    lines = status_table.tabulate_proofs({"2.6": status.ReleaseStatus()}).splitlines()
+    assert "| 2.6 | made up | `decouple made-up 2.6` | not known | not known | yes | holds |" in lines
 
 
 def test_a_rule_of_lint_has_its_code_and_its_check_in_one_file() -> None:

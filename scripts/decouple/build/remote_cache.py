@@ -5,6 +5,9 @@ commands that ccache uses for its objects and nothing else, and passes them on t
 a Redis, or a folder that all machines see. The address, with the password in it, stays outside. A store that is down,
 slow or full is a cache without objects: they are compiled here, and `CacheProxy.format_report` says so at the end.
 
+Who compiles on several machines needs it (docs/build.md, and the jobs of ci/matrix.toml that share a folder). ccache's
+own remote storage, set alone, would need a network in the build, show it the password, and believe whoever writes.
+
 Whoever can write to such a cache decides what is linked. With a secret (`KEY` in the environment, the same on all
 machines) every object carries a MAC over its name and bytes: what nobody with the secret put there under that very name
 is not handed to the build. RESP, the protocol: https://redis.io/docs/latest/develop/reference/protocol-spec/

@@ -8,6 +8,7 @@ what this description lacks may be in use by another one, so it stays, and ``…
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 import shutil
@@ -21,6 +22,7 @@ from packaging.utils import parse_wheel_filename
 
 from decouple.base import program_output
 from decouple.base.errors import CANNOT_HERE, DecoupleError
+from decouple.base.extras import explain_missing
 from decouple.base.files import compute_sha256, hold_lock, write_atomically
 from decouple.base.interpreter import OWN
 from decouple.base.mounts import list_mounts, remove_tree
@@ -454,6 +456,8 @@ def fetch_pypi_file(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Ca
     """
     path = folder / piece.file
     if not path.exists():
+        if importlib.util.find_spec("pip") is None:
+            raise explain_missing("pip", "build")
         folder.mkdir(parents=True, exist_ok=True)
         wanted = folder / f"{piece.project}.requirements"
         write_atomically(wanted, f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}\n")

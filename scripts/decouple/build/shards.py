@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -70,8 +70,3 @@ def parse_objects(database: str, where: str) -> list[str]:
     if not outputs:
         raise DecoupleError(f"{where}: ninja compiles nothing there", next_step="configure it anew")
     return outputs
-
-
-def weigh_objects(names: Iterable[str], known: Mapping[str, float], otherwise: float) -> dict[str, float]:
-    """Return the seconds of each object: as recorded, else ``otherwise``."""
-    return {name: known.get(name, otherwise) for name in names}

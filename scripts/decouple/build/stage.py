@@ -278,12 +278,13 @@ class Stage(ABC):
     def _estimate_seconds(self) -> dict[str, float]:
         """Return object -> the core-seconds that it is expected to take.
 
-        As an earlier build recorded, else the usual mean.
+        As objects of its kind did in an earlier build, else the usual mean.
         """
         folder = self.names[f"stage{self.number}"]
         database = read_output(self.environment, ["ninja", "-C", folder, "-t", "compdb"], self.variables)
         known = object_times.load_nearest(self.places.release, self.environment.kind, self.number)
-        return shards.weigh_objects(shards.parse_objects(database or "", folder), known, self.facts.object_seconds)
+        objects = shards.parse_objects(database or "", folder)
+        return {name: known.estimate_object(name, self.facts.object_seconds) for name in objects}
 
     def pack_wheel(self, command: Sequence[str], start: str) -> Path:
         """Run ``command`` with the folder that it is to leave one wheel in.

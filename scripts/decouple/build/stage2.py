@@ -8,6 +8,7 @@ from typing import Any
 
 from decouple.build import probe, settings, toolchain, toolkits, wheel_finishing
 from decouple.build.core_wheel import unpack_core
+from decouple.build.environment import read_output
 from decouple.build.settings import Cost
 from decouple.build.stage import BuildJob, Stage
 from decouple.release import projects
@@ -109,10 +110,14 @@ class OtherVendor(Stage2):
         return [self.find_python(), "-B", "-m", f"{self.vendor.project}_build"]
 
     def describe_toolchain(self) -> dict[str, Any]:
-        return toolchain.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
+        told = toolchain.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
+        for name, command in self.vendor.toolchain.items():
+            told[name] = (read_output(self.environment, command, self.variables) or "").partition("\n")[0] or None
+        return told
 
     def describe_stage(self) -> dict[str, Any]:
-        return {**super().describe_stage(), "cuda": None}
+        described = super().describe_stage()
+        return {**described, "flags": {**described["flags"], "toolkit": self.job.choices.toolkit}, "cuda": None}
 
 
 class Bindings(Stage2):

@@ -33,7 +33,7 @@ class Vendor(Struct, frozen=True):
     """Another vendor's toolkit.
 
     It builds the ``project`` of third_device in the Debian root, with its ``layers`` ``instead_of`` CUDA's; ``arch`` is
-    an expression for one architecture.
+    an expression for one architecture; ``toolchain`` are programs whose version goes into the manifest.
     """
 
     summary: str
@@ -45,6 +45,7 @@ class Vendor(Struct, frozen=True):
     local_version: str
     slice_objects: int
     variables: Mapping[str, str]
+    toolchain: Mapping[str, tuple[str, ...]] = {}
 
 
 class Toolkits(Struct, frozen=True):

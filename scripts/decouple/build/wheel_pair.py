@@ -54,7 +54,7 @@ def pair_wheels(core: Path, bindings: Path, folder: Path) -> PairedWheels:
     if LIBRARIES not in pins:
         raise UsageError(
             f"{bindings.name}: has the libraries in it, which two wheels would then have",
-            next_step=f"decouple split {bindings}",
+            next_step=f"decouple repack split {bindings}",
         )
     if pins.get(CORE) != f"=={of_core.version}":
         raise UsageError(

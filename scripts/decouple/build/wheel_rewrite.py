@@ -67,7 +67,7 @@ def parse_plain_name(wheel: Path) -> WheelName:
     name = WheelName.parse(wheel.name)
     if name.label is not None:
         raise UsageError(
-            f"{wheel.name}: a variant wheel", next_step="name the wheel that `decouple variants` made it of"
+            f"{wheel.name}: a variant wheel", next_step="name the wheel that `decouple repack variants` made it of"
         )
     return name
 

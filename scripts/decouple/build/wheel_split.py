@@ -1,4 +1,4 @@
-"""One torch_cuda wheel as two: what any Python uses, and what one Python's C API is in.
+"""One torch_cuda wheel, or torch_hip's, as two: what any Python uses, and what one Python's C API is in.
 
 ``torch-cuda-libraries`` (``py3-none-<platform>``) holds the libraries with the kernels, headers and licences, and asks
 for NVIDIA's packages; ``torch-cuda`` keeps its Python's tag, holds the bindings, and asks for exactly one core and
@@ -14,7 +14,6 @@ import zipfile
 from email.message import Message
 from pathlib import Path
 
-from elftools.elf.dynamic import DynamicSection
 from msgspec import Struct
 from msgspec.structs import replace
 from packaging.requirements import Requirement
@@ -26,18 +25,17 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import make_work_folder
 from decouple.build import wheel_finishing, wheel_rewrite
 from decouple.release import projects
-from decouple.release.projects import CORE, CUDA, LIBRARIES
+from decouple.release.projects import BACKENDS, CORE, name_libraries
 from decouple.release.wheel_manifest import SUFFIX, WheelManifest
 
-_PACKAGE = "torch_cuda"
 _SHARED = ("include/", "licenses/", "share/")
 _NAMED = ("kernels.json",)
 _ONE_PYTHON = "libtorch_python"
 _TEXT = """\
-# torch_cuda: libraries
+# {package}: libraries
 
-The libraries of torch-cuda {version} that no Python's C API is in, with their headers: one file for all Pythons. They are
-of use with the wheel torch-cuda of the same version, which asks for them.
+The libraries of {project} {version} that no Python's C API is in, with their headers: one file for all Pythons. They are
+of use with the wheel {project} of the same version, which asks for them.
 """  # noqa: E501 - as it stands in METADATA
 
 
@@ -54,19 +52,23 @@ def split_wheel(wheel: Path, folder: Path) -> SplitWheels:
     The same libraries give the same bytes, whatever Python the wheel was for: when the file is there already, from
     another Python's wheel, it must be equal and stays.
 
-    Raises UsageError when it is no whole torch_cuda wheel, or when the libraries differ from those in ``folder``;
-    DecoupleError when it is no wheel of decouple.
+    Raises UsageError when it is no whole wheel of such a project, or when the libraries differ from those in
+    ``folder``; DecoupleError when it is no wheel of decouple.
     """
     manifest = wheel_finishing.read_manifest(wheel)
-    if canonicalize_name(manifest.project) != CUDA:
-        raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {CUDA}")
+    project = canonicalize_name(manifest.project)
+    if project not in BACKENDS:
+        raise UsageError(
+            f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {' or '.join(BACKENDS)}"
+        )
+    package, libraries = project.replace("-", "_"), name_libraries(project)
     name = wheel_rewrite.parse_plain_name(wheel)
-    shared_name = replace(name, distribution=f"{_PACKAGE}_libraries", tag=f"py3-none-{name.platform}")
+    shared_name = replace(name, distribution=libraries.replace("-", "_"), tag=f"py3-none-{name.platform}")
     epoch = int(manifest.times.get("source_date_epoch", 0))
     with make_work_folder(folder, "split") as work, zips.open_zip(wheel) as source:
         info = wheel_finishing.find_dist_info(source, wheel)
         names = wheel_rewrite.list_payload(source, info)
-        shared = [member for member in names if _is_shared(source, member, work)]
+        shared = [member for member in names if _is_shared(source, package, member, work)]
         if not any(member.endswith(".so") for member in shared):
             raise UsageError(f"{wheel.name}: no library for all Pythons in it", next_step="name a wheel that is whole")
         headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
@@ -74,15 +76,15 @@ def split_wheel(wheel: Path, folder: Path) -> SplitWheels:
             work / str(shared_name),
             source,
             shared,
-            _make_libraries_metadata(headers, manifest),
+            _make_libraries_metadata(headers, project, manifest.version),
         )
         raw_bindings = wheel_rewrite.write_raw_wheel(
             work / wheel.name,
             source,
             [*(member for member in names if member not in shared), *wheel_rewrite.list_kept_members(source, info)],
-            _make_bindings_metadata(headers, manifest),
+            _make_bindings_metadata(headers, f"{libraries}=={manifest.version}"),
         )
-        half = replace(manifest, project=LIBRARIES, toolchain=_drop_python(manifest))
+        half = replace(manifest, project=libraries, toolchain=_drop_python(manifest))
         # written to a folder of its own: a file of that name may be there, from another Python's wheel
         made = wheel_finishing.finish_wheel(raw_libraries, work / "libraries", half, epoch)
         kept = folder / made.name
@@ -98,9 +100,9 @@ def split_wheel(wheel: Path, folder: Path) -> SplitWheels:
     return SplitWheels(kept, bindings)
 
 
-def _is_shared(source: zipfile.ZipFile, name: str, work: Path) -> bool:
+def _is_shared(source: zipfile.ZipFile, package: str, name: str, work: Path) -> bool:
     """Return whether a member is the same for all Pythons."""
-    inside = name.removeprefix(f"{_PACKAGE}/")
+    inside = name.removeprefix(f"{package}/")
     if inside == name:
         return False  # a .pth or another package beside ours
     if inside.startswith("lib/"):
@@ -113,6 +115,8 @@ def _is_of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
 
     What is no ELF file needs nothing.
     """
+    from elftools.elf.dynamic import DynamicSection
+
     path = Path(source.extract(name, work / "members"))
     try:
         with open_elf(path) as elf:
@@ -128,24 +132,26 @@ def _is_of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
         path.unlink()
 
 
-def _make_libraries_metadata(headers: Message, manifest: WheelManifest) -> str:
+def _make_libraries_metadata(headers: Message, project: str, version: str) -> str:
     """Make metadata with another name and text, and no core.
 
     The bindings, without which they are of no use, pin that.
     """
-    change = {"Name": LIBRARIES, "Summary": "the libraries of PyTorch's CUDA backend, for all Pythons"}
+    summary = f"the libraries of PyTorch's {BACKENDS[project]} backend, for all Pythons"
+    change = {"Name": name_libraries(project), "Summary": summary}
     fields = [
         (key, change.get(key, value)) for key, value in headers.items() if not is_requirement_of(key, value, CORE)
     ]
-    return wheel_rewrite.format_metadata(fields, _TEXT.format(version=manifest.version))
+    text = _TEXT.format(package=project.replace("-", "_"), project=project, version=version)
+    return wheel_rewrite.format_metadata(fields, text)
 
 
-def _make_bindings_metadata(headers: Message, manifest: WheelManifest) -> str:
-    """Return it as it was, but NVIDIA's packages come by way of the libraries."""
+def _make_bindings_metadata(headers: Message, libraries: str) -> str:
+    """Return it as it was, but the vendor's packages come by way of the ``libraries`` that it asks for."""
     fields = [
         (key, value) for key, value in headers.items() if key != "Requires-Dist" or is_requirement_of(key, value, CORE)
     ]
-    fields.append(("Requires-Dist", f"{LIBRARIES}=={manifest.version}"))
+    fields.append(("Requires-Dist", libraries))
     return wheel_rewrite.format_metadata(fields, str(headers.get_payload()))
 
 

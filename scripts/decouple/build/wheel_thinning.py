@@ -1,8 +1,9 @@
-"""A torch_cuda wheel for some GPUs only, of one for many: the machine code of other architectures goes out.
+"""A torch_cuda wheel for some GPUs only, of one for many, or torch_hip's: other architectures' machine code goes out.
 
 Nothing is compiled. In each library the container of device images that nvcc wrote for a source keeps the images that
 such a GPU would load, moved to its start, and zeros stand where the others were: they take no room in the wheel, but
-what is installed is as large as before. ``torch.cuda.get_arch_list()`` says what is left.
+what is installed is as large as before. A bundle of clang's keeps its images in their places.
+``torch.cuda.get_arch_list()`` says what is left.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import mmap
 import re
 import struct
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -23,10 +24,8 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, make_work_folder
 from decouple.build import wheel_finishing, wheel_rewrite
 from decouple.release import projects
-from decouple.release.projects import CUDA, LIBRARIES
+from decouple.release.projects import CUDA, name_libraries
 
-_PACKAGE = "torch_cuda"
-_INFO, _ORIGIN = f"{_PACKAGE}/build_info.json", f"{_PACKAGE}/kernels.json"
 _CHANGED = "machine code for other architectures than {archs} taken out"
 _TEXT = f"""
 Of a wheel for more GPUs: {_CHANGED}, so the libraries with kernels are not byte for byte those that are named above.
@@ -48,8 +47,8 @@ class KeptImages(Struct, frozen=True):
     images: tuple[tuple[int, int], ...]
 
 
-Containers = Callable[[Path, Sequence[str]], Iterable[KeptImages]]
-"""What of each container in a library a GPU of one of these architectures ("9.0") loads."""
+Thinner = Callable[[Path, Sequence[str]], None]
+"""Takes out of a library what no GPU of one of these architectures ("9.0", "gfx90a") loads; the file keeps its size."""
 
 
 def select_loadable(names: Collection[str], arch: str) -> set[str]:
@@ -76,16 +75,21 @@ def select_loadable(names: Collection[str], arch: str) -> set[str]:
     return ptx[max(older)] if older else set()
 
 
-def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, containers: Containers) -> Path:
+def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, thinners: Mapping[str, Thinner]) -> Path:
     """Write the wheel of ``wheel`` for ``archs`` ("9.0") alone into ``folder``: version X+cu124.sm90.
 
-    Raises UsageError when it is no whole torch_cuda wheel or was not made for those, DecoupleError when its libraries
-    are not of a known layout.
+    ``thinners`` are those of the projects whose wheels can be thinned. Raises UsageError when it is no whole wheel of
+    such a project or was not made for those, DecoupleError when its libraries are not of a known layout.
     """
     manifest = wheel_finishing.read_manifest(wheel)
     wheel_rewrite.parse_plain_name(wheel)
-    if canonicalize_name(manifest.project) != CUDA:
-        raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {CUDA}")
+    project = canonicalize_name(manifest.project)
+    if project not in thinners:
+        raise UsageError(
+            f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {' or '.join(thinners)}"
+        )
+    package = project.replace("-", "_")
+    about_name, origin_name = f"{package}/build_info.json", f"{package}/kernels.json"
     has = [arch.removesuffix("+PTX") for arch in manifest.arch_list]
     unknown = [arch for arch in archs if arch not in has]
     if unknown or not archs:
@@ -95,32 +99,34 @@ def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, containers: Cont
         )
     if set(archs) == set(has):
         raise UsageError(f"{wheel.name}: is for {', '.join(has)} as it is", next_step="name fewer with --arch")
-    kept = tuple(sorted(archs, key=_split_arch))
-    label = ".".join(f"sm{arch.replace('.', '')}" for arch in kept)
+    kept = tuple(sorted(archs, key=_split_arch if project == CUDA else None))
+    label = ".".join(f"sm{arch.replace('.', '')}" if project == CUDA else _make_gfx_label(arch) for arch in kept)
     version = f"{manifest.version}.{label}"
     with make_work_folder(folder, "thin") as work, zips.open_zip(wheel) as source:
         info = wheel_finishing.find_dist_info(source, wheel)
         headers = projects.parse_metadata(source.read(f"{info}/METADATA"))
         fields = [(key, version if key == "Version" else value) for key, value in headers.items()]
         names = wheel_rewrite.list_payload(source, info)
-        if _INFO not in names or any(LIBRARIES in value for key, value in fields if key == "Requires-Dist"):
+        apart = name_libraries(project)
+        if about_name not in names or any(apart in value for key, value in fields if key == "Requires-Dist"):
             raise UsageError(
                 f"{wheel.name}: without its libraries", next_step="name the wheel as it was built, and split that"
             )
-        about = json.loads(source.read(_INFO))
-        left = [one for one in about["arch_list"] if f"{one[3:-1]}.{one[-1]}" in archs and one.startswith("sm_")]
+        about = json.loads(source.read(about_name))
+        left = [one for one in about["arch_list"] if one in archs or _read_sm(one) in archs]
         libraries = {
             name: Path(source.extract(name, work / "members"))
             for name in names
-            if name.startswith(f"{_PACKAGE}/lib/") and ".so" in name
+            if name.startswith(f"{package}/lib/") and ".so" in name
         }
         for path in libraries.values():
-            rewrite_library(path, containers(path, kept))
+            thinners[project](path, kept)
         _replace_arch_list(libraries.values(), " ".join(about["arch_list"]), " ".join(left), wheel)
         changed: dict[str, bytes | Path] = dict(libraries)
-        changed[_INFO] = _format_json(about | {"arch_list": left, "version": version})
-        if _ORIGIN in names:
-            changed[_ORIGIN] = _make_origin(json.loads(source.read(_ORIGIN)), libraries, kept)
+        changed[about_name] = _format_json(about | {"arch_list": left, "version": version})
+        if origin_name in names:
+            by_name = {path.name: path for path in libraries.values()}
+            changed[origin_name] = _make_origin(json.loads(source.read(origin_name)), by_name, kept)
         text = wheel_rewrite.format_metadata(fields, f"{headers.get_payload()}{_TEXT.format(archs=', '.join(kept))}")
         flags = {**manifest.flags, "thinned": True}
         made = replace(manifest, version=version, arch_list=kept, flags=flags)
@@ -161,11 +167,25 @@ def _make_origin(document: dict[str, object], libraries: dict[str, Path], archs:
     """
     rows = document.get("libraries")
     for name, row in rows.items() if isinstance(rows, dict) else ():
-        path = libraries.get(f"{_PACKAGE}/lib/{name}")
+        path = libraries.get(name)
         if path is not None and isinstance(row, dict):
             row["sha256_thinned"] = compute_sha256(path)
     document["changed"] = f"{document.get('changed')}; {_CHANGED.format(archs=', '.join(archs))}"
     return _format_json(document)
+
+
+def _read_sm(word: str) -> str:
+    """Return "9.0" of "sm_90"; empty for what is no machine code of NVIDIA's."""
+    return f"{word[3:-1]}.{word[-1]}" if word.startswith("sm_") else ""
+
+
+def _make_gfx_label(arch: str) -> str:
+    """Return an architecture of AMD's as a part of a version, which has neither colon nor sign.
+
+    >>> _make_gfx_label("gfx90a:xnack-")
+    'gfx90axnackoff'
+    """
+    return arch.replace(":", "").replace("+", "on").replace("-", "off")
 
 
 def _format_json(document: object) -> bytes:

@@ -22,8 +22,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base import toml
-from decouple.census.taxonomy import MacroFamily, NameRule, StayRule, Taxonomy, join_words
+from decouple.census.taxonomy import MacroFamily, NameRule, StayRule, Taxonomy, complete_prefilter, join_words
 from decouple.inventory.rules import Keep, Rule, RuleFile
+from decouple.syntax.globs import find_fixed_text
 
 _UNSET = ("build", "compiler")
 """Families of macros that stage 1 leaves undefined: those of a build with the device, and of the device's compiler."""
@@ -63,7 +64,7 @@ class TaxonomyAdditions(Struct, frozen=True):
             names=(*self.name, *taxonomy.names),
             stays=(*self.stays, *taxonomy.stays),
         )
-        macro_words = {name.strip("*") for family in self.macro for name in family.names}
+        macro_words = {find_fixed_text(name) for family in self.macro for name in family.names} - {""}
         if not self.words and not macro_words:
             return taxonomy
         in_code = join_words({*self.words, *macro_words}).pattern
@@ -76,7 +77,7 @@ class TaxonomyAdditions(Struct, frozen=True):
 
         return replace(
             taxonomy,
-            prefilter=(*taxonomy.prefilter, *(word.lower().encode() for word in sorted({*self.words, *macro_words}))),
+            prefilter=complete_prefilter((word.decode() for word in taxonomy.prefilter), {*self.words, *macro_words}),
             words=join_patterns(taxonomy.words, in_code),
             macro_words=join_patterns(taxonomy.macro_words, in_macros),
             name_words=join_patterns(taxonomy.name_words, in_names),

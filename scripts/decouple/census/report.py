@@ -1,4 +1,4 @@
-"""Render the census as JSON and as plain rows for a terminal.
+"""Render the census as JSON, and read back what it says of each vendor.
 
 The JSON is diffable: one finding a line, stable ids, sorted.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
-from decouple.base.untrusted_input import escape_surrogates
+from decouple.base.errors import DecoupleError
+from decouple.base.untrusted_input import escape_surrogates, read_json
 from decouple.census.compare import CensusComparison, in_core
 from decouple.census.finding import Census
 
@@ -77,3 +79,32 @@ def render_json(comparisons: Sequence[CensusComparison]) -> str:
         )
     )
     return escape_surrogates(f'{{"schema": {SCHEMA},\n"summary": {head},\n"findings": [\n{lines}\n]}}\n')
+
+
+class _KeyNumber(Struct, frozen=True):
+    before: int
+    after: int
+
+
+class _VendorSummary(Struct, frozen=True):
+    key_number: _KeyNumber
+
+
+class _Summary(Struct, frozen=True):
+    vendors: Mapping[str, _VendorSummary]
+
+
+class _CensusFile(Struct, frozen=True):
+    summary: _Summary
+
+
+def read_couplings(census: Path, release: str) -> dict[str, tuple[int, int]]:
+    """Return each vendor's couplings before and after the series, of what ``decouple census --json`` wrote.
+
+    CUDA's are among them. Raises DecoupleError.
+    """
+    mend = f"decouple census {release} --json FILE"
+    vendors = read_json(census, _CensusFile, mend=mend).summary.vendors
+    if "cuda" not in vendors:
+        raise DecoupleError(f"{census}: summary.vendors has no cuda", next_step=mend)
+    return {word: (vendor.key_number.before, vendor.key_number.after) for word, vendor in vendors.items()}

@@ -9,18 +9,20 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from decouple.base import toml
 from decouple.census.finding import CATEGORIES, RawFinding
 from decouple.syntax.conditions import Macros
-from decouple.syntax.globs import find_match
+from decouple.syntax.globs import find_fixed_text, find_match
 
 DEFAULT = Path(__file__).with_name("taxonomy.toml")
 DATA = {"cuda": DEFAULT, "rocm": Path(__file__).with_name("taxonomy-rocm.toml")}
 """The data file of each vendor. CUDA is first: it is what the series cuts."""
+Word = Annotated[str, Meta(min_length=1)]
+"""What is looked for in text; an empty one would be found everywhere."""
 JUDGEMENTS = {"dispatch": "dispatch", "coupling": "name", "mention": "mention"}
 
 
@@ -151,8 +153,8 @@ class _Includes(Struct, frozen=True):
 
 
 class _Names(Struct, frozen=True):
-    words: tuple[str, ...]
-    macro_words: tuple[str, ...] = ()
+    words: Annotated[tuple[Word, ...], Meta(min_length=1)]
+    macro_words: tuple[Word, ...] = ()
     pattern: re.Pattern[str] | None = None
     """What of the words' finds is the vendor's; None: all. "hip" also stands in "relationship"."""
 
@@ -176,7 +178,7 @@ class _TaxonomyTable(Struct, frozen=True):
     vendor: str
     title: str
     compiler: str
-    prefilter: tuple[str, ...]
+    prefilter: tuple[Word, ...]
     macro: tuple[MacroFamily, ...]
     includes: _Includes
     names: _Names
@@ -198,18 +200,19 @@ def load_taxonomy(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset
     file = toml.read_toml(path, _TaxonomyTable, mend="see its comments")
     modules = file.modules or toml.read_toml(DEFAULT, _TaxonomyTable, mend="see its comments").modules
     candidates = {*file.names.words, *file.names.macro_words}
+    macros = {find_fixed_text(name) for macro in file.macro for name in macro.names}
     return Taxonomy(
         vendor=file.vendor,
         title=file.title,
         compiler=file.compiler,
         files=file.files,
-        prefilter=tuple(word.lower().encode() for word in file.prefilter),
+        prefilter=complete_prefilter(file.prefilter, {*candidates, *macros}),
         modules=tuple(sorted(modules.items(), key=lambda item: -len(item[0]))),
         macros=tuple((macro.family, macro.names) for macro in file.macro),
         external_headers=file.includes.external,
         words=join_words(candidates),
         macro_words=join_words({word for word in candidates if word == word.upper()}),
-        name_words=file.names.pattern or re.compile("|".join(file.names.words)),
+        name_words=file.names.pattern or join_words(file.names.words),
         names=file.name,
         string_pattern=file.strings.dispatch,
         bindings=file.python.bindings,
@@ -220,12 +223,26 @@ def load_taxonomy(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset
     )
 
 
+def complete_prefilter(prefilter: Iterable[str], wanted: Iterable[str]) -> tuple[bytes, ...]:
+    """Return the words of the prefilter in lower case, and those of ``wanted`` in which none of them stands.
+
+    Else a file that only has such a word would not be read.
+    """
+    words = [word.lower() for word in prefilter]
+    more = {text.lower() for text in wanted if text}
+    words += sorted(text for text in more if not any(word in text for word in words))
+    return tuple(word.encode() for word in words)
+
+
 def join_words(words: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern that matches any of ``words``.
 
-    Those with one first letter stand together, so that a letter is compared once.
+    Those with one first letter stand together, so that a letter is compared once. Of no words, one that matches
+    nothing.
     """
     groups: dict[str, list[str]] = {}
     for word in sorted(words):
         groups.setdefault(word[0], []).append(re.escape(word[1:]))
+    if not groups:
+        return re.compile("(?!)")  # matches nothing
     return re.compile("|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items()))

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from decouple import __version__
 from decouple.base.errors import UsageError
 from decouple.cli.last_resort import run_to_end
-from decouple.cli.menu import GROUPS, VERBS
+from decouple.cli.menu import EXTRAS, FORMER, GROUPS, VERBS
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -134,11 +134,15 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
 def _explain_unknown(word: str) -> UsageError:
     """Return the error for a verb that does not exist.
 
-    Most are a slip, or a session of nox (``apply-2.6``).
+    Most are a slip, a session of nox (``apply-2.6``), or part of another verb.
     """
     import difflib  # only for a mistake
 
+    if word in FORMER:
+        return UsageError(f"no command {word!r}", next_step=f"`{FORMER[word]}`")
     verb, _, release = word.rpartition("-")
+    if verb in FORMER:
+        return UsageError(f"no command {word!r}", next_step=f"`{FORMER[verb]} {release}`")
     near = [f"{verb} {release}"] if verb in VERBS else difflib.get_close_matches(word, VERBS, 3, 0.6)
     meant = f"did you mean {' or '.join(f'`decouple {name}`' for name in near)}? " if near else ""
     return UsageError(f"no command {word!r}", next_step=f"{meant}`decouple --help` lists all")
@@ -185,12 +189,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
 
     def run() -> int:
+        try:
+            return run_command()
+        except ModuleNotFoundError as error:
+            from decouple.base import extras
+
+            if (extra := extras.find_extra(error.name)) is None:
+                raise
+            raise extras.explain_missing(str(error.name), extra) from None
+
+    def run_command() -> int:
         arguments = parse_words(words)
         if getattr(arguments, "show_commands", False):
             from decouple.base.process import show_commands
 
             show_commands(lambda line: print(line, file=sys.stderr, flush=True))
         _refuse_unknown_release(arguments)
+        if extra := EXTRAS.get(arguments.command):  # now, not when a wheel is packed after hours
+            from decouple.base.extras import require_extra
+
+            require_extra(extra)
         code: int = arguments.run(arguments)
         return code
 

@@ -1,4 +1,4 @@
-"""``decouple contract``: the contract of backends on the wheels that were built."""
+"""``decouple contract``: the contract of backends on the wheels that were built, and the table of what proves it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import argparse
 import shlex
 from pathlib import Path
 
-from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.errors import CHECK_FAILED, OK, UsageError
+from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.request import make_request
+from decouple.device import items, runs
 from decouple.flows.contract import ContractRequest, check_contract
 
 
@@ -20,7 +22,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "the distribution's own build of that release: --core stock), compile the backend against it, and run the "
         "contract tests.",
     )
-    command.add_argument("release", metavar="RELEASE")
+    command.add_argument("release", metavar="RELEASE", nargs="?")
     command.add_argument("--device", default="sim", metavar="NAME", help="third_device/torch_NAME (default: sim)")
     command.add_argument("--core", choices=["built", "stock"], default="built", help="the PyTorch (default: built)")
     command.add_argument("--beside-cuda", action="store_true", help="with the torch_cuda wheel installed, too")
@@ -29,12 +31,45 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--jobs", type=int, help="compilers at once (default: what cores and memory allow)")
     command.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
     command.add_argument("--pytest", default="", metavar="ARGUMENTS", help='for pytest, e.g. --pytest="-k beside"')
+    table = command.add_argument_group("the tables of docs/contract.md", "Nothing is built or run.")
+    table.add_argument("--table", action="store_true", help="write what proves each item")
+    table.add_argument("--check", action="store_true", help="only say whether they are up to date")
+    table.add_argument(
+        "--record",
+        metavar="FOLDER",
+        type=Path,
+        action="append",
+        default=[],
+        help="first keep what the whole contract found, from the folder of its --contract-report",
+    )
     command.set_defaults(run=run_contract)
 
 
 def run_contract(arguments: argparse.Namespace) -> int:
     """Install, build, check; 1 when a test fails, 2 when a wheel is missing."""
+    if arguments.table or arguments.check or arguments.record:
+        return _write_tables(arguments)
+    if arguments.release is None:
+        raise UsageError("contract: of which release?", next_step="name it, or --table")
     request = make_request(ContractRequest, arguments, pytest=shlex.split(arguments.pytest))
     result = check_contract(request, output.make_listener())
     print(f"report: {result.report}")
     return OK if result.ok else CHECK_FAILED
+
+
+def _write_tables(arguments: argparse.Namespace) -> int:
+    """Write the tables of items and of runs; with ``--check`` 1 when one is out of date."""
+    project = find_project()
+    for folder in arguments.record:
+        print(f"{runs.record_run(project, folder).relative_to(project)}: kept")
+    entries = items.read_items(project)
+    differed = {
+        items.PAGE: items.insert_table(project / items.PAGE, items.format_table(entries), write=not arguments.check),
+        runs.PAGE: runs.insert_table(project, write=not arguments.check),
+    }
+    if arguments.check and any(differed.values()):
+        for page in (page for page, differs in differed.items() if differs):
+            print(f"{page} is out of date: run `decouple contract --table`")
+        return CHECK_FAILED
+    print(f"{items.PAGE}: {len(entries)} items, {len({test for item in entries for test in item.tests})} tests")
+    return OK

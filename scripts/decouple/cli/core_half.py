@@ -1,4 +1,4 @@
-"""``decouple core-half``: the CPU half of the official wheel, as a core to try torch_cuda on."""
+"""``decouple repack core-half``: the CPU half of the official wheel, as a core to try torch_cuda on."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def register(subparsers: Any) -> None:
     """Add ``core-half``."""
     command = subparsers.add_parser(
         "core-half",
+        help="the CPU half of the official wheel, as a core to try torch_cuda on",
         description="The official wheel of RELEASE without its kernels, in FOLDER: its bytes, with CUDA's taken away. "
         "It is a test bed for bindings, and no core for anybody.",
     )

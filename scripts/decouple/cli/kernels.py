@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
 from decouple.cli.request import make_request
-from decouple.flows import kernels, unpatched_kernels
+from decouple.flows import kernels, single_stage, unpatched_kernels
 from decouple.flows.build_request import BuildRequest
 from decouple.verify.kernels import dump
 from decouple.verify.kernels.compare import KernelComparison, demangle_name, simplify_name
+from decouple.verify.parity import Parity
 
 
 def register(subparsers: Any) -> None:
@@ -60,14 +62,27 @@ def register(subparsers: Any) -> None:
     four.add_argument("--env", choices=["auto", "host", "rootfs", "portable"], default="auto", help="that of the build")
     four.add_argument("--python", default="", metavar="X.Y", help="that of the build, where it named one")
     four.add_argument("--cuda", default="", metavar="X.Y", help="that of the build, where it named one")
+    four.add_argument(
+        "--toolkit",
+        default="",
+        metavar="rocm",
+        help="another vendor's runtime part (of `smoke`): --files objects with device code and as many of the others, "
+        "against upstream's own build for that vendor",
+    )
+    four.add_argument("--minutes", type=float, help="with --toolkit: begin no further source after that")
     four.add_argument("--all", action="store_true", help="print every function, not the first ten of a kind")
     four.set_defaults(run=_run_unpatched)
 
 
 def _run_unpatched(arguments: argparse.Namespace) -> int:
-    comparison = unpatched_kernels.compare_unpatched(
-        make_request(BuildRequest, arguments), arguments.files, output.make_listener()
-    )
+    if arguments.toolkit:
+        request = make_request(BuildRequest, arguments, core="stock", part="runtime")
+        found = single_stage.compare_single_stage(request, arguments.files, arguments.minutes, output.make_listener())
+        print_comparison(found.code, None if arguments.all else 10)
+        print_parity(found.registrations, None if arguments.all else 10)
+        return OK if found.ok else CHECK_FAILED
+    request = make_request(BuildRequest, arguments)
+    comparison = unpatched_kernels.compare_unpatched(request, arguments.files, output.make_listener())
     print_comparison(comparison, None if arguments.all else 10)
     return OK if comparison.ok else CHECK_FAILED
 
@@ -133,3 +148,17 @@ def print_comparison(result: KernelComparison, limit: int | None) -> None:
             print(f"       {words}: {diff.arch} {diff.file} {demangle_name(diff.name)[:160]}: {diff.detail}{why}")
         if limit is not None and len(of_kind) > limit:
             print(f"       and {len(of_kind) - limit} more (--all)")
+
+
+def print_parity(categories: Sequence[Parity], limit: int | None) -> None:
+    """Print a line per category, with the names that are missing, extra or different (``limit`` of each)."""
+    for group in categories:
+        print(
+            f"{'ok' if group.ok else 'FAILED':<6} {group.category}: {group.percent:.2f} % of {group.total}, "
+            f"{len(group.missing)} missing, {len(group.extra)} extra, {len(group.different)} different"
+        )
+        for label, names in (("missing", group.missing), ("extra", group.extra), ("differs", group.different)):
+            for name in names[:limit]:
+                print(f"       {label}: {name}" + (f" ({group.reasons[name]})" if name in group.reasons else ""))
+            if limit is not None and len(names) > limit:
+                print(f"       and {len(names) - limit} more (--all)")

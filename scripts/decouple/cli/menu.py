@@ -34,11 +34,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "lint": ("lint", "every fault of every patch of the named releases, or of all"),
     "check": ("check", "apply a series in memory and print one status per patch"),
     "relocate": ("relocate", "which CUDA files move where, and the patch that moves them"),
-    "stage2-sources": ("stage2", "does stage 2 compile every unit that moves? what to add where it does not"),
     "census": ("census", "every coupling to CUDA, before and after the series"),
-    "range-diff": ("series", "two series compared patch by patch, by Decouple-Id"),
-    "burn-down": ("series", "how much is left, release by release"),
-    "depends": ("series", "which earlier patches each patch needs"),
+    "depends": ("depends", "which earlier patches each patch needs"),
     "bisect": ("bisect", "which patch of the series breaks a command"),
     "rebase": ("rebase", "carry a series to another upstream release"),
     "upstream": ("upstream", "one patch as a commit that upstream could take, with a test and a pull request's text"),
@@ -50,10 +47,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "smoke": ("build", "stage 2's runtime part against a stock core: a quick check"),
     "shell": ("build", "a shell in the build environment"),
     "clean": ("build", "delete what building left (not dist/)"),
-    "split": ("wheel", "a torch_cuda wheel as two: libraries for all Pythons, bindings for one"),
-    "thin": ("wheel", "of a torch_cuda wheel for many GPUs one for some, without compiling: a fraction of its size"),
-    "pair": ("wheel", "a core as torch X+cuNNN, which brings torch-cuda with it"),
-    "variants": ("wheel", "of torch_cuda wheels of several CUDAs and GPUs those among which uv chooses (PEP 825)"),
+    "repack": ("wheel", "other wheels of a wheel, nothing compiled: split, thin, pair, variants, core-half"),
     "explain": ("wheel", "print what a wheel was made from"),
     "verify": ("verify", "ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's provenance"),
     "parity": ("parity", "a torch against the official wheel: settings, operators, API, files, symbols, with reasons"),
@@ -64,19 +58,33 @@ VERBS: dict[str, tuple[str, str]] = {
     "kernels": ("kernels", "the machine code in CUDA libraries, kernel by kernel"),
     "test-cuda": ("test_cuda", "upstream's CUDA test suites, on a GPU or on the simulated device"),
     "test-patches": ("test_patches", "what each patch promises of a running torch, asked with a device and without"),
-    "stage2-symbols": ("stage2", "which symbols a core lacks that libtorch_cuda needs, and who provides them"),
-    "core-half": ("core_half", "the CPU half of the official wheel, as a core to try torch_cuda on"),
-    "units": ("units", "what stage 1's translation units open: no file of CUDA may be among it"),
+    "stages": ("stages", "what the stages compile, open and need of each other: sources, symbols, units"),
     "index": ("index", "publish, check and sign wheels in a static package index"),
     "wheels": ("wheels", "fetch prebuilt wheels of a release and verify them"),
     "contract": (
         "contract",
-        "build torch_sim (or --device) against the core in dist/<release>/ or a stock one, and run the contract",
+        "build torch_sim (or --device) on the core in dist/<release>/ or a stock one, and run the contract (--table)",
     ),
-    "contract-table": ("tables", "put what proves each item of the contract into docs/contract.md"),
     "new-device": ("new_device", "make third_device/torch_NAME from the template, or update it"),
     "neutral": ("neutral", "a program written for torch.cuda as it would be on torch.accelerator, as a diff"),
     "reuse": ("reuse", "what of the relocated CUDA sources another vendor can reuse, and the names it must have"),
+}
+
+#: What somebody may type who knows an earlier version or a part of a verb -> what does that now.
+FORMER: dict[str, str] = {
+    **{word: f"decouple repack {word}" for word in ("split", "thin", "pair", "variants", "core-half")},
+    **{word: f"decouple stages {word}" for word in ("sources", "symbols", "units")},
+    **{f"stage2-{word}": f"decouple stages {word}" for word in ("sources", "symbols")},
+    "contract-table": "decouple contract --table",
+    "range-diff": "git range-diff",
+    "burn-down": "decouple status-table",
+}
+
+#: Verb -> the extra of pyproject.toml that brings what it cannot do without; nox installs it for the session.
+EXTRAS: dict[str, str] = {
+    **dict.fromkeys(("verify", "audit", "parity", "kernels", "extensions"), "verify"),
+    **dict.fromkeys(("build", "smoke", "repack"), "build"),
+    **dict.fromkeys(("index", "wheels"), "publish"),
 }
 
 #: What ``decouple --help`` shows under which title; each verb stands once.
@@ -93,15 +101,12 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             *("relocate", "upstream"),
         ),
     ),
-    ("build", ("smoke", "shell", "clean", "stage2-sources", "stage2-symbols", "core-half", "units")),
+    ("build", ("smoke", "shell", "clean", "stages")),
     (
         "check",
-        (
-            *("lint", "audit", "parity", "kernels", "test-patches", "extensions", "tryout", "record", "status-table"),
-            "burn-down",
-        ),
+        (*("lint", "audit", "parity", "kernels", "test-patches", "extensions", "tryout", "record", "status-table"),),
     ),
-    ("publish", ("split", "thin", "pair", "variants", "explain", "index", "wheels")),
-    ("other releases", ("forecast", "range-diff", "manifest", "upstream-watch")),
-    ("devices", ("new-device", "contract", "neutral", "reuse", "contract-table")),
+    ("publish", ("repack", "explain", "index", "wheels")),
+    ("other releases", ("forecast", "manifest", "upstream-watch")),
+    ("devices", ("new-device", "contract", "neutral", "reuse")),
 )

@@ -26,6 +26,9 @@ from decouple.flows.record_carried import (
 from decouple.rebase.verdicts import Verdict
 from decouple.release import status, status_table
 
+_FETCHED = ""
+"""What ``--headers`` stands for without a folder."""
+
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
@@ -47,9 +50,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     only.add_argument("--trial", metavar="NAME=FOLDER", help="on the tree in FOLDER; NAME says how that was made")
     only.add_argument(
         "--headers",
-        type=Path,
+        nargs="?",
+        const=_FETCHED,
         metavar="FOLDER",
-        help="compile stage 2's own units against the official wheel's headers, and those of CUDA below FOLDER",
+        help="compile stage 2's own units against the official wheel's headers, and those of CUDA below FOLDER "
+        "(without one: read by range out of NVIDIA's wheels that the release names)",
     )
     only.add_argument("--compiler", metavar="COMMAND", help="with --headers: what compiles (g++)")
     only.add_argument("--from-source", metavar="SOURCE", help="where the source of the series' own release comes from")
@@ -80,8 +85,9 @@ def _record_carried(arguments: argparse.Namespace) -> int:
             raise UsageError(f"--trial {arguments.trial}", next_step="write it as NAME=FOLDER")
         request = make_request(CarriedTrial, arguments, name=name, tree=Path(folder))
         stopped = bool(record_trial(request, output.make_listener()).stops)
-    elif arguments.headers:
-        record_headers(make_request(HeaderCompile, arguments, cuda=arguments.headers), output.make_listener())
+    elif arguments.headers is not None:
+        cuda = Path(arguments.headers) if arguments.headers else None
+        record_headers(make_request(HeaderCompile, arguments, cuda=cuda), output.make_listener())
     else:
         exact = record_exact(make_request(WheelRequest, arguments), output.make_listener())
         stopped = any(Verdict(word).is_stop for word in exact.patches.values())

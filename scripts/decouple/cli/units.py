@@ -1,4 +1,4 @@
-"""``decouple units``: what stage 1's translation units open; every file of CUDA among it is named."""
+"""``decouple stages units``: what stage 1's translation units open; every file of CUDA among it is named."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add ``units``."""
     command = subparsers.add_parser(
         "units",
+        help="what stage 1's translation units open: no file of CUDA may be among it",
         description="For a unit that is compiled, the build's record says what the compiler opened; any other is "
         "preprocessed. Needs a configured stage 1 whose generated sources exist (decouple build RELEASE --stage 1).",
     )

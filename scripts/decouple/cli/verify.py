@@ -10,13 +10,12 @@ from typing import Any
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import output
-from decouple.cli.kernels import print_comparison
+from decouple.cli.kernels import print_comparison, print_parity
 from decouple.cli.request import make_request
 from decouple.flows import verify as flow
 from decouple.flows import verify_official, verify_portable, verify_wheel
 from decouple.verify.audit import ElfAudit
 from decouple.verify.checks import CheckResult
-from decouple.verify.parity import Parity
 
 
 def register(subparsers: Any) -> None:
@@ -141,7 +140,7 @@ def print_verdict(result: flow.VerifyResult, limit: int | None = None) -> int:
     Returns the exit code.
     """
     print_checks(result.checks)
-    _print_parity(result.parity, limit)
+    print_parity(result.parity, limit)
     if result.kernels:
         print_comparison(result.kernels, limit)
     print("verdict:", "ok" if result.ok else "FAILED")
@@ -152,16 +151,3 @@ def print_checks(results: Sequence[CheckResult]) -> None:
     """Print a line per promise, with what was seen."""
     for result in results:
         print(f"{'ok' if result.passed else 'FAILED':<6} {result.name}: {result.observed}")
-
-
-def _print_parity(categories: Sequence[Parity], limit: int | None) -> None:
-    for group in categories:
-        print(
-            f"{'ok' if group.ok else 'FAILED':<6} {group.category}: {group.percent:.2f} % of {group.total}, "
-            f"{len(group.missing)} missing, {len(group.extra)} extra, {len(group.different)} different"
-        )
-        for label, names in (("missing", group.missing), ("extra", group.extra), ("differs", group.different)):
-            for name in names[:limit]:
-                print(f"       {label}: {name}" + (f" ({group.reasons[name]})" if name in group.reasons else ""))
-            if limit is not None and len(names) > limit:
-                print(f"       and {len(names) - limit} more (--all)")

@@ -1,4 +1,4 @@
-"""``decouple split | thin | pair | variants | explain``: wheels of a build as they are published, and their making."""
+"""``decouple repack | explain``: a wheel made into others, without compiling; and what it was made from."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from decouple.build import variants
 from decouple.build.wheel_finishing import BOM, count_components, read_manifest
 from decouple.build.wheel_pair import pair_wheels
 from decouple.build.wheel_split import split_wheel
+from decouple.cli import core_half
 from decouple.flows.thin import thin_wheel
 
 _COMPILED_HERE = "only the Python bindings, and what a patch adds to libtorch_cuda, were compiled from the tree"
@@ -29,27 +30,30 @@ UNPINNED = (
 
 def register(subparsers: Any) -> None:
     """Add the commands."""
-    parser = subparsers.add_parser("split")
-    parser.add_argument("wheel", type=Path, nargs="+", help="a torch_cuda wheel of dist/RELEASE")
+    top = subparsers.add_parser("repack")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+    parser = verbs.add_parser("split", help="a torch_cuda wheel as two: libraries for all Pythons, bindings for one")
+    parser.add_argument("wheel", type=Path, nargs="+", help="a torch_cuda or torch_hip wheel of dist/RELEASE")
     parser.add_argument("--out", type=Path, help="where both halves go (default: split/ beside the wheel)")
     parser.set_defaults(run=_run_split)
 
-    thinned = subparsers.add_parser("thin")
-    thinned.add_argument("wheel", type=Path, help="a whole torch_cuda wheel for several architectures")
-    thinned.add_argument("--arch", required=True, help="those that it is to be for, e.g. 9.0 or '8.0;8.6'")
+    thinned = verbs.add_parser("thin", help="of a torch_cuda wheel for many GPUs one for some: a fraction of its size")
+    thinned.add_argument("wheel", type=Path, help="a whole torch_cuda or torch_hip wheel for several GPUs")
+    thinned.add_argument("--arch", required=True, help="those that it is to be for, e.g. 9.0, '8.0;8.6' or gfx90a")
     thinned.add_argument("--out", type=Path, help="where it goes (default: beside the wheel)")
     thinned.set_defaults(run=_run_thin)
 
-    paired = subparsers.add_parser("pair")
+    paired = verbs.add_parser("pair", help="a core as torch X+cuNNN, which brings torch-cuda with it")
     paired.add_argument("core", type=Path, help="the bare core's wheel")
     paired.add_argument("bindings", type=Path, help="the bindings that `split` made of its torch_cuda wheel")
     paired.add_argument("--out", type=Path, help="where both go (default: beside the bindings)")
     paired.set_defaults(run=_run_pair)
 
-    labelled = subparsers.add_parser("variants")
+    labelled = verbs.add_parser("variants", help="those among which uv chooses by driver and GPU (PEP 825)")
     labelled.add_argument("wheel", type=Path, nargs="+", help="torch_cuda wheels for one core, best what `split` wrote")
     labelled.add_argument("--out", type=Path, help="where they go (default: variants/ beside the first)")
     labelled.set_defaults(run=_run_variants)
+    core_half.register(verbs)
 
     explain = subparsers.add_parser("explain")
     explain.add_argument("wheel", type=Path)
@@ -106,10 +110,13 @@ def _run_explain(arguments: argparse.Namespace) -> int:
     print(f"  components  {f'{listed[0]} in it, {listed[1]} asked for ({BOM})' if listed else 'not listed in it'}")
     if manifest.cuda:
         print(f"  cuda        {manifest.cuda} for {', '.join(manifest.arch_list)}")
+    elif manifest.arch_list:
+        toolkit = str(manifest.flags.get("toolkit", "toolkit"))
+        print(f"  {toolkit:<11} {manifest.version.partition('+')[2] or 'not said'} for {', '.join(manifest.arch_list)}")
     if whose := KERNELS.get(kind := str(manifest.flags.get("kernels", "compiled"))):
         print(f"  kernels     {kind}: {whose}")
     if manifest.flags.get("thinned"):
-        print("  thinned     machine code for other architectures was taken out of its libraries (decouple thin)")
+        print("  thinned     machine code for other architectures was taken out of its libraries (repack thin)")
     for name, text in manifest.toolchain.items():
         if name not in ("packages", "inputs"):
             print(f"  {name:<11} {text or 'not there'}")

@@ -6,7 +6,6 @@ What is rewritten keeps its comments and its place. Whatever else of CUDA a prog
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from decouple.base import toml
-from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.errors import DecoupleError
+from decouple.base.extras import explain_missing
 
 if TYPE_CHECKING:  # loaded by who rewrites, not by every command
     import libcst
@@ -67,7 +67,7 @@ def rewrite_program(text: str, *, device: str = "", file: str = "the program") -
     try:
         import libcst
     except ImportError:
-        raise UsageError("libcst is not installed", next_step=f"{sys.executable} -m pip install libcst") from None
+        raise explain_missing("libcst", "neutral") from None
     from libcst.metadata import MetadataWrapper
 
     try:

@@ -115,10 +115,15 @@ class ReuseReport(Struct):
         return sorted(unnamed, key=lambda item: (-item[1], item[0]))
 
 
+#: What may stand before a name of each kind. A library's may be written from the global namespace, too, and an
+#: enumerator behind its type; the name of a namespace before it makes it somebody else's.
+_BEFORE = dict.fromkeys(KINDS, r"(?<![\w:])") | {"library": r"(?:(?<![\w:])|(?<=[^\w:>]::))"}
+
+
 def load_families(path: Path = DEFAULT) -> Families:
     """Read ``reuse.toml``; patterns match whole words. Raises DecoupleError naming the key that is wrong, OSError."""
     file = toml.read_toml(path, Families, mend="see the comment at its top", schema=None)
-    words = (re.compile(rf"(?<![\w:])(?:{family.pattern.pattern})\b") for family in file.families)
+    words = (re.compile(rf"{_BEFORE[family.kind]}(?:{family.pattern.pattern})\b") for family in file.families)
     families = (replace(family, pattern=word) for family, word in zip(file.families, words, strict=True))
     return replace(file, families=tuple(families))
 
@@ -195,7 +200,9 @@ def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Reu
             taken.append(word)
             return " " * len(word)
 
-        code = family.pattern.sub(take, code)
+        before = None
+        while code != before:  # what stands behind a type of the same library is seen once that is blank
+            before, code = code, family.pattern.sub(take, code)
         if taken:
             into.uses[family.name].update(taken)
             into.holders[family.name].add(path)

@@ -32,6 +32,7 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.flows.prebuilt_kernels import build_over_kernels
 from decouple.patch import series_file
 from decouple.release import status
+from decouple.series.digest import compute_change_digests
 
 _STAGES = {1: Stage1, 2: Stage2}
 
@@ -148,4 +149,6 @@ def _record_stage(outcome: StageWheel, places: Places, known: Provenance, jobs: 
     )
     listed = series_file.read_series(Checkout(places.project).locate_series(places.release))
     series = status.SeriesSection(len(known.patches), known.series_digest, *listed.made_on)
-    status.update_status(path, series=series, **{section: status.keep_costliest(stage, getattr(before, section))})
+    changes = {**before.changes, known.series_digest: compute_change_digests(places.project, places.release)}
+    made = status.keep_costliest(stage, getattr(before, section))
+    status.update_status(path, series=series, changes=changes, **{section: made})

@@ -17,12 +17,14 @@ from decouple.base.checkout import Checkout
 from decouple.base.paths import find_cache
 from decouple.build import object_times
 from decouple.build.environment import Places
+from decouple.census import report
+from decouple.flows.record_history import complete_history
 from decouple.flows.release_request import ReleaseRequest
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.release import status
 from decouple.release.manifest import Manifest
-from decouple.series import burndown, check
+from decouple.series import check
 from decouple.series.digest import compute_patch_digests, compute_series_digest
 from decouple.series.evidence import Level, prove_levels
 from decouple.stack.journal import StackState
@@ -90,11 +92,12 @@ def record_series(request: RecordRequest) -> RecordResult:
     )
     if census:
         status.update_status(path, census=census)
+    complete_history(project, release)
     return RecordResult(path, tuple(sources), applies)
 
 
 def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, int]]:
-    """Put the seconds per object that builds of this checkout took into the shipped tables.
+    """Make the shipped tables anew from the seconds per object that builds of this checkout took.
 
     Each table, and how many objects. Stage 2 has one table: CUDA versions have most objects in common, and its seconds
     say how those compare.
@@ -103,9 +106,9 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
     """
     places = Places.of_release(project, release, find_cache())
     whole, own = places.stage2.parent, f"{kind}-cuda*/{places.stage2.name}"  # its own for a CUDA, a Python, a core
-    stages = [(1, places.stage1), *((2, folder) for folder in sorted([*whole.glob(own), *whole.glob(f"*/{own}")]))]
-    recorded = [(number, folder) for number, folder in stages if object_times.read_measured_seconds(folder)]
-    return [object_times.record_seconds(release, kind, number, folder) for number, folder in recorded or stages[:1]]
+    stages = {1: [places.stage1], 2: sorted([*whole.glob(own), *whole.glob(f"*/{own}")])}
+    recorded = [number for number, folders in stages.items() if any(map(object_times.read_measured_seconds, folders))]
+    return [object_times.record_seconds(release, kind, number, stages[number]) for number in recorded or (1,)]
 
 
 def _make_rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> dict[str, status.Proof]:
@@ -165,6 +168,6 @@ def _is_configured(project: Path, release: str, series: list[Patch]) -> bool:
 
 
 def _read_census_section(census: Path, release: str) -> status.CensusSection:
-    counted = burndown.read_couplings(census, release)
+    counted = report.read_couplings(census, release)
     others = {word: status.VendorCouplings(*pair) for word, pair in counted.items() if word != "cuda"}
     return status.CensusSection(*counted["cuda"], others)

@@ -33,6 +33,7 @@ from decouple.release.manifest import RemoteFile
 from decouple.release.manifest_toml import render_manifest
 from decouple.series import check
 from decouple.series.digest import compute_series_digest
+from decouple.upstream.cuda_headers import fetch_headers
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.upstream.official_text import compare_with_wheel
@@ -62,8 +63,8 @@ class CarriedTrial(WheelRequest, frozen=True, kw_only=True):
 class HeaderCompile(WheelRequest, frozen=True, kw_only=True):
     """Compile stage 2's own units against the wheel's headers and those of a CUDA."""
 
-    cuda: Path
-    """A folder with the CUDA toolkit's headers somewhere below it."""
+    cuda: Path | None = None
+    """A folder with the CUDA toolkit's headers somewhere below it; None: those of NVIDIA's wheels for the release."""
     compiler: str = "g++"
 
 
@@ -133,13 +134,14 @@ def record_headers(request: HeaderCompile, listener: Listener = QUIET) -> status
     """
     project, release = request.project, request.release
     wheel, old = _find_wheel(request), find_nearest(project, release)
-    downloader = Downloader(find_cache(), progress=listener.progress)
+    cache = find_cache()
+    downloader = Downloader(cache, progress=listener.progress)
+    toolchain = load_release(project, release).toolchain
+    cuda = [request.cuda] if request.cuda else fetch_headers(toolchain, cache, downloader, progress=listener.progress)
     with tempfile.TemporaryDirectory(prefix="decouple-headers-") as folder:
         headers = header_compile.lay_out_headers(wheel, Path(folder) / "wheel", downloader, listener.progress)
         unpatched = _lay_patched(project, old, header_compile.InstalledHeaders(headers.include))
-        answer = header_compile.compile_units(
-            project / _OWN_UNITS, headers, request.cuda, request.compiler, listener.progress
-        )
+        answer = header_compile.compile_units(project / _OWN_UNITS, headers, cuda, request.compiler, listener.progress)
     found = status.HeaderCompileSection(
         compute_series_digest(project, old),
         wheel.name,

@@ -31,6 +31,8 @@ class Stage2Commands(Struct, frozen=True):
 
     environment: Environment
     objects: Mapping[TranslationUnit, Path]
+    variables: Mapping[str, str] = {}
+    """What a command has in its environment beside those of the compiler cache."""
 
     @property
     def folder(self) -> Path:
@@ -59,7 +61,12 @@ class Stage2Commands(Struct, frozen=True):
         """
         names = self.environment.name_places()
         same_names = f"{names['project']}/scripts/decouple/build/inside/same_names.sh"
-        variables = {"CCACHE_DIR": names["ccache"], "CCACHE_BASEDIR": names["base"], "CCACHE_PREFIX": same_names}
+        variables = {
+            **self.variables,
+            "CCACHE_DIR": names["ccache"],
+            "CCACHE_BASEDIR": names["base"],
+            "CCACHE_PREFIX": same_names,
+        }
         launcher = [same_names]
         if cached and self.environment.kind != "host":
             launcher = ["ccache"]
@@ -70,22 +77,26 @@ class Stage2Commands(Struct, frozen=True):
             raise DecoupleError(f"{unit.file.name}: {lines[0]}", next_step="decouple build RELEASE --stage 2 first")
 
 
-def open_commands(request: BuildRequest, listener: Listener = QUIET) -> Stage2Commands:
-    """Open the commands of a compiled stage 2.
+def open_commands(
+    request: BuildRequest, listener: Listener = QUIET, suffixes: Sequence[str] = (".cu",)
+) -> Stage2Commands:
+    """Open the commands of a compiled stage 2, those of sources with one of ``suffixes``.
 
-    Raises DecoupleError where stage 2 of that build is not configured, or has no object of a ``.cu`` file.
+    Raises DecoupleError where stage 2 of that build is not configured, or has no object of such a file.
     """
     choices, places = settle_choices(request), request.places
     if choices.cuda:
         places = places.with_cuda(request.env, choices.cuda)
-    built = read_units(places.stage2 / "compile_commands.json", (".cu",))
+    built = read_units(places.stage2 / "compile_commands.json", suffixes)
     layers = toolchain.list_layers(2, choices, request.env)
     environment = replace_places(open_environment(request, request.places, layers, listener), places)
     inside = environment.name_places()["stage2"]
     objects = {unit: places.stage2 / _strip_folder(unit.output, inside) for unit in built if unit.output}
     there = {unit: path for unit, path in objects.items() if path.is_file()}
     if not there:
-        raise DecoupleError(f"{places.stage2}: no object of a .cu file", next_step="build stage 2 first")
+        raise DecoupleError(
+            f"{places.stage2}: no object of a {' or '.join(suffixes)} file", next_step="build stage 2 first"
+        )
     return Stage2Commands(environment, there)
 
 

@@ -328,7 +328,10 @@ def find_local_target(torch: TorchChoice, project: Path, release: str) -> Target
         folder=folder,
         work=str(folder),
         project=str(project),
-        variables=catalog.select_variables(torch.device),
+        variables={
+            **catalog.select_variables(torch.device),
+            **simulated_device.select_cache(torch.device, find_cache()),
+        },
         simulation=torch.simulation
         + (simulated_device.select_unset_table(release, str(project)) if torch.device == "simulated" else ()),
         recorded=torch.recorded,

@@ -14,12 +14,17 @@ from pathlib import Path
 
 from decouple.build import wheel_thinning as thinning
 from decouple.build.wheel_thinning import KeptImages
-from decouple.verify.kernels import fatbin
+from decouple.release.projects import CUDA, HIP
+from decouple.verify.kernels import bundles, fatbin
 
 
 def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path) -> Path:
     """Thin a wheel as `decouple.build.wheel_thinning.thin_wheel` does."""
-    return thinning.thin_wheel(wheel, archs, folder, _read_containers)
+    return thinning.thin_wheel(wheel, archs, folder, {CUDA: _thin_containers, HIP: bundles.keep_architectures})
+
+
+def _thin_containers(library: Path, archs: Sequence[str]) -> None:
+    thinning.rewrite_library(library, _read_containers(library, archs))
 
 
 def _read_containers(library: Path, archs: Sequence[str]) -> Iterator[KeptImages]:

@@ -58,7 +58,7 @@ class SeriesVerdict(Struct, frozen=True):
         """Describe the verdict in words, with the command behind each part that shows all of it."""
         parts = (
             ("lint", self.faults, f"decouple lint {release}"),
-            ("stage2-sources", self.sources, f"decouple stage2-sources {release} --tree TREE"),
+            ("stage2-sources", self.sources, f"decouple stages sources {release} --tree TREE"),
             ("couplings", self.couplings, f"decouple census {release} --tree TREE --couplings"),
         )
         asked = [part for part in parts if not any(entry.startswith(f"{part[0]}: ") for entry in self.unasked)]

@@ -16,8 +16,6 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from installer.records import InvalidRecordEntry, parse_record_file
-
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
 from decouple.base.untrusted_input import FILE_BOUND
@@ -157,6 +155,8 @@ def _parse_rows(data: bytes, wrong: Callable[[str], DecoupleError]) -> dict[str,
 
     Raises what ``wrong`` makes.
     """
+    from installer.records import InvalidRecordEntry, parse_record_file  # of an extra
+
     rows: dict[str, tuple[str, str]] = {}
     spelled: dict[str, str] = {}
     try:

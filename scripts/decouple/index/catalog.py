@@ -81,34 +81,34 @@ class CatalogEntry(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-def read_cuda_label(entry: CatalogEntry) -> str | None:
-    """Read ``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone.
+def read_toolkit_label(entry: CatalogEntry) -> str | None:
+    """Read ``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone, ``rocm64`` of ``2.6.0+rocm6.4``.
 
-    None of a file without CUDA.
+    None of a file without a vendor's toolkit.
     """
-    return projects.parse_cuda_label(Version(entry.version).local)
+    return projects.parse_toolkit_label(Version(entry.version).local)
 
 
 def is_paired(entry: CatalogEntry) -> bool:
-    """Return whether it is of a core that brings its CUDA, or bindings for one (``decouple pair``).
+    """Return whether it is of a core that brings its CUDA, or bindings for one (``decouple repack pair``).
 
     Such are for that CUDA's index.
 
     In the one for all the bare core serves every CUDA, and no upgrade of torch-cuda is to change it for another.
     """
     local = (Version(entry.version).local or "").split(".")
-    return read_cuda_label(entry) is not None and (entry.project == CORE or PAIRED in local)
+    return read_toolkit_label(entry) is not None and (entry.project == CORE or PAIRED in local)
 
 
 def select_common(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ...]:
     """Select what the index for all lists: what any installer may take the newest of.
 
-    So no wheel for some GPUs alone (``decouple thin``), and no variant wheel (`select_labelled`).
+    So no wheel for some GPUs alone (``decouple repack thin``), and no variant wheel (`select_labelled`).
     """
     return tuple(
         entry
         for entry in entries
-        if entry.variant is None and not is_paired(entry) and "." not in (read_cuda_label(entry) or "")
+        if entry.variant is None and not is_paired(entry) and "." not in (read_toolkit_label(entry) or "")
     )
 
 
@@ -119,7 +119,7 @@ def select_labelled(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ..
     Poetry 2.5.1 ends with an IndexError where a version has no other wheels.
     """
     found = tuple(entry for entry in entries if entry.variant is not None)
-    thin = (entry for entry in entries if entry.project == LIBRARIES and "." in (read_cuda_label(entry) or ""))
+    thin = (entry for entry in entries if entry.project == LIBRARIES and "." in (read_toolkit_label(entry) or ""))
     return (*found, *thin) if found else ()
 
 

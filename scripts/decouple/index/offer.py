@@ -10,6 +10,7 @@ from __future__ import annotations
 import os.path
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urldefrag, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
@@ -18,12 +19,14 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
 from packaging.utils import BuildTag, InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
-from pypi_simple import DistributionPackage, ProjectPage
 
 from decouple.base.errors import DecoupleError
 from decouple.base.untrusted_input import NAME_BOUND, is_sha256
 from decouple.index.archive import WHEEL_BOUND
 from decouple.release import variants
+
+if TYPE_CHECKING:
+    from pypi_simple import DistributionPackage, ProjectPage
 
 VERSION_BOUND = 100
 """Characters of a version."""

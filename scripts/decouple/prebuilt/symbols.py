@@ -161,7 +161,7 @@ def refuse_mismatch(report: SymbolReport, kernels: str) -> None:
         problem = f"{first.library} needs {first.symbol}{more}, which the core has not"
         raise DecoupleError(
             f"{kernels}: {problem}; from {find_origin(first.provider)}",
-            next_step="decouple stage2-symbols RELEASE --all --core DIR lists them all",
+            next_step="decouple stages symbols RELEASE --all --core DIR lists them all",
         )
 
 

@@ -26,8 +26,12 @@ def carry_by_recipe(
 
     The result is ``merged`` where that is the same. Where the recipe does not find its places, ``merged`` stands, with
     a note for each place that it missed. Where upstream's text would go and come nowhere, the patch stops, whatever
-    merging its old text gives. With ``step``, the patch in its old series, what of it upstream has already is told.
+    merging its old text gives. With ``step``, the patch in its old series, what of it upstream has already is told; and
+    where the recipe would read what it read there, nothing is made: that is the patch
+    (tests/real/test_recipes.py).
     """
+    if step and merged.verdict is Verdict.UNMODIFIED and _reads_the_same(repository, recipe, step.before, tip):
+        return merged
     source = TreeSource(repository, tip)
 
     def read(path: str) -> str | None:
@@ -60,6 +64,11 @@ def carry_by_recipe(
         notes += (Note("", 0, f"with rules that hold from {', '.join(later)} on"),)
     made = CarryResult(merged.name, Verdict.MADE, changes, notes, make_diff(repository, tip, tree))
     return upstreamed_hunks.examine_patch(repository, step.patch, step.before, tip, made) if step else made
+
+
+def _reads_the_same(repository: Repository, recipe: Recipe, before: str, tip: str) -> bool:
+    paths = {*recipe.files, *(sign.file for sign in recipe.upstream)}
+    return read_entries(repository, before, paths) == read_entries(repository, tip, paths)
 
 
 def _write_entries(

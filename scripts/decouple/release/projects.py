@@ -14,11 +14,24 @@ if TYPE_CHECKING:  # loaded where METADATA is read: every command that opens a s
 
 CORE = "torch"
 CUDA = "torch-cuda"
+HIP = "torch-hip"
+BACKENDS = {CUDA: "CUDA", HIP: "ROCm"}
+"""Each project on the CUDA key, and what its toolkit is called."""
 LIBRARIES = "torch-cuda-libraries"
 """What of torch-cuda is the same for all Pythons, where that is a wheel of its own (`decouple.build.wheel_split`)."""
 PAIRED = "paired"
 """Part of the local version of bindings for a core that brings its CUDA (`decouple.build.wheel_pair`)."""
 _CUDA, _GPU = re.compile(r"cu[0-9]{2,4}"), re.compile(r"sm[0-9]{2,3}")
+_ROCM, _GFX = re.compile(r"rocm([0-9]{1,2})\.([0-9]{1,2})(?![0-9])"), re.compile(r"gfx[0-9a-f]{3,5}[a-z0-9]*")
+
+
+def name_libraries(project: str) -> str:
+    """Name the project of the libraries of ``project`` that are the same for all Pythons.
+
+    >>> name_libraries(CUDA) == LIBRARIES
+    True
+    """
+    return f"{project}-libraries"
 
 
 def parse_cuda_label(local: str | None) -> str | None:
@@ -31,6 +44,19 @@ def parse_cuda_label(local: str | None) -> str | None:
     """
     first, *rest = (local or "").split(".")
     return ".".join([first, *filter(_GPU.fullmatch, rest)]) if _CUDA.fullmatch(first) else None
+
+
+def parse_toolkit_label(local: str | None) -> str | None:
+    """Return the same of any vendor's toolkit: as an index of its files is called.
+
+    >>> parse_toolkit_label("cu124.2"), parse_toolkit_label("rocm6.4.slice"), parse_toolkit_label("rocm6.4.gfx90a")
+    ('cu124', 'rocm64', 'rocm64.gfx90a')
+    """
+    match = _ROCM.match(local or "")
+    if match is None:
+        return parse_cuda_label(local)
+    rest = (local or "")[match.end() :].split(".")
+    return ".".join([f"rocm{match[1]}{match[2]}", *filter(_GFX.fullmatch, rest)])
 
 
 def parse_metadata(metadata: bytes) -> Message:

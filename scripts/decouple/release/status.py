@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,9 @@ class ParitySection(Struct, frozen=True):
 
 UNPATCHED = "unpatched"
 """Among ``kernels``: a sample of ours against the same sources of the release's own tree."""
+
+SINGLE_STAGE = "single-stage"
+"""Ends the labels among ``kernels`` of another vendor's objects ("rocm/single-stage") against upstream's for it."""
 
 MONOLITH = "/monolith"
 """Ends the labels among ``kernels`` of wheels of ours against Debian's single-stage build."""
@@ -268,6 +272,14 @@ class HeaderCompileSection(Struct, frozen=True):
     """Headers that the series changes and where its text does not fit."""
 
 
+class RecordMark(Struct, frozen=True):
+    """The day on which a proof's figures were recorded as they stand, and the digest of the series they are of."""
+
+    date: str
+    series: str = ""
+    """That which the proof's wheels were built from, where it names one; else the checkout's on that day."""
+
+
 class ReleaseStatus(Struct, frozen=True):
     """The whole document; None where nobody has looked yet.
 
@@ -287,6 +299,8 @@ class ReleaseStatus(Struct, frozen=True):
     """An installed build's kernels, on an unmodified CPU torch of the same kind."""
     portable: Mapping[str, WheelSection] = field(default_factory=dict)
     """Python and CUDA ("py3.13-cu12.4") -> our portable wheels, against the official wheel."""
+    vendors: Mapping[str, VerifySection] = field(default_factory=dict)
+    """Another vendor's toolkit ("rocm") -> its runtime part, against what upstream's own build for it registers."""
     kernels: Mapping[str, KernelsSection] = field(default_factory=dict)
     """Which of our builds ("built", "smoke") -> its machine code against another's."""
     suites: Mapping[str, SuitesSection] = field(default_factory=dict)
@@ -299,6 +313,10 @@ class ReleaseStatus(Struct, frozen=True):
     trials: Mapping[str, CarriedTrialSection] = field(default_factory=dict)
     """How a tree was made -> what the series of another release was worth on it."""
     headers: HeaderCompileSection | None = None
+    recorded: Mapping[str, RecordMark] = field(default_factory=dict)
+    """Proof ("stage1", "suites/built-simulated") -> when; `update_status` writes it."""
+    changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Digest of a series that a proof is of -> name of a patch -> digest of what it changes in the tree."""
 
 
 def locate_status(project: Path, release: str) -> Path:
@@ -333,10 +351,57 @@ def update_status(path: Path, **sections: Any) -> None:
     if strange := sections.keys() - set(ReleaseStatus.__struct_fields__):
         raise TypeError(f"a status has no section {min(strange)!r}")
     with hold_lock(path.with_name(f".{path.name}.lock")):
-        document = {**_read_document(path), **_make_plain(sections)}
+        before = _read_document(path)
+        document = {**before, **_make_plain(sections)}
+        if marks := _mark_records(before, document, sections):
+            document["recorded"] = marks
         parse_status(document, path)
         text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
         write_atomically(path, text + "\n")
+
+
+SINGLE_PROOFS = (
+    "series", "applies", "proven", "census", "stage1", "stage2", "verify", "over_official", "over_installed",
+)  # fmt: skip
+"""Sections that are one proof each."""
+
+PROOFS_BY_LABEL = ("portable", "kernels", "suites", "patches", "contract", "vendors")
+"""Sections that hold a proof under each label."""
+
+_OF_STAGE_2 = ("verify", "kernels/built")
+
+
+def list_proofs(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Map the key of each proof in a document to its figures: "stage1", "suites/built-simulated"."""
+    proofs = {name: document[name] for name in SINGLE_PROOFS if name in document}
+    for name in PROOFS_BY_LABEL:
+        proofs |= {f"{name}/{label}": value for label, value in document.get(name, {}).items()}
+    return proofs
+
+
+def make_mark(key: str, document: Mapping[str, Any], date: str) -> dict[str, str]:
+    """Say of the proof under ``key`` when it was recorded and of which series."""
+    section = list_proofs(document)[key]
+    named = document.get("stage2", {}) if key in _OF_STAGE_2 else section
+    return {"date": date, "series": named.get("series") or document.get("series", {}).get("digest", "")}
+
+
+def _mark_records(
+    before: Mapping[str, Any], document: Mapping[str, Any], sections: Mapping[str, Any]
+) -> dict[str, dict[str, str]]:
+    """Return the marks of all proofs, those of ``sections`` of today.
+
+    Under a label only figures that changed are of today: who records one of them hands the others on.
+    """
+    marks = {key: mark for key, mark in document.get("recorded", {}).items() if key in list_proofs(document)}
+    if "recorded" in sections:
+        return marks
+    known, today = list_proofs(before), datetime.now(tz=UTC).date().isoformat()
+    for key, value in list_proofs(document).items():
+        name, _, label = key.partition("/")
+        if name in sections and (not label or known.get(key) != value):
+            marks[key] = make_mark(key, document, today)
+    return marks
 
 
 def _make_plain(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """What ``ci/status`` says, as Markdown: README's summary, every proof, every patch, every suite.
 
-A row of the first table of docs/proofs.md is one of :data:`COLUMNS`, a column of README's table one of :data:`SUMMARY`,
+A row of the first table of docs/proofs.md is one of :data:`PROOFS`, a column of README's table one of :data:`SUMMARY`,
 and of docs/rebase.md's one of :data:`CARRIED`.
 """
 
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+
+from msgspec import Struct
 
 from decouple.base.checkout import make_version_key
 from decouple.release.status import (
     MONOLITH,
+    SINGLE_STAGE,
     UNPATCHED,
+    KernelsSection,
     ReleaseStatus,
     SeriesSection,
     StageSection,
@@ -25,12 +29,62 @@ from decouple.release.status import (
 
 BUILT = "built"
 NOTHING = "not proven"
+#: Of decouple.flows.test_patches: the kinds of a torch that has our patches.
+_PATCHED = ("patched", "core")
 #: Of decouple.rebase.verdicts.Verdict: the relocation, of which a wheel shows Python files; nothing known; a stop.
 _REGENERATED, _NOT_SEEN, _STOPS = "regenerated", "not seen", ("ambiguous", "conflict", "target gone")
 #: Best first: decouple.series.evidence.Level, which writes all but the first.
 _LEVELS = (
     BUILT, "configured", "applied to the full tree", "applied to the touched files", "Python only", NOTHING,
 )  # fmt: skip
+
+
+class ProofRow(Struct, frozen=True):
+    """A line of the table: of one proof, or of one of several that have a label each."""
+
+    name: str
+    command: str
+    figure: str
+    verdict: str = ""
+    """A word of :data:`VERDICTS` with what changed since; "" where nobody has looked yet."""
+    date: str = ""
+    series: str = ""
+
+    @property
+    def short_series(self) -> str:
+        """The first eight digits of the digest, or the words that stand for one."""
+        return self.series if " " in self.series else self.series[:8]
+
+    @property
+    def is_earlier(self) -> bool:
+        """Whether patches changed after the proof was recorded."""
+        return EARLIER in self.verdict
+
+
+class Figure(Struct, frozen=True):
+    """What was recorded under ``key`` (decouple.release.status.list_proofs), and what it is worth."""
+
+    key: str
+    text: str
+    verdict: str
+    label: str = ""
+    of_series: bool = True
+    """False of a torch that has none of our patches in it."""
+
+
+class ProofKind(Struct, frozen=True):
+    """A kind of proof: the command that records it, and how its figures are read from a document."""
+
+    command: str
+    describe: Callable[[ReleaseStatus], Iterable[Figure]]
+    absent: str
+    """What stands in the table where there is no figure."""
+
+
+EARLIER = "of an earlier series"
+HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED = "holds", "explained", "differs", "fails", "recorded"
+#: What a verdict means: docs/proofs.md says it to a reader.
+VERDICTS = (HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED)
 
 
 def summarize(statuses: Mapping[str, ReleaseStatus]) -> str:
@@ -44,12 +98,74 @@ def summarize(statuses: Mapping[str, ReleaseStatus]) -> str:
 
 
 def tabulate_proofs(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """Return the table of docs/proofs.md: a row per proof, a column per release, newest first."""
-    columns = list(_group_rows(statuses, COLUMNS))
-    lines = [f"| proof | {' | '.join(named for named, _ in columns)} |", f"|---{'|---' * len(columns)}|"]
-    for number, proof in enumerate(COLUMNS):
-        lines.append(f"| {' | '.join([proof, *(cells[number] for _, cells in columns)])} |")
+    """Return the table of docs/proofs.md: a line per proof, release after release, newest first."""
+    lines = ["| release | proof | command | date | series | figure | verdict |", f"|---{'|---' * 6}|"]
+    for release in _sort_newest_first(statuses):
+        for row in list_proof_rows(statuses[release]):
+            cells = (release, row.name, f"`{row.command.format(release=release)}`", row.date, row.short_series)
+            lines.append(f"| {' | '.join([*cells, row.figure, row.verdict])} |")
     return "\n".join(lines) + "\n"
+
+
+def list_proof_rows(status: ReleaseStatus) -> list[ProofRow]:
+    """List the lines of one release, a line at least for each of :data:`PROOFS`."""
+    rows = []
+    for name, proof in PROOFS.items():
+        figures = list(proof.describe(status))
+        rows += [_make_row(status, name, proof, figure) for figure in figures]
+        if not figures:
+            rows.append(ProofRow(name, proof.command, proof.absent))
+    return rows
+
+
+def _make_row(status: ReleaseStatus, name: str, proof: ProofKind, figure: Figure) -> ProofRow:
+    mark = status.recorded.get(figure.key)
+    section = _find_section(status, figure.key)
+    named = section.series if isinstance(section, (StageSection, WheelSection)) else None
+    series = (named or (mark.series if mark else "")) if figure.of_series else ""
+    since = describe_changes(status, series)
+    return ProofRow(
+        name=f"{name}: {figure.label}" if figure.label else name,
+        command=proof.command,
+        figure=figure.text,
+        verdict=f"{figure.verdict}, {EARLIER}{since}" if since is not None else figure.verdict,
+        date=mark.date if mark else "not known",
+        series=series or ("not known" if figure.of_series else "none"),
+    )
+
+
+def _find_section(status: ReleaseStatus, key: str) -> Any:
+    name, _, label = key.partition("/")
+    section = getattr(status, name)
+    return section[label] if label else section
+
+
+def describe_changes(status: ReleaseStatus, series: str) -> str | None:
+    """Say which patches changed, came or went after ``series``, by their numbers today; None where it is today's.
+
+    Changed is what the tree gets by it: header, blob ids and line numbers do not count.
+    """
+    digest = status.series.digest if status.series else ""
+    if not digest or not series or series == digest:
+        return None
+    before, now = status.changes.get(series), status.changes.get(digest)
+    if before is None or now is None:
+        return " (what changed since is not known)"
+    was, there = ({_cut_number(name)[1]: value for name, value in known.items()} for known in (before, now))
+    numbers = {slug: number for number, slug in map(_cut_number, [*before, *now])}
+    parts = {
+        "changed": [slug for slug in there if slug in was and was[slug] != there[slug]],
+        "new": [slug for slug in there if slug not in was],
+        "gone": [slug for slug in was if slug not in there],
+    }
+    said = [f"{', '.join(sorted(numbers[slug] for slug in slugs))} {word}" for word, slugs in parts.items() if slugs]
+    return f"; since then {'; '.join(said)}" if said else "; since then only what patches say of themselves"
+
+
+def _cut_number(name: str) -> tuple[str, str]:
+    """Cut the name of a patch's file: ``0007-a.patch`` into ``0007`` and ``a.patch``."""
+    number, _, slug = name.partition("-")
+    return number, slug
 
 
 def _group_rows(
@@ -244,24 +360,55 @@ def _describe_couplings(status: ReleaseStatus) -> str:
     return f"{status.census.after} of {status.census.before}{''.join(others)}"
 
 
-def _describe_earlier_series(status: ReleaseStatus, *stages: StageSection | WheelSection | None) -> str:
-    """Describe wheels that another series made than the one that is recorded now."""
-    digest = status.series.digest if status.series else ""
-    old = digest and any(stage and stage.series != digest for stage in stages)
-    return ", of an earlier series" if old else ""
+def _list_patches(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.series:
+        yield Figure("series", _describe_patches(status), RECORDED)
 
 
-def _describe_stage(status: ReleaseStatus, stage: StageSection | None) -> str:
-    if not stage:
-        return "not built"
+def _list_levels(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.proven:
+        fails = NOTHING in find_levels(status).values()
+        yield Figure("proven", _describe_proofs(status), DIFFERS if fails else HOLDS)
+
+
+def _list_applies(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.applies:
+        verdicts = {verdict for patch in status.applies.patches.values() for verdict in patch.values()}
+        yield Figure("applies", _describe_applies(status), HOLDS if verdicts <= {"clean", "offset"} else FAILS)
+
+
+def _list_couplings(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.census:
+        left = [status.census.after, *(one.after for one in (status.census.vendors or {}).values())]
+        yield Figure("census", _describe_couplings(status), DIFFERS if any(left) else HOLDS)
+
+
+def _list_stage(number: int) -> Callable[[ReleaseStatus], Iterator[Figure]]:
+    def list_stage(status: ReleaseStatus) -> Iterator[Figure]:
+        stage = status.stage1 if number == 1 else status.stage2
+        if stage:
+            yield Figure(f"stage{number}", _describe_stage(stage), HOLDS)
+
+    return list_stage
+
+
+def _describe_stage(stage: StageSection) -> str:
     size, spent = stage.wheel_bytes / (1 << 20), stage.object_seconds
     cost = f"at least {spent / 60 / stage.cores:.0f} min of compiling on {stage.cores} cores, " if spent else ""
-    return f"{stage.objects} objects, {cost}{size:.0f} MiB{_describe_earlier_series(status, stage)}"
+    return f"{stage.objects} objects, {cost}{size:.0f} MiB"
 
 
-def _describe_parity(status: ReleaseStatus) -> str:
-    names = _describe_names(status.verify)
-    return names + _describe_earlier_series(status, status.stage1, status.stage2) if status.verify.parity else names
+def _list_parity(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.verify.parity:
+        yield Figure("verify", _describe_names(status.verify), _judge_names(status.verify))
+
+
+def _judge_names(verify: VerifySection) -> str:
+    """Say whether every name is there as it must be; a missing or different one may have its reason."""
+    short = [(section, name) for section in verify.parity for name in (*section.missing, *section.different)]
+    if not short:
+        return HOLDS
+    return EXPLAINED if all(name in section.reasons for section, name in short) else DIFFERS
 
 
 def _describe_names(verify: VerifySection) -> str:
@@ -274,41 +421,88 @@ def _describe_names(verify: VerifySection) -> str:
     return f"{100 * (total - short) / total:.2f} % of {total}" + (f", {extra} extra" if extra else "")
 
 
-def _describe_kernels(status: ReleaseStatus) -> str:
-    """Say how many functions of the official wheel are ours byte for byte.
+def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield the largest part of the official wheel that was compared, each monolith, and the unpatched tree."""
+    found = {f"kernels/{label}": one for label, one in status.kernels.items()}
+    wheels = {f"portable/{label}": wheel.kernels for label, wheel in status.portable.items() if wheel.kernels}
+    official = {key: one for key, one in (found | wheels).items() if one.theirs.startswith("official")}
+    if official:
+        key = max(official, key=lambda name: official[name].total)
+        yield Figure(key, _describe_kernels(official[key]), _judge_kernels(official[key]), "official")
+    for key, one in sorted(found.items()):
+        if key.endswith(MONOLITH):
+            text = f"{one.same} of {one.total}, {len(one.unexplained)} unexplained"
+            yield Figure(key, text, _judge_kernels(one), "Debian's monolith")
+    if sample := status.kernels.get(UNPATCHED):
+        text = f"{sample.same} of {sample.total} in {sample.sources} files"
+        yield Figure(f"kernels/{UNPATCHED}", text, _judge_kernels(sample), "unpatched tree")
 
-    The figure is that of the largest part that was compared.
-    """
-    portable = [one.kernels for one in status.portable.values() if one.kernels]
-    compared = [one for one in (*status.kernels.values(), *portable) if one.theirs.startswith("official")]
-    if not compared:
-        return "not compared"
-    found = max(compared, key=lambda one: one.total)
+
+def _judge_kernels(kernels: KernelsSection) -> str:
+    if kernels.same == kernels.total and not kernels.extra:
+        return HOLDS
+    return DIFFERS if kernels.unexplained else EXPLAINED
+
+
+def _describe_kernels(found: KernelsSection) -> str:
+    """Say how many functions of the official wheel are ours byte for byte."""
     rest = "".join(f", {count} {what}" for what, count in (("missing", found.missing), ("extra", found.extra)) if count)
     percent = 100 * found.same / found.total  # cut, not rounded: 100.00 only when all are
     part = f" in {found.sources} of {found.of_sources} sources" if found.sources < found.of_sources else ""
-    cell = f"{int(100 * percent) / 100:.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
-    cell += "".join(
-        f"<br>Debian's monolith: {one.same} of {one.total}, {len(one.unexplained)} unexplained"
-        for label, one in sorted(status.kernels.items())
-        if label.endswith(MONOLITH)
-    )
-    if sample := status.kernels.get(UNPATCHED):
-        cell += f"<br>unpatched tree: {sample.same} of {sample.total} in {sample.sources} files"
-    return cell
+    return f"{int(100 * percent) / 100:.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
 
 
-def _describe_suites(status: ReleaseStatus) -> str:
-    """Describe upstream's CUDA tests by outcome, torch by torch, and against another build."""
-    return "<br>".join(map(_describe_suite_run, _sort_ours_first(status))) or "not run"
+def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str = "untouched") -> Iterator[Figure]:
+    """Yield a wheel of bindings over another build's kernels against that build, or of our own kernels."""
+    if wheel is None:
+        return
+    bad = sum(not check.ok for check in wheel.verify.checks)
+    parts = [
+        _describe_names(wheel.verify),
+        f"audit {_describe_audit(wheel.verify)}",
+        f"{bad} checks FAILED" if bad else "checks ok",
+    ]
+    code = wheel.kernels
+    if code:
+        parts.append(f"{code.same} of {code.total} functions {kept}")
+    worth = [_judge_names(wheel.verify), _judge_kernels(code) if code else HOLDS, _judge_audit(wheel.verify)]
+    yield Figure(key, ", ".join(parts), FAILS if bad else max(worth, key=VERDICTS.index), label)
 
 
-def _describe_suite_run(suites: SuitesSection) -> str:
-    which = ", ".join(suites.tally) if len(suites.tally) <= 3 else f"{len(suites.tally)} suites"
-    against = _describe_comparison(suites)
-    return f"{_describe_torch(suites)} ({suites.device}; {which}): {_describe_outcomes(suites)}" + (
-        f"; {against}" if against else ""
-    )
+def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield how much of other vendors' objects is what upstream's own build for them has."""
+    for label, one in sorted(status.kernels.items()):
+        if label.endswith(f"/{SINGLE_STAGE}"):
+            text = f"{one.same} of {one.total} functions in {one.sources} files ({', '.join(one.archs)})"
+            text += f", {len(one.unexplained)} unexplained"
+            yield Figure(
+                f"kernels/{label}", text, _judge_kernels(one), f"{label.removesuffix(f'/{SINGLE_STAGE}')} objects"
+            )
+    for name, found in sorted(status.vendors.items()):
+        yield Figure(f"vendors/{name}", _describe_names(found), _judge_names(found), f"{name} registrations")
+
+
+def _list_portable(status: ReleaseStatus) -> Iterator[Figure]:
+    for label, wheel in sorted(status.portable.items()):
+        yield from _list_wheel(f"portable/{label}", wheel, label, "the same")
+
+
+def _list_suites(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield upstream's CUDA tests by outcome, torch by torch, and against another build."""
+    for run in _sort_ours_first(status):
+        key = next(key for key, known in status.suites.items() if known is run)
+        which = ", ".join(run.tally) if len(run.tally) <= 3 else f"{len(run.tally)} suites"
+        text = _describe_outcomes(run) + (f"; {_describe_comparison(run)}" if run.against else "")
+        verdict = RECORDED
+        if run.against:
+            verdict = HOLDS if run.against.tests == run.against.outcomes else DIFFERS
+            verdict = DIFFERS if run.against.unexplained else verdict
+        yield Figure(f"suites/{key}", text, verdict, f"{_describe_torch(run)} ({run.device}; {which})", _is_ours(run))
+
+
+def _is_ours(run: SuitesSection) -> bool:
+    """Say whether the torch of a run has our patches: the official wheel and Debian's build are run as they come."""
+    return run.label.startswith("official-kernels") or not run.label.startswith(("official", "monolith"))
 
 
 def _describe_outcomes(suites: SuitesSection) -> str:
@@ -336,36 +530,13 @@ def _describe_comparison(suites: SuitesSection) -> str:
     return f"{against.tests - against.outcomes} of {against.tests} not as {against.label}{ledgers}"
 
 
-def _describe_bindings_wheel(status: ReleaseStatus, wheel: WheelSection | None, kept: str = "untouched") -> str:
-    """Compare our bindings over another build's kernels with that build.
-
-    Or our own kernels with it.
-    """
-    if wheel is None:
-        return "not checked"
-    bad = sum(not check.ok for check in wheel.verify.checks)
-    parts = [
-        _describe_names(wheel.verify),
-        f"audit {_describe_audit(wheel.verify)}",
-        f"{bad} checks FAILED" if bad else "checks ok",
-    ]
-    if wheel.kernels:
-        parts.append(f"{wheel.kernels.same} of {wheel.kernels.total} functions {kept}")
-    return ", ".join(parts) + _describe_earlier_series(status, wheel)
+def _list_audits(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.verify.audit:
+        yield Figure("verify", _describe_audit(status.verify), _judge_audit(status.verify))
 
 
-def _describe_portable(status: ReleaseStatus) -> str:
-    """Write a line per Python and CUDA."""
-    lines = [
-        f"{label}: {_describe_bindings_wheel(status, wheel, 'the same')}"
-        for label, wheel in sorted(status.portable.items())
-    ]
-    return "<br>".join(lines) or "not checked"
-
-
-def _describe_audits(status: ReleaseStatus) -> str:
-    text = _describe_audit(status.verify)
-    return text + _describe_earlier_series(status, status.stage1, status.stage2) if status.verify.audit else text
+def _judge_audit(verify: VerifySection) -> str:
+    return FAILS if any(audit.faults for audit in verify.audit) else HOLDS
 
 
 def _describe_audit(verify: VerifySection) -> str:
@@ -377,25 +548,32 @@ def _describe_audit(verify: VerifySection) -> str:
     return f"{faults} faults" if faults else f"clean ({max(audit.files for audit in audits)} files)"
 
 
-def _describe_patch_checks(status: ReleaseStatus) -> str:
-    """Say how many answers are those that they must be, torch by torch.
+def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield how many answers are those that they must be, torch by torch.
 
     What they must be differs with the patches and without.
     """
-    parts = []
     for label, trial in sorted(status.patches.items()):
-        good, device = sum(answer.ok for answer in trial.answers), f"-{trial.device}"
-        parts.append(f"{label.removesuffix(device)} ({trial.kind}; {trial.device}): {good} of {len(trial.answers)}")
-    return "<br>".join(parts) or "not asked"
+        good = sum(answer.ok for answer in trial.answers)
+        name = f"{label.removesuffix(f'-{trial.device}')} ({trial.kind}; {trial.device})"
+        verdict = HOLDS if good == len(trial.answers) else FAILS
+        yield Figure(f"patches/{label}", f"{good} of {len(trial.answers)}", verdict, name, trial.kind in _PATCHED)
 
 
-def _describe_contract(status: ReleaseStatus) -> str:
-    """Count the items that torch_sim keeps on this release, where most could be asked."""
+def _list_contract(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield the items that torch_sim keeps on this release, where most could be asked."""
     if not status.contract:
-        return "not checked"
-    best = max((run.items for run in status.contract.values()), key=lambda items: items.get("supported", 0))
-    rest = ", ".join(f"{count} {state}" for state, count in best.items() if state != "supported" and count)
-    return f"{best['supported']} of {sum(best.values())}" + (f" ({rest})" if rest else "")
+        return
+    label = max(status.contract, key=lambda name: status.contract[name].items.get("supported", 0))
+    run = status.contract[label]
+    patched = run.torch.endswith("+decoupled") or not run.torch
+    verdict = FAILS if run.tests.get("failed") else DIFFERS if run.items.get("missing") else HOLDS
+    yield Figure(f"contract/{label}", _describe_contract(run.items), verdict, run.torch, patched)
+
+
+def _describe_contract(items: Mapping[str, int]) -> str:
+    rest = ", ".join(f"{count} {state}" for state, count in items.items() if state != "supported" and count)
+    return f"{items['supported']} of {sum(items.values())}" + (f" ({rest})" if rest else "")
 
 
 def _describe_builds(status: ReleaseStatus) -> str:
@@ -408,36 +586,34 @@ def _describe_builds(status: ReleaseStatus) -> str:
 
 
 def _describe_tests(status: ReleaseStatus) -> str:
-    """Describe upstream's CUDA tests on our wheels and the contract on a simulated backend."""
+    """Take from the proofs upstream's CUDA tests on our wheels and the contract on a simulated backend."""
     ours = [run for run in status.suites.values() if run.label in ("", BUILT)]
     parts = [
         f"upstream's `{'`, `'.join(run.tally)}` suite, {run.device} device: {_describe_outcomes(run)}" for run in ours
     ]
-    if status.contract:
-        parts.append(f"contract of backends: {_describe_contract(status)}")
+    parts += [f"contract of backends: {figure.text}" for figure in _list_contract(status)]
     return "; ".join(parts) or "no"
 
 
 def _describe_differences(status: ReleaseStatus) -> str:
-    """Say in one line what a user would notice against the single-stage build."""
-    parts = [f"names {_describe_names(status.verify)}"] if status.verify.parity else []
-    kernels = _describe_kernels(status).partition("<br>")[0]
-    parts += [f"machine code {kernels}"] if kernels != "not compared" else []
+    """Take from the proofs, in one line, what a user would notice against the single-stage build."""
+    parts = [f"names {figure.text}" for figure in _list_parity(status)]
+    parts += [f"machine code {figure.text}" for figure in _list_kernels(status) if figure.label == "official"]
     return "; ".join(parts) or "no"
 
 
 def _describe_age(status: ReleaseStatus) -> str:
-    """Say which of the figures were taken with another series than the one that is here."""
-    digest = status.series.digest if status.series else ""
-    all_sections: dict[str, StageSection | WheelSection | None] = {
-        "stage 1": status.stage1, "stage 2": status.stage2, "over official kernels": status.over_official,
-        "over Debian's kernels": status.over_installed, **status.portable,
-    }  # fmt: skip
-    sections = {name: section for name, section in all_sections.items() if section}
-    old = [name for name, section in sections.items() if section.series != digest]
-    if not sections:
+    """Say which of the proofs are of another series than the one that is here."""
+    rows = [row for row in list_proof_rows(status) if row.verdict]
+    old = [row for row in rows if row.is_earlier]
+    if not any(row.series not in ("", "none") for row in rows):
         return ""
-    return f"of an earlier series: {', '.join(old)}" if digest and old else "all of this series"
+    kinds = ", ".join(dict.fromkeys(row.name.partition(":")[0] for row in old))
+    if not old:
+        return "all of this series"
+    since = describe_changes(status, min(old, key=lambda row: row.date).series) or ""
+    since = since.replace("since then", "since the oldest of them")
+    return f"{len(old)} of {len(rows)} proofs {EARLIER}: {kinds}{since}"
 
 
 #: docs/rebase.md: of a release without a series of its own, what is known of another's there.
@@ -455,21 +631,32 @@ SUMMARY: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "compared with the single-stage build": _describe_differences,
     "how old": _describe_age,
 }
-#: docs/proofs.md: what a row is called, and what stands in it. A new proof is a row here.
-COLUMNS: Mapping[str, Callable[[ReleaseStatus], str]] = {
-    "patches": _describe_patches,
-    "proven": _describe_proofs,
-    "apply to": _describe_applies,
-    "couplings left": _describe_couplings,
-    "stage 1": lambda status: _describe_stage(status, status.stage1),
-    "stage 2": lambda status: _describe_stage(status, status.stage2),
-    "parity with Debian's monolith": _describe_parity,
-    "kernels identical to the official": _describe_kernels,
-    "over the official kernels": lambda status: _describe_bindings_wheel(status, status.over_official),
-    "over Debian's kernels on its CPU torch": lambda status: _describe_bindings_wheel(status, status.over_installed),
-    "portable wheels against the official": _describe_portable,
-    "CUDA suites": _describe_suites,
-    "patches' own checks": _describe_patch_checks,
-    "ELF audit": _describe_audits,
-    "contract of backends": _describe_contract,
+#: docs/proofs.md: what a proof is called, which command records it, and its figures. A new proof is a row here.
+PROOFS: Mapping[str, ProofKind] = {
+    "patches": ProofKind("decouple record {release}", _list_patches, "not known"),
+    "proven": ProofKind("decouple record {release}", _list_levels, "not checked"),
+    "apply to": ProofKind("decouple record {release}", _list_applies, "not checked"),
+    "couplings left": ProofKind("decouple record {release} --census FILE", _list_couplings, "not counted"),
+    "stage 1": ProofKind("decouple build {release} --stage 1", _list_stage(1), "not built"),
+    "stage 2": ProofKind("decouple build {release} --stage 2", _list_stage(2), "not built"),
+    "parity with Debian's monolith": ProofKind("decouple verify {release}", _list_parity, "not checked"),
+    "ELF audit": ProofKind("decouple verify {release}", _list_audits, "not checked"),
+    "kernels": ProofKind("decouple verify {release} --kernels official", _list_kernels, "not compared"),
+    "other vendors' objects against upstream's build": ProofKind(
+        "decouple kernels unpatched {release} --toolkit VENDOR", _list_vendors, "not compared"
+    ),
+    "over the official kernels": ProofKind(
+        "decouple verify {release} --core official --kernels official",
+        lambda status: _list_wheel("over_official", status.over_official),
+        "not checked",
+    ),
+    "over Debian's kernels on its CPU torch": ProofKind(
+        "decouple verify {release} --core stock --over monolith",
+        lambda status: _list_wheel("over_installed", status.over_installed),
+        "not checked",
+    ),
+    "portable wheels": ProofKind("decouple verify {release} --env portable", _list_portable, "not checked"),
+    "CUDA suites": ProofKind("decouple test-cuda {release} --record", _list_suites, "not run"),
+    "patches' own checks": ProofKind("decouple test-patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
+    "contract of backends": ProofKind("decouple contract {release}", _list_contract, "not checked"),
 }

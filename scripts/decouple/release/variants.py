@@ -4,6 +4,9 @@ A label at the end of the file name stands for properties that the machine must 
 which, and a page of an index for all of them. To an installer that knows none of this such a name is no wheel's.
 Sources: PEP 825 (a draft, as of 2026-11; names and documents), variant schema 0.2.0 (``providers``, which uv 0.13.9
 needs and PEP 825 leaves to a later one), nvidia-variant-provider (the properties of a driver and a GPU).
+
+For owners of an index whose users install by a uv that chooses by driver and GPU (docs/wheels.md): an issue asked for
+these beside the ordinary wheels. If the draft is given up, `repack variants` and ``variants/simple/`` go.
 """
 
 from __future__ import annotations

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.patch import series_file
+from decouple.patch.parse import parse_patch
 
 
 def compute_patch_digests(project: Path, release: str) -> tuple[tuple[str, str], ...]:
@@ -29,6 +31,27 @@ def compute_patch_digests(project: Path, release: str) -> tuple[tuple[str, str],
     return tuple(digests)
 
 
+def compute_change_digests(project: Path, release: str) -> dict[str, str]:
+    """Compute for each patch, by the name of its file, a digest of what it changes in a tree.
+
+    Neither its header nor where a hunk stands counts: wheels of two series with equal digests are of the same text.
+    Raises DecoupleError when the series or one of its patches is missing or unreadable.
+    """
+    checkout = Checkout(project)
+    names = [name for name, _ in compute_patch_digests(project, release)]
+    return {Path(name).name: digest_changes((checkout.patches / name).read_bytes(), name) for name in names}
+
+
+def digest_changes(data: bytes, name: str) -> str:
+    """Compute 16 hex digits of the SHA-256 over the changes of one patch, without blob ids and line numbers.
+
+    Raises DecoupleError when it is no patch.
+    """
+    lines = parse_patch(data, name=name).to_diff().splitlines()
+    kept = [b"@@" if line.startswith(b"@@ ") else line for line in lines if not line.startswith(b"index ")]
+    return hashlib.sha256(b"\n".join(kept)).hexdigest()[:16]
+
+
 def compute_series_digest(project: Path, release: str) -> str:
     """Compute the SHA-256 over the patches' digests in order.
 
@@ -36,5 +59,13 @@ def compute_series_digest(project: Path, release: str) -> str:
 
     The same patches in the same order are the same series, also when a later release lists them from another home.
     """
-    text = "".join(f"{digest}\n" for _, digest in compute_patch_digests(project, release))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return _hash_digests(digest for _, digest in compute_patch_digests(project, release))
+
+
+def hash_patches(patches: Iterable[bytes]) -> str:
+    """Compute the same of the patches' bytes, in order."""
+    return _hash_digests(hashlib.sha256(data).hexdigest() for data in patches)
+
+
+def _hash_digests(digests: Iterable[str]) -> str:
+    return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode()).hexdigest()

@@ -52,7 +52,7 @@ def read_entries(repository: Repository, tree: str, paths: Iterable[str]) -> dic
     Raises DecoupleError for a path with a newline, which git's batch format cannot ask for.
     """
     wanted = sorted(set(paths))
-    folders: dict[str, dict[str, TreeEntry]] = {}
+    folders: dict[str, Mapping[str, TreeEntry]] = {}
     needed: dict[str, None] = {}
     for path in wanted:
         if "\n" in path:
@@ -90,8 +90,12 @@ def read_blobs(repository: Repository, ids: Iterable[str]) -> dict[str, bytes]:
     return contents
 
 
-def parse_tree(body: bytes) -> dict[str, TreeEntry]:
-    """Parse one tree object: ``mode SP name NUL 20-byte id``, repeated."""
+@functools.lru_cache(maxsize=1024)
+def parse_tree(body: bytes) -> Mapping[str, TreeEntry]:
+    """Parse one tree object: ``mode SP name NUL 20-byte id``, repeated.
+
+    From commit to commit of a series most folders stay the same, so what was parsed is kept.
+    """
     entries: dict[str, TreeEntry] = {}
     position = 0
     while position < len(body):

@@ -97,7 +97,7 @@ def compare_results(
             and _choose_digests(our_result.ledger, their_result.ledger) != _PLAIN
         ):
             raise DecoupleError(
-                f"{test}: its two ledgers leave out other bytes (suites/unset has changed since one of them)",
+                f"{test}: its two ledgers leave out other bytes (the table of unset bytes changed since one of them)",
                 next_step="decouple test-cuda … --again on the older one",
             )
         ledgers += 1

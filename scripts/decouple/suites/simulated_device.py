@@ -32,8 +32,17 @@ def select_unset_table(release: str, project: str) -> tuple[str, ...]:
     They were learned per release; empty where there are none of ``release``. ``project`` is this checkout as the tests
     see it.
     """
-    file = f"scripts/decouple/suites/unset/{release}.txt"
+    file = f"scripts/decouple/suites/unset-{release}.xz"
     return ("--unset", f"{project}/{file}") if (Path(__file__).parents[3] / file).exists() else ()
+
+
+def select_cache(device: str, cache: Path) -> dict[str, str]:
+    """Return the variable by which a Python of this machine takes the stand-ins that the roots' torches share.
+
+    With a cache of its own it fetched NVIDIA's wheels and compiled everything once more. SIMCUDA_CACHE goes before.
+    """
+    chosen = os.environ.get("SIMCUDA_CACHE", str(cache / "simcuda"))
+    return {"SIMCUDA_CACHE": chosen} if device == "simulated" else {}
 
 
 def share_stand_ins(cache: Path, shared: Path, project: Path, say: Callable[[str], None] = lambda line: None) -> None:

@@ -14,7 +14,7 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
     """Make the regular expression that a whole POSIX path must match.
 
     ``a/**`` is everything below ``a``; ``a/**/b`` is ``b`` at any depth below ``a``, zero included. Raises UsageError
-    for an unclosed ``[`` or ``{``.
+    for an unclosed ``[`` or ``{`` and for a range that runs backwards.
     """
     out: list[str] = []
     depth = 0
@@ -40,7 +40,7 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
                     f"glob {pattern!r}: '[' is never closed",
                     next_step="close it, or write [[] for the character itself",
                 )
-            body = pattern[i + 1 : end].replace("\\", "\\\\")
+            body = re.sub(r"([\\\[&~|])", r"\\\1", pattern[i + 1 : end])
             out.append(f"[^{body[1:]}]" if body.startswith("!") else f"[{body}]")
             i = end
         elif char == "{":
@@ -58,7 +58,16 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
         raise UsageError(
             f"glob {pattern!r}: '{{' is never closed", next_step="close it, or write [{] for the character itself"
         )
-    return re.compile("".join(out))
+    try:
+        return re.compile("".join(out))
+    except (re.error, RecursionError) as error:  # "[z-a]", or braces a thousand deep
+        raise UsageError(f"glob {pattern[:200]!r}: {error}", next_step="write it in another way") from None
+
+
+def find_fixed_text(pattern: str) -> str:
+    """Return the longest text that stands in everything the glob matches; "" where there is none."""
+    outside = re.sub(r"\{[^}]*\}|\[[^]]+\]", "*", pattern)
+    return max(re.split(r"[*?]", outside), key=len)
 
 
 def find_match(path: str, patterns: Iterable[str]) -> str | None:

@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -93,9 +93,9 @@ class InstalledHeaders:
 
 
 def compile_units(
-    folder: Path, headers: Headers, cuda: Path, compiler: str = "g++", progress: Progress = SILENT
+    folder: Path, headers: Headers, cuda: Sequence[Path], compiler: str = "g++", progress: Progress = SILENT
 ) -> CompilerAnswer:
-    """Have each ``.cpp`` below ``folder`` checked. ``cuda``: a folder with a toolkit's headers somewhere below.
+    """Have each ``.cpp`` below ``folder`` checked. ``cuda``: folders with a toolkit's headers somewhere below.
 
     Raises DecoupleError without the compiler or the headers.
     """
@@ -104,12 +104,13 @@ def compile_units(
             f"{compiler}: no such command", next_step="install g++, or name another with --compiler", code=CANNOT_HERE
         )
     # a folder of that name inside another is the compiler's own library for kernels
-    whole = [path for path in cuda.rglob("include") if "include" not in path.relative_to(cuda).parts[:-1]]
-    roots = sorted(path for path in (cuda, *whole, *(one / "cccl" for one in whole)) if path.is_dir())
+    whole = [path for top in cuda for path in top.rglob("include") if "include" not in path.relative_to(top).parts[:-1]]
+    roots = sorted(path for path in (*cuda, *whole, *(one / "cccl" for one in whole)) if path.is_dir())
     version = next(filter(None, (_read_cuda_version(root / "cuda.h") for root in roots)), None)
     if version is None:
         raise DecoupleError(
-            f"{cuda}: no cuda.h below it", next_step="name a CUDA toolkit, or a folder that pip put NVIDIA's wheels in"
+            f"{', '.join(map(str, cuda))}: no cuda.h below it",
+            next_step="name a CUDA toolkit, or a folder that pip put NVIDIA's wheels in",
         )
     include = [headers.include, headers.include / "torch/csrc/api/include", headers.include / "kineto"]
     flags = [f"-I{path}" for path in (folder, *include)] + [f"-isystem{path}" for path in roots]

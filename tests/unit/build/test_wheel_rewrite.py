@@ -20,7 +20,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import variants
 from decouple.build.wheel_pair import pair_wheels
 from decouple.build.wheel_split import split_wheel
-from decouple.build.wheel_thinning import KeptImages, thin_wheel
+from decouple.build.wheel_thinning import thin_wheel
 from decouple.index.wheel import read_wheel
 from decouple.release.wheel_name import WheelName
 from tests.unit.build.test_wheel_split import HERE, shared_library
@@ -71,10 +71,10 @@ def of_pair(folder: Path, build: str) -> list[Path]:
 
 
 def of_thin(folder: Path, build: str) -> list[Path]:
-    def nothing(path: Path, archs: Sequence[str]) -> list[KeptImages]:
-        return []
+    def nothing(path: Path, archs: Sequence[str]) -> None:
+        pass
 
-    return [thin_wheel(whole(folder / "whole", build), ["9.0"], folder / "out", nothing)]
+    return [thin_wheel(whole(folder / "whole", build), ["9.0"], folder / "out", {"torch-cuda": nothing})]
 
 
 def of_variants(folder: Path, build: str) -> list[Path]:

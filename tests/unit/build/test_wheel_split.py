@@ -12,6 +12,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.build.wheel_split import split_wheel
+from decouple.index import site
 from decouple.index.wheel import read_wheel
 from tests.unit.index.wheels import make_wheel
 
@@ -29,25 +30,33 @@ def shared_library(folder: Path, name: str, *needs: Path, text: str = "") -> Pat
     return target
 
 
-def whole(folder: Path, python: str, kernels: str = "int kernels(void) { return 1; }") -> Path:
-    """A torch_cuda wheel of one Python, with libraries that are real."""
+def whole(
+    folder: Path,
+    python: str,
+    kernels: str = "int kernels(void) { return 1; }",
+    word: str = "cuda",
+    version: str = VERSION,
+) -> Path:
+    """A torch_cuda wheel of one Python, or that of another ``word``, with libraries that are real."""
     folder.mkdir(parents=True, exist_ok=True)
     torch_python = shared_library(folder, "libtorch_python.so")
-    cuda = shared_library(folder, "libtorch_cuda.so", text=kernels)
-    bindings = shared_library(folder, "libtorch_python_cuda.so", torch_python, cuda)
+    library = shared_library(folder, f"libtorch_{word}.so", text=kernels)
+    bindings = shared_library(folder, f"libtorch_python_{word}.so", torch_python, library)
+    package = f"torch_{word}"
+    preload = f"[torch.backends.preload]\n{word} = {package}:x\n"
     return make_wheel(
         folder,
-        "torch-cuda",
-        VERSION,
+        f"torch-{word}",
+        version,
         requires=("torch==2.6.0+decoupled", NVIDIA),
-        cuda="12.4",
+        cuda="12.4" if word == "cuda" else None,
         tag=f"{python}-{python}-linux_x86_64",
         extra_members={
-            f"torch_cuda/_CUDAC.{python}.so": python.encode(),
-            "torch_cuda/lib/libtorch_cuda.so": cuda.read_bytes(),
-            "torch_cuda/lib/libtorch_python_cuda.so": bindings.read_bytes(),
-            "torch_cuda/include/ATen/cuda/CUDAContext.h": b"#pragma once\n",
-            f"torch_cuda-{VERSION}.dist-info/entry_points.txt": b"[torch.backends.preload]\ncuda = torch_cuda:x\n",
+            f"{package}/_CUDAC.{python}.so": python.encode(),
+            f"{package}/lib/libtorch_{word}.so": library.read_bytes(),
+            f"{package}/lib/libtorch_python_{word}.so": bindings.read_bytes(),
+            f"{package}/include/ATen/cuda/CUDAContext.h": b"#pragma once\n",
+            f"{package}-{version}.dist-info/entry_points.txt": preload.encode(),
         },
     )
 
@@ -115,8 +124,8 @@ def test_pip_takes_both_from_a_folder_and_refuses_one_without_the_other(tmp_path
     install = ("install", "--no-index", "--find-links", str(out))
     done = pip(*install, "torch-cuda")
     assert done.returncode == 0, done.stderr
-    site = next((tmp_path / "env").glob("lib/python*/site-packages/torch_cuda/lib"))
-    assert {path.name for path in site.iterdir()} == {"libtorch_cuda.so", "libtorch_python_cuda.so"}
+    installed = next((tmp_path / "env").glob("lib/python*/site-packages/torch_cuda/lib"))
+    assert {path.name for path in installed.iterdir()} == {"libtorch_cuda.so", "libtorch_python_cuda.so"}
     assert pip("check").returncode == 0
 
     assert pip("uninstall", "-y", "torch-cuda-libraries").returncode == 0
@@ -126,6 +135,23 @@ def test_pip_takes_both_from_a_folder_and_refuses_one_without_the_other(tmp_path
     halves.libraries.unlink()
     refused = pip(*install, "--force-reinstall", "torch-cuda")
     assert refused.returncode and f"torch-cuda-libraries=={VERSION}" in refused.stderr
+
+
+@needs_cc
+def test_pip_takes_a_wheel_for_amd_in_halves_from_its_own_index(tmp_path: Path) -> None:
+    dist, version = tmp_path / "dist", "2.6.0+rocm6.4"
+    halves = split_wheel(whole(tmp_path / "whole", HERE, word="hip", version=version), dist)
+    assert halves.libraries.name == f"torch_hip_libraries-{version}-py3-none-linux_x86_64.whl"
+    assert members(halves.libraries) == {"torch_hip/lib/libtorch_hip.so", "torch_hip/include/ATen/cuda/CUDAContext.h"}
+    make_wheel(dist, "torch", "2.6.0+decoupled")
+    site.build_site(dist, tmp_path / "site")
+    python = fresh(tmp_path / "env")
+    index = (tmp_path / "site/rocm64/simple").as_uri()
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--index-url", index, "torch-hip"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    package = next((tmp_path / "env").glob("lib/python*/site-packages/torch_hip"))
+    assert {path.name for path in (package / "lib").iterdir()} == {"libtorch_hip.so", "libtorch_python_hip.so"}
 
 
 def fresh(folder: Path) -> Path:

@@ -12,11 +12,13 @@ from msgspec.structs import replace
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import wheel_thinning as thinning
 from decouple.build.wheel_finishing import read_manifest
+from decouple.cli import main
 from decouple.flows.thin import thin_wheel
 from decouple.index import site
 from decouple.index.wheel import read_wheel
-from decouple.verify.kernels import fatbin
-from tests.support.cubins import Made, cubin, library
+from decouple.verify.kernels import bundles, fatbin
+from decouple.verify.kernels import code_object as code_objects
+from tests.support.cubins import Made, bundle, code_object, cubin, library
 from tests.support.cubins import fatbin as container
 from tests.unit.index.wheels import make_manifest, make_wheel
 
@@ -165,3 +167,75 @@ def test_in_an_index_it_has_a_place_of_its_own(tmp_path: Path) -> None:
         "cu124/simple",
     }
     assert (tmp_path / "site/cu124.sm90/simple/torch/index.html").is_file(), "with its core"
+
+
+GFX = ["gfx90a", "gfx1100"]
+
+
+def whole_hip(folder: Path) -> Path:
+    """A torch_hip wheel for two architectures of AMD's; one source has code for one of them alone."""
+    folder.mkdir()
+    images = [(arch, code_object([Made("kernel", arch.encode() * 400)])) for arch in GFX]
+    hip = library(
+        folder / "libtorch_hip.so", [bundle(images), bundle(images), bundle(images[:1])], section=".hip_fatbin"
+    )
+    bindings = library(folder / "libtorch_python_hip.so", [], registers=[" ".join(GFX)])
+    version = "2.6.0+rocm6.4"
+    manifest = replace(make_manifest("torch-hip", version, None, "a" * 64), arch_list=tuple(GFX))
+    return make_wheel(
+        folder,
+        "torch-hip",
+        version,
+        requires=("torch==2.6.0+decoupled",),
+        manifest=manifest.to_json(),
+        extra_members={
+            "torch_hip/build_info.json": json.dumps({"arch_list": GFX, "version": version}).encode(),
+            "torch_hip/lib/libtorch_hip.so": hip.read_bytes(),
+            "torch_hip/lib/libtorch_python_hip.so": bindings.read_bytes(),
+        },
+    )
+
+
+def list_architectures(library: Path) -> list[list[str]]:
+    """Per bundle, the architectures in it."""
+    content = library.read_bytes()
+    return [[one.arch for one in found.entries if one.arch] for found in bundles.list_bundles(content, 0, len(content))]
+
+
+def test_of_a_wheel_for_amd_the_images_of_one_gpu_are_left_in_their_places(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = whole_hip(tmp_path / "whole")
+    made = thin_wheel(before, ["gfx1100"], tmp_path)
+    assert made.name == "torch_hip-2.6.0+rocm6.4.gfx1100-py3-none-any.whl"
+    assert made.stat().st_size < before.stat().st_size
+    with zipfile.ZipFile(made) as archive:
+        archive.extractall(tmp_path / "new")
+    library = tmp_path / "new/torch_hip/lib/libtorch_hip.so"
+    assert list_architectures(library) == [["gfx1100"], ["gfx1100"], ["gfx90a"]], "nothing else of the last for any"
+    first, *_ = code_objects.read_device_objects(library, "")
+    assert [(one.name, one.size) for one in first.kernels] == [("kernel", len("gfx1100") * 400)]
+    assert library.read_bytes().count(b"gfx90agfx90a") == 200, "of the bundles for both it is gone"
+    assert b"\0gfx1100\0" in (tmp_path / "new/torch_hip/lib/libtorch_python_hip.so").read_bytes(), "get_arch_list()"
+    assert read_manifest(made).arch_list == ("gfx1100",)
+    assert main(["explain", str(made)]) == 0
+    assert "rocm6.4.gfx1100 for gfx1100\n" in capsys.readouterr().out
+    with pytest.raises(UsageError, match=r"has no gfx942 .*name some of gfx90a, gfx1100"):
+        thin_wheel(before, ["gfx942"], tmp_path)
+
+
+def test_each_vendor_s_files_have_an_index_of_their_own_with_the_one_core(tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    thin_wheel(whole_hip(dist), ["gfx90a"], dist)
+    thin_wheel(whole(tmp_path / "cuda"), ["9.0"], dist)
+    make_wheel(dist, "torch", "2.6.0+decoupled")
+    site.build_site(dist, tmp_path / "site")
+
+    def listed(project: str) -> set[str]:
+        pages = (tmp_path / "site").rglob(f"{project}/index.html")
+        return {str(path.parent.parent.relative_to(tmp_path / "site")) for path in pages}
+
+    assert listed("torch-hip") == {"simple", "rocm64/simple", "rocm64.gfx90a/simple"}
+    assert listed("torch-cuda") == {"cu124.sm90/simple"}
+    assert listed("torch") == {"simple", "cpu/simple", "rocm64/simple", "rocm64.gfx90a/simple", "cu124.sm90/simple"}
+    assert "gfx90a" not in (tmp_path / "site/rocm64/simple/torch-hip/index.html").read_text()

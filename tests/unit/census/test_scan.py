@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.errors import DecoupleError
 from decouple.census import taxonomy as taxonomies
 from decouple.census.context import make_context
 from decouple.census.finding import Census, Finding
@@ -125,3 +126,32 @@ def test_a_vendors_words_find_nothing_of_the_other_nor_a_part_of_a_word(census: 
     of_rocm = take(Path(census.tree), vendor="rocm")
     assert [one.path for one in of_rocm.findings if one.path in {**planted.PLANTED, **planted.CONTROL}] == []
     assert [one.path for one in census.findings if one.path in planted.OF_ROCM] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ('words = ["cuda"', 'words = ["", "cuda"', "names.words"),
+        ('macro_words = ["USE_UCC"', 'macro_words = ["", "USE_UCC"', "names.macro_words"),
+        ('prefilter = ["cuda"', 'prefilter = ["", "cuda"', "prefilter"),
+    ],
+)
+def test_an_empty_word_of_a_taxonomy_is_told_by_its_key(tmp_path: Path, old: str, new: str, key: str) -> None:
+    text = taxonomies.DEFAULT.read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / "taxonomy.toml").write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(DecoupleError) as told:
+        taxonomies.load_taxonomy(tmp_path / "taxonomy.toml")
+    assert key in str(told.value)
+
+
+def test_words_of_a_taxonomy_are_text_not_expressions() -> None:
+    assert taxonomies.join_words(["a.c", "(b"]).findall("a.c abc (b") == ["a.c", "(b"]
+    assert taxonomies.join_words([]).search("anything") is None
+
+
+@pytest.mark.parametrize("vendor", taxonomies.DATA)
+def test_a_file_with_nothing_but_one_watched_macro_is_read(vendor: str) -> None:
+    taxonomy = taxonomies.load_taxonomy(taxonomies.DATA[vendor])
+    names = [name.replace("*", "") for _, names in taxonomy.macros for name in names if not set(name) & set("{[")]
+    assert [name for name in names if not taxonomy.may_hold_finding(f"#ifdef {name}".encode())] == []

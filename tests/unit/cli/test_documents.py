@@ -66,6 +66,20 @@ def test_every_command_exists(page: Path) -> None:
     assert (ours - verbs(), menu - sessions()) == (set(), set())
 
 
+def list_parts(verb: str) -> set[str]:
+    """The words that may follow ``verb``, none where it takes other arguments."""
+    (commands,) = (action for action in build_parser([verb])._actions if isinstance(action, argparse._SubParsersAction))
+    below = (action for action in commands.choices[verb]._actions if isinstance(action, argparse._SubParsersAction))
+    return {name for action in below for name in action.choices}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_part_of_a_command_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for verb, word in re.findall(r"(?:`|^\$ |^ {4})decouple ([a-z][a-z0-9-]*) ([a-z][a-z-]*)", text, re.M):
+        assert not (parts := list_parts(verb)) or word in parts, f"decouple {verb} {word}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_every_file_that_is_linked_or_run_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import build_parser, main, parse_words
-from decouple.cli.menu import GROUPS, VERBS
+from decouple.cli.menu import FORMER, GROUPS, VERBS
 from decouple.cli.request import make_request
 from decouple.cli.shown import escape_streams
 from decouple.flows.apply import ApplyRequest
@@ -152,7 +152,7 @@ def test_lint_loads_nothing_that_downloads_or_builds() -> None:
 
 
 HEAVY = {
-    *("cyclonedx", "dataclasses", "difflib", "email", "git", "lz4", "msgspec", "packaging", "redis", "requests"),
+    *("cyclonedx", "dataclasses", "difflib", "email", "lz4", "msgspec", "packaging", "redis", "requests"),
     *("rich", "subprocess", "tree_sitter", "tuf", "zstandard"),
 }
 """What takes longer to import than a verb of the stack to do; a dataclass alone takes half a millisecond to define."""
@@ -196,3 +196,15 @@ def test_words_around_an_option_belong_together(capsys: pytest.CaptureFixture[st
         with pytest.raises(SystemExit):
             parse_words(mistake)
         assert "unrecognized arguments" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("word", "now"), FORMER.items())
+def test_a_verb_that_became_part_of_another_names_it(word: str, now: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (main([word]), main([f"{word}-2.6"])) == (2, 2)
+    said = capsys.readouterr().err
+    assert f"next: `{now}`" in said and f"next: `{now} 2.6`" in said
+    program, *words = now.split()
+    if program == "decouple":
+        with pytest.raises(SystemExit) as end:
+            parse_words([*words, "--help"])
+        assert end.value.code == 0

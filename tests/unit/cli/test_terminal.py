@@ -55,7 +55,7 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
         assert process.stderr.read() == b""
 
 
-@pytest.mark.parametrize("words", [["verify", "9.9"], ["units", "9.9", "--jobs", "0"]])
+@pytest.mark.parametrize("words", [["verify", "9.9"], ["stages", "units", "9.9", "--jobs", "0"]])
 def test_a_wrong_call_makes_no_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
     for name in ("series", "patches"):
         (tmp_path / name).mkdir()

@@ -11,13 +11,12 @@ from decouple.cli import main
 from decouple.cli.menu import VERBS
 from tests.support.series import usual_world
 
-WITHOUT = {"burn-down", "manifest", "split", "thin", "pair", "variants", "explain", "audit", "status-table", "index",
-           "contract-table", "new-device", "neutral", "upstream-watch"}  # fmt: skip
+WITHOUT = {"manifest", "repack", "explain", "audit", "status-table", "index",
+           "new-device", "neutral", "upstream-watch"}  # fmt: skip
 #: verb -> the words behind it; the checkout has 2.6, and 9.9 is none
 WORDS = {
     **{verb: "9.9" for verb in VERBS if verb not in WITHOUT},
     **dict.fromkeys(("new", "add", "edit", "rename", "import", "export"), "9.9 x"),
-    "range-diff": "2.6 9.9",
     "bisect": "9.9 -- true",
     "rebase": "9.9 2.6",
     "upstream": "plan --release 9.9",
@@ -25,7 +24,7 @@ WORDS = {
     "tryout": "9.9 bookworm",
     "extensions": "9.9 --python python3",
     "test-cuda": "9.9 --list",
-    "core-half": "9.9 out",
+    "stages": "units 9.9",
     "wheels": "9.9 --index nowhere",
 }
 

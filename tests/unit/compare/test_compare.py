@@ -1,4 +1,4 @@
-"""How series and patches relate: range-diff by id, dependencies, and the patch that breaks a command."""
+"""How series and patches relate: dependencies, and the patch that breaks a command."""
 
 from __future__ import annotations
 
@@ -12,52 +12,12 @@ from decouple.base.errors import DecoupleError
 from decouple.cli import main
 from decouple.flows import record as recording
 from decouple.flows.bisect import bisect_stack, find_touched_objects, make_command_oracle
-from decouple.patch import parse as patches
-from decouple.patch.parse import Patch
 from decouple.release import status
-from decouple.series import burndown, check, rangediff
+from decouple.series import check
 from decouple.series.dependencies import find_dependencies
-from decouple.series.rangediff import PatchChange
 from decouple.stack.engine import Stack
 from decouple.upstream.readers import GitTree
 from tests.support.series import LINES, World
-
-BODY = "---\n--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+{}\n c\n"
-
-
-def cut(name: str, identity: str, text: str = "B", line: int = 1) -> Patch:
-    data = f"Decouple-Id: {identity}\n" + BODY.format(text).replace("@@ -1,3 +1,3 @@", f"@@ -{line},3 +{line},3 @@")
-    return patches.parse_patch(data.encode(), name=name)
-
-
-def test_range_diff_goes_by_id_not_by_name() -> None:
-    old = [
-        cut("1.0/1.patch", "one"),
-        cut("1.0/2.patch", "two"),
-        cut("1.0/3.patch", "three"),
-        cut("1.0/4.patch", "four"),
-    ]
-    new = [
-        cut("1.0/1.patch", "one"),
-        cut("1.1/9.patch", "two", line=70),
-        cut("1.1/4.patch", "four", "X"),
-        cut("1.1/5.patch", "five"),
-    ]
-    rows = rangediff.compare_series(old, new)
-    assert [(row.identity, row.status) for row in rows] == [
-        ("one", PatchChange.SAME_FILE),
-        ("two", PatchChange.MOVED),
-        ("three", PatchChange.DROPPED),
-        ("four", PatchChange.CHANGED),
-        ("five", PatchChange.NEW),
-    ]
-    assert "-+B" in rows[3].difference
-    assert "++X" in rows[3].difference
-
-
-def test_two_patches_of_one_id_cannot_be_compared() -> None:
-    with pytest.raises(DecoupleError, match=r"1\.0/2\.patch: has the Decouple-Id of 1\.0/1\.patch"):
-        rangediff.compare_series([cut("1.0/1.patch", "one"), cut("1.0/2.patch", "one")], [])
 
 
 @pytest.fixture
@@ -194,29 +154,6 @@ def test_only_what_the_build_compiles_is_compiled(tmp_path: Path) -> None:
         find_touched_objects(tmp_path / "absent.json", ["b.cpp"])
 
 
-def test_burn_down_counts_what_is_left(world: World, tmp_path: Path) -> None:
-    census = tmp_path / "census.json"
-    census.write_text('{"summary": {"vendors": {"cuda": {"key_number": {"before": 58, "after": 3}}}}}')
-    row = burndown.measure_series(world.project, "2.6", census)
-    assert (row.patches, row.own, row.moved, row.changed) == (4, 4, 1, 6)
-    assert (row.couplings_before, row.couplings) == (58, 3)
-    assert "<svg" in burndown.render_svg([row])
-    census.write_text("{}")
-    with pytest.raises(DecoupleError, match=r"census\.json: "):
-        burndown.measure_series(world.project, "2.6", census)
-
-
-def test_burn_down_takes_the_couplings_that_were_recorded(
-    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
-    path = status.locate_status(world.project, "2.6")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    status.update_status(path, census=status.CensusSection(61, 2))
-    assert main(["burn-down"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].endswith("2 of 61")
-
-
 def test_what_the_census_counts_of_another_vendor_is_recorded_beside_cudas(tmp_path: Path) -> None:
     counted = {word: {"key_number": {"before": before, "after": 0}} for word, before in (("cuda", 61), ("rocm", 24))}
     (tmp_path / "census.json").write_text(json.dumps({"summary": {"vendors": counted}}))
@@ -224,6 +161,9 @@ def test_what_the_census_counts_of_another_vendor_is_recorded_beside_cudas(tmp_p
     status.update_status(path, census=recording._read_census_section(tmp_path / "census.json", "2.6"))
     census = status.read_status(path).census
     assert census == status.CensusSection(61, 0, {"rocm": status.VendorCouplings(24, 0)})
+    (tmp_path / "census.json").write_text("{}")
+    with pytest.raises(DecoupleError, match=r"census\.json: "):
+        recording._read_census_section(tmp_path / "census.json", "2.6")
 
 
 def test_an_environment_that_cannot_be_entered_blames_no_patch(

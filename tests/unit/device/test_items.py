@@ -67,7 +67,7 @@ def test_what_is_not_proven_is_an_error(tmp_path: Path, changed: dict[str, str],
 
 def test_the_page_is_up_to_date() -> None:
     assert not items.insert_table(PAGE, items.format_table(items.read_items(ROOT)), write=False), (
-        "run `decouple contract-table`"
+        "run `decouple contract --table`"
     )
 
 

@@ -45,6 +45,15 @@ def test_each_file_is_as_hard_as_its_hardest_name(tree: Path) -> None:
     assert report.count_by_kind()["hand"] == (1, 2)
 
 
+def test_an_enumerator_behind_its_type_and_a_name_of_the_global_namespace_count(tmp_path: Path) -> None:
+    """Found by compiling for a made-up vendor: the header left them as they were."""
+    (tmp_path / "it.cpp").write_text(
+        "auto a = int(cudaMemcpyKind::cudaMemcpyHostToDevice);\nvoid f() { ::cudaFree(at::cuda::cudaOurs()); }\n"
+    )
+    report = reuse.count_names(tmp_path, ["it.cpp"], reuse.load_families())
+    assert report.uses["runtime"] == {"cudaMemcpyKind": 1, "cudaMemcpyHostToDevice": 1, "cudaFree": 1}
+
+
 def test_with_the_toolkit_s_headers_look_alikes_are_not_counted(tree: Path) -> None:
     (tree / "include").mkdir()
     (tree / "include" / "cuda_runtime_api.h").write_text("cudaError_t cudaMalloc(void** p, size_t n);\n")

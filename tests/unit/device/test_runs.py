@@ -54,4 +54,4 @@ def test_a_run_of_a_part_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_what_was_kept() -> None:
-    assert not runs.insert_table(find_project(), write=False), "run `decouple contract-table`"
+    assert not runs.insert_table(find_project(), write=False), "run `decouple contract --table`"

@@ -48,7 +48,7 @@ def published(folder: Path) -> Path:
     make_wheel(dist, "torch", CORE)
     given = [bindings(dist, "cu118", "11.8"), bindings(dist, "cu124", "12.4")]
     given += [bindings(dist, f"cu124.sm{arch.replace('.', '')}", "12.4", arch=arch) for arch in ("8.0", "9.0")]
-    assert main(["variants", *map(str, given)]) == 0
+    assert main(["repack", "variants", *map(str, given)]) == 0
     site.build_site(dist, folder / "site")
     site.build_site(dist / "variants", folder / "site")
     return folder / "site"

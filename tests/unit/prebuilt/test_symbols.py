@@ -68,7 +68,7 @@ def test_the_one_that_the_core_lacks_is_named_with_who_provides_it(torch: Path) 
 def test_another_abi_is_one_clear_line(torch: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compiled(KERNELS, tmp_path / "libtorch_cuda.so", "-D_GLIBCXX_USE_CXX11_ABI=0")
     assert report(tmp_path, torch).other_abi
-    assert main(["stage2-symbols", "2.6", "--core", str(torch), "--kernels", str(tmp_path)]) == 1
+    assert main(["stages", "symbols", "2.6", "--core", str(torch), "--kernels", str(tmp_path)]) == 1
     said = capsys.readouterr().out
     assert "another C++ ABI: these kernels are pre-C++11, the core is C++11" in said
     assert "sgemm_" not in said

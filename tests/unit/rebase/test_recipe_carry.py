@@ -100,6 +100,17 @@ def test_text_that_would_be_lost_stops_what_merges_well(upstream: Upstream, tmp_
     assert "return cuda(2);" in result.notes[-1].text
 
 
+def test_where_the_recipe_would_read_what_it_read_before_nothing_is_made(upstream: Upstream, tmp_path: Path) -> None:
+    """Making all patches of a series anew took most of the time of carrying one."""
+    (tmp_path / "a.toml").write_text(RECIPE.replace('"  return hook();"', '"  return another_hook();"'))
+    recipe = load_recipe(tmp_path / "a.toml")
+    step = upstream.patch(upstream.release({"a.cpp": OLD}), {"a.cpp": PATCHED})
+    for files, verdict in (({"a.cpp": OLD, "b": "new\n"}, Verdict.UNMODIFIED), ({"a.cpp": f"{OLD}\n"}, Verdict.MADE)):
+        tip = upstream.release(files)
+        merged = carry_patch(upstream.repository, step, tip, upstream.repository.root)
+        assert carry_by_recipe(upstream.repository, recipe, tip, merged, step).verdict is verdict
+
+
 def test_a_conflict_without_a_recipe_is_settled_by_hand(upstream: Upstream) -> None:
     step = upstream.patch(upstream.release({"a.cpp": OLD}), {"a.cpp": PATCHED})
     result = carry_patch(upstream.repository, step, upstream.release({"a.cpp": "int a();\n"}), upstream.repository.root)

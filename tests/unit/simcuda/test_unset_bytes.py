@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from simcuda import cli, unset_bytes
+from simcuda.errors import SimcudaError
 from tests.unit.simcuda.test_ledger import run
 
 MEMCHECK = Path("/usr/include/valgrind/memcheck.h")
@@ -95,6 +96,22 @@ def test_what_was_known_before_is_kept(tmp_path: Path) -> None:
     before.write_text(unset_bytes.text({"axpy": {(3, 2), (3, 3)}, "gone": {(0, 1)}}))
     after = unset_bytes.text({"axpy": {(3, 4), (1, 7)}}, unset_bytes.read(before))
     assert after == unset_bytes.text({"axpy": {(3, 2), (3, 3), (3, 4), (1, 7)}, "gone": {(0, 1)}})
+
+
+def test_a_packed_table_is_read_and_given_to_the_runtime_as_text(tmp_path: Path) -> None:
+    table, cache = tmp_path / "unset.xz", tmp_path / "cache"
+    lines = unset_bytes.text({"axpy": {(3, 2), (3, 3)}})
+    unset_bytes.write_table(table, lines)
+    assert unset_bytes.read(table) == {unset_bytes.digest("axpy"): {(3, 2), (3, 3)}}
+    for _ in range(2):  # the second time it lies there
+        assert unset_bytes.unpack_table(table, cache).read_text() == lines
+    assert len(list(cache.iterdir())) == 1
+    plain = tmp_path / "unset.txt"
+    unset_bytes.write_table(plain, lines)
+    assert unset_bytes.unpack_table(plain, cache) == plain
+    table.write_bytes(table.read_bytes()[:-20])
+    with pytest.raises(SimcudaError, match=r"unset\.xz"):
+        unset_bytes.unpack_table(table, cache)
 
 
 def test_a_pointer_that_is_stale_in_a_gap_gives_no_allocation_its_number(built: Path, tmp_path: Path) -> None:

@@ -35,3 +35,14 @@ def test_an_end_without_a_word_is_told_with_the_command(tmp_path: Path) -> None:
         simulated_device.share_stand_ins(tmp_path / "cache", tmp_path / "shared", project)
     assert "exit status 9" in failed.value.what
     assert "python -m simcuda build --no-torch" in str(failed.value.next_step)
+
+
+def test_a_python_of_this_machine_takes_the_stand_ins_that_the_roots_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fetched NVIDIA's wheels and compiled the same stand-ins again, into a cache of its own."""
+    monkeypatch.delenv("SIMCUDA_CACHE", raising=False)
+    assert simulated_device.select_cache("simulated", tmp_path) == {"SIMCUDA_CACHE": f"{tmp_path}/simcuda"}
+    assert simulated_device.select_cache("gpu", tmp_path) == {}
+    monkeypatch.setenv("SIMCUDA_CACHE", "/mine")
+    assert simulated_device.select_cache("simulated", tmp_path) == {"SIMCUDA_CACHE": "/mine"}

@@ -51,7 +51,7 @@ def test_each_unit_has_its_first_error_or_none(headers: Headers, cuda: Path, tmp
         "const char* version() { return asked() ? TORCH_CUDA_VERSION : nullptr; }\n"
     )
     (units / "bad.cpp").write_text("#include <ATen/native/Hidden.h>\nint never;\n")
-    found = compile_units(units, headers, cuda)
+    found = compile_units(units, headers, [cuda])
     assert found.cuda == "13.2"
     assert "g++" in found.compiler
     assert found.units["pybinding/good.cpp"] == ""
@@ -68,9 +68,9 @@ def test_headers_have_the_paths_of_the_source(headers: Headers) -> None:
 
 def test_a_folder_without_cuda_and_no_compiler_are_told(headers: Headers, cuda: Path, tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match=r"no cuda\.h"):
-        compile_units(tmp_path, headers, headers.include)
+        compile_units(tmp_path, headers, [headers.include])
     with pytest.raises(DecoupleError, match="no such command"):
-        compile_units(tmp_path, headers, cuda, "no-such-compiler")
+        compile_units(tmp_path, headers, [cuda], "no-such-compiler")
 
 
 @pytest.mark.parametrize("forged", [False, True])

@@ -137,7 +137,10 @@ def test_on_the_command_line_with_the_result_in_the_status(
         True,
         "RuntimeError: CUDA is not available",
     )
-    assert "| mine (unpatched; gpu): 1 of 1 |" in status_table.tabulate_proofs({"2.6": document})
+    table = status_table.tabulate_proofs({"2.6": document})
+    today = document.recorded["patches/mine-gpu"].date
+    assert "| patches' own checks: mine (unpatched; gpu) | `decouple test-patches 2.6 --torch PYTHON` |" in table
+    assert f"| {today} | none | 1 of 1 | holds |" in table
     (tmp_path / "site/torch/__init__.py").write_text(TORCH.format(said="another"))
     assert cli.main(words[:-1]) == 1
     assert "FAILED storage-cuda-ipc" in capsys.readouterr().out

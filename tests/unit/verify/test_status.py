@@ -17,18 +17,9 @@ from decouple.release import status, status_table
 STAGE = status.StageSection("torch.whl", 100 << 20, objects=1528, cores=2, seconds=7260, object_seconds=14400.0)
 
 
-def by_release(statuses: dict[str, status.ReleaseStatus]) -> str:
-    """The table of proofs with a row per release, which is easier to read beside one document."""
-    head, line, *rows = status_table.tabulate_proofs(statuses).splitlines()
-    grid = [row[2:-2].split(" | ") for row in (head, *rows)]
-    first, *others = [f"| {' | '.join(cells)} |" for cells in zip(*grid, strict=True)]
-    return "\n".join([first, line, *others])
-
-
-def table(**documents: dict[str, Any]) -> str:
-    return by_release(
-        {name.strip("_").replace("_", "."): status.parse_status(known) for name, known in documents.items()}
-    )
+def figures(document: status.ReleaseStatus) -> dict[str, str]:
+    """Proof -> figure and verdict, as the table has them."""
+    return {row.name: f"{row.figure} | {row.verdict}" for row in status_table.list_proof_rows(document)}
 
 
 def test_sections_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -38,7 +29,7 @@ def test_sections_do_not_disturb_each_other(tmp_path: Path) -> None:
     status.update_status(path, stage1=replace(STAGE, objects=1))
     document = json.loads(path.read_text())
     assert document["stage1"]["objects"] == 1
-    assert set(document) == {"schema", "stage1", "verify"}
+    assert set(document) == {"schema", "stage1", "verify", "recorded"}
 
 
 def test_the_table_says_what_the_files_say() -> None:
@@ -46,20 +37,23 @@ def test_the_table_says_what_the_files_say() -> None:
     audit = [{"files": 9, "faults": []}, {"files": 24, "faults": []}]  # a rule on one wheel, a rule on both
     contract = {"core": {"items": {"supported": 45}}, "both": {"items": {"supported": 46, "upstream gap": 2}}}
     built = {"stage1": asdict(STAGE), "verify": {"parity": parity, "audit": audit}, "contract": contract}
-    text = table(_2_6=built, _2_10={})
-    rows = text.splitlines()[2:]
-    assert rows[0].startswith(
-        "| 2.10 | not known | not checked | not checked | not counted | not built | not built | not"
-    )
-    assert "1528 objects, at least 120 min of compiling on 2 cores, 100 MiB" in rows[1]
-    assert "90.00 % of 10" in rows[1]
-    assert "clean (24 files)" in rows[1]
-    assert rows[1].endswith("| 46 of 48 (2 upstream gap) |") and rows[0].endswith("| not checked |")
+    known = {"2.6": status.parse_status(built), "2.10": status.ReleaseStatus()}
+    rows = status_table.tabulate_proofs(known).splitlines()[2:]
+    assert rows[0] == "| 2.10 | patches | `decouple record 2.10` |  |  | not known |  |"
+    found = figures(known["2.6"])
+    assert found["stage 1"].startswith("1528 objects, at least 120 min of compiling on 2 cores, 100 MiB")
+    assert found["parity with Debian's monolith"] == "90.00 % of 10 | differs"
+    assert found["ELF audit"] == "clean (24 files) | holds"
+    assert found["contract of backends"] == "46 of 48 (2 upstream gap) | holds"
+    assert figures(known["2.10"])["contract of backends"] == "not checked | "
 
 
 def test_releases_of_which_the_same_is_known_share_a_row() -> None:
     known = {"series": {"patches": 5}}
-    text = table(_2_6={"series": {"patches": 22}}, _2_9=known, _2_10=known, _2_11={}, _2_12=known)
+    documents: dict[str, Any] = {"2.6": {"series": {"patches": 22}}, "2.11": {}} | dict.fromkeys(
+        ("2.9", "2.10", "2.12"), known
+    )
+    text = status_table.summarize({name: status.parse_status(document) for name, document in documents.items()})
     rows = [row.split(" | ")[:2] for row in text.splitlines()[2:]]
     assert rows == [
         ["| 2.12", "5"],
@@ -74,8 +68,9 @@ def test_the_table_says_where_the_patches_apply_and_what_is_left() -> None:
         "sources": {"pristine": "a tree", "debian": "another"},
         "patches": {"1": {"pristine": "clean", "debian": "offset"}, "2": {"pristine": "conflict", "debian": "clean"}},
     }
-    text = table(_2_6={"applies": applies, "census": {"before": 58, "after": 3}})
-    assert "| pristine: 1 fail, debian: all (1 with an offset) | 3 of 58 |" in text
+    found = figures(status.parse_status({"applies": applies, "census": {"before": 58, "after": 3}}))
+    assert found["apply to"] == "pristine: 1 fail, debian: all (1 with an offset) | fails"
+    assert found["couplings left"] == "3 of 58 | differs"
 
 
 def proven(level: str) -> dict[str, status.Proof]:
@@ -107,16 +102,52 @@ def test_portable_wheels_are_built_wheels_too() -> None:
 def test_figures_of_wheels_that_another_series_made_say_so() -> None:
     stages = (replace(STAGE, series="aa"), replace(STAGE, series="an older one"))
     document = status.ReleaseStatus(status.SeriesSection(2, "aa"), stage1=stages[0], stage2=stages[1])
-    row = by_release({"1.0": document}).splitlines()[2]
-    assert row.count("MiB |") == 1 and row.count("MiB, of an earlier series |") == 1
-    audited = status.VerifySection(audit=(status.AuditSection(9, ()),))
-    assert "clean (9 files), of an earlier series" in by_release({"1.0": replace(document, verify=audited)})
+    found = figures(document)
+    assert found["stage 1"].endswith("MiB | holds")
+    assert found["stage 2"].endswith("MiB | holds, of an earlier series (what changed since is not known)")
+    assert "stage 2" in status_table.summarize({"1.0": document})
+
+
+def test_a_proof_of_an_earlier_series_says_which_patches_changed_since() -> None:
+    changes = {
+        "old": {"0001-move.patch": "a", "0002-cut.patch": "b", "0003-gone.patch": "c"},
+        "now": {"0001-move.patch": "a", "0002-new.patch": "d", "0003-cut.patch": "e"},
+        "words": {"0001-move.patch": "a", "0002-new.patch": "d", "0003-cut.patch": "e"},
+    }
+    series = status.SeriesSection(3, "now")
+    document = status.ReleaseStatus(series, stage1=replace(STAGE, series="old"), changes=changes)
+    assert figures(document)["stage 1"].endswith("of an earlier series; since then 0003 changed; 0002 new; 0003 gone")
+    document = replace(document, stage1=replace(STAGE, series="words"))
+    assert figures(document)["stage 1"].endswith("; since then only what patches say of themselves")
+
+
+def test_a_torch_without_our_patches_is_of_no_series() -> None:
+    run = status.SuitesSection("simulated", ("passed",), {"cuda": {"passed": 3}}, "official")
+    mark = status.RecordMark("2026-01-02", "old")
+    key = "suites/official-simulated"
+    document = status.ReleaseStatus(
+        status.SeriesSection(1, "now"), suites={"official-simulated": run}, recorded={key: mark}
+    )
+    (row,) = [row for row in status_table.list_proof_rows(document) if row.name.startswith("CUDA suites")]
+    assert (row.date, row.series, row.verdict) == ("2026-01-02", "none", "recorded")
+
+
+def test_a_record_is_dated_and_those_beside_it_keep_their_day(tmp_path: Path) -> None:
+    path = status.locate_status(tmp_path, "2.6")
+    run = status.SuitesSection("simulated", ("passed",), {"cuda": {"passed": 3}}, "official")
+    status.update_status(path, series=status.SeriesSection(2, "aa"), suites={"official-simulated": run})
+    day = {"suites/official-simulated": status.RecordMark("2001-02-03", "zz")}
+    status.update_status(path, recorded=day)
+    status.update_status(path, suites={"official-simulated": run, "built-simulated": replace(run, label="built")})
+    marks = status.read_status(path).recorded
+    assert marks["suites/official-simulated"] == status.RecordMark("2001-02-03", "zz")
+    assert marks["suites/built-simulated"].series == "aa" and marks["suites/built-simulated"].date > "2001-02-03"
 
 
 def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
     whole = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("applied to the full tree"))
     partial = status.ReleaseStatus(status.SeriesSection(1, "bb"), proven=proven("Python only"))
-    assert "| 1.1 | 1 | 1 Python only, 1 not proven |" in by_release({"1.0": whole, "1.1": partial})
+    assert figures(partial)["proven"] == "1 Python only, 1 not proven | differs"
     lines = status_table.render_patch_matrix({"1.10": partial, "1.0": whole}).splitlines()
     assert lines[0] == "| patch | 1.0 | 1.10 |"
     assert lines[2] == "| one | applied to the full tree | Python only |"
@@ -138,7 +169,11 @@ def test_the_command_leaves_no_status_file_out(tmp_path: Path, monkeypatch: pyte
     summary, proofs, _ = (page.read_text() for page in tables)
     assert "\n| acme | " in summary
     _, proven, patches, suites = proofs.split("# ")
-    assert "| proof | 2.6 | acme |" in proven and "| patch | acme | 2.6 |" in patches and "| of each suite: " in suites
+    assert (
+        "| acme | proven | `decouple record acme` |" in proven
+        and "| patch | acme | 2.6 |" in patches
+        and "| of each suite: " in suites
+    )
     assert main(["status-table", "--check"]) == 0
 
 
@@ -171,7 +206,7 @@ def test_the_readme_says_in_five_columns_what_a_user_asks() -> None:
     assert head == "| release | patches | builds | tested | compared with the single-stage build | how old |"
     assert newest == "| 2.7 | not known | no | no | no |  |"
     assert "| 22 | both stages on Debian 13 |" in row and "3 passed, 1 failed" in row and "90.00 % of 10" in row
-    assert row.endswith("| of an earlier series: stage 1 |")
+    assert row.endswith(" of 5 proofs of an earlier series: stage 1 (what changed since is not known) |")
 
 
 def test_a_series_with_a_name_of_its_own_is_a_row_and_says_how_near_its_tree_is_to_the_release() -> None:
@@ -179,9 +214,9 @@ def test_a_series_with_a_name_of_its_own_is_a_row_and_says_how_near_its_tree_is_
         2, "aa", made_on="e926e51a", likeness="91.1 % official text: 3414 of 3746 files as in torch"
     )
     known = {name: status.ReleaseStatus(fork, proven=proven("applied to the full tree")) for name in ("acme", "b-2.7")}
-    rows = by_release({**known, "2.6": status.ReleaseStatus()}).splitlines()[2:]
-    assert [row.split(" | ")[0] for row in rows] == ["| 2.6", "| b-2.7", "| acme"]
-    assert "; tried on a tree of which 91.1 % is the official text |" in rows[1]
+    rows = status_table.tabulate_proofs({**known, "2.6": status.ReleaseStatus()}).splitlines()[2:]
+    assert list(dict.fromkeys(row.split(" | ")[0] for row in rows)) == ["| 2.6", "| b-2.7", "| acme"]
+    assert "; tried on a tree of which 91.1 % is the official text" in figures(known["acme"])["proven"]
     assert status_table.render_patch_matrix(known).splitlines()[0] == "| patch | acme | b-2.7 |"
 
 
@@ -219,24 +254,23 @@ def test_a_short_build_on_a_warm_cache_does_not_hide_what_the_stage_costs(tmp_pa
         status.update_status(path, stage1=status.keep_costliest(again, status.read_status(path).stage1))
     stage = status.read_status(path).stage1
     assert stage and (stage.seconds, stage.object_seconds) == (60.0, 14400.0)
-    assert "1528 objects, at least 120 min of compiling on 2 cores, 100 MiB" in by_release(
-        {"2.6": status.read_status(path)}
-    )
+    said = figures(status.read_status(path))["stage 1"]
+    assert said.startswith("1528 objects, at least 120 min of compiling on 2 cores, 100 MiB")
 
 
 def test_kernels_are_a_hundred_percent_only_when_all_are_the_official_ones() -> None:
     kernels = {"theirs": "official 2.6.0", "same": 19457, "total": 19458, "missing": 0, "extra": 2, "archs": ["sm_90"]}
-    (row,) = table(_2_6={"kernels": {"built": kernels}}).splitlines()[2:]
-    assert "| 99.99 % of 19458 (sm_90), 2 extra |" in row
-    (row,) = table(_2_6={"kernels": {"built": {**kernels, "theirs": "mine.so"}}}).splitlines()[2:]
-    assert "| not compared |" in row
+    found = figures(status.parse_status({"kernels": {"built": kernels}}))
+    assert found["kernels: official"] == "99.99 % of 19458 (sm_90), 2 extra | explained"
+    found = figures(status.parse_status({"kernels": {"built": {**kernels, "theirs": "mine.so"}}}))
+    assert found["kernels"] == "not compared | "
 
 
 def test_kernels_of_a_part_say_of_how_many_sources_they_are() -> None:
     part = {"theirs": "official 2.6.0", "same": 1117, "total": 1117, "missing": 0, "extra": 0, "archs": ["sm_90"]}
     part |= {"sources": 11, "of_sources": 339}
-    (row,) = table(_2_6={"kernels": {"smoke": part}}).splitlines()[2:]
-    assert "| 100.00 % of 1117 in 11 of 339 sources (sm_90) |" in row
+    found = figures(status.parse_status({"kernels": {"smoke": part}}))
+    assert found["kernels: official"] == "100.00 % of 1117 in 11 of 339 sources (sm_90) | holds"
 
 
 def test_kernels_of_a_portable_wheel_count_and_so_does_a_sample_of_the_unpatched_tree() -> None:
@@ -245,9 +279,31 @@ def test_kernels_of_a_portable_wheel_count_and_so_does_a_sample_of_the_unpatched
     portable = {"wheel": "torch_cuda.whl", "series": "", "verify": {}, "kernels": official}
     monolith = {**official, "theirs": "libtorch_cuda.so.2.6", "same": 80, "unexplained": ["one"]}
     kernels = {"smoke": {**official, "same": 10, "total": 10}, "unpatched": sample, "py3.9-cu12.4/monolith": monolith}
-    (row,) = table(_2_6={"kernels": kernels, "portable": {"py3.13-cu12.4": portable}}).splitlines()[2:]
-    others = "<br>Debian's monolith: 80 of 100, 1 unexplained<br>unpatched tree: 20 of 20 in 2 files"
-    assert f"| 90.00 % of 100 (sm_90){others} |" in row
+    found = figures(status.parse_status({"kernels": kernels, "portable": {"py3.13-cu12.4": portable}}))
+    assert found["kernels: official"] == "90.00 % of 100 (sm_90) | explained"
+    assert found["kernels: Debian's monolith"] == "80 of 100, 1 unexplained | differs"
+    assert found["kernels: unpatched tree"] == "20 of 20 in 2 files | holds"
+
+
+def test_another_vendor_s_objects_have_a_row_of_their_own() -> None:
+    """They are no kernels of the official wheel, so that row does not count them."""
+    code = {
+        "theirs": "x",
+        "same": 90,
+        "total": 91,
+        "missing": 0,
+        "extra": 0,
+        "archs": ["gfx90a", "x86-64"],
+        "sources": 5,
+    }
+    names = {"parity": [{"total": 4, "missing": ["aten::add"], "extra": [], "different": []}]}
+    document = {"kernels": {"rocm/single-stage": {**code, "unexplained": ["code: x"]}}, "vendors": {"rocm": names}}
+    parsed = status.parse_status(document)
+    columns = {name: cell(parsed) for name, cell in status_table.COLUMNS.items()}
+    assert columns["other vendors' objects against upstream's build"] == (
+        "rocm: 90 of 91 functions in 5 files (gfx90a, x86-64), 1 unexplained<br>rocm: 75.00 % of 4 registrations"
+    )
+    assert columns["kernels identical to the official"] == "not compared"
 
 
 def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None:
@@ -258,13 +314,11 @@ def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None
         "against": {"label": "official", "tests": 903, "outcomes": 901, "ledgers": 900, "exact": 890, "loose": 899},
     }
     official = suites | {"label": "official", "against": None}
-    (row,) = table(_2_6={"suites": {"official": official, "built": suites}}).splitlines()[2:]
-    ours, theirs = next(cell for cell in row.split(" | ") if "passed" in cell).split("<br>")
+    found = figures(status.parse_status({"suites": {"official": official, "built": suites}}))
     told = "900 passed, 3 failed; 2 of 903 not as official, 899 of 900 ledgers the same"
-    assert ours == f"our wheels (simulated; cuda, torch): {told}"
-    assert (
-        theirs == "official (simulated; cuda, torch): 900 passed, 3 failed"
-    )  # nobody takes another's results for ours
+    assert found["CUDA suites: our wheels (simulated; cuda, torch)"] == f"{told} | differs"
+    # nobody takes another's results for ours
+    assert found["CUDA suites: official (simulated; cuda, torch)"] == "900 passed, 3 failed | recorded"
 
 
 def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:
@@ -295,12 +349,12 @@ def test_upstreams_own_kernels_never_stand_in_the_column_of_ours() -> None:
     code = status.KernelsSection("official:2.6", same=7, total=7, archs=("sm_90",), missing=0, extra=0)
     over = status.WheelSection("w.whl", "aa", seen, code)
     known = status.ReleaseStatus(over_official=over, over_installed=over)
-    columns = {name: cell(known) for name, cell in status_table.COLUMNS.items()}
-    assert columns["kernels identical to the official"] == "not compared"
-    assert columns["parity with Debian's monolith"] == columns["ELF audit"] == "not checked"
-    said = columns["over the official kernels"]
-    assert said == columns["over Debian's kernels on its CPU torch"]
-    assert said == "100.00 % of 4, audit clean (17 files), 1 checks FAILED, 7 of 7 functions untouched"
+    found = figures(known)
+    assert found["kernels"] == "not compared | "
+    assert found["parity with Debian's monolith"] == found["ELF audit"] == "not checked | "
+    said = found["over the official kernels"]
+    assert said == found["over Debian's kernels on its CPU torch"]
+    assert said == "100.00 % of 4, audit clean (17 files), 1 checks FAILED, 7 of 7 functions untouched | fails"
 
 
 def test_a_carried_series_has_a_line_of_what_was_seen_and_what_was_not() -> None:

@@ -163,3 +163,17 @@ def test_a_project_without_a_file_adds_nothing(tmp_path: Path) -> None:
     assert read_project(tmp_path).definitions(Settings({})) == {}
     shutil.rmtree(tmp_path)
     assert read_project(tmp_path).parameters == ()
+
+
+def test_an_extension_of_the_backend_is_told_of_its_compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    third_device = find_project() / "third_device"
+    monkeypatch.syspath_prepend(str(third_device / "layer"))
+    from backend_build.extension import list_compilers
+
+    (tmp_path / "wrapped_cmake.toml").write_text(TABLE)
+    (told,) = list_compilers(tmp_path, third_device)
+    assert (told["name"], list(told["suffixes"])) == ("acme", [".acme", ".mu"])
+    assert told["parameters"] == {
+        "ACMEFLAGS": {"kind": "flags", "default": "-O1"},
+        "ACME_HOME": {"kind": "path", "default": None},
+    }

@@ -1,4 +1,4 @@
-"""Items 40 to 42: what leaves the process, and what comes back."""
+"""Items 40 to 42, 54 and 67: what leaves the process, and what comes back."""
 
 from __future__ import annotations
 
@@ -105,6 +105,34 @@ def test_queues(python: Run, name: str) -> None:
     """A tensor of the device goes to another process and comes back, as what it was, on the device where it was."""
     done = python(QUEUE.replace("{name}", name))
     assert done.returncode == 0 and "queue done" in done.stdout, done.stderr[-3000:]
+
+
+@pytest.mark.contract_item(67)
+def test_memory_goes_by_copy_where_it_cannot_be_shared(name: str, mod: types.ModuleType) -> None:
+    """PyTorch maps memory into another process for CUDA by name; a tensor of the device reaches it (item 54)."""
+    tensor = torch.arange(4.0, device=name)
+    assert tensor.share_memory_() is tensor and tensor.is_shared(), "as those of CUDA, which need no preparing"
+    for share in (tensor.untyped_storage()._share_cuda_, tensor.untyped_storage()._share_fd_cpu_):
+        with pytest.raises(RuntimeError) as caught:
+            share()
+        assert str(caught.value).splitlines()[0]
+    mod.ipc_collect()
+    assert tensor.tolist() == [0, 1, 2, 3], "a refused call leaves it as it was"
+
+
+@pytest.mark.contract_item(67)
+def test_an_event_goes_to_another_process(name: str, mod: types.ModuleType, gap: Gap) -> None:
+    event = mod.Event(interprocess=True)
+    event.record()
+    try:
+        handle = event.ipc_handle()
+        same = mod.Event.from_ipc_handle(torch.device(name, 0), handle)
+    except (NotImplementedError, RuntimeError) as error:
+        if "ipc is not supported" in str(error):
+            gap("event-ipc")
+        raise
+    same.synchronize()
+    assert same.query()
 
 
 @pytest.mark.contract_item(41)

@@ -200,6 +200,33 @@ def test_a_transformer_trains_compiled_by_inductor(name: str) -> None:
     assert all(f"device='{name}'" in text for text in code), "results are on the device"
 
 
+@pytest.mark.contract_item(68)
+def test_flex_attention(name: str, gap: Gap) -> None:
+    """A mask and a score of one's own, not compiled; compiled where PyTorch knows the device."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def is_before(batch: torch.Tensor, head: torch.Tensor, row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
+        return row >= column
+
+    def with_slope(score: torch.Tensor, *place: torch.Tensor) -> torch.Tensor:
+        return score + 0.1 * (place[3] - place[2])
+
+    torch.manual_seed(0)
+    heads = [torch.randn(1, 2, 32, 16) for _ in range(3)]
+    results = []
+    for device in ("cpu", name):
+        mask = create_block_mask(is_before, None, None, 32, 32, device=device)
+        assert mask.kv_indices.device.type == device
+        try:
+            made = flex_attention(*(part.to(device) for part in heads), score_mod=with_slope, block_mask=mask)
+        except ValueError as error:
+            if "only supported on" in str(error):
+                gap("flex-attention")
+            raise
+        results.append(made.cpu())
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
+
+
 def train(device: str, optimizer: str) -> tuple[list[float], list[torch.Tensor]]:
     """Train an MLP on a fixed task; return the loss of each step, and the parameters at the end."""
     torch.manual_seed(0)

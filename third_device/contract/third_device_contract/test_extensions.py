@@ -1,4 +1,4 @@
-"""Items 56 and 57: what a backend adds to the layer's classes in its own files, and two backends in one environment."""
+"""Items 56, 57 and 63: what a backend adds to the layer's classes in its files, and two backends in one environment."""
 
 from __future__ import annotations
 
@@ -60,6 +60,20 @@ def test_a_guard_of_its_own(ops: types.ModuleType) -> None:
     before = ops.waits()
     torch.accelerator.synchronize()
     assert ops.waits() == before + 1
+
+
+@pytest.mark.contract_item(63)
+def test_a_fallback_of_its_own(name: str, mod: types.ModuleType, ops: types.ModuleType) -> None:
+    """The backend's class gets what has no kernel, and nothing else; what it leaves to the layer runs on the CPU."""
+    tensor = torch.tensor([0.5, 1.0, 2.0], device=name)
+    before = ops.left_to_cpu()
+    tensor.view(1, 3).as_strided((2,), (1,)).detach()
+    assert ops.left_to_cpu() == before, "views are the layer's"
+    with mod.no_fallback(), pytest.raises(NotImplementedError, match="aten::erfinv"):
+        tensor.erfinv()
+    assert ops.left_to_cpu() == before + 1, "it is asked, and the layer refuses"
+    torch.testing.assert_close(tensor.lgamma().cpu(), tensor.cpu().lgamma())
+    assert ops.left_to_cpu() == before + 2
 
 
 @pytest.mark.contract_item(41)

@@ -1,4 +1,4 @@
-"""Items 22 to 31: allocators, random numbers, storages, copies, views."""
+"""Items 22 to 31 and 66: allocators, random numbers, storages, copies, views, pools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from third_device_contract.plugin import Knob, Run
+from third_device_contract.plugin import Gap, Knob, Run
 
 DTYPES = [
     torch.float32,
@@ -119,15 +119,29 @@ def test_pinned_memory(name: str, mod: types.ModuleType) -> None:
     pinned = pageable.pin_memory()
     assert pinned.is_pinned() and torch.equal(pinned, pageable)
     assert pinned[10:20].is_pinned() and pinned.view(10, 100)[3].is_pinned()
-    assert torch.empty(5, pin_memory=True).is_pinned()
     assert not torch.empty(5, device=name).is_pinned()
     there = pinned.to(name, non_blocking=True)
-    back = torch.empty(1000, pin_memory=True)
+    back = torch.empty(1000).pin_memory()
     back.copy_(there, non_blocking=True)
     mod.synchronize()
     assert torch.equal(back, pageable)
     del pinned, back
     assert torch.equal(there.cpu(), pageable)
+
+
+@pytest.mark.contract_item(25)
+def test_factories_make_pinned_memory(name: str, gap: Gap) -> None:
+    try:
+        made = torch.empty(5, pin_memory=True)
+        found = made.is_pinned()
+    except RuntimeError:  # of a CUDA that has a device and no memory
+        if not torch.cuda.is_available():
+            raise
+        found = False
+    if not found and torch.cuda.is_available():
+        gap("pinned-beside-cuda")
+    assert found
+    assert torch.equal(made.fill_(3).to(name, non_blocking=True).cpu(), torch.full((5,), 3.0))
 
 
 @pytest.mark.contract_item(25)
@@ -439,3 +453,21 @@ def test_a_share_of_the_memory_is_all_that_is_taken(name: str, mod: types.Module
     finally:
         mod.set_per_process_memory_fraction(1)
     torch.empty(80 << 20, dtype=torch.uint8, device=name)
+
+
+@pytest.mark.contract_item(66)
+def test_a_pool_of_its_own_or_the_reason_why_not(name: str, mod: types.ModuleType) -> None:
+    """What is allocated inside a pool goes back with it; a backend whose cache has no pools says so by name."""
+    if not hasattr(mod, "MemPool"):
+        for missing in ("MemPool", "use_mem_pool"):
+            with pytest.raises(AttributeError, match=f"torch.{name}.*'{missing}': .+") as caught:
+                getattr(mod, missing)
+            assert "\n" not in str(caught.value)
+        return
+    pool = mod.MemPool()
+    with mod.use_mem_pool(pool):
+        inside = torch.empty(24 << 20, dtype=torch.uint8, device=name)
+    held = mod.memory_reserved()
+    del inside, pool
+    mod.empty_cache()
+    assert mod.memory_reserved() <= held - (24 << 20)

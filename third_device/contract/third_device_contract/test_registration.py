@@ -186,3 +186,22 @@ except ImportError as error:
     assert done.returncode == 0, done.stderr
     assert "9.9.9" in done.stdout and "undefined symbol" not in done.stdout
     assert torch.__version__.split("+")[0] in done.stdout
+
+
+@pytest.mark.contract_item(64)
+@pytest.mark.parametrize("patch", ["0", "99"])
+def test_every_patch_release_of_the_line_will_do(python: Run, name: str, package: str, patch: str) -> None:
+    """Item 9's other half: what was built for 2.13.0 loads on 2.13.1, and the other way round."""
+    line = ".".join(torch.__version__.split(".")[:2])
+    code = f"""
+import torch
+torch.__version__ = "{line}.{patch}+other"
+import {package}
+assert torch.ones(2, device="{name}").add(1).sum().item() == 4
+torch.__version__ = "{line}.{patch}a0"
+from {package}._layer import _line
+print("before the release:", _line(torch.__version__) == _line("{line}.{patch}"))
+"""
+    done = python(code, env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
+    assert done.returncode == 0, done.stderr
+    assert "before the release: False" in done.stdout, "the interface of a version that is not released still moves"

@@ -1,10 +1,12 @@
-"""Items 10 to 21: devices, streams, events."""
+"""Items 10 to 21 and 65: devices, streams, events, graphs."""
 
 from __future__ import annotations
 
 import threading
 import time
 import types
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -249,3 +251,29 @@ def test_a_stream_that_somebody_else_made(name: str, mod: types.ModuleType) -> N
     assert theirs.query() and made.tolist() == [2] * 4
     with pytest.raises(RuntimeError, match="null"):
         mod.ExternalStream(0)
+
+
+@pytest.mark.contract_item(65)
+def test_graphs_replay_or_are_refused(name: str, mod: types.ModuleType) -> None:
+    """Work that is captured runs again on what is there then; a device without graphs says so where one is made."""
+    graphs: Callable[[], Any] | None = getattr(torch.accelerator, "Graph", None)
+    if graphs is None:  # before 2.13: torch.<dev> has graphs of its own, or says why not
+        if not hasattr(mod, "graph"):
+            with pytest.raises(AttributeError, match=f"torch.{name}.*'graph': .+"):
+                _ = mod.graph
+        return
+    try:
+        graph = graphs()
+    except RuntimeError as error:
+        assert str(error).splitlines()[0].endswith(name), error  # "... is not supported on device type: acme"
+        with pytest.raises(AttributeError, match=r"'graph': .+"):
+            _ = mod.graph
+        assert not mod.is_current_stream_capturing()
+        return
+    counter = torch.zeros(4, device=name)
+    with torch.Stream(name), graph:
+        counter += 1
+    for _ in range(3):
+        graph.replay()
+    mod.synchronize()
+    assert counter.cpu().tolist() == [3] * 4

@@ -115,7 +115,7 @@ def list_compilers(root: Path, third_device: Path) -> list[dict[str, Any]]:
             "suffixes": compiler.suffixes,
             "command": compiler.command,
             "parameters": {
-                name: {"kind": known.find(name).kind, "default": known.find(name).default}
+                name: {"kind": known.find_parameter(name).kind, "default": known.find_parameter(name).default}
                 for name in sorted(compiler.list_parameters())
             },
         }

@@ -22,9 +22,14 @@ class BackendLoadError(ImportError):
     """The backend cannot work with the PyTorch that is installed; the message says which one it wants."""
 
 
-def _release(version: str) -> tuple[str, ...]:
-    """Major, minor and patch of a PyTorch version: what its C++ interface depends on."""
-    return tuple(version.split("+")[0].split(".")[:3])
+def _line(version: str) -> tuple[str, ...]:
+    """Major and minor of a PyTorch release, all of whose patch releases have one C++ interface.
+
+    With the patch of one that is not released yet (``2.14.0a0``), whose interface still moves.
+    """
+    parts = version.split("+")[0].split(".")
+    released = len(parts) == 3 and parts[2].isdigit()
+    return tuple(parts[:2] if released else parts)
 
 
 def activate(package: str) -> types.ModuleType | None:
@@ -32,7 +37,8 @@ def activate(package: str) -> types.ModuleType | None:
 
     Returns None while ``import torch`` loads backends and ``$TORCH_DEVICE_BACKEND`` chose another one: PyTorch has one
     key for private backends. Raises BackendLoadError when another one holds it or was chosen, when nobody has the name
-    that was chosen, or when this one was built for another release of PyTorch, before anything of it is loaded.
+    that was chosen, or when this one was built for another line of releases of PyTorch (2.13 for 2.12), before anything
+    of it is loaded.
     """
     import torch
 
@@ -40,7 +46,7 @@ def activate(package: str) -> types.ModuleType | None:
     name: str = info.NAME
     if not _is_chosen(package, name, loading=getattr(torch.__spec__, "_initializing", False)):
         return None
-    if _release(torch.__version__) != _release(info.BUILT_FOR):
+    if _line(torch.__version__) != _line(info.BUILT_FOR):
         raise BackendLoadError(
             f"{package} {info.VERSION} was built for torch {info.BUILT_FOR}, but torch {torch.__version__} is "
             f"installed; install the matching {package}, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 to do without it",

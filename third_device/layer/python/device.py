@@ -424,7 +424,8 @@ def __getattr__(name: str) -> Any:
         return _legacy.TYPES[name]
     if name in ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen"):  # Inductor asks
         return importlib.import_module(f"{__package__}.inductor").CLASSES[name]
-    raise AttributeError(f"module 'torch.{NAME}' has no attribute {name!r}")
+    reason = f": {_missing_names.as_sentence(name)}" if name in _missing_names.REASONS else ""
+    raise AttributeError(f"module 'torch.{NAME}' has no attribute {name!r}{reason}")
 
 
 def manual_seed(seed: int) -> None:

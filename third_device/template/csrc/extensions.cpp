@@ -19,6 +19,7 @@ namespace {
 std::atomic<int64_t> largest_request{0};
 std::atomic<int64_t> waits{0};
 std::atomic<int64_t> reductions{0};
+std::atomic<int64_t> left{0};
 
 // A field of every storage, and the hook that counts in it.
 struct Storage : third_device::Storage {
@@ -47,6 +48,14 @@ struct Allocator : third_device::DeviceAllocator {
   }
 };
 
+// Who runs an operator that has no kernel: the CPU, and this counts them. run() may leave some to it and do others itself.
+struct Fallback : third_device::Fallback {
+  void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
+    ++left;
+    third_device::Fallback::run(op, stack);
+  }
+};
+
 // What is remembered of a tensor: the tiles in which the device keeps it. Saved and loaded with it.
 struct Tiling : third_device::TensorMeta {
   int64_t shape[2] = {0, 0};
@@ -72,6 +81,7 @@ TORCH_LIBRARY_FRAGMENT(newdevice, m) {
   m.def("largest_request() -> int", [] { return largest_request.load(); });
   m.def("waits() -> int", [] { return waits.load(); });
   m.def("reductions() -> int", [] { return reductions.load(); });
+  m.def("left_to_cpu() -> int", [] { return left.load(); });
   m.def("set_tiling(Tensor self, int rows, int columns) -> ()", [](const at::Tensor& self, int64_t rows, int64_t columns) {
     auto made = c10::make_intrusive<Tiling>();
     made->shape[0] = rows;
@@ -92,6 +102,7 @@ namespace third_device {
 Guard* make_guard() { return new newdevice::Guard; }
 Hooks* make_hooks() { return new newdevice::Hooks; }
 DeviceAllocator* make_device_allocator() { return new newdevice::Allocator; }
+Fallback* make_fallback() { return new newdevice::Fallback; }
 
 c10::intrusive_ptr<c10::StorageImpl> make_storage(c10::SymInt bytes, c10::DataPtr data, c10::Allocator* allocator,
                                                   bool resizable) {

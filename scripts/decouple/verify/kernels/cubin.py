@@ -1,26 +1,25 @@
 """The functions in a cubin: an ELF file for NVIDIA's machine, one ``.text.<name>`` section per function.
 
 What decides how a function behaves lies in sections named after it: its machine code, its constants, the sizes of its
-arguments and of its shared memory; registers and stack stand in ``.nv.info``.
+arguments and of its shared memory; registers and stack stand in ``.nv.info``. Offsets are those of ELF64
+(elf(5)); reading 343 files with 20,000 functions takes a second this way.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import re
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from decouple.base.elf_files import OBJECT, Symbol, parse_elf, parse_symbols
+from decouple.base.errors import DecoupleError
+from decouple.verify.kernels import sections as elf
+from decouple.verify.kernels.sections import Section, Symbol
 
-if TYPE_CHECKING:
-    from elftools.elf.elffile import ELFFile
-
+_CUDA = 190
 #: STO_CUDA_ENTRY in st_other: the host can launch it
 _ENTRY = 0x10
 #: ``_GLOBAL__N__<hash>_<length>_<file>_cu_<hash>_<number>``: the anonymous namespace of one source, after its length.
@@ -66,29 +65,21 @@ class Cubin(Struct, frozen=True):
     data: tuple[DeviceVariable, ...]
 
 
-class _Section(Struct, frozen=True):
-    name: str
-    kind: str
-    flags: int
-    offset: int
-    size: int
-    link: int
-    info: int
-
-
 def read_cubin(image: bytes) -> Cubin:
     """Read one image. Raises DecoupleError when it is no 64-bit ELF file for CUDA."""
-    with parse_elf(io.BytesIO(image), "a device image is no cubin", "fetch or build the library again") as elf:
-        return _parse_cubin(image, elf)
+    try:
+        return _parse_cubin(image)
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
+        raise DecoupleError(
+            f"a device image is no cubin: {error}", next_step="fetch or build the library again"
+        ) from None
 
 
-def _parse_cubin(image: bytes, elf: ELFFile) -> Cubin:
-    if elf.elfclass != 64 or elf["e_machine"] != "EM_CUDA":
-        raise ValueError("no 64-bit ELF file for CUDA")
-    sections = list(_list_sections(elf))
-    symbols = _read_symbols(image, sections)
+def _parse_cubin(image: bytes) -> Cubin:
+    sections = elf.list_sections(image, _CUDA)
+    symbols = elf.read_symbols(image, sections)
     by_name = {section.name: section for section in sections}
-    relocated = {section.info: section for section in sections if section.kind in ("SHT_RELA", "SHT_REL")}
+    relocated = {section.info: section for section in sections if section.kind in (elf.RELA, elf.REL)}
     names = [symbol.name for symbol in symbols]
     kernels = {symbol.name for symbol in symbols if symbol.other & _ENTRY}
     needs = _read_needs(image, by_name.get(".nv.info"), names)
@@ -96,7 +87,7 @@ def _parse_cubin(image: bytes, elf: ELFFile) -> Cubin:
     for number, section in enumerate(sections):
         if section.name.startswith(".text."):
             mangled = section.name.removeprefix(".text.")
-            code = image[section.offset : section.offset + section.size]
+            code = section.read(image)
             told = [f"flags {section.flags:x}", *sorted(needs.get(mangled, ()))]
             launch = _describe_launch(image, mangled, told, by_name)
             if (found := relocated.get(number)) is not None:
@@ -106,30 +97,7 @@ def _parse_cubin(image: bytes, elf: ELFFile) -> Cubin:
     return Cubin(_find_source(names, sections), tuple(functions), tuple(_read_data(image, sections, symbols)))
 
 
-def _list_sections(elf: ELFFile) -> Iterator[_Section]:
-    for section in elf.iter_sections():
-        head = section.header
-        yield _Section(
-            section.name,
-            str(head["sh_type"]),
-            head["sh_flags"],
-            head["sh_offset"],
-            head["sh_size"],
-            head["sh_link"],
-            head["sh_info"],
-        )
-
-
-def _read_symbols(image: bytes, sections: list[_Section]) -> list[Symbol]:
-    for section in sections:
-        if section.name == ".symtab":
-            strings = sections[section.link]
-            names = image[strings.offset : strings.offset + strings.size]
-            return list(parse_symbols(image[section.offset : section.offset + section.size], names))
-    return []
-
-
-def _describe_launch(image: bytes, mangled: str, told: list[str], by_name: Mapping[str, _Section]) -> bytes:
+def _describe_launch(image: bytes, mangled: str, told: list[str], by_name: Mapping[str, Section]) -> bytes:
     """Return what the driver reads of a function besides its code.
 
     As bytes that are the same for the same function.
@@ -140,8 +108,7 @@ def _describe_launch(image: bytes, mangled: str, told: list[str], by_name: Mappi
     pieces = ["\n".join(told).encode()]
     for prefix in (".nv.constant0.", ".nv.constant2.", ".nv.constant5."):
         if (found := by_name.get(prefix + mangled)) is not None:
-            content = b"" if found.kind == "SHT_NOBITS" else image[found.offset : found.offset + found.size]
-            pieces.append(f"{prefix} {found.size} ".encode() + content)
+            pieces.append(f"{prefix} {found.size} ".encode() + found.read(image))
     if (found := by_name.get(f".nv.info.{mangled}")) is not None:
         pieces.append(b"info " + b"".join(_read_attributes(image, found)))
     return b"\n".join(pieces)
@@ -151,7 +118,7 @@ def _describe_launch(image: bytes, mangled: str, told: list[str], by_name: Mappi
 _NEEDS = {0x11: "frame", 0x12: "least stack", 0x23: "stack", 0x2F: "registers"}
 
 
-def _read_needs(image: bytes, section: _Section | None, symbols: list[str]) -> dict[str, list[str]]:
+def _read_needs(image: bytes, section: Section | None, symbols: list[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for row in _read_attributes(image, section) if section else ():
         if row[0] == _SIZED and row[1] in _NEEDS and len(row) == 12:
@@ -166,7 +133,7 @@ _SIZED = 4
 _PARAM_CBANK = 0x0A
 
 
-def _read_attributes(image: bytes, section: _Section) -> Iterator[bytes]:
+def _read_attributes(image: bytes, section: Section) -> Iterator[bytes]:
     """Yield each attribute of a section.
 
     Format, number, 2 bytes of value or size, what follows (without the index of a symbol).
@@ -180,36 +147,34 @@ def _read_attributes(image: bytes, section: _Section) -> Iterator[bytes]:
         at += 4 + size
 
 
-def _render_relocations(image: bytes, section: _Section, symbols: list[str]) -> bytes:
+def _render_relocations(image: bytes, section: Section, symbols: list[str]) -> bytes:
     """Render where, of which type and to which symbol each relocation is.
 
     Without the numbers that the compiler gave to nameless ones.
     """
-    form = struct.Struct("<QQq" if section.kind == "SHT_RELA" else "<QQ")
-    rows = form.iter_unpack(image[section.offset : section.offset + section.size])
     told = []
-    for row in rows:
-        name = normalise_name(symbols[row[1] >> 32])
+    for offset, kind, number, addend in elf.iterate_relocations(image, section):
+        name = normalise_name(symbols[number])
         name = re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", name)
-        told.append(f"{row[0]:x} {row[1] & 0xFFFFFFFF:x} {name} {row[2] if len(row) > 2 else 0}")
+        told.append(f"{offset:x} {kind:x} {name} {addend}")
     return "\n".join(sorted(told)).encode()
 
 
 _INITIALISED = re.compile(r"\.nv\.(constant3|global\.init)$")
 
 
-def _read_data(image: bytes, sections: list[_Section], symbols: list[Symbol]) -> Iterator[DeviceVariable]:
-    for symbol in symbols:
-        if symbol.kind != OBJECT or not symbol.size or symbol.section >= len(sections):
-            continue
-        section = sections[symbol.section]
-        if _INITIALISED.match(section.name):
-            name = re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalise_name(symbol.name))
-            start = section.offset + symbol.value
-            yield DeviceVariable(name, image[start : start + symbol.size])
+def _read_data(image: bytes, sections: list[Section], symbols: list[Symbol]) -> Iterator[DeviceVariable]:
+    for one in symbols:
+        if one.kind == elf.OBJECT and one.size and one.section < len(sections):
+            home = sections[one.section]
+            if _INITIALISED.match(home.name):
+                yield DeviceVariable(
+                    re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalise_name(one.name)),
+                    image[home.offset + one.value : home.offset + one.value + one.size],
+                )
 
 
-def _find_source(names: list[str], sections: list[_Section]) -> str:
+def _find_source(names: list[str], sections: list[Section]) -> str:
     """Find the source file by the names of what is local to it.
 
     The one that most of them say.

@@ -109,10 +109,10 @@ def dump_libraries(
 
 def _make_unit(arch: str, read: cubin.Cubin) -> KernelUnit:
     kernels = [
-        Kernel(one.name, _hash_content(one.code)[:_CODE], one.launch.hex()[:_LAUNCH], len(one.code), one.kernel)
+        Kernel(one.name, hash_code(one.code), one.launch.hex()[:_LAUNCH], len(one.code), one.kernel)
         for one in read.functions
     ]
-    data = sorted((one.name, _hash_content(one.content)[:_CODE]) for one in read.data)
+    data = sorted((one.name, hash_code(one.content)) for one in read.data)
     return KernelUnit(arch, read.file, tuple(sorted(kernels, key=_make_sort_key)), tuple(data))
 
 
@@ -129,8 +129,14 @@ def _make_sort_key(kernel: Kernel) -> tuple[str, str, str]:
     return kernel.name, kernel.code, kernel.launch
 
 
-def _hash_content(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def hash_code(content: bytes) -> str:
+    """Return the digest by which machine code, or the content of a variable, is compared."""
+    return hashlib.sha256(content).hexdigest()[:_CODE]
+
+
+def hash_launch(described: bytes) -> str:
+    """Return the digest of what is launched with a function."""
+    return hashlib.sha256(described).hexdigest()[:_LAUNCH]
 
 
 def write_dump(dump: KernelDump, path: Path) -> None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from decouple.base.elf_files import open_elf
 from decouple.base.errors import DecoupleError
+from decouple.base.extras import explain_missing
 
 MAGIC = 0xBA55ED50
 _SECTIONS = (".nv_fatbin", "__nv_relfatbin")
@@ -174,9 +175,6 @@ def _decompress_image(library: Path, stored: bytes, fields: tuple[int, ...]) -> 
 
         return bytes(lz4.block.decompress(stored[:packed], uncompressed_size=whole)), True
     except ImportError as error:
-        raise DecoupleError(
-            f"{library}: its images are compressed and {error.name} is not installed",
-            next_step="pip install lz4 zstandard",
-        ) from error
+        raise explain_missing(str(error.name), "verify") from error
     except Exception as error:  # each of the two has a base class of its own
         raise DecoupleError(f"{library}: a damaged image: {error}", next_step="fetch or build it again") from error

@@ -1,4 +1,4 @@
-"""``decouple stage2-sources | stage2-symbols``: what moves is all compiled; a core has what the kernels need."""
+"""``decouple stages``: what moves is all compiled, a core has what the kernels need, and opens none of CUDA's files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
-from decouple.cli import output
+from decouple.cli import output, units
 from decouple.cli.request import make_request
 from decouple.cli.source_word import add_pristine_options
 from decouple.flows import pristine_tree
@@ -24,12 +24,17 @@ OFFICIAL = "official"
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands."""
-    parser = subparsers.add_parser("stage2-sources")
+    top = subparsers.add_parser("stages")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+    parser = verbs.add_parser(
+        "sources", help="does stage 2 compile every unit that moves? what to add where it does not"
+    )
     add_pristine_options(parser)
     parser.set_defaults(run=_run_sources)
 
-    command = subparsers.add_parser(
-        "stage2-symbols",
+    command = verbs.add_parser(
+        "symbols",
+        help="which symbols a core lacks that libtorch_cuda needs, and who provides them",
         description="Compare the dynamic symbols of compiled CUDA libraries with those of a core. Of an official wheel "
         "only the parts of its libraries that hold names are fetched. Exit code 1 when a symbol is lacking, or the C++ "
         "ABI is another.",
@@ -44,6 +49,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--all", action="store_true", help="name every symbol that is lacking, not the first five")
     command.add_argument("--json", action="store_true", help="the whole report, on standard output")
     command.set_defaults(run=_run_symbols)
+
+    units.register(verbs)
 
 
 def _run_sources(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,246 @@
+"""A vendor's objects against those of upstream's own build for it: the pristine tree, hipified in place, one stage.
+
+Upstream's build of ROCm is not run: each unit of ours is compiled again with its own command, while that tree stands
+where the translated files and the applied tree do. So both have the same compiler, flags, file names and generated
+headers.
+
+>>> from decouple.flows.build_request import BuildRequest
+>>> from decouple.flows.single_stage import compare_single_stage
+>>> compare_single_stage(BuildRequest(project, "2.6", toolkit="rocm", core="stock", part="runtime"), count=40)
+Traceback (most recent call last):
+decouple.base.errors.DecoupleError: ...compile_commands.json: ...
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from decouple.base import program_output
+from decouple.base.errors import DecoupleError
+from decouple.base.git import Repository
+from decouple.base.progress import Progress
+from decouple.build import settings, toolkits
+from decouple.build.environment import RootEnvironment
+from decouple.build.estimate import count_cores
+from decouple.build.sandbox import BindMount
+from decouple.flows import stage2_commands
+from decouple.flows.build_request import BuildRequest, settle_choices
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.stage2_commands import Stage2Commands
+from decouple.flows.verify import record_kernels
+from decouple.release import status
+from decouple.release.status import SINGLE_STAGE
+from decouple.verify import registrations, venvs
+from decouple.verify.kernels import code_object, host_code
+from decouple.verify.kernels import compare as comparing
+from decouple.verify.kernels.compare import KernelComparison
+from decouple.verify.kernels.dump import KernelDump, KernelUnit
+from decouple.verify.parity import Parity
+from decouple.verify.stage1_units import TranslationUnit, choose_units
+from decouple.verify.venvs import Workplace
+
+#: Dispatch keys of third_device/torch_cuda/cmake/Codegen.cmake.
+_KEYS = ("CUDA", "NestedTensorCUDA", "QuantizedCUDA", "SparseCUDA", "SparseCsrCUDA")
+_SUFFIXES = (".cpp", ".cu", ".hip")
+_DEVICE = (".cu", ".hip")
+_BASE = "refs/decouple/base"
+#: Upstream's way to a tree for ROCm (its README, "From Source").
+_HIPIFY = "tools/amd_build/build_amd.py"
+#: Below stage 2's folder: the applied tree's headers that an unmodified core lacks. Upstream's tree has its own.
+_INSTEAD = "generated/instead"
+_OF_NOBODY = "rocm-core"
+
+
+class SingleStageComparison(Struct, frozen=True):
+    """How the objects compare, and which operators of upstream's own lists have a kernel in what was linked of ours."""
+
+    code: KernelComparison
+    registrations: tuple[Parity, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing differs or is missing without a reason."""
+        return self.code.ok and all(one.ok for one in self.registrations)
+
+
+def compare_single_stage(
+    request: BuildRequest, count: int, minutes: float | None = None, listener: Listener = QUIET
+) -> SingleStageComparison:
+    """Compare ``count`` objects with device code and as many of the others; the figures go to ``ci/status``.
+
+    After ``minutes`` no further one is compiled: those that are there are compared, the next run finds them cached.
+    Raises DecoupleError where stage 2 has no objects or wheel, hipify fails, or a source does not compile.
+    """
+    built = stage2_commands.open_commands(request, listener, _SUFFIXES)
+    pristine = hipify_pristine(built, listener)
+    units = {unit: name for unit in built.objects if (name := find_upstream_name(built, unit, pristine)) is not None}
+    device = [unit for unit in units if unit.file.suffix in _DEVICE]
+    host = [unit for unit in units if unit not in device]
+    asked = [*choose_units(host, count), *choose_units(device, count)]
+    folder = built.folder / SINGLE_STAGE
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(built.folder / _INSTEAD / _OF_NOBODY, folder / _INSTEAD / _OF_NOBODY, dirs_exist_ok=True)
+    made = {unit: f"{number}-{unit.file.name}.o" for number, unit in enumerate(asked)}
+    stage2 = built.environment.name_places()["stage2"]
+    commands = {unit: make_command(unit, stage2, made[unit]) for unit in asked}
+    chosen = _compile_units(_show_pristine(built, pristine, request), commands, minutes, listener.progress)
+    listener.say(f"{len(chosen)} of {len(asked)} chosen sources of the pristine tree compiled")
+    folders = _list_header_folders(chosen)
+    ours = _dump_objects("stage 2", {built.objects[unit]: units[unit] for unit in chosen}, folders)
+    theirs = _dump_objects(
+        "the single-stage build of the pristine tree",
+        {folder / made[unit]: units[unit] for unit in chosen},
+        folders,
+    )
+    comparison = comparing.compare_dumps(ours, theirs, sides=f"{request.toolkit}/single stage")
+    record_kernels(request.project, request.release, f"{request.toolkit}/{SINGLE_STAGE}", comparison)
+    registered = _compare_registrations(_show_pristine(built, pristine, request), request)
+    path = status.locate_status(request.project, request.release)
+    section = status.VerifySection(
+        core=request.against,
+        parity=tuple(status.ParitySection(**asdict(one), percent=round(one.percent, 2)) for one in registered),
+    )
+    status.update_status(path, vendors={**status.read_status(path).vendors, request.toolkit: section})
+    return SingleStageComparison(comparison, registered)
+
+
+def hipify_pristine(built: Stage2Commands, listener: Listener = QUIET) -> Path:
+    """Return the tree that the applied one was made from, as upstream's hipify leaves it.
+
+    It is kept beside stage 2. Raises DecoupleError where upstream's script fails.
+    """
+    tree = Repository(built.environment.places.tree)
+    base = tree.resolve_commit(_BASE)
+    if base is None:
+        raise DecoupleError(f"{tree.root}: not applied by decouple", next_step="decouple apply RELEASE")
+    folder = built.folder.parent / f"hipified-{base[:12]}"
+    if not folder.is_dir():
+        part = folder.with_name(f".{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        index = folder.with_name(f".{folder.name}.index")
+        listener.say("hipifying the pristine tree")
+        tree.run("read-tree", base, index=index)
+        tree.run("checkout-index", "-a", f"--prefix={part}/", index=index)
+        index.unlink()
+        done = program_output.run_program([sys.executable, str(part / _HIPIFY), "--project-directory", str(part)])
+        if done.returncode:
+            raise DecoupleError(
+                f"{_HIPIFY}: {(done.stderr.strip().splitlines() or [f'status {done.returncode}'])[-1]}",
+                next_step="run it by hand on a copy of the release's source",
+            )
+        part.rename(folder)
+    return folder
+
+
+def find_upstream_name(built: Stage2Commands, unit: TranslationUnit, pristine: Path) -> str | None:
+    """Return what hipify calls the unit's source in upstream's tree, or torchgen's name for what that writes.
+
+    None for a source of ours.
+    """
+    names = built.environment.name_places()
+    for folder in ("shadow", ""):
+        below = f"{names['stage2']}/{folder}" if folder else names["tree"]
+        if unit.file.is_relative_to(below):
+            name = str(unit.file.relative_to(below))
+            return name if (pristine / name).is_file() else None
+    generated = f"{names['stage2']}/generated"
+    return f"generated {unit.file.relative_to(generated)}" if unit.file.is_relative_to(generated) else None
+
+
+def make_command(unit: TranslationUnit, stage2: str, made: str) -> tuple[str, ...]:
+    """Make the command that compiled ``unit``, into another object, without the applied tree's headers before all."""
+    words = list(unit.command)
+    words[words.index("-o") + 1] = f"{stage2}/{SINGLE_STAGE}/{made}"
+    own = f"-I{stage2}/{_INSTEAD}"
+    return tuple(f"-I{stage2}/{SINGLE_STAGE}/{_INSTEAD}" if word == own else word for word in words)
+
+
+def _show_pristine(built: Stage2Commands, pristine: Path, request: BuildRequest) -> Stage2Commands:
+    """Return the same where that tree stands in place of the applied one and of the translated files."""
+    environment, names = built.environment, built.environment.name_places()
+    if not isinstance(environment, RootEnvironment):
+        raise DecoupleError(f"{request.toolkit}: built outside of the Debian root", next_step="leave --env out")
+    places = [BindMount(pristine, names["tree"]), BindMount(pristine, f"{names['stage2']}/shadow")]
+    libraries = settings.find_core(request.against).find_libraries(environment.kind)
+    told = toolkits.list_vendor_variables(request.toolkit, settle_choices(request).archs, libraries)
+    environment = replace(environment, overrides=(*environment.overrides, *places))
+    return replace(built, environment=environment, variables={"LD_LIBRARY_PATH": told["LD_LIBRARY_PATH"]})
+
+
+def _compare_registrations(stage2: Stage2Commands, request: BuildRequest) -> tuple[Parity, ...]:
+    """Let the pristine tree's torchgen write what it writes for this vendor, and look for it in the wheel of ours.
+
+    ``stage2`` shows that tree in place of the applied one. Raises DecoupleError where torchgen fails, or no wheel is.
+    """
+    environment, names, places = stage2.environment, stage2.environment.name_places(), stage2.environment.places
+    out = f"{names['stage2']}/{SINGLE_STAGE}/torchgen"
+    (stage2.folder / SINGLE_STAGE / "torchgen").mkdir(parents=True, exist_ok=True)
+    words = ["python3", "-m", "torchgen.gen", "--source-path", f"{names['tree']}/aten/src/ATen", "--install-dir", out]
+    words += ["--rocm", "--per-operator-headers", "--generate", "sources", "--backend-whitelist", *_KEYS]
+    done = program_output.run_program(environment.argv([*words], {"PYTHONDONTWRITEBYTECODE": "1"}, names["tree"]))
+    if done.returncode:
+        raise DecoupleError(
+            f"torchgen of the pristine tree: {(done.stderr.strip().splitlines() or ['no word'])[-1]}",
+            next_step="run it by hand in the root: decouple shell RELEASE",
+        )
+    wanted = registrations.read_registrations(stage2.folder / SINGLE_STAGE / "torchgen")
+    wheel = next(iter(sorted(places.dist.glob("*.whl"))), None)
+    if wheel is None:
+        raise DecoupleError(f"{places.dist}: no wheel", next_step=f"decouple smoke RELEASE --toolkit {request.toolkit}")
+    table = settings.find_core(request.against)
+    libraries = stage2.variables["LD_LIBRARY_PATH"]
+    place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
+    both = venvs.install_wheels(place, f"both-{request.toolkit}", [wheel], packages=table.packages, libraries=libraries)
+    return tuple(registrations.compare_registrations(both, wanted))
+
+
+def _compile_units(
+    stage2: Stage2Commands,
+    commands: Mapping[TranslationUnit, Sequence[str]],
+    minutes: float | None,
+    progress: Progress,
+) -> list[TranslationUnit]:
+    """Compile as many at once as the machine has cores, and begin none after ``minutes``; those that were compiled."""
+    end = None if minutes is None else time.monotonic() + 60 * minutes
+    progress.start("sources of the pristine tree", len(commands))
+
+    def compile_unit(unit: TranslationUnit) -> bool:
+        if end is not None and time.monotonic() > end:
+            return False
+        stage2.run_command(unit, commands[unit])
+        progress.advance()
+        return True
+
+    with ThreadPoolExecutor(count_cores()) as pool:
+        done = list(pool.map(compile_unit, commands))
+    progress.finish()
+    return [unit for unit, there in zip(commands, done, strict=True) if there]
+
+
+def _list_header_folders(units: Sequence[TranslationUnit]) -> list[str]:
+    """List where the units' headers are found: the core's are in the core's folder, and in upstream's own tree.
+
+    The compiler cache gives the compiler names from where it runs, so these are listed, too.
+    """
+    found = {(unit.directory, word.removeprefix("-I")) for unit in units for word in unit.command if word[:3] == "-I/"}
+    return sorted({name for start, folder in found for name in (folder, posixpath.relpath(folder, start))})
+
+
+def _dump_objects(label: str, objects: Mapping[Path, str], folders: Sequence[str]) -> KernelDump:
+    """Dump objects, which were compiled from the named files: the host's functions, and the device's."""
+    units: list[KernelUnit] = []
+    for path, file in objects.items():
+        units += [host_code.read_host_object(path, file, folders), *code_object.read_device_objects(path, file)]
+    images: dict[str, int] = {}
+    for unit in units:
+        images[unit.arch] = images.get(unit.arch, 0) + 1
+    return KernelDump(label, tuple(path.name for path in objects), images, tuple(units))
