@@ -25,8 +25,8 @@ _LITTLE, _BIG = struct.Struct("<IBBHQQ"), struct.Struct(">IBBHQQ")
 
 LOCAL, WEAK, UNIQUE = 0, 2, 10
 """Bindings of symbols (elf(5); STB_GNU_UNIQUE is of the GNU ABI)."""
-OBJECT = 1
-"""A symbol's type: data."""
+OBJECT, FUNCTION, SECTION = 1, 2, 3
+"""Types of symbols."""
 
 
 class Symbol(NamedTuple):
@@ -47,27 +47,28 @@ def open_elf(path: Path, mend: str = "build it again") -> Iterator[ELFFile]:
 
     Raises DecoupleError for what the file turns out to be in the ``with``, OSError when it cannot be opened.
     """
-    with path.open("rb") as file, parse_elf(file, f"{path}: not a readable ELF file", mend) as elf:
-        yield elf
+    with path.open("rb") as file:
+        try:
+            with parse_elf(file) as elf:
+                yield elf
+        except ValueError as error:
+            raise DecoupleError(f"{path}: not a readable ELF file: {error}", next_step=mend) from error
 
 
 @contextlib.contextmanager
-def parse_elf(stream: IO[bytes], fault: str, mend: str) -> Iterator[ELFFile]:
-    """Parse ``stream`` by pyelftools.
-
-    Raises DecoupleError, ``fault`` and why, for what it turns out to be in the ``with``.
-    """
+def parse_elf(stream: IO[bytes]) -> Iterator[ELFFile]:
+    """Parse a stream by pyelftools. Raises ValueError for what it turns out to be in the ``with``."""
     from elftools.common.exceptions import ELFError  # of an extra, which not every command has
     from elftools.elf.elffile import ELFFile
 
     try:
         yield ELFFile(stream)
     except (ELFError, *_FAULTS) as error:
-        raise DecoupleError(f"{fault}: {error}", next_step=mend) from error
+        raise ValueError(str(error)) from error
     except OSError as error:
         if error.filename is not None:
             raise
-        raise DecoupleError(f"{fault}: {error}", next_step=mend) from error
+        raise ValueError(str(error)) from error
 
 
 def parse_symbols(table: bytes, names: bytes, *, little_endian: bool = True) -> Iterator[Symbol]:

@@ -1,8 +1,7 @@
 """The functions in a cubin: an ELF file for NVIDIA's machine, one ``.text.<name>`` section per function.
 
 What decides how a function behaves lies in sections named after it: its machine code, its constants, the sizes of its
-arguments and of its shared memory; registers and stack stand in ``.nv.info``. Offsets are those of ELF64
-(elf(5)); reading 343 files with 20,000 functions takes a second this way.
+arguments and of its shared memory; registers and stack stand in ``.nv.info``.
 """
 
 from __future__ import annotations
@@ -15,11 +14,13 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from decouple.base import elf_files
+from decouple.base.elf_files import Symbol
 from decouple.base.errors import DecoupleError
 from decouple.verify.kernels import sections as elf
-from decouple.verify.kernels.sections import Section, Symbol
+from decouple.verify.kernels.sections import Section
 
-_CUDA = 190
+_CUDA = "EM_CUDA"
 #: STO_CUDA_ENTRY in st_other: the host can launch it
 _ENTRY = 0x10
 #: ``_GLOBAL__N__<hash>_<length>_<file>_cu_<hash>_<number>``: the anonymous namespace of one source, after its length.
@@ -165,7 +166,7 @@ _INITIALISED = re.compile(r"\.nv\.(constant3|global\.init)$")
 
 def _read_data(image: bytes, sections: list[Section], symbols: list[Symbol]) -> Iterator[DeviceVariable]:
     for one in symbols:
-        if one.kind == elf.OBJECT and one.size and one.section < len(sections):
+        if one.kind == elf_files.OBJECT and one.size and one.section < len(sections):
             home = sections[one.section]
             if _INITIALISED.match(home.name):
                 yield DeviceVariable(
