@@ -64,7 +64,7 @@ PER_RELEASE = {
 }
 
 #: session -> the words of its command, where they are others.
-WORDS = {"units": ["stages", "units"]}
+WORDS = {"units": ["stages", "units"], "test-patches": ["try", "patches"]}
 
 #: What ``test-cuda-slice`` gives to ``decouple test-cuda``: Debian's single-stage build, for which nothing has to be
 #: built, and a slice that another commit chooses otherwise, against what the official wheel did with the same tests.
@@ -158,6 +158,7 @@ TYPED = (
     "scripts/decouple",
     "scripts/simcuda",
     "tests/contract",
+    "tests/long",
     "third_device/layer/backend_build",
     "third_device/contract/third_device_contract",
     "third_device/added_to_core/torch/_decoupled",

@@ -17,8 +17,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.bench.fuzz import Files
-
 from decouple.base.git import REGULAR, TREE
 from decouple.base.paths import find_cache
 from decouple.patch import parse as patch
@@ -28,6 +26,7 @@ from decouple.patch.parse import FilePatch, Hunk, Patch
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
 from decouple.upstream.readers import read_archive
+from tests.long.fuzz import Files
 from tests.support import reference
 
 DATA = Path(__file__).with_name("corpus.toml")

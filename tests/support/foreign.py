@@ -1,6 +1,6 @@
 """A person's environment and git configuration, by the thousand: nothing of it may reach a tree, a patch or a baseline.
 
-Two readers of ``scripts/bench/hostile.py``. `started` looks at what git would be started with, and starts nothing.
+Two readers of ``tests/long/hostile.py``. `started` looks at what git would be started with, and starts nothing.
 `real_git` starts it: every foreign setting of a batch at once, hundreds of them, and what comes out compared with what
 comes out without any. A setting is in a batch once by its name, so none hides another; where a batch has an effect,
 halves of it are tried until the setting is found. Every eighth batch is one setting alone.

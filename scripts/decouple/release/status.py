@@ -209,7 +209,7 @@ class PatchCheck(Struct, frozen=True):
 
 
 class PatchTrialSection(Struct, frozen=True):
-    """The answers of one torch to `decouple test-patches`.
+    """The answers of one torch to `decouple try patches`.
 
     ``kind`` says whether it has the patches.
     """

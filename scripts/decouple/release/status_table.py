@@ -657,6 +657,6 @@ PROOFS: Mapping[str, ProofKind] = {
     ),
     "portable wheels": ProofKind("decouple verify {release} --env portable", _list_portable, "not checked"),
     "CUDA suites": ProofKind("decouple test-cuda {release} --record", _list_suites, "not run"),
-    "patches' own checks": ProofKind("decouple test-patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
+    "patches' own checks": ProofKind("decouple try patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
     "contract of backends": ProofKind("decouple contract {release}", _list_contract, "not checked"),
 }

@@ -1,4 +1,4 @@
-"""A slice of ``scripts/bench/hostile.py``: generated inputs to every reader of what comes from outside."""
+"""A slice of ``tests/long/hostile.py``: generated inputs to every reader of what comes from outside."""
 
 from __future__ import annotations
 

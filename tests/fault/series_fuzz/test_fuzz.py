@@ -1,4 +1,4 @@
-"""Hostile patches, a bounded slice; ``scripts/bench/fuzz.py`` runs them by the ten thousand.
+"""Hostile patches, a bounded slice; ``tests/long/fuzz.py`` runs them by the ten thousand.
 
 Nothing a patch file says may crash the reader or the applier, write outside the tree, or keep them busy for long; and
 what applies here, ``git apply`` takes with the same result.
@@ -11,13 +11,13 @@ import time
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from scripts.bench import fuzz
 
 from decouple.base.errors import DecoupleError
 from decouple.patch import header, series_file
 from decouple.patch import lint as lint_patch
 from decouple.patch import parse as patch
 from decouple.patch.apply import File, Tree, apply_patch, find_path_fault
+from tests.long import fuzz
 from tests.support.reader import Reader
 
 SLICE = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))

@@ -1,4 +1,4 @@
-"""A slice of ``scripts/bench/kills.py``: verbs killed at random moments, and four at once."""
+"""A slice of ``tests/long/kills.py``: verbs killed at random moments, and four at once."""
 
 from __future__ import annotations
 

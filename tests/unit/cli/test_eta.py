@@ -65,7 +65,7 @@ def misses(work: Sequence[Simulated], jobs: int) -> list[tuple[float, float, flo
 
 
 def noisy(expected: Sequence[float], factor: float, seed: int) -> list[Simulated]:
-    """A machine ``factor`` times as slow, where an object takes up to half more or less than its kind's mean."""
+    """A machine ``factor`` times as slow, where an object takes up to half more or less than the mean of its kind."""
     chance = random.Random(seed)
     return [Simulated(one, one * factor * chance.uniform(0.5, 1.5)) for one in expected]
 

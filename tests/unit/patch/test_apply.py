@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from scripts.bench.fuzz import Files
 
 from decouple.patch import parse as patch
 from decouple.patch.apply import File, PatchResult, Tree, apply_patch
 from decouple.patch.parse import EXECUTABLE, REGULAR, SYMLINK
+from tests.long.fuzz import Files
 from tests.support import reference
 
 NUMBERS = b"".join(b"%d\n" % number for number in range(1, 31))

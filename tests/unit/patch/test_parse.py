@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from scripts.bench.fuzz import Files
 
 from decouple.base.errors import DecoupleError
 from decouple.patch import parse as patch
 from decouple.patch.apply import File, Tree, apply_patch
+from tests.long.fuzz import Files
 from tests.support import reference
 
 HUNK = b"@@ -1,3 +1,3 @@ int main()\n a\n-b\n+B\n c\n"

@@ -126,7 +126,7 @@ def test_on_the_command_line_with_the_result_in_the_status(
     monkeypatch.setattr(
         patches, "load_questions", lambda: tuple(one for one in QUESTIONS if "not a device's" in one.asks)
     )
-    words = ["test-patches", "2.6", "--torch", str(python), "--device", "gpu", "--label", "mine", "--record"]
+    words = ["try", "patches", "2.6", "--torch", str(python), "--device", "gpu", "--label", "mine", "--record"]
     assert cli.main(words) == 0
     assert "mine: torch 2.6.0, torch_cuda on an unmodified CPU torch, gpu device" in capsys.readouterr().out
     document = status.read_status(status.locate_status(tmp_path, "2.6"))

@@ -1,6 +1,6 @@
 """Measure names, docstrings and weight of a checkout: issue 39's figures, as JSON.
 
-    python scripts/bench/measure_names.py [FOLDER]
+    python scripts/measure_names.py [FOLDER]
 
 ``code`` is ``scripts/decouple``, ``tests`` all Python below ``tests``, ``data`` the text files of the package and of
 ``ci/status``. Lines are all lines; docstrings are those of functions, with ruff's D401 as the judge.

@@ -1,6 +1,6 @@
 """Hostile inputs by the ten thousand: pages, wheels, archives, manifests, state files, environments.
 
-    python scripts/bench/hostile.py [--count 20000] [--seed 1] [--reader NAME] [--seconds 500] [--json FILE]
+    python tests/long/hostile.py [--count 20000] [--seed 1] [--reader NAME] [--seconds 500] [--json FILE]
 
 Results are kept in FILE, and a reader goes on there where the last call stopped after ``--seconds``. Each reader runs
 in processes of its own. None of its inputs may end in anything but a value or a DecoupleError, write

@@ -1,6 +1,6 @@
 """Hostile patches: mutated by the ten thousand, read, applied in memory, and compared with ``git apply``.
 
-    python scripts/bench/fuzz.py [--count 20000] [--seed 1] [--json FILE] [--atheris SECONDS]
+    python tests/long/fuzz.py [--count 20000] [--seed 1] [--json FILE] [--atheris SECONDS]
 
 For every mutated patch, forward and in reverse:
 

@@ -1,6 +1,6 @@
 """Kills at random moments over every verb that writes, and four verbs at once: old or new, seen from outside.
 
-    python scripts/bench/kills.py [--rounds 200] [--verb NAME] [--at-once 50] [--real] [--seconds 500] [--json FILE]
+    python tests/long/kills.py [--rounds 200] [--verb NAME] [--at-once 50] [--real] [--seconds 500] [--json FILE]
 
 Results are kept in FILE, and a verb goes on there where the last call stopped after ``--seconds``; so a long run can
 be made of short ones. ``--real`` does it on PyTorch 2.6 itself, which has to be in the cache, 20 rounds by default.
