@@ -142,9 +142,9 @@ def hipify_pristine(built: Stage2Commands, listener: Listener = QUIET) -> Path:
 
 
 def find_upstream_name(built: Stage2Commands, unit: TranslationUnit, pristine: Path) -> str | None:
-    """Return what hipify calls the unit's source in upstream's tree, or torchgen's name for what that writes.
+    """Return what hipify calls the unit's source in upstream's tree.
 
-    None for a source of ours.
+    None for a source of ours, and for what torchgen writes: both sides would compile the build's.
     """
     names = built.environment.name_places()
     for folder in ("shadow", ""):
@@ -152,8 +152,7 @@ def find_upstream_name(built: Stage2Commands, unit: TranslationUnit, pristine: P
         if unit.file.is_relative_to(below):
             name = str(unit.file.relative_to(below))
             return name if (pristine / name).is_file() else None
-    generated = f"{names['stage2']}/generated"
-    return f"generated {unit.file.relative_to(generated)}" if unit.file.is_relative_to(generated) else None
+    return None
 
 
 def make_command(unit: TranslationUnit, stage2: str, made: str) -> tuple[str, ...]:
@@ -192,7 +191,8 @@ def _compare_registrations(stage2: Stage2Commands, request: BuildRequest) -> tup
             f"torchgen of the pristine tree: {(done.stderr.strip().splitlines() or ['no word'])[-1]}",
             next_step="run it by hand in the root: decouple shell RELEASE",
         )
-    wanted = registrations.read_registrations(stage2.folder / SINGLE_STAGE / "torchgen")
+    every = registrations.read_registrations(stage2.folder / SINGLE_STAGE / "torchgen")
+    wanted = {key: every.get(key, frozenset()) for key in _KEYS}  # the other keys' are the core's
     wheel = next(iter(sorted(places.dist.glob("*.whl"))), None)
     if wheel is None:
         raise DecoupleError(f"{places.dist}: no wheel", next_step=f"decouple smoke RELEASE --toolkit {request.toolkit}")
