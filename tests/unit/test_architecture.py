@@ -100,7 +100,7 @@ def test_a_made_up_flag_of_a_build_is_a_line_under_its_stage(tmp_path: Path, mon
 
 def test_a_made_up_proof_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = [status_table.Figure("series", "yes", status_table.HOLDS)]
-    proof = status_table.Proof("decouple made-up {release}", lambda release: seen, "not asked")
+    proof = status_table.ProofKind("decouple made-up {release}", lambda release: seen, "not asked")
     monkeypatch.setitem(status_table.PROOFS, "made up", proof)  # type: ignore[arg-type]
     lines = status_table.tabulate_proofs({"2.6": status.ReleaseStatus()}).splitlines()
     assert "| 2.6 | made up | `decouple made-up 2.6` | not known | not known | yes | holds |" in lines

@@ -71,7 +71,7 @@ class Figure(Struct, frozen=True):
     """False of a torch that has none of our patches in it."""
 
 
-class Proof(Struct, frozen=True):
+class ProofKind(Struct, frozen=True):
     """A kind of proof: the command that records it, and how its figures are read from a document."""
 
     command: str
@@ -117,7 +117,7 @@ def list_proof_rows(status: ReleaseStatus) -> list[ProofRow]:
     return rows
 
 
-def _make_row(status: ReleaseStatus, name: str, proof: Proof, figure: Figure) -> ProofRow:
+def _make_row(status: ReleaseStatus, name: str, proof: ProofKind, figure: Figure) -> ProofRow:
     mark = status.recorded.get(figure.key)
     section = _find_section(status, figure.key)
     named = section.series if isinstance(section, (StageSection, WheelSection)) else None
@@ -610,28 +610,28 @@ SUMMARY: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "how old": _describe_age,
 }
 #: docs/proofs.md: what a proof is called, which command records it, and its figures. A new proof is a row here.
-PROOFS: Mapping[str, Proof] = {
-    "patches": Proof("decouple record {release}", _list_patches, "not known"),
-    "proven": Proof("decouple record {release}", _list_levels, "not checked"),
-    "apply to": Proof("decouple record {release}", _list_applies, "not checked"),
-    "couplings left": Proof("decouple record {release} --census FILE", _list_couplings, "not counted"),
-    "stage 1": Proof("decouple build {release} --stage 1", _list_stage(1), "not built"),
-    "stage 2": Proof("decouple build {release} --stage 2", _list_stage(2), "not built"),
-    "parity with Debian's monolith": Proof("decouple verify {release}", _list_parity, "not checked"),
-    "ELF audit": Proof("decouple verify {release}", _list_audits, "not checked"),
-    "kernels": Proof("decouple verify {release} --kernels official", _list_kernels, "not compared"),
-    "over the official kernels": Proof(
+PROOFS: Mapping[str, ProofKind] = {
+    "patches": ProofKind("decouple record {release}", _list_patches, "not known"),
+    "proven": ProofKind("decouple record {release}", _list_levels, "not checked"),
+    "apply to": ProofKind("decouple record {release}", _list_applies, "not checked"),
+    "couplings left": ProofKind("decouple record {release} --census FILE", _list_couplings, "not counted"),
+    "stage 1": ProofKind("decouple build {release} --stage 1", _list_stage(1), "not built"),
+    "stage 2": ProofKind("decouple build {release} --stage 2", _list_stage(2), "not built"),
+    "parity with Debian's monolith": ProofKind("decouple verify {release}", _list_parity, "not checked"),
+    "ELF audit": ProofKind("decouple verify {release}", _list_audits, "not checked"),
+    "kernels": ProofKind("decouple verify {release} --kernels official", _list_kernels, "not compared"),
+    "over the official kernels": ProofKind(
         "decouple verify {release} --core official --kernels official",
         lambda status: _list_wheel("over_official", status.over_official),
         "not checked",
     ),
-    "over Debian's kernels on its CPU torch": Proof(
+    "over Debian's kernels on its CPU torch": ProofKind(
         "decouple verify {release} --core stock --over monolith",
         lambda status: _list_wheel("over_installed", status.over_installed),
         "not checked",
     ),
-    "portable wheels": Proof("decouple verify {release} --env portable", _list_portable, "not checked"),
-    "CUDA suites": Proof("decouple test-cuda {release} --record", _list_suites, "not run"),
-    "patches' own checks": Proof("decouple test-patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
-    "contract of backends": Proof("decouple contract {release}", _list_contract, "not checked"),
+    "portable wheels": ProofKind("decouple verify {release} --env portable", _list_portable, "not checked"),
+    "CUDA suites": ProofKind("decouple test-cuda {release} --record", _list_suites, "not run"),
+    "patches' own checks": ProofKind("decouple test-patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
+    "contract of backends": ProofKind("decouple contract {release}", _list_contract, "not checked"),
 }
