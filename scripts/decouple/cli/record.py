@@ -23,7 +23,6 @@ from decouple.flows.record_carried import (
     record_headers,
     record_trial,
 )
-from decouple.rebase.verdicts import Verdict
 from decouple.release import status, status_table
 
 _FETCHED = ""
@@ -90,7 +89,7 @@ def _record_carried(arguments: argparse.Namespace) -> int:
         record_headers(make_request(HeaderCompile, arguments, cuda=cuda), output.make_listener())
     else:
         exact = record_exact(make_request(WheelRequest, arguments), output.make_listener())
-        stopped = any(Verdict(word).is_stop for word in exact.patches.values())
+        stopped = bool(exact.stops)
     path = status.locate_status(find_project(), arguments.release)
     known = status.read_status(path)
     print(f"{path}:")

@@ -16,6 +16,7 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import replace_sections, write_atomically
+from decouple.release.status import render_document
 
 FOLDER = Path("ci/status/contract")
 PAGE = Path("docs/backends.md")
@@ -67,7 +68,7 @@ def record_run(project: Path, folder: Path) -> Path:
         )
     path = project / FOLDER / f"{run.torch}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(msgspec.to_builtins(run), indent=2, sort_keys=True) + "\n")
+    write_atomically(path, render_document(msgspec.to_builtins(run)))
     return path
 
 

@@ -87,7 +87,7 @@ def record_series(request: RecordRequest) -> RecordResult:
     status.update_status(
         path,
         series=status.SeriesSection(len(series), digest, *listed.made_on),
-        applies=status.AppliesSection(sources, applies),
+        applies={name: _count_verdicts(what, name, applies) for name, what in sources.items()},
         proven=_make_rows(series, proven),
     )
     if census:
@@ -109,6 +109,14 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
     stages = {1: [places.stage1], 2: sorted([*whole.glob(own), *whole.glob(f"*/{own}")])}
     recorded = [number for number, folders in stages.items() if any(map(object_times.read_measured_seconds, folders))]
     return [object_times.record_seconds(release, kind, number, stages[number]) for number in recorded or (1,)]
+
+
+def _count_verdicts(what: str, source: str, applies: Mapping[str, Mapping[str, str]]) -> status.AppliesSection:
+    """Return the verdicts on ``source``, which is ``what``; the patches that are not clean there by name."""
+    others = {patch: found[source] for patch, found in applies.items() if found[source] != "clean"}
+    offset = tuple(patch for patch, verdict in others.items() if verdict == "offset")
+    failed = {patch: verdict for patch, verdict in others.items() if verdict not in _FINE}
+    return status.AppliesSection(what, len(applies) - len(others), offset, failed)
 
 
 def _make_rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> dict[str, status.Proof]:

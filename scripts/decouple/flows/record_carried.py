@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -84,9 +85,10 @@ def record_exact(request: WheelRequest, listener: Listener = QUIET) -> status.Ex
     found = status.ExactSection(
         compute_series_digest(project, old),
         wheel.name,
-        _by_identity(carried, patches),
+        _count_verdicts(carried),
         len(edited),
         len(edited - unseen),
+        tuple(patch.name for one, patch in zip(carried, patches, strict=True) if one.verdict.is_stop),
     )
     status.update_status(status.locate_status(project, release), exact=found)
     return found
@@ -113,10 +115,9 @@ def record_trial(request: CarriedTrial, listener: Listener = QUIET) -> status.Ca
         outcome = rebase_series(asked, listener).outcome
         found = status.CarriedTrialSection(
             series=compute_series_digest(project, old),
-            patches=_by_identity(outcome.carried, check.load_series(project, old)),
+            patches=_count_verdicts(outcome.carried),
             stops=outcome.stops,
             seconds=round(time.monotonic() - started, 1),
-            faults={},
             likeness=near.format_line() if near else None,
         )
         if not found.stops:
@@ -148,7 +149,8 @@ def record_headers(request: HeaderCompile, listener: Listener = QUIET) -> status
         answer.compiler,
         answer.cuda,
         headers.standard,
-        answer.units,
+        len(answer.units),
+        {unit: error for unit, error in answer.units.items() if error},
         unpatched,
     )
     status.update_status(status.locate_status(project, release), headers=found)
@@ -202,7 +204,5 @@ def _judge_trial(
     return structs.replace(found, faults=counts, unasked=verdict.unasked, tree=tree)
 
 
-def _by_identity(carried: Sequence[CarryResult], patches: Sequence[Patch]) -> Mapping[str, str]:
-    return {
-        patch.header.decouple_id or patch.name: one.verdict.value for one, patch in zip(carried, patches, strict=True)
-    }
+def _count_verdicts(carried: Sequence[CarryResult]) -> Mapping[str, int]:
+    return dict(Counter(one.verdict.value for one in carried))

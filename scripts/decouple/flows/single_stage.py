@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from decouple.base import program_output
 from decouple.base.errors import DecoupleError
@@ -36,7 +36,7 @@ from decouple.flows import stage2_commands
 from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.stage2_commands import Stage2Commands
-from decouple.flows.verify import record_kernels
+from decouple.flows.verify import record_kernels, sum_parity
 from decouple.release import status
 from decouple.release.status import SINGLE_STAGE
 from decouple.verify import registrations, venvs
@@ -105,10 +105,7 @@ def compare_single_stage(
     record_kernels(request.project, request.release, f"{request.toolkit}/{SINGLE_STAGE}", comparison)
     registered = _compare_registrations(_show_pristine(built, pristine, request), request)
     path = status.locate_status(request.project, request.release)
-    section = status.VerifySection(
-        core=request.against,
-        parity=tuple(status.ParitySection(**asdict(one), percent=round(one.percent, 2)) for one in registered),
-    )
+    section = status.VerifySection(core=request.against, parity=sum_parity(registered))
     status.update_status(path, vendors={**status.read_status(path).vendors, request.toolkit: section})
     return SingleStageComparison(comparison, registered)
 

@@ -158,7 +158,7 @@ def record_results(
     Of every suite, and of the comparison with ``against`` when there was one.
     """
     tally = {
-        suite: {name: counts[name] for name in OUTCOMES}
+        suite: {name: counts[name] for name in OUTCOMES if counts[name]}
         for suite, counts in compare.tally_outcomes(done.results.values()).items()
     }
     other = status.SuitesComparison(Path(against).name, **comparison.to_dict()) if comparison else None

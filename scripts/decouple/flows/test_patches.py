@@ -102,9 +102,6 @@ def _find_target(request: PatchTrialRequest, listener: Listener) -> Target:
 def _record_answers(request: PatchTrialRequest, trial: PatchTrialResult) -> None:
     """Record the answers in ``ci/status``, beside those of other torches."""
     path: Path = status.locate_status(request.project, request.release)
-    rows = tuple(
-        status.PatchCheck(answer.patch, answer.asks, answer.device, answer.ok, answer.seen, answer.expected)
-        for answer in trial.answers
-    )
-    section = status.PatchTrialSection(trial.kind, trial.torch, trial.device, rows)
+    failed = tuple(f"{answer.patch}: {answer.asks}: {answer.seen}" for answer in trial.answers if not answer.ok)
+    section = status.PatchTrialSection(trial.kind, trial.torch, trial.device, len(trial.answers), failed)
     status.update_status(path, patches={**status.read_status(path).patches, f"{trial.label}-{trial.device}": section})

@@ -11,12 +11,11 @@ decouple.base.errors.UsageError: ...dist/2.6: nothing built yet (nox -s build-2.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from decouple.base.errors import UsageError
 from decouple.base.process import limit_time
@@ -140,11 +139,9 @@ def verify_wheels(
     if core and tested:
         found.append(trial.run_upstream_tests(core))
     same: list[Parity] = []
-    seen: dict[str, Any] = {}
     if backend:
         both = trial.install_wheels(request.core, core, backend)
         ours = parity.dump_torch(both.prefix, both.folder, both.inside)
-        seen = ours["facts"]
         found += checks.check_both_wheels(both, ours, trial.list_expected_facts(request.core, backend))
         if compared:
             same = [parity.explain_missing(category, request.core) for category in trial.compare_parity(ours, backend)]
@@ -154,7 +151,7 @@ def verify_wheels(
     if backend and request.kernels:
         code = kernels.compare_backend(trial.environment, backend, request.kernels, progress=listener.progress)
     result = VerifyResult(reports, tuple(found), tuple(same), code)
-    _record_result(request, backend, seen, result)
+    _record_result(request, backend, result)
     return result
 
 
@@ -269,12 +266,12 @@ class _Trial(Struct, frozen=True):
         ]
 
 
-def _record_result(request: VerifyRequest, backend: Path | None, seen: Mapping[str, Any], result: VerifyResult) -> None:
+def _record_result(request: VerifyRequest, backend: Path | None, result: VerifyResult) -> None:
     """Record in ``ci/status``, somebody else's kernels in a section of their own.
 
     They say nothing of those we compile.
     """
-    path, found = status.locate_status(request.project, request.release), make_section(request.core, seen, result)
+    path, found = status.locate_status(request.project, request.release), make_section(request.core, result)
     if request.over == "compiled" or backend is None:
         status.update_status(path, verify=found)
         if result.kernels:
@@ -285,17 +282,30 @@ def _record_result(request: VerifyRequest, backend: Path | None, seen: Mapping[s
     status.update_status(path, over_installed=over)
 
 
-def make_section(core: str, seen: Mapping[str, Any], result: VerifyResult) -> status.VerifySection:
+def make_section(core: str, result: VerifyResult) -> status.VerifySection:
     """Make the section of what was looked at, for the status file.
 
     Machine code has a section of its own.
     """
     return status.VerifySection(
         core=core,
-        facts=seen,
-        audit=tuple(status.AuditSection(part.files, tuple(map(str, part.faults)), part.what) for part in result.audits),
-        checks=tuple(status.CheckSection(part.name, part.passed, part.observed) for part in result.checks),
-        parity=tuple(status.ParitySection(**asdict(part), percent=round(part.percent, 2)) for part in result.parity),
+        # every rule looks at the libraries anew, the last ones at those of both wheels
+        audited=max((part.files for part in result.audits), default=0),
+        faults=tuple(str(fault) for part in result.audits for fault in part.faults),
+        checks=len(result.checks),
+        failed=tuple(f"{part.name}: {part.observed}" for part in result.checks if not part.passed),
+        parity=sum_parity(result.parity) if result.parity else None,
+    )
+
+
+def sum_parity(found: Sequence[Parity]) -> status.ParitySection:
+    """Sum the categories; by name those that nothing explains."""
+    return status.ParitySection(
+        sum(part.total for part in found),
+        sum(len(part.missing) for part in found),
+        sum(len(part.extra) for part in found),
+        sum(len(part.different) for part in found),
+        tuple(f"{part.category}: {name}" for part in found for name in part.unexplained),
     )
 
 

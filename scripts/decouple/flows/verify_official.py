@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -110,11 +109,11 @@ def verify_official_wheel(
             HostEnvironment(places), wheel, "official", kept=True, progress=listener.progress
         )
     result = VerifyResult(tuple(reports), tuple(found), tuple(same), code)
-    _record_result(request, wheel, ours["facts"], result)
+    _record_result(request, wheel, result)
     return result
 
 
-def _record_result(request: VerifyOfficialRequest, wheel: Path, seen: Mapping[str, Any], result: VerifyResult) -> None:
+def _record_result(request: VerifyOfficialRequest, wheel: Path, result: VerifyResult) -> None:
     """Record a section of its own.
 
     What holds of upstream's kernels says nothing of those that we compile, and what holds on upstream's half nothing of
@@ -122,7 +121,7 @@ def _record_result(request: VerifyOfficialRequest, wheel: Path, seen: Mapping[st
     """
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
     series = read_manifest(wheel).series.digest
-    found = status.WheelSection(wheel.name, series, make_section("official", seen, result), code)
+    found = status.WheelSection(wheel.name, series, make_section("official", result), code)
     path = status.locate_status(request.project, request.release)
     if request.cuda:
         label = f"cu{request.cuda}-official-half"

@@ -14,9 +14,8 @@ decouple.base.errors.UsageError: ...python/python: no torch 2.6.0: ...
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -90,7 +89,7 @@ def verify_portable_wheels(
         code = kernels.compare_backend(HostEnvironment(places), backend, request.kernels, progress=listener.progress)
     same = tuple(parity.explain_missing(item, "built", other) for item in parity.compare_parity(ours, theirs))
     result = VerifyResult(tuple(reports), tuple(results), same, code)
-    _record_result(request, version, backend, ours["facts"], result)
+    _record_result(request, version, backend, result)
     return result
 
 
@@ -159,9 +158,7 @@ def _check_same_core(places: Places, core: Path) -> CheckResult:
     return CheckResult("torch_cuda was compiled against this core", seen == digest, comparison)
 
 
-def _record_result(
-    request: VerifyPortableRequest, version: str, backend: Path, seen: Mapping[str, Any], result: VerifyResult
-) -> None:
+def _record_result(request: VerifyPortableRequest, version: str, backend: Path, result: VerifyResult) -> None:
     """Record a section per Python and CUDA, with the comparison with the official machine code.
 
     That with another's stands beside those of all builds, and the section keeps what was seen of the same wheel.
@@ -174,7 +171,7 @@ def _record_result(
             record_kernels(request.project, request.release, label + status.MONOLITH, result.kernels)
         one = before.portable.get(label)
         code = one.kernels if one and (one.wheel, one.series) == (backend.name, made.series.digest) else None
-    found = status.WheelSection(backend.name, made.series.digest, make_section("built", seen, result), code)
+    found = status.WheelSection(backend.name, made.series.digest, make_section("built", result), code)
     status.update_status(path, portable={**before.portable, label: found})
 
 

@@ -1,7 +1,8 @@
 """``ci/status/<release>.json``: what was built and verified. Only this module writes it.
 
 The classes are the document: who builds, records or verifies fills one in and calls :func:`update_status`. README and
-the docs show it as tables: `decouple.release.status_table`.
+the docs show it as tables: `decouple.release.status_table`. A record holds figures, and names only of what went wrong;
+the command that wrote it prints the rest.
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, ValidationError, convert, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock, write_atomically
 from decouple.base.untrusted_input import read_json
 
-SCHEMA = 1
+SCHEMA = 2
+_WIDTH = 120
+"""Characters of a line that a whole record may take."""
 
 
-class SeriesSection(Struct, frozen=True):
+class StatusSection(Struct, frozen=True, omit_defaults=True):
+    """A record, or a part of one; what it does not say is left out of the file."""
+
+
+class SeriesSection(StatusSection, frozen=True):
     """The number of patches, and the digest over them."""
 
     patches: int
@@ -33,17 +41,18 @@ class SeriesSection(Struct, frozen=True):
     """How near that tree is to the official text, as the series says it."""
 
 
-class AppliesSection(Struct, frozen=True):
-    """The verdicts of the patches on the sources.
+class AppliesSection(StatusSection, frozen=True):
+    """The verdicts of the patches on one source: ``clean`` ones in number, the others by name."""
 
-    Name of a source -> what it is; patch -> name of a source -> its verdict there ("clean", "offset", …).
-    """
+    source: str
+    """What the source is."""
+    clean: int
+    offset: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Patch -> its verdict."""
 
-    sources: Mapping[str, str]
-    patches: Mapping[str, Mapping[str, str]]
 
-
-class Proof(Struct, frozen=True):
+class Proof(StatusSection, frozen=True):
     """The proof of one patch: how far it went, and why not farther."""
 
     patch: str
@@ -51,14 +60,14 @@ class Proof(Struct, frozen=True):
     why: str | None = None
 
 
-class VendorCouplings(Struct, frozen=True):
+class VendorCouplings(StatusSection, frozen=True):
     """Couplings between the core and one vendor, before the series and after."""
 
     before: int
     after: int
 
 
-class CensusSection(Struct, frozen=True):
+class CensusSection(StatusSection, frozen=True):
     """Couplings between the core and CUDA, before the series and after; other vendors' under their words."""
 
     before: int
@@ -66,7 +75,7 @@ class CensusSection(Struct, frozen=True):
     vendors: Mapping[str, VendorCouplings] | None = None
 
 
-class StageSection(Struct, frozen=True):
+class StageSection(StatusSection, frozen=True):
     """A stage's wheel and what it took: wall ``seconds``, and ``object_seconds`` of all compiles together."""
 
     wheel: str
@@ -81,32 +90,15 @@ class StageSection(Struct, frozen=True):
     cached: int | None = None
 
 
-class AuditSection(Struct, frozen=True):
-    """An ELF audit."""
-
-    files: int
-    faults: tuple[str, ...]
-    what: str = ""
-
-
-class CheckSection(Struct, frozen=True):
-    """A check of installed wheels."""
-
-    name: str
-    ok: bool
-    seen: str
-
-
-class ParitySection(Struct, frozen=True):
-    """A category against Debian's monolith: how many that has, and which of them differ."""
+class ParitySection(StatusSection, frozen=True):
+    """Names against the other build's: how many that has, and how many of them differ."""
 
     total: int
-    missing: tuple[str, ...]
-    extra: tuple[str, ...]
-    different: tuple[str, ...]
-    category: str = ""
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    percent: float = 0.0
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+    unexplained: tuple[str, ...] = ()
+    """Those that differ, and that are missing without a reason."""
 
 
 UNPATCHED = "unpatched"
@@ -119,8 +111,8 @@ MONOLITH = "/monolith"
 """Ends the labels among ``kernels`` of wheels of ours against Debian's single-stage build."""
 
 
-class KernelsSection(Struct, frozen=True):
-    """Machine code against that of ``theirs``, in figures.
+class KernelsSection(StatusSection, frozen=True):
+    """Machine code of ``ours`` against that of ``theirs``: functions.
 
     The figures are of decouple.verify.kernels.compare.KernelComparison.
     """
@@ -129,33 +121,30 @@ class KernelsSection(Struct, frozen=True):
     same: int
     total: int
     archs: tuple[str, ...]
-    missing: int
-    extra: int
+    missing: int = 0
+    extra: int = 0
     of_sources: int = 0
     """How many sources the other side has; ``sources`` of them were compared."""
     ours: str = ""
-    code: int = 0
-    launch: int = 0
     sources: int = 0
-    mine: int = 0
-    renamed: int = 0
-    data: int = 0
-    data_same: int = 0
-    explained: int = 0
-    unexplained: tuple[str, ...] = ()
+    unexplained: int = 0
 
 
-class VerifySection(Struct, frozen=True):
-    """The result of ``decouple verify``; ``facts`` are what the installed torch said."""
+class VerifySection(StatusSection, frozen=True):
+    """The result of ``decouple verify`` on the torch ``core``."""
 
     core: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    audit: tuple[AuditSection, ...] = ()
-    checks: tuple[CheckSection, ...] = ()
-    parity: tuple[ParitySection, ...] = ()
+    audited: int = 0
+    """ELF files that a rule looked at."""
+    faults: tuple[str, ...] = ()
+    """What the audit found."""
+    checks: int = 0
+    failed: tuple[str, ...] = ()
+    """Checks that failed: name, and what was seen."""
+    parity: ParitySection | None = None
 
 
-class WheelSection(Struct, frozen=True):
+class WheelSection(StatusSection, frozen=True):
     """The result of ``decouple verify`` on one ``wheel`` of torch_cuda.
 
     That is one over another build's kernels, or a portable one.
@@ -167,7 +156,7 @@ class WheelSection(Struct, frozen=True):
     kernels: KernelsSection | None = None
 
 
-class SuitesComparison(Struct, frozen=True):
+class SuitesComparison(StatusSection, frozen=True):
     """A run of the same tests on another build.
 
     It says how many of them ended with the same outcome.
@@ -181,10 +170,10 @@ class SuitesComparison(Struct, frozen=True):
     loose: int = 0
     only_ours: int = 0
     only_theirs: int = 0
-    unexplained: tuple[str, ...] = ()
+    unexplained: int = 0
 
 
-class SuitesSection(Struct, frozen=True):
+class SuitesSection(StatusSection, frozen=True):
     """Upstream's CUDA suites: suite -> outcome -> tests, in the order of ``outcomes``, on a ``device``."""
 
     device: str
@@ -194,22 +183,8 @@ class SuitesSection(Struct, frozen=True):
     against: SuitesComparison | None = None
 
 
-class PatchCheck(Struct, frozen=True):
-    """A question of a patch: what a torch answered, and the pattern it must match.
-
-    ``device`` says whether it had one.
-    """
-
-    patch: str
-    asks: str
-    device: bool
-    ok: bool
-    seen: str
-    expected: str = ""
-
-
-class PatchTrialSection(Struct, frozen=True):
-    """The answers of one torch to `decouple test-patches`.
+class PatchTrialSection(StatusSection, frozen=True):
+    """The answers of one torch to `decouple test-patches`, in number; by name those that are not what they must be.
 
     ``kind`` says whether it has the patches.
     """
@@ -217,10 +192,11 @@ class PatchTrialSection(Struct, frozen=True):
     kind: str
     torch: str
     device: str
-    answers: tuple[PatchCheck, ...]
+    answers: int
+    failed: tuple[str, ...] = ()
 
 
-class ContractSection(Struct, frozen=True):
+class ContractSection(StatusSection, frozen=True):
     """A run of the backend contract: items by status, tests by outcome."""
 
     items: Mapping[str, int]
@@ -228,28 +204,30 @@ class ContractSection(Struct, frozen=True):
     torch: str = ""
 
 
-class ExactSection(Struct, frozen=True):
+class ExactSection(StatusSection, frozen=True):
     """A series of another release on the text that the official ``wheel`` shows, which is the release's own."""
 
     series: str
     """Digest of the series that was carried; so in the two below."""
     wheel: str
-    patches: Mapping[str, str]
-    """Decouple-Id -> what became of the patch: a value of decouple.rebase.verdicts.Verdict."""
+    patches: Mapping[str, int]
+    """What became of a patch -> of how many: values of decouple.rebase.verdicts.Verdict."""
     files: int
     """How many files of upstream's the series edits; ``shown`` of them are in the wheel."""
     shown: int
+    stops: tuple[str, ...] = ()
+    """The patches that a person had to settle."""
 
 
-class CarriedTrialSection(Struct, frozen=True):
+class CarriedTrialSection(StatusSection, frozen=True):
     """The same on a tree that stands for the release; ``faults``: check of the verdict -> how many it found."""
 
     series: str
-    patches: Mapping[str, str]
-    stops: tuple[str, ...]
-    """The patches that a person had to settle; then no verdict was asked for."""
+    patches: Mapping[str, int]
     seconds: float
-    faults: Mapping[str, int]
+    stops: tuple[str, ...] = ()
+    """The patches that a person had to settle; then no verdict was asked for."""
+    faults: Mapping[str, int] = field(default_factory=dict)
     unasked: tuple[str, ...] = ()
     """Checks that the tree gave no answer to."""
     tree: str | None = None
@@ -258,7 +236,7 @@ class CarriedTrialSection(Struct, frozen=True):
     """How near it is to the official text."""
 
 
-class HeaderCompileSection(Struct, frozen=True):
+class HeaderCompileSection(StatusSection, frozen=True):
     """Stage 2's own units, checked by a compiler against the wheel's headers as the series leaves them."""
 
     series: str
@@ -266,13 +244,14 @@ class HeaderCompileSection(Struct, frozen=True):
     compiler: str
     cuda: str
     standard: int
-    units: Mapping[str, str]
-    """Unit -> the compiler's first error, "" where there is none."""
+    units: int
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Unit -> the compiler's first error."""
     unpatched: tuple[str, ...] = ()
     """Headers that the series changes and where its text does not fit."""
 
 
-class RecordMark(Struct, frozen=True):
+class RecordMark(StatusSection, frozen=True):
     """The day on which a proof's figures were recorded as they stand, and the digest of the series they are of."""
 
     date: str
@@ -280,14 +259,15 @@ class RecordMark(Struct, frozen=True):
     """That which the proof's wheels were built from, where it names one; else the checkout's on that day."""
 
 
-class ReleaseStatus(Struct, frozen=True):
+class ReleaseStatus(StatusSection, frozen=True):
     """The whole document; None where nobody has looked yet.
 
     Each field is a section that is written by itself.
     """
 
     series: SeriesSection | None = None
-    applies: AppliesSection | None = None
+    applies: Mapping[str, AppliesSection] = field(default_factory=dict)
+    """Name of a source ("pristine", "debian") -> the verdicts there."""
     proven: Mapping[str, Proof] = field(default_factory=dict)
     census: CensusSection | None = None
     stage1: StageSection | None = None
@@ -356,8 +336,7 @@ def update_status(path: Path, **sections: Any) -> None:
         if marks := _mark_records(before, document, sections):
             document["recorded"] = marks
         parse_status(document, path)
-        text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
-        write_atomically(path, text + "\n")
+        write_atomically(path, render_document(document))
 
 
 SINGLE_PROOFS = (
@@ -404,13 +383,30 @@ def _mark_records(
     return marks
 
 
-def _make_plain(value: Any) -> Any:
-    """Convert a value for JSON; a field that says None is left out."""
-    if isinstance(value, Struct):
-        return {name: _make_plain(item) for name, item in asdict(value).items() if item is not None}
+def _make_plain(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections as a file that is read has them, lists and all: figures that stand are equal to these."""
+    return dict(msgspec.json.decode(msgspec.json.encode(sections)))
+
+
+def render_document(document: Mapping[str, Any]) -> str:
+    """Return the document as sorted JSON; a record that fits in a line stands in one, and so does its change."""
+    return f"{_render_value(document, 0, whole=False)}\n"
+
+
+def _render_value(value: Any, depth: int, *, key: str = "", whole: bool = True) -> str:
+    """Render ``value``, which stands behind ``key`` at ``depth``; in one line where that fits, if ``whole``."""
+    flat = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    indent = "  " * depth
+    if not (isinstance(value, (Mapping, list, tuple)) and value) or (whole and len(indent + key + flat) < _WIDTH):
+        return flat
     if isinstance(value, Mapping):
-        return {name: _make_plain(item) for name, item in value.items()}
-    return [_make_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+        words = {name: f"{json.dumps(name, ensure_ascii=False)}: " for name in sorted(value)}
+        parts = [word + _render_value(value[name], depth + 1, key=word) for name, word in words.items()]
+        first, last = "{", "}"
+    else:
+        parts, first, last = [_render_value(item, depth + 1) for item in value], "[", "]"
+    lines = ",\n".join(f"{indent}  {part}" for part in parts)
+    return f"{first}\n{lines}\n{indent}{last}"
 
 
 def _read_document(path: Path) -> dict[str, Any]:

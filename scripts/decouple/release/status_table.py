@@ -238,10 +238,10 @@ def _describe_exact(status: ReleaseStatus) -> str:
     found = status.exact
     if found is None:
         return "not asked"
-    counts = Counter(found.patches.values())
+    counts = Counter(found.patches)
     partly, unseen = counts.pop(_REGENERATED, 0), counts.pop(_NOT_SEEN, 0)
     stops = sum(counts.pop(what, 0) for what in _STOPS)
-    said = f"{sum(counts.values())} of {len(found.patches)} patches"
+    said = f"{sum(counts.values())} of {sum(found.patches.values())} patches"
     said += f" ({', '.join(f'{counts[what]} {what}' for what in sorted(counts))})" if counts else ""
     said += "; of the relocation the Python files" if partly else ""
     return f"{said}; {f'stops: {stops}; ' if stops else ''}not seen: {unseen}"
@@ -258,7 +258,7 @@ def _describe_trials(status: ReleaseStatus) -> str:
         asked = f", {len(found.unasked)} not asked" if found.unasked else ""
         likeness = f"; {found.likeness.partition(':')[0]}" if found.likeness else ""
         lines.append(
-            f"{name}: {len(found.patches)} patches, {stops} in {found.seconds:.0f} s{verdict}{asked}{likeness}"
+            f"{name}: {sum(found.patches.values())} patches, {stops} in {found.seconds:.0f} s{verdict}{asked}{likeness}"
         )
     return "<br>".join(lines) or "not tried"
 
@@ -268,8 +268,8 @@ def _describe_compiled(status: ReleaseStatus) -> str:
     found = status.headers
     if found is None:
         return "nothing"
-    refused = [f"{unit}: {error.rpartition('error: ')[2]}" for unit, error in sorted(found.units.items()) if error]
-    said = f"{len(found.units) - len(refused)} of {len(found.units)} own units of stage 2 against the wheel's headers"
+    refused = [f"{unit}: {error.rpartition('error: ')[2]}" for unit, error in sorted(found.refused.items())]
+    said = f"{found.units - len(refused)} of {found.units} own units of stage 2 against the wheel's headers"
     compiler = f"{found.compiler.partition(' ')[0]} {found.compiler.rpartition(' ')[2]}"
     said += f" ({compiler}, C++{found.standard}, CUDA {found.cuda}), syntax alone"
     return said + (f"; not {'; '.join(refused)}" if refused else "")
@@ -306,8 +306,7 @@ def _is_faultless(portable: WheelSection, series: str) -> bool:
     One of them is that torch_cuda was compiled against the core that is beside it.
     """
     verify = portable.verify
-    fine = all(one.ok for one in verify.checks) and not any(one.faults for one in verify.audit)
-    return portable.series == series and bool(verify.checks) and fine
+    return portable.series == series and bool(verify.checks) and not (verify.failed or verify.faults)
 
 
 def _sort_newest_first(statuses: Mapping[str, Any]) -> list[str]:
@@ -345,10 +344,8 @@ def _describe_applies(status: ReleaseStatus) -> str:
     if not status.applies:
         return "not checked"
     cells = []
-    for source in status.applies.sources:
-        verdicts = [patch.get(source) for patch in status.applies.patches.values()]
-        offsets = verdicts.count("offset")
-        bad = len(verdicts) - verdicts.count("clean") - offsets
+    for source, found in sorted(status.applies.items()):
+        bad, offsets = len(found.failed), len(found.offset)
         cells.append(f"{source}: {f'{bad} fail' if bad else 'all'}{f' ({offsets} with an offset)' if offsets else ''}")
     return ", ".join(cells)
 
@@ -373,8 +370,8 @@ def _list_levels(status: ReleaseStatus) -> Iterator[Figure]:
 
 def _list_applies(status: ReleaseStatus) -> Iterator[Figure]:
     if status.applies:
-        verdicts = {verdict for patch in status.applies.patches.values() for verdict in patch.values()}
-        yield Figure("applies", _describe_applies(status), HOLDS if verdicts <= {"clean", "offset"} else FAILS)
+        fails = any(found.failed for found in status.applies.values())
+        yield Figure("applies", _describe_applies(status), FAILS if fails else HOLDS)
 
 
 def _list_couplings(status: ReleaseStatus) -> Iterator[Figure]:
@@ -404,21 +401,19 @@ def _list_parity(status: ReleaseStatus) -> Iterator[Figure]:
 
 
 def _judge_names(verify: VerifySection) -> str:
-    """Say whether every name is there as it must be; a missing or different one may have its reason."""
-    short = [(section, name) for section in verify.parity for name in (*section.missing, *section.different)]
-    if not short:
+    """Say whether every name is there as it must be; a missing one may have its reason."""
+    found = verify.parity
+    if not (found and (found.missing or found.different)):
         return HOLDS
-    return EXPLAINED if all(name in section.reasons for section, name in short) else DIFFERS
+    return DIFFERS if found.unexplained else EXPLAINED
 
 
 def _describe_names(verify: VerifySection) -> str:
-    sections = verify.parity
-    if not sections:
+    found = verify.parity
+    if not found:
         return "not checked"
-    total = sum(section.total for section in sections)
-    short = sum(len(section.missing) + len(section.different) for section in sections)
-    extra = sum(len(section.extra) for section in sections)
-    return f"{100 * (total - short) / total:.2f} % of {total}" + (f", {extra} extra" if extra else "")
+    alike = found.total - found.missing - found.different
+    return f"{100 * alike / found.total:.2f} % of {found.total}" + (f", {found.extra} extra" if found.extra else "")
 
 
 def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
@@ -431,7 +426,7 @@ def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
         yield Figure(key, _describe_kernels(official[key]), _judge_kernels(official[key]), "official")
     for key, one in sorted(found.items()):
         if key.endswith(MONOLITH):
-            text = f"{one.same} of {one.total}, {len(one.unexplained)} unexplained"
+            text = f"{one.same} of {one.total}, {one.unexplained} unexplained"
             yield Figure(key, text, _judge_kernels(one), "Debian's monolith")
     if sample := status.kernels.get(UNPATCHED):
         text = f"{sample.same} of {sample.total} in {sample.sources} files"
@@ -456,7 +451,7 @@ def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str
     """Yield a wheel of bindings over another build's kernels against that build, or of our own kernels."""
     if wheel is None:
         return
-    bad = sum(not check.ok for check in wheel.verify.checks)
+    bad = len(wheel.verify.failed)
     parts = [
         _describe_names(wheel.verify),
         f"audit {_describe_audit(wheel.verify)}",
@@ -474,7 +469,7 @@ def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
     for label, one in sorted(status.kernels.items()):
         if label.endswith(f"/{SINGLE_STAGE}"):
             text = f"{one.same} of {one.total} functions in {one.sources} files ({', '.join(one.archs)})"
-            text += f", {len(one.unexplained)} unexplained"
+            text += f", {one.unexplained} unexplained"
             yield Figure(
                 f"kernels/{label}", text, _judge_kernels(one), f"{label.removesuffix(f'/{SINGLE_STAGE}')} objects"
             )
@@ -531,21 +526,18 @@ def _describe_comparison(suites: SuitesSection) -> str:
 
 
 def _list_audits(status: ReleaseStatus) -> Iterator[Figure]:
-    if status.verify.audit:
+    if status.verify.audited:
         yield Figure("verify", _describe_audit(status.verify), _judge_audit(status.verify))
 
 
 def _judge_audit(verify: VerifySection) -> str:
-    return FAILS if any(audit.faults for audit in verify.audit) else HOLDS
+    return FAILS if verify.faults else HOLDS
 
 
 def _describe_audit(verify: VerifySection) -> str:
-    audits = verify.audit
-    if not audits:
+    if not verify.audited:
         return "not checked"
-    faults = sum(len(audit.faults) for audit in audits)
-    # every rule looks at the libraries anew, the last ones at those of both wheels
-    return f"{faults} faults" if faults else f"clean ({max(audit.files for audit in audits)} files)"
+    return f"{len(verify.faults)} faults" if verify.faults else f"clean ({verify.audited} files)"
 
 
 def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
@@ -554,10 +546,10 @@ def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
     What they must be differs with the patches and without.
     """
     for label, trial in sorted(status.patches.items()):
-        good = sum(answer.ok for answer in trial.answers)
+        good = trial.answers - len(trial.failed)
         name = f"{label.removesuffix(f'-{trial.device}')} ({trial.kind}; {trial.device})"
-        verdict = HOLDS if good == len(trial.answers) else FAILS
-        yield Figure(f"patches/{label}", f"{good} of {len(trial.answers)}", verdict, name, trial.kind in _PATCHED)
+        verdict = FAILS if trial.failed else HOLDS
+        yield Figure(f"patches/{label}", f"{good} of {trial.answers}", verdict, name, trial.kind in _PATCHED)
 
 
 def _list_contract(status: ReleaseStatus) -> Iterator[Figure]:

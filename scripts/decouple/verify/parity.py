@@ -37,9 +37,14 @@ class Parity(Struct, frozen=True):
     reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def unexplained(self) -> tuple[str, ...]:
+        """The names that differ, and those that are missing without a reason."""
+        return (*self.different, *(name for name in self.missing if name not in self.reasons))
+
+    @property
     def ok(self) -> bool:
         """Whether nothing differs, and nothing is missing without a reason."""
-        return not self.different and set(self.missing) <= set(self.reasons)
+        return not self.unexplained
 
     @property
     def percent(self) -> float:

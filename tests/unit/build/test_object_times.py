@@ -118,7 +118,10 @@ def test_what_is_left_counts_by_its_seconds_and_not_by_its_number() -> None:
 
 def test_another_environments_table_says_how_objects_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_times, "_FOLDER", tmp_path)
-    nearest = lambda release: object_times.load_nearest(release, "rootfs", 1).estimate_object("a.o", 9.0)  # noqa: E731
+
+    def nearest(release: str) -> float:
+        return object_times.load_nearest(release, "rootfs", 1).estimate_object("a.o", 9.0)
+
     assert nearest("2.6") == 9.0
     for release, value in (("2.5", 1.0), ("2.6", 2.0)):
         object_times.locate_table(release, "portable", 1).write_text(f"a.o\t1\t{value}\n")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -81,14 +81,11 @@ class KernelComparison(Struct, frozen=True):
         return sum(one.what == what for one in self.found)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures for the status file.
-
-        Of the findings only those that nothing explains.
-        """
-        found = {what: self.count(what) for what in ("code", "launch", "missing", "extra")}
-        plain = {name: value for name, value in asdict(self).items() if name != "found"}
-        open_ = [f"{one.what}: {one.arch} {one.file} {one.name}" for one in self.found if not one.reason]
-        return {**plain, **found, "explained": len(self.found) - len(open_), "unexplained": open_}
+        """Return the figures for the status file."""
+        found = {what: self.count(what) for what in ("missing", "extra")}
+        plain = ("ours", "theirs", "archs", "sources", "of_sources", "total", "same")
+        unexplained = sum(not one.reason for one in self.found)
+        return {name: getattr(self, name) for name in plain} | found | {"unexplained": unexplained}
 
 
 class _KernelPair(Struct, frozen=True):
