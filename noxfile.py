@@ -64,7 +64,7 @@ PER_RELEASE = {
 }
 
 #: session -> the words of its command, where they are others.
-WORDS = {"units": ["stages", "units"]}
+WORDS = {"units": ["stages", "units"], "test-patches": ["try", "patches"]}
 
 #: What ``test-cuda-slice`` gives to ``decouple test-cuda``: Debian's single-stage build, for which nothing has to be
 #: built, and a slice that another commit chooses otherwise, against what the official wheel did with the same tests.

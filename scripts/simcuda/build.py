@@ -54,8 +54,24 @@ def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
         digest.update(f"{torch.abi}".encode())
         for name in ("c10", "torch_cpu", "torch_cuda"):
             path = torch.library(name)
-            digest.update(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+            digest.update(identity(path).encode())
     return digest.hexdigest()[:16]
+
+
+def identity(library: Path) -> str:
+    """Return what tells one library from another: the SHA-256 in RECORD of the wheel that brought it.
+
+    So every virtual environment with the same torch shares one shadow, which takes minutes to compile. Without a wheel,
+    or where the file is of another size than that of the wheel, it is the path, the size and the time.
+    """
+    size = library.stat().st_size
+    site = library.parent.parent.parent  # of site-packages/torch/lib/libtorch.so
+    name = library.relative_to(site).as_posix()
+    for record in sorted(site.glob("torch*.dist-info/RECORD")):
+        for line in record.read_text(encoding="utf-8").splitlines():
+            if line.startswith(f"{name},sha256=") and line.endswith(f",{size}"):
+                return line
+    return f"{library} {size} {library.stat().st_mtime_ns}"
 
 
 def cuda_of(torch: TorchBuild) -> str:
@@ -72,7 +88,7 @@ def stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None]
     folder = cache_folder() / "stand-ins" / fingerprint(version)
     kit = vendor.find(site, cache_folder() / "wheels", version)
     kit.include()  # what a shadow is compiled with is in the cache from now on
-    if (folder / "done").exists():
+    if usable(folder):
         return folder
     part = vendor.new_part(folder)
     libraries, fills = library.load(kit.sonames)
@@ -89,7 +105,7 @@ def build(torch: TorchBuild, version: str = "", out: Path | None = None, say: Ca
     """
     version = version or cuda_of(torch)
     folder = out or cache_folder() / "built" / fingerprint(version, torch)
-    if (folder / "done").exists():
+    if usable(folder):
         return folder
     made = stand_ins(torch.site, version, say)
     part = vendor.new_part(folder)
@@ -121,10 +137,27 @@ def recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) ->
 def _finished(part: Path, folder: Path) -> Path:
     """Give the folder its name when all of it is there; one without the mark of that goes."""
     shutil.rmtree(part / "work", ignore_errors=True)
-    (part / "done").touch()
-    if folder.exists() and not (folder / "done").exists():
+    (part / "done").write_text(".".join(map(str, c_library())), encoding="utf-8")
+    if folder.exists() and not usable(folder):
         shutil.rmtree(folder)
     return vendor.settle(part, folder)
+
+
+def c_library() -> tuple[int, ...]:
+    """Return the version of this system's C library; (0,) where it is not glibc."""
+    said = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+    return tuple(int(part) for part in re.findall(r"[0-9]+", said or "0"))
+
+
+def usable(folder: Path) -> bool:
+    """Whether all of it is there, compiled where the C library was no younger than here.
+
+    A cache is seen by several systems: a root's, a container's, one that was upgraded. What a younger one compiled does
+    not load here; what is compiled here in its place loads there.
+    """
+    done = folder / "done"
+    said = re.findall(r"[0-9]+", done.read_text(encoding="utf-8")) if done.exists() else []
+    return bool(said) and tuple(map(int, said)) <= c_library()
 
 
 def flags(kit: vendor.Kit, one: library.Library) -> list[str]:

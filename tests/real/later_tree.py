@@ -24,7 +24,12 @@ from tests.real.test_evolutions import Evolve
 TREES: dict[str, Evolve] = {
     "2.7": test_later.near_2_7,
     "2.8": test_later.near_2_8,
+    "2.9": test_later.near_2_9,
     "2.10": test_later.near_2_10,
+    "2.11": test_later.near_2_11,
+    "2.12": test_later.near_2_12,
+    "2.13": test_later.near_2_13,
+    "2.14": test_later.near_2_14,
     "2.15": test_later.later,
 }
 

@@ -123,20 +123,9 @@ def called_otherwise(tree: Path) -> None:
 
 def grown(tree: Path) -> None:
     """New couplings of later releases, in words of our own: NVSHMEM among c10d's bindings, a launcher for CUDA only."""
-    edited(
-        tree / "torch/csrc/distributed/c10d/init.cpp",
-        r"^#include <torch/csrc/distributed/c10d/PyProcessGroup\.hpp>$",
-        r"\g<0>\n#include <torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cuh>",
-    )
-    edited(
-        tree / "torch/csrc/distributed/c10d/init.cpp",
-        r"^  py::class_<::c10d::BroadcastOptions>",
-        r'#ifdef USE_NVSHMEM\n  module.def("_made_up_shmem", &made_up_shmem);\n#endif\n\n\g<0>',
-    )
-    kernel = "torch/nativert/kernels/C10Kernel.cpp"
-    (tree / kernel).parent.mkdir(parents=True)
-    (tree / kernel).write_text("#include <ATen/cuda/CUDAContext.h>\n#include <ATen/cuda/Exceptions.h>\nint kernel;\n")
     launcher = "torch/csrc/inductor/static_cuda_launcher"
+    bound_shmem(tree, "#include <torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cuh>")
+    kernel = add_kernel(tree)
     (tree / f"{launcher}.h").write_text("#pragma once\n")
     (tree / f"{launcher}.cpp").write_text("#ifdef USE_CUDA\nbool StaticCudaLauncher_init(PyObject* module);\n#endif\n")
     edited(
@@ -144,6 +133,28 @@ def grown(tree: Path) -> None:
         r'^    "torch/csrc/inductor/resize_storage_bytes\.cpp",$',
         rf'\g<0>\n    "{launcher}.cpp",\n    "{kernel}",',
     )
+
+
+def bound_shmem(tree: Path, include: str) -> None:
+    """NVSHMEM among c10d's bindings; ``include`` stands where its header is included."""
+    edited(
+        tree / "torch/csrc/distributed/c10d/init.cpp",
+        r"^#include <torch/csrc/distributed/c10d/PyProcessGroup\.hpp>$",
+        rf"\g<0>\n{include}",
+    )
+    edited(
+        tree / "torch/csrc/distributed/c10d/init.cpp",
+        r"^  py::class_<::c10d::BroadcastOptions>",
+        r'#ifdef USE_NVSHMEM\n  module.def("_made_up_shmem", &made_up_shmem);\n#endif\n\n\g<0>',
+    )
+
+
+def add_kernel(tree: Path) -> str:
+    """Write a source of the core that includes CUDA's headers, and return its path."""
+    kernel = "torch/nativert/kernels/C10Kernel.cpp"
+    (tree / kernel).parent.mkdir(parents=True)
+    (tree / kernel).write_text("#include <ATen/cuda/CUDAContext.h>\n#include <ATen/cuda/Exceptions.h>\nint kernel;\n")
+    return kernel
 
 
 @pytest.fixture(scope="module")

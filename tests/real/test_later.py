@@ -12,11 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.paths import find_project
 from decouple.cli import main
 from decouple.flows.census import CensusRequest, take_census
+from decouple.flows.patch_regeneration import PatchRemaker, SeriesMerge
 from decouple.flows.rebase import RebaseRequest, rebase_series
+from decouple.patch.apply import Tree
+from decouple.patch.parse import Patch
 from decouple.rebase.verdicts import CarryResult, Verdict
-from tests.real.test_evolutions import Evolve, carried, edited, grown, pristine
+from decouple.recipes.model import load_recipes
+from decouple.series import check
+from decouple.series.check import Fit
+from decouple.syntax.build_lists import read_cmake
+from decouple.syntax.preprocessor import parse_directives
+from decouple.upstream.readers import FolderSource, OpenedSource
+from tests.real.test_evolutions import Evolve, add_kernel, bound_shmem, carried, edited, grown, pristine
 from tests.real.test_evolutions import project as without_overlay
 
 __all__ = ["pristine", "without_overlay"]
@@ -79,15 +89,15 @@ def nccl(tree: Path) -> None:
         edited(group, rf"^#include <torch/csrc/distributed/c10d/ProcessGroup{name}\.hpp>\n", "")
 
 
-def launched(tree: Path, folder: str = "static_launcher", name: str = "cuda") -> None:
-    """A launcher for CUDA alone, in the core's list of sources."""
+def launched(tree: Path, folder: str = "static_launcher", name: str = "cuda", *, fast: bool = True) -> None:
+    """A launcher for CUDA alone, in the core's list of sources; ``fast``: and a second one in the same source."""
+    second = "bool FastCudaLauncher_init(PyObject* module) {\n  return made_up(module);\n}\n" if fast else ""
     target = tree / INDUCTOR / folder
     target.mkdir()
     (target / f"{name}.h").write_text("#pragma once\nbool StaticCudaLauncher_init(PyObject* module);\n")
     (target / f"{name}.cpp").write_text(
         f"#ifdef USE_CUDA\n#include <torch/csrc/inductor/{folder}/{name}.h>\n"
-        "bool StaticCudaLauncher_init(PyObject* module) {\n  return made_up(module);\n}\n"
-        "bool FastCudaLauncher_init(PyObject* module) {\n  return made_up(module);\n}\n#endif\n"
+        f"bool StaticCudaLauncher_init(PyObject* module) {{\n  return made_up(module);\n}}\n{second}#endif\n"
     )
     edited(
         tree / "build_variables.bzl",
@@ -97,7 +107,8 @@ def launched(tree: Path, folder: str = "static_launcher", name: str = "cuda") ->
     edited(
         tree / MODULE,
         r"^  torch::cuda::initModule\(module\);$",
-        "\\g<0>\n  ASSERT_TRUE(StaticCudaLauncher_init(module));\n  ASSERT_TRUE(FastCudaLauncher_init(module));",
+        "\\g<0>\n  ASSERT_TRUE(StaticCudaLauncher_init(module));"
+        + ("\n  ASSERT_TRUE(FastCudaLauncher_init(module));" if fast else ""),
     )
 
 
@@ -184,19 +195,24 @@ def listed(tree: Path, name: str, *paths: str) -> None:
     edited(tree / "build_variables.bzl", rf"^{name} = \[\n", rf"\g<0>{rows}")
 
 
-def symmetric(tree: Path) -> None:
-    """Symmetric memory in a folder, half of it CUDA's, some of it listed; a stable ABI with a part for CUDA."""
+def shared(tree: Path) -> None:
+    """Symmetric memory in a folder, half of it CUDA's, some of it listed."""
     folder = f"{C10D_FOLDER}/symm_mem"
     stays, moves = f"{folder}/MadeUpMemory.cpp", f"{folder}/CUDASymmetricMemory.cu"
     write(tree, stays, moves, f"{folder}/CUDASymmetricMemoryUtils.cpp", f"{folder}/NVSHMEMSymmetricMemory.cu")
+    listed(tree, "libtorch_distributed_base_sources", stays)
+    listed(tree, "libtorch_cuda_distributed_extra_sources", moves)
+
+
+def symmetric(tree: Path) -> None:
+    """The same; a stable ABI with a part for CUDA."""
+    shared(tree)
     write(tree, "torch/csrc/cuda/shim_common.cpp")
     write(
         tree,
         "torch/csrc/stable/c/shim.h",
         text="#pragma once\n#ifdef USE_CUDA\nint torch_made_up_stream(void** stream);\n#endif\n",
     )
-    listed(tree, "libtorch_distributed_base_sources", stays)
-    listed(tree, "libtorch_cuda_distributed_extra_sources", moves)
 
 
 def sourced(tree: Path) -> None:
@@ -241,8 +257,49 @@ def near_2_8(tree: Path) -> None:
         evolve(tree)
 
 
+def near_2_9(tree: Path) -> None:
+    for evolve in (near_2_8, shared):
+        evolve(tree)
+
+
 def near_2_10(tree: Path) -> None:
     for evolve in (near_2_8, symmetric):
+        evolve(tree)
+
+
+def near_2_11(tree: Path) -> None:
+    """The launcher has another name; the bindings of NVSHMEM include a header of kernels."""
+    between(tree, "#include <torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cuh>")
+
+
+def near_2_12(tree: Path) -> None:
+    """That header is one of C++'s and guarded; another C++."""
+    header = "#include <torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.hpp>"
+    between(tree, f"#ifdef USE_NVSHMEM\n{header}\n#endif")
+    younger(tree)
+
+
+def near_2_13(tree: Path) -> None:
+    """A second launcher, storages of a size at an address; what of them no wheel dates comes with them."""
+    header = "#include <torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.hpp>"
+    between(tree, f"#ifdef USE_NVSHMEM\n{header}\n#endif", fast=True)
+    for evolve in (stored, younger):
+        evolve(tree)
+
+
+def between(tree: Path, include: str, *, fast: bool = False) -> None:
+    """What 2.11 to 2.13 have in common."""
+    for evolve in (near_2_7, took("0007"), symmetric):
+        evolve(tree)
+    bound_shmem(tree, include)
+    resize = f"{INDUCTOR}/resize_storage_bytes.cpp"
+    edited(tree / "build_variables.bzl", rf'^    "{re.escape(resize)}",$', rf'\g<0>\n    "{add_kernel(tree)}",')
+    launched(tree, fast=fast)
+
+
+def near_2_14(tree: Path) -> None:
+    """A second NCCL, another packer; what of 2.15 no wheel dates comes with them."""
+    for evolve in (near_2_7, took("0007"), nccl, launched, answered, stored, built, sourced, younger):
         evolve(tree)
 
 
@@ -262,14 +319,17 @@ def test_what_upstream_took_by_2_7_and_2_8_is_dropped_without_a_stop(
     assert CLEAN in capsys.readouterr().out
 
 
-def test_what_2_7_to_2_10_changed_is_carried_without_a_stop(
-    project: Path, pristine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("evolve", [near_2_9, near_2_10, near_2_11, near_2_12, near_2_13, near_2_14])
+def test_what_2_9_to_2_14_changed_is_carried_without_a_stop(
+    project: Path, pristine: Path, tmp_path: Path, evolve: Evolve, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    applied, found = carried(project, pristine, tmp_path, near_2_10)
+    applied, found = carried(project, pristine, tmp_path, evolve)
     assert [one.name for one in found.outcome.carried if one.verdict.is_stop] == []
     assert CLEAN in capsys.readouterr().out
     assert (applied / C10D_FOLDER / "symm_mem/MadeUpMemory.cpp").is_file()
-    assert (applied / "torch/csrc/stable/c/shim.h").is_file(), "extensions include it from the core"
+    stable = (applied / "torch/csrc/stable/c/shim.h").is_file()
+    assert stable == (evolve is not near_2_9), "extensions include it from the core"
+    assert "CudaLauncher_init" not in (applied / MODULE).read_text()
 
 
 def judged(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve) -> dict[str, CarryResult]:
@@ -280,6 +340,58 @@ def judged(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve) -> dic
     assert main(["manifest", "fill", "evolved", "--tree", str(tree), "--write"]) == 0
     found = rebase_series(RebaseRequest(project, ("2.6", "evolved"), source=f"local:{tree}", report=True))
     return {one.name.removeprefix("2.6/")[:4]: one for one in found.outcome.carried}
+
+
+NEAR = {
+    "2.7": near_2_7,
+    "2.8": near_2_8,
+    "2.9": near_2_9,
+    "2.10": near_2_10,
+    "2.11": near_2_11,
+    "2.12": near_2_12,
+    "2.13": near_2_13,
+    "2.14": near_2_14,
+    "2.15": later,
+}
+
+
+@pytest.mark.parametrize("release", NEAR)
+def test_what_asks_for_a_vendor_comes_out_and_can_be_read(pristine: Path, tmp_path: Path, release: str) -> None:
+    """0019, 0021 and 0024, on no file but those that the series touches: a second instead of a minute."""
+    project, tree, trees = find_project(), tmp_path / "tree", list[Tree]()
+    series = check.load_series(project, "2.6")
+    remaker = PatchRemaker(load_recipes(project), SeriesMerge(series, FolderSource(pristine)))
+    wanted = check.list_wanted_paths(series) | remaker.recipe_paths | {"build_variables.bzl", "version.txt"}
+    for path in (path for path in wanted if (pristine / path).is_file()):
+        write(tree, path, text="")
+        shutil.copy2(pristine / path, tree / path)
+    NEAR[release](tree)
+    opened = OpenedSource(FolderSource(tree), release)
+
+    def keep(patch: Patch, applied: Tree) -> tuple[str, ...]:
+        trees.append(applied)
+        return remaker.find_lost_changes(patch, applied)
+
+    found = check.check_series(series, opened.source, remade=remaker.bind_source(opened), lost=keep)
+    fits = {fit.patch.name.partition("/")[2][:4]: fit for fit in found}
+    for number in ("0019", "0021", "0024"):
+        assert fits[number].status in (Fit.CLEAN, Fit.OFFSET, Fit.MADE), fits[number]
+
+    def text(path: str) -> str:
+        file = trees[-1].get(path)
+        assert file
+        return file.data.decode()
+
+    for path in (path for patch in series for path in patch.changed_paths if path.endswith(".py")):
+        if trees[-1].get(path):
+            compile(text(path), path, "exec")
+    assert "torch_cuda" in text("torch/utils/cpp_extension.py")
+    commands = [command.name.lower() for command in read_cmake(text("CMakeLists.txt"))]
+    assert commands.count("if") == commands.count("endif")
+    for path in fits["0024"].patch.changed_paths:
+        assert "USE_ROCM" not in text(path), path
+        words = [directive.word for directive in parse_directives(text(path))]
+        assert sum(word in ("if", "ifdef", "ifndef") for word in words) == words.count("endif"), path
 
 
 def said(one: CarryResult) -> str:

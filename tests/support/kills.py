@@ -905,7 +905,7 @@ VERBS: dict[str, Callable[[Path], Scene]] = {
     "export": _stacked(_pushed(None), "export", "{folder}/out", between=True),
     "header": _stacked(_pushed(None), "header", "-r", stdin=HEADER.encode()),
     "branch": _stacked(_pushed(None), "branch", "--force"),
-    "from-branch": _stacked(_branched, "from-branch", repeats=False),
+    "branch --back": _stacked(_branched, "branch", "--back", repeats=False),
     "bisect": _bisect,
     "apply, warm": _warm_apply,
     "apply, cold": _cold_apply,

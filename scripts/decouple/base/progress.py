@@ -28,8 +28,12 @@ class Progress(Protocol):
         of the same name, it is the one that goes on with what is left of it.
         """
 
-    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
-        """Count ``amount`` more of the unit, which was expected to take ``effort``."""
+    def advance(self, amount: float = 1.0, effort: float = 0.0, measured: tuple[float, float] | None = None) -> None:
+        """Count ``amount`` more of the unit, which was expected to take ``effort``.
+
+        ``measured``: of items that are done, now or before, what was expected and what they did take; None where
+        nobody knows.
+        """
 
     def finish(self, note: str = "") -> None:
         """End the piece of work."""
@@ -46,7 +50,9 @@ class SilentProgress:
         effort: float = 0.0,
         seconds: float | None = None,
     ) -> None: ...
-    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None: ...
+    def advance(
+        self, amount: float = 1.0, effort: float = 0.0, measured: tuple[float, float] | None = None
+    ) -> None: ...
     def finish(self, note: str = "") -> None: ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from abc import ABC, abstractmethod
@@ -17,6 +18,7 @@ from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
+from decouple.base.untrusted_input import is_count
 from decouple.build import (
     effort,
     inputs,
@@ -261,13 +263,15 @@ class Stage(ABC):
         left = {name: expected[name] for name in asked if not (self.folder / name).exists()}
         usual = self.estimate_cost()
         # as the estimate has it, shared out by what each object takes; of all objects' seconds those of the left ones
-        took = (
-            usual.core_seconds * sum(left.values()) / sum(expected.values()) / (self.job.choices.jobs or count_cores())
-        )
+        cores = self.job.choices.jobs or count_cores()
+        took = usual.core_seconds * sum(left.values()) / sum(expected.values()) / cores
         toolkit = f"{self.names['project']}/third_device/tools/wrapped_cmake"
         command = ["python3", toolkit, "build", folder, *targets, "--raw"]
         name = f"stage {self.number}"
-        follow = _NinjaProgress(self.job.progress, name, self.job.say, left, took)
+        measured = NinjaLogReader(
+            self.folder, took * (self.job.choices.jobs or count_cores()) / (sum(left.values()) or 1.0)
+        )
+        follow = _NinjaProgress(self.job.progress, name, self.job.say, left, took, measured)
         self.run_step(f"compile {name}", command, folder, follow)
 
     def estimate_cost(self) -> Cost:
@@ -301,6 +305,36 @@ class Stage(ABC):
         return found[0]
 
 
+class NinjaLogReader:
+    """Reads what each object took while ninja runs: the lines that its log in ``folder`` gets (start and end in ms).
+
+    ``scale``: how many seconds one of the expected ones is by the estimate.
+    """
+
+    def __init__(self, folder: Path, scale: float = 1.0) -> None:
+        self._log, self._scale = folder / ".ninja_log", scale or 1.0
+        self._offset = self._log.stat().st_size if self._log.exists() else 0
+
+    def read_new(self) -> dict[str, float]:
+        """Map each output that came to the log since the last call to what it took, in expected seconds."""
+        try:
+            with self._log.open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self._offset:  # ninja wrote it anew, with the newest of each output
+                    self._offset = file.tell()
+                file.seek(self._offset)
+                text = file.read()
+        except OSError:
+            return {}
+        whole = text[: text.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        rows = (line.split("\t") for line in whole.decode(errors="replace").splitlines())
+        return {
+            row[3]: (int(row[1]) - int(row[0])) / 1000 / self._scale
+            for row in rows
+            if len(row) == 5 and is_count(row[0]) and is_count(row[1])
+        }
+
+
 class _NinjaProgress:
     """Turns ninja's status lines into progress, and passes on what wrapped_cmake says about a killed compiler.
 
@@ -314,9 +348,12 @@ class _NinjaProgress:
         say: Callable[[str], None],
         expected: Mapping[str, float],
         seconds: float,
+        measured: NinjaLogReader | None = None,
     ) -> None:
         self._progress, self._what, self._say, self._left = progress, what, say, dict(expected)
-        self._seconds = seconds
+        self._seconds, self._measured = seconds, measured
+        self._unmeasured: dict[str, float] = {}
+        """Objects that are done; ninja writes of one what it took after it has said that it is done."""
         self._done = 0
         self._total: int | None = None
 
@@ -336,5 +373,14 @@ class _NinjaProgress:
             self._done, self._total = 0, total
         if done > self._done:
             built = _OBJECT.search(line)
-            self._progress.advance(done - self._done, self._left.pop(built[1], 0.0) if built else 0.0)
+            expected = self._left.pop(built[1], 0.0) if built else 0.0
+            self._progress.advance(done - self._done, expected, self._read_measured())
+            if built:
+                self._unmeasured[built[1]] = expected
             self._done = done
+
+    def _read_measured(self) -> tuple[float, float] | None:
+        """Return of the objects that ninja's log has anew what was expected, and what they took."""
+        took = self._measured.read_new() if self._measured else {}
+        known = {name: self._unmeasured.pop(name) for name in took if name in self._unmeasured}
+        return (sum(known.values()), sum(took[name] for name in known)) if known else None

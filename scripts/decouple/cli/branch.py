@@ -1,4 +1,4 @@
-"""``decouple branch | from-branch``: the whole series as a git branch, and back."""
+"""``decouple branch``: the whole series as a git branch, and back."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ from decouple.upstream.manifests import load_release
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verbs."""
-    forth = add_verb(subparsers, "branch", _run_branch)
-    forth.add_argument("--repo", type=Path, help="the repository (default: the applied tree)")
-    forth.add_argument("--name", help="the branch (default: series-RELEASE)")
-    forth.add_argument("--base", help="the commit to stand on (default: the release's)")
-    forth.add_argument("--force", action="store_true", help="replace the branch")
-    back = add_verb(subparsers, "from-branch", _run_from_branch)
-    back.add_argument("--repo", type=Path, help="the repository (default: the applied tree)")
-    back.add_argument("--branch", help="the branch or commit (default: series-RELEASE)")
-    back.add_argument("--base", help="the commit it stands on (default: the release's)")
-    back.add_argument("--drop", action="store_true", help="take patches without a commit out of the series")
+    """Add the verb."""
+    parser = add_verb(subparsers, "branch", _run_branch)
+    parser.add_argument("--repo", type=Path, help="the repository (default: the applied tree)")
+    parser.add_argument("--name", help="the branch, with --back also a commit (default: series-RELEASE)")
+    parser.add_argument("--base", help="the commit it stands on (default: the release's)")
+    parser.add_argument("--force", action="store_true", help="replace the branch")
+    parser.add_argument("--back", action="store_true", help="instead: write the branch's commits back to patches/")
+    parser.add_argument("--drop", action="store_true", help="with --back: take patches without a commit out")
 
 
 def _run_branch(arguments: argparse.Namespace) -> int:
     places, words = parse_release(arguments)
     if words:
         raise UsageError(f"branch takes no {words[0]!r}", next_step="see `decouple branch --help`")
+    if arguments.drop and not arguments.back:
+        raise UsageError("--drop: takes patches out of the series", next_step="add --back")
+    if arguments.force and arguments.back:
+        raise UsageError("--force: replaces the branch, and --back writes to patches/", next_step="leave one out")
     repository, base = _find_repository(arguments, places)
+    if arguments.back:
+        return _write_back(arguments, places, repository, base)
     made = branch.make_branch(
         places, repository, arguments.name or f"series-{places.release}", base, force=arguments.force
     )
@@ -41,11 +44,9 @@ def _run_branch(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _run_from_branch(arguments: argparse.Namespace) -> int:
-    places, _ = parse_release(arguments)
-    repository, base = _find_repository(arguments, places)
+def _write_back(arguments: argparse.Namespace, places: SeriesPlaces, repository: Repository, base: str) -> int:
     with open_stack(arguments, most=0) as (stack, _):
-        revision = arguments.branch or f"series-{places.release}"
+        revision = arguments.name or f"series-{places.release}"
         written = branch.import_branch(stack, repository, revision, base, drop=arguments.drop)
         print_written(written)
         if written.files:

@@ -10,7 +10,12 @@ HALF_LIFE = 1500.0
 BLOCK = 20.0
 """Seconds whose steps are judged together: objects of several jobs end at almost the same time."""
 CACHED = 4.0
-"""How many times faster than expected a block must be to tell of a compiler's cache, and not of this machine."""
+"""How many times faster than expected a block, or an object, must be to tell of a compiler's cache, and not of this
+machine."""
+LEAST = 1.0
+"""Effort below which an item tells nothing of the pace: it takes as long out of the cache."""
+PRIOR = 15.0
+"""Effort that counts as done just as expected, beside that of which is known what it did take."""
 
 
 class Eta:
@@ -34,10 +39,20 @@ class Eta:
         self._seen = 0.0  # seconds, none of which fades
         self._first = 1.0  # how much the first of it counts yet
         self._block_began, self._block_effort, self._last = now, 0.0, now
+        #: of the items of which is known what they took: what was expected of them, what they did take, and in how long
+        self._known_effort, self._known_spent, self._known_seconds, self._compared = 0.0, 0.0, 0.0, now
 
-    def advance(self, now: float, amount: float, effort: float = 0.0) -> None:
-        """``amount`` more items, which were expected to take ``effort``, are done."""
+    def advance(
+        self, now: float, amount: float, effort: float = 0.0, measured: tuple[float, float] | None = None
+    ) -> None:
+        """``amount`` more items, which were expected to take ``effort``, are done.
+
+        ``measured``: what was expected of items that are done, and what they did take, in the same measure.
+        """
         step = effort if self._effort else amount
+        if measured and measured[0] and self._rate:
+            self._compare(now - self._compared, *measured)
+            self._compared = now
         self.done += amount
         self._spent += step
         self._squares += step * step / amount if amount else 0.0
@@ -66,8 +81,36 @@ class Eta:
             (left - min(self._estimate_under_way(), left / 2)) / rate - (0.0 if now is None else now - self._last), 0.0
         )
 
+    def _compare(self, seconds: float, effort: float, spent: float) -> None:
+        """Count an item that took ``spent`` where ``effort`` was expected, ``seconds`` after the one before.
+
+        What several jobs do at once is seen without a guess at what is under way: large objects, which end late, made
+        the pace too slow. One out of the compiler's cache tells nothing.
+        """
+        fades = 0.5 ** (seconds / HALF_LIFE)
+        known = (self._known_effort, self._known_spent, self._known_seconds)
+        self._known_effort, self._known_spent, self._known_seconds = (value * fades for value in known)
+        if effort < LEAST or CACHED * spent < effort * min(1.0, self._compute_slowness()):
+            return
+        self._known_effort += effort
+        self._known_spent += spent
+        self._known_seconds += seconds
+
+    def _compute_slowness(self) -> float:
+        """How many times longer than expected an item takes."""
+        return (self._known_spent + PRIOR) / (self._known_effort + PRIOR)
+
+    def _compute_known_pace(self) -> float:
+        """Effort in a second by what items took: as many at once as expected, where so many can have been at work."""
+        slowness = self._compute_slowness()
+        under_way = self._rate * self._squares / self._spent * slowness if self._spent else 0.0
+        at_most = (self._known_spent + under_way) / self._known_seconds if self._known_seconds else self._rate
+        return min(self._rate, at_most) / slowness
+
     def _compute_pace(self) -> float | None:
         """Effort in a second; None where nothing says."""
+        if self._known_effort:
+            return self._compute_known_pace()
         if self._rate:
             effort = self._seen_effort + self._first * self._estimate_under_way()
             trust: float = TRUST * 0.5 ** (self._seen / TRUST_HALVES)

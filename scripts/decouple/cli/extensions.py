@@ -1,4 +1,4 @@
-"""``decouple extensions``: projects with CUDA kernels of their own, compiled against an installed torch."""
+"""``decouple try extensions``: projects with CUDA kernels of their own, compiled against an installed torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from decouple.flows import extensions as flow
 
 def register(subparsers: Any) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("extensions")
+    parser = subparsers.add_parser(
+        "extensions", help="compile projects with CUDA kernels against an installed torch, and use them"
+    )
     parser.add_argument("release")
     parser.add_argument("names", nargs="*", metavar="PROJECT", help="of extensions.toml (all)")
     parser.add_argument("--python", type=Path, required=True, help="has torch, setuptools and wheel")

@@ -55,9 +55,9 @@ class _LineProgress:
         self._began = self._said = time.monotonic()
         self._eta = Eta(self._began, total, effort, seconds)
 
-    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
+    def advance(self, amount: float = 1.0, effort: float = 0.0, measured: tuple[float, float] | None = None) -> None:
         now = time.monotonic()
-        self._eta.advance(now, amount, effort)
+        self._eta.advance(now, amount, effort, measured)
         if now - self._said < self.EVERY:
             return
         self._said = now
@@ -130,9 +130,9 @@ class _BarProgress:
         amount = _format_amount(0, total, unit) if total else ""
         self._task = self._bars.add_task(escape_text(what), total=effort or total, amount=amount)
 
-    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
+    def advance(self, amount: float = 1.0, effort: float = 0.0, measured: tuple[float, float] | None = None) -> None:
         if self._task is not None:
-            self._eta.advance(time.monotonic(), amount, effort)
+            self._eta.advance(time.monotonic(), amount, effort, measured)
             step = effort if self._effort else amount
             self._bars.update(self._task, advance=step, amount=_format_amount(self._eta.done, self._total, self._unit))
 

@@ -1,4 +1,4 @@
-"""``decouple test-patches``: what the header of each patch says under ``Verify:`` of a running torch, asked."""
+"""``decouple try patches``: what the header of each patch says under ``Verify:`` of a running torch, asked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from decouple.verify.patches import KINDS
 def register(subparsers: Any) -> None:
     """Add the command."""
     command = subparsers.add_parser(
-        "test-patches",
+        "patches",
+        help="what each patch promises of a running torch, asked with a device and without",
         description="The questions stand in verify/patches.toml, with the answers of a torch that has the patch and of "
         "one that has not. Which this one is, it says itself. Exit code 1: an answer is another one.",
     )

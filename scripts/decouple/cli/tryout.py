@@ -1,4 +1,4 @@
-"""``decouple tryout``: finished wheels on a bare system, as those have it who install them."""
+"""``decouple try``: finished wheels on a bare system, as those have it who install them; extensions; patches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.cli import output
+from decouple.cli import extensions, output, test_patches
 from decouple.cli.request import make_request
 from decouple.cli.verify import print_checks
 from decouple.flows import tryout
@@ -15,7 +15,9 @@ from decouple.flows import tryout
 
 def register(subparsers: Any) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("tryout")
+    top = subparsers.add_parser("try")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+    parser = verbs.add_parser("wheels", help="install finished wheels on a bare system, with what PyPI has for torch")
     parser.add_argument("release")
     parser.add_argument("system", nargs="+", help="debian-11, debian-12, debian-13, ubuntu-20.04, ubuntu-22.04")
     parser.add_argument(
@@ -27,6 +29,8 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--no-tests", action="store_true", help="run none of upstream's CPU tests")
     parser.add_argument("--keep", action="store_true", help="leave what was installed in build/RELEASE/tryout")
     parser.set_defaults(run=_run_tryout)
+    extensions.register(verbs)
+    test_patches.register(verbs)
 
 
 def _run_tryout(arguments: argparse.Namespace) -> int:

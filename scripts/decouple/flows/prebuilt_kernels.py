@@ -9,13 +9,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from decouple.base.background import start_work
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
-from decouple.build import inputs, settings, toolchain
+from decouple.build import inputs, root_description, settings, toolchain
 from decouple.build.core_wheel import find_core_folder
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.estimate import read_available_memory, refuse_if_too_small
@@ -25,7 +27,7 @@ from decouple.flows import portable_environment
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import read_provenance
-from decouple.flows.work_environment import ensure_tree, open_environment
+from decouple.flows.work_environment import ensure_tree, needs_root, open_environment
 from decouple.prebuilt import installed_torch, kernel_folder, official_symbols, pairing, symbols
 from decouple.upstream.download import Downloader
 from decouple.verify import checks
@@ -52,18 +54,22 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     for line in format_lines(root, costs):
         listener.say(line)
     refuse_if_too_small(costs, folder=places.dist, memory=read_available_memory(), root=root)
+    kind = portable_environment.KIND if request.env == portable_environment.KIND else "rootfs"
+    layers = toolchain.list_bindings_layers(choices, kind)
+    fetched = _start_fetch(request, pair)
     ensure_tree(request, places, listener)
-    halves = _fetch_kernels(request, pair, listener)
+    if fetched:  # the root comes while the wheel does
+        _make_root(request, places, layers, listener)
+    halves = _report_halves(fetched.result(), pair, listener) if fetched else _take_kernels(request, pair, listener)
     origin = halves.read_origin()
     places = replace(places, kernels=halves.kernels)
     if request.against == "official":
         places = replace(places, core=halves.folder)
     places.create_folders()
-    kind = portable_environment.KIND if request.env == portable_environment.KIND else "rootfs"
     environment = open_environment(
         request,
         places,
-        toolchain.list_bindings_layers(choices, kind),
+        layers,
         listener,
         settings.read_facts().bindings.components,
     )
@@ -101,13 +107,26 @@ def _check_core(request: BuildRequest, places: Places) -> None:
         )
 
 
-def _fetch_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener) -> kernel_folder.Halves:
-    """Return the folder of libraries with kernels.
+def _start_fetch(request: BuildRequest, pair: pairing.Pair) -> Future[kernel_folder.Halves] | None:
+    """Start to fetch the official wheel's libraries, where they are asked for: the root is made in the same minutes."""
+    if request.kind != kernel_folder.KIND:
+        return None
+    return start_work(lambda: kernel_folder.make_halves(pair, find_cache(), Downloader(find_cache())))
 
-    Fetched, or taken from an installed build.
-    """
-    if request.kind == kernel_folder.KIND:
-        return fetch_official_halves(pair, listener)
+
+def _make_root(request: BuildRequest, places: Places, layers: list[str], listener: Listener) -> None:
+    """Make the root that the environment will be opened in, which says so then."""
+    quiet = Listener(progress=listener.progress)
+    if request.env == portable_environment.KIND:
+        portable_environment.make_root(
+            root_description.load_description(root_description.PORTABLE), "portable", layers, quiet
+        )
+    elif needs_root(request, places, layers):
+        portable_environment.make_root(root_description.load_description(), "Debian", layers, quiet)
+
+
+def _take_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener) -> kernel_folder.Halves:
+    """Return the folder of libraries with kernels, taken from an installed build."""
     downloader = Downloader(find_cache(), progress=listener.progress)
     source = Path(request.kernels)
     if request.kernels == "monolith":
@@ -127,9 +146,11 @@ def _fetch_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener
 
 def fetch_official_halves(pair: pairing.Pair, listener: Listener) -> kernel_folder.Halves:
     """Return the official wheel as two halves, fetched unless it is there."""
-    halves = kernel_folder.make_halves(
-        pair, find_cache(), Downloader(find_cache(), progress=listener.progress), listener.progress
-    )
+    downloader = Downloader(find_cache(), progress=listener.progress)
+    return _report_halves(kernel_folder.make_halves(pair, find_cache(), downloader, listener.progress), pair, listener)
+
+
+def _report_halves(halves: kernel_folder.Halves, pair: pairing.Pair, listener: Listener) -> kernel_folder.Halves:
     fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
     listener.say(f"official wheel: {pair.wheel.name}, {fetched}")
     return halves

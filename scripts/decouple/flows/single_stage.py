@@ -36,7 +36,7 @@ from decouple.flows import stage2_commands
 from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.stage2_commands import Stage2Commands
-from decouple.flows.verify import record_kernels, sum_parity
+from decouple.flows.verify import make_parity_section, record_kernels
 from decouple.release import status
 from decouple.release.status import SINGLE_STAGE
 from decouple.verify import registrations, venvs
@@ -105,7 +105,7 @@ def compare_single_stage(
     record_kernels(request.project, request.release, f"{request.toolkit}/{SINGLE_STAGE}", comparison)
     registered = _compare_registrations(_show_pristine(built, pristine, request), request)
     path = status.locate_status(request.project, request.release)
-    section = status.VerifySection(core=request.against, parity=sum_parity(registered))
+    section = status.VerifySection(core=request.against, parity=make_parity_section(registered))
     status.update_status(path, vendors={**status.read_status(path).vendors, request.toolkit: section})
     return SingleStageComparison(comparison, registered)
 

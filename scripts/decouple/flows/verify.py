@@ -294,18 +294,18 @@ def make_section(core: str, result: VerifyResult) -> status.VerifySection:
         faults=tuple(str(fault) for part in result.audits for fault in part.faults),
         checks=len(result.checks),
         failed=tuple(f"{part.name}: {part.observed}" for part in result.checks if not part.passed),
-        parity=sum_parity(result.parity) if result.parity else None,
+        parity=make_parity_section(result.parity) if result.parity else None,
     )
 
 
-def sum_parity(found: Sequence[Parity]) -> status.ParitySection:
-    """Sum the categories; by name those that nothing explains."""
+def make_parity_section(parts: Sequence[Parity]) -> status.ParitySection:
+    """Make the section of all names that were compared: counts, and those without a reason by name."""
     return status.ParitySection(
-        sum(part.total for part in found),
-        sum(len(part.missing) for part in found),
-        sum(len(part.extra) for part in found),
-        sum(len(part.different) for part in found),
-        tuple(f"{part.category}: {name}" for part in found for name in part.unexplained),
+        sum(part.total for part in parts),
+        sum(len(part.missing) for part in parts),
+        sum(len(part.extra) for part in parts),
+        sum(len(part.different) for part in parts),
+        tuple(f"{part.category}: {name}" for part in parts for name in part.unexplained),
     )
 
 

@@ -18,6 +18,7 @@ character and leaves the rest to ``str.find``, which is linear (two-way search) 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -414,7 +415,7 @@ class _Image:
                     self.symbols[text] = chr(len(self.symbols) + 2)
         if len(self.symbols) > _MOST_SYMBOLS:
             raise _make_refusal("unsupported", "more than a million different lines")
-        self.text = "".join([self.symbols.get(line, self.OTHER) for line in self.lines])
+        self.text = "".join(map(self.symbols.get, self.lines, itertools.repeat(self.OTHER)))
 
     def make_pattern(self, hunk: Hunk) -> str:
         return "".join([self.symbols[line] for line in hunk.old_lines])

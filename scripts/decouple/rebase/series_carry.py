@@ -185,7 +185,7 @@ class RebaseWork(Struct, dict=True):
         same = made.data == step.patch.data
         changes = find_former_changes(self.repository, step, tip) if same else None
         if changes is None:
-            patch = Patch(step.patch.name, made.data, step.patch.strip)
+            patch = step.patch if same else Patch(step.patch.name, made.data, step.patch.strip)
             (outcome,) = applier.apply_patches(self.repository, tip, [patch], self._scratch)
             changes = outcome.changes
         verdict = Verdict.UNMODIFIED if same else Verdict.REGENERATED

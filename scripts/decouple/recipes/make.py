@@ -135,11 +135,13 @@ class _RecipeRun:
         lines = number_lines(text)
         for edit in (edit for edit in self.recipe.edit if edit.file == path):
             with self._collect_errors():
-                lines = self._apply_edit(path, edit, lines)
-        return "\n".join(line.text for line in lines)
+                after = self._apply_edit(path, edit, lines, text)
+                if after is not lines:
+                    lines, text = after, "\n".join([line.text for line in after])
+        return text
 
-    def _apply_edit(self, path: str, edit: Edit, lines: list[Line]) -> list[Line]:
-        text = "\n".join(line.text for line in lines)
+    def _apply_edit(self, path: str, edit: Edit, lines: list[Line], text: str) -> list[Line]:
+        """Apply ``edit`` to ``lines``, which are ``text``; the very same list where its condition does not hold."""
         if not self.is_met(edit, path, text):
             return lines
         self._acted = True

@@ -184,7 +184,7 @@ class SuitesSection(StatusSection, frozen=True):
 
 
 class PatchTrialSection(StatusSection, frozen=True):
-    """The answers of one torch to `decouple test-patches`, in number; by name those that are not what they must be.
+    """The answers of one torch to `decouple try patches`, in number; by name those that are not what they must be.
 
     ``kind`` says whether it has the patches.
     """

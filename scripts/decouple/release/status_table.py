@@ -470,9 +470,8 @@ def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
         if label.endswith(f"/{SINGLE_STAGE}"):
             text = f"{one.same} of {one.total} functions in {one.sources} files ({', '.join(one.archs)})"
             text += f", {one.unexplained} unexplained"
-            yield Figure(
-                f"kernels/{label}", text, _judge_kernels(one), f"{label.removesuffix(f'/{SINGLE_STAGE}')} objects"
-            )
+            vendor = label.removesuffix(f"/{SINGLE_STAGE}")
+            yield Figure(f"kernels/{label}", text, _judge_kernels(one), f"{vendor} objects")
     for name, found in sorted(status.vendors.items()):
         yield Figure(f"vendors/{name}", _describe_names(found), _judge_names(found), f"{name} registrations")
 
@@ -649,6 +648,6 @@ PROOFS: Mapping[str, ProofKind] = {
     ),
     "portable wheels": ProofKind("decouple verify {release} --env portable", _list_portable, "not checked"),
     "CUDA suites": ProofKind("decouple test-cuda {release} --record", _list_suites, "not run"),
-    "patches' own checks": ProofKind("decouple test-patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
+    "patches' own checks": ProofKind("decouple try patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
     "contract of backends": ProofKind("decouple contract {release}", _list_contract, "not checked"),
 }

@@ -36,8 +36,11 @@ FAILING: dict[str, list[list[str]]] = {
     "delete": [["2.6", "-r"], ["9.9"]],
     "import": [["2.6", NONE], ["2.6", "README.md"], ["9.9", NONE]],
     "export": [["2.6", OUT], ["9.9", OUT]],
-    "branch": [["2.6", "--repo", NONE], ["2.6", "--repo", ".", "--base", "no-such-commit"], UNKNOWN],
-    "from-branch": [["2.6", "--repo", NONE], ["2.6", "--repo", ".", "--base", "no-such-commit"], UNKNOWN],
+    "branch": [
+        ["2.6", "--repo", NONE], ["2.6", "--repo", ".", "--base", "no-such-commit"], UNKNOWN, ["2.6", "--drop"],
+        ["2.6", "--back", "--repo", NONE], ["2.6", "--back", "--repo", ".", "--base", "no-such-commit"],
+        ["2.6", "--back", "--force"],
+    ],
     "lint": [UNKNOWN, ["--format", "nonsense"]],
     "check": [UNKNOWN, ["2.6", "--source", NONE], ["2.6", "--source", "nonsense"], ["2.6", "--offline"]],
     "relocate": [
@@ -70,15 +73,17 @@ FAILING: dict[str, list[list[str]]] = {
     "explain": [[NONE], ["README.md"]],
     "verify": [UNKNOWN, [f"{NONE}.whl"], ["2.6"]],
     "parity": [UNKNOWN, ["2.6", "--against", NONE, "--json", f"{OUT}.json"]],
-    "tryout": [["9.9", "bookworm"], ["2.6", "nonsense"], ["2.6", "bookworm", "--wheel", NONE]],
-    "extensions": [UNKNOWN, ["2.6", "nonsense"], ["2.6", "--python", NONE]],
+    "try": [
+        ["wheels", "9.9", "bookworm"], ["wheels", "2.6", "nonsense"], ["wheels", "2.6", "bookworm", "--wheel", NONE],
+        ["extensions", "9.9"], ["extensions", "2.6", "nonsense"], ["extensions", "2.6", "--python", NONE],
+        ["patches", "9.9"], ["patches", "2.6", "--torch", NONE, "--record"], ["nonsense"],
+    ],
     "audit": [[NONE], ["--backend", NONE]],
     "status-table": [["nonsense"]],
     "kernels": [["dump", NONE, "-o", f"{OUT}.xz"], ["compare", NONE, NONE], ["host", NONE], ["nonsense"]],
     "test-cuda": [
         UNKNOWN, ["2.6", "--torch", NONE], ["2.6", "--compare", NONE, NONE], ["2.6", "nonsense", "--torch", NONE],
     ],
-    "test-patches": [UNKNOWN, ["2.6", "--torch", NONE, "--record"]],
     "stages": [
         ["sources", "9.9"], ["sources", "2.6", "--source", NONE], ["symbols", "9.9"],
         ["symbols", "2.6", "--core", NONE], ["units", "9.9"], ["units", "2.6", "--opened", f"{OUT}.txt"], ["nonsense"],

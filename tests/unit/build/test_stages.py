@@ -46,7 +46,7 @@ class Recorder:
         self.said.append((what, total))
         self.effort += [effort] if effort else []
 
-    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
+    def advance(self, amount: float = 1.0, effort: float = 0.0, measured: tuple[float, float] | None = None) -> None:
         self.amount += amount
         self.effort += [effort] if effort else []
 
@@ -343,7 +343,7 @@ class Told:
     ) -> None:
         self.calls.append(("start", (what, total, effort, seconds)))
 
-    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
+    def advance(self, amount: float = 1.0, effort: float = 0.0, measured: tuple[float, float] | None = None) -> None:
         self.calls.append(("advance", (amount, effort)))
 
     def finish(self, note: str = "") -> None:
@@ -363,6 +363,41 @@ def test_what_ninja_says_becomes_one_piece_of_work() -> None:
     starts = [call for name, call in told.calls if name == "start"]
     assert starts == [("stage 1", 31, 300.0, 150.0), ("stage 1", 29, 280.0, 150.0)]
     assert "finish" not in {name for name, _ in told.calls}
+
+
+def test_what_an_object_took_is_told_with_the_next_one(tmp_path: Path) -> None:
+    """Ninja writes into its log after it has said that an object is done."""
+    log = tmp_path / ".ninja_log"
+    log.write_text("# ninja log v5\n0\t9000\t0\told.o\tabc\n")
+    told: list[tuple[float, float] | None] = []
+
+    class Measures(Told):
+        def advance(
+            self, amount: float = 1.0, effort: float = 0.0, measured: tuple[float, float] | None = None
+        ) -> None:
+            told.append(measured)
+
+    measured = stage.NinjaLogReader(tmp_path, scale=2.0)
+    follow = stage._NinjaProgress(Measures(), "stage 1", lambda _: None, {"a.o": 10.0, "b.o": 5.0}, 15.0, measured)
+    follow("[1/3 1 0.1] Building CXX object a.o")
+    with log.open("a") as file:
+        file.write("1000\t41000\t0\ta.o\tdef\n41000\t420")  # the second line is on its way
+    follow("[2/3 1 0.1] Building CXX object b.o")
+    follow("[3/3 1 0.1] Linking CXX shared library c.so")
+    assert told == [None, (10.0, 20.0), None]
+
+
+def test_a_log_that_is_not_there_or_was_written_anew_tells_nothing_wrong(tmp_path: Path) -> None:
+    measured = stage.NinjaLogReader(tmp_path)
+    assert measured.read_new() == {}
+    log = tmp_path / ".ninja_log"
+    log.write_text("# ninja log v5\n" + "0\t9000\t0\told.o\tabc\n" * 9)
+    assert measured.read_new() == {"old.o": 9.0}
+    log.write_text("# ninja log v5\n")
+    assert measured.read_new() == {}
+    with log.open("a") as file:
+        file.write("5\t1005\t0\tnew.o\tabc\n")
+    assert measured.read_new() == {"new.o": 1.0}
 
 
 def test_a_step_that_fails_is_over(host: HostEnvironment, provenance: Provenance) -> None:

@@ -10,15 +10,17 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from decouple.base.files import compute_sha256
-from decouple.build import core_wheel, inputs
+from decouple.build import core_wheel, inputs, settings
 from decouple.build.environment import HostEnvironment, Places
 from decouple.cli import build_parser
 from decouple.flows.build_request import BuildRequest
@@ -266,6 +268,81 @@ def test_the_hosts_own_schemas_take_the_workflows(tmp_path: Path, schema: str, d
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+WATCH = ROOT / ".github/workflows/upstream-watch.yml"
+
+
+def find_value(expression: str, event: Mapping[str, Any]) -> object:
+    """What GitHub makes of ``${{ a.b || c.d || 'word' }}``."""
+    (inner,) = re.findall(r"\$\{\{ (.*?) \}\}", expression)
+    for part in inner.split(" || "):
+        if part.startswith("'"):
+            return part.strip("'")
+        value: Any = {"github": {"event": event}}
+        for name in part.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        if value:
+            return value
+    return None
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "ref"),
+    [
+        (
+            "pull_request",
+            {"payload": {"number": 7, "pull_request": {"number": 7, "head": {"sha": "a" * 40}}}},
+            "a" * 40,
+        ),
+        ("push", {"payload": {"ref": "refs/tags/ciflow/trunk/7", "after": "b" * 40}}, "b" * 40),
+        ("pytorch-pr-trigger", {"pr_number": 7, "head_sha": "c" * 40}, "c" * 40),
+        (None, None, "main"),
+    ],
+)
+def test_upstreams_relay_and_cron_start_the_watch_on_the_right_commit(
+    kind: str | None, payload: Mapping[str, Any] | None, ref: str
+) -> None:
+    """The relay hands upstream's event over as it is; at first it had fields of its own."""
+    text = yaml.safe_load(WATCH.read_text())
+    started = text[True]  # YAML 1.1 reads the key "on" so
+    assert {"schedule", "workflow_dispatch"} < started.keys()
+    assert kind is None or kind in started["repository_dispatch"]["types"]
+    event = {"client_payload": payload} if payload else {}
+    assert find_value(text["jobs"]["watch"]["env"]["REF"], event) == ref
+    group = find_value(text["concurrency"]["group"], event)
+    assert group == ("main" if kind is None else 7 if kind != "push" else "refs/tags/ciflow/trunk/7"), (
+        "a newer state of the same pull request ends the run on the older one"
+    )
+    steps = text["jobs"]["watch"]["steps"]
+    kept = [step for step in steps if "gh issue" in step.get("run", "") or "git push" in step.get("run", "")]
+    assert len(kept) == 2
+    assert all("github.event_name != 'repository_dispatch'" in step["if"] for step in kept), "a run on a pull request"
+
+
+def test_what_the_watch_knows_is_there_the_next_night(tmp_path: Path) -> None:
+    """The two steps as the workflow has them, with git: state goes to a branch, and comes from it."""
+    steps = {
+        step.get("name"): step["run"]
+        for step in yaml.safe_load(WATCH.read_text())["jobs"]["watch"]["steps"]
+        if "run" in step
+    }
+    origin, state = tmp_path / "origin", Path("build/watch/state.json")
+    subprocess.run(["git", "init", "-q", "--bare", str(origin)], check=True)
+    for night in range(3):
+        clone = tmp_path / f"night{night}"
+        subprocess.run(["git", "clone", "-q", str(origin), str(clone)], check=True, capture_output=True)
+        subprocess.run(["bash", "-e", "-c", steps["what was known before"]], cwd=clone, check=True, capture_output=True)
+        assert (clone / state).exists() == (night > 0)
+        assert night == 0 or (clone / state).read_text() == f"night {night - 1}\n"
+        (clone / state).write_text(f"night {night}\n")
+        subprocess.run(["bash", "-e", "-c", steps["keep what is known"]], cwd=clone, check=True, capture_output=True)
+
+
+def test_the_watch_asks_for_options_that_exist() -> None:
+    (words,) = re.findall(r"nox -s upstream-watch -- (.*?) \|\|", WATCH.read_text())
+    arguments = build_parser().parse_args(["upstream-watch", *shlex.split(words)])
+    assert (arguments.ref, arguments.state.name, arguments.report.name) == ("$REF", "state.json", "report.md")
+
+
 def test_this_checkouts_matrix_expands_for_every_host() -> None:
     for words in (["--json"], ["--host", "github"], ["--host", "gitlab"]):
         command = [sys.executable, str(ROOT / "ci/matrix.py"), *words]
@@ -298,3 +375,15 @@ def test_a_command_line_can_be_given_to_a_shell() -> None:
     command = [sys.executable, str(ROOT / "ci/matrix.py"), "--command-of", name]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert tuple(shlex.split(done.stdout)) == next(job.commands[0] for job in ci_jobs.expand() if job.name == name)
+
+
+def test_a_shard_of_all_promised_architectures_ends_within_a_job() -> None:
+    """The matrix promises seven, and one was measured: the estimate, which counts each .cu once per architecture."""
+    document = tomllib.loads((ROOT / "ci/matrix.toml").read_text(encoding="utf-8"))
+    limits = document["limits"]
+    for row in document["build"]:
+        archs = max((len(listed) for listed in row["cuda"].values()), default=1)
+        whole = settings.estimate_cost(2, row["env"], arch_count=archs).core_seconds
+        longest = 1.05 * whole / (row.get("shards") or 1)  # the longest shard has a twentieth more than the mean
+        if row.get("shards"):  # on two cores; without shards a job is ended and goes on in the next run
+            assert longest / 2 < 60 * (limits["job_minutes"] - limits["spare_minutes"])

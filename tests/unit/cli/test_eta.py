@@ -47,16 +47,16 @@ def ended(work: Sequence[Simulated], jobs: int) -> Iterator[tuple[float, Simulat
         yield now, work[done]
 
 
-def misses(work: Sequence[Simulated], jobs: int) -> list[tuple[float, float, float]]:
+def misses(work: Sequence[Simulated], jobs: int, expected_jobs: int = 0) -> list[tuple[float, float, float]]:
     """(seconds since the start, seconds to go as told, as they were) wherever they are further apart than 20 %, from
     the tenth minute on, and than the longest object takes: it may be the last one, with all other jobs idle."""
     log = list(ended(work, jobs))
     end, effort = log[-1][0], sum(one.expected for one in work)
     longest = max(one.true for one in work)
-    eta = Eta(0.0, len(work), effort, effort / jobs)
+    eta = Eta(0.0, len(work), effort, effort / (expected_jobs or jobs))
     found = []
     for when, one in log:
-        eta.advance(when, 1, one.expected)
+        eta.advance(when, 1, one.expected, (one.expected, one.true))
         left, true = eta.estimate_left(), end - when
         assert left is not None
         if when >= TENTH_MINUTE and abs(left - true) > max(0.2 * true, longest):
@@ -80,8 +80,8 @@ JOBS = pytest.mark.parametrize("jobs", [2, 8])
 @pytest.mark.parametrize("stage", [1, 2])
 def test_a_cold_build(stage: int, factor: float, jobs: int, ordered: bool) -> None:
     work = noisy(objects("2.6", "portable", stage, 1, ordered=ordered), factor, 2)
-    # on a machine that is slower than the estimate's, its large objects may take all of the ten minutes
-    assert len(misses(work, jobs)) <= (0.025 * len(work) if factor > 1 else 0)
+    # on a machine that is slower than the estimate's, a large object may take all of the ten minutes
+    assert len(misses(work, jobs)) <= (2 if factor > 1 else 0)
 
 
 @MACHINES
@@ -93,6 +93,21 @@ def test_a_build_whose_first_objects_come_out_of_the_cache(factor: float, jobs: 
     cached = int(len(work) * share)
     resumed = [Simulated(one.expected, 0.05) for one in work[:cached]] + work[cached:]
     assert misses(resumed, jobs) == []
+
+
+def test_a_machine_whose_memory_lets_half_as_many_jobs_run() -> None:
+    work = noisy(objects("2.6", "portable", 1, 3, ordered=False), 1.0, 4)
+    late = [when for when, left, true in misses(work, 4, expected_jobs=8) if when > 2 * TENTH_MINUTE]
+    assert late == []
+
+
+def test_where_nobody_measures_an_object_the_pace_is_that_of_all() -> None:
+    work = noisy(objects("2.6", "portable", 1, 3, ordered=False), 2.0, 4)
+    effort, log = sum(one.expected for one in work), list(ended(work, 2))
+    eta = Eta(0.0, len(work), effort, effort / 2)
+    for when, one in log[: len(log) // 2]:
+        eta.advance(when, 1, one.expected)
+    assert eta.estimate_left() == pytest.approx(log[-1][0] - when, rel=0.2)
 
 
 def test_it_begins_with_the_estimate_and_does_not_jump() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
-from decouple.base.errors import UsageError
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import find_project
 from decouple.cli.wheel import KERNELS
+from decouple.flows import portable_environment, prebuilt_kernels
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest
+from decouple.prebuilt import kernel_folder
 
 
 def refused(tmp_path: Path, **request: object) -> str:
@@ -52,3 +56,26 @@ def test_wheels_of_each_kind_are_made_in_a_folder_of_their_own(tmp_path: Path) -
 def test_explain_says_of_each_kind_whose_it_is(tmp_path: Path) -> None:
     kinds = {BuildRequest(tmp_path, "2.6", kernels=word).kind for word in ("official", "monolith", "/opt/torch")}
     assert kinds == set(KERNELS) and "upstream's own wheel" not in KERNELS["installed"]
+
+
+def test_the_wheel_is_fetched_while_the_tree_and_the_root_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other they are most of the minutes to an imported torch_cuda."""
+    started, made = threading.Event(), threading.Event()
+
+    def fetch(*_: object) -> kernel_folder.Halves:
+        started.set()
+        assert made.wait(20), "the root waited for the wheel"
+        raise DecoupleError("so far and no farther", next_step="the test ends here")
+
+    def make_root(*_: object) -> None:
+        assert started.wait(20)
+        made.set()
+
+    monkeypatch.setattr(kernel_folder, "make_halves", fetch)
+    monkeypatch.setattr(prebuilt_kernels, "ensure_tree", lambda *_: None)
+    monkeypatch.setattr(prebuilt_kernels, "refuse_if_too_small", lambda *_, **__: None)
+    monkeypatch.setattr(portable_environment, "make_root", make_root)
+    with pytest.raises(DecoupleError, match="so far and no farther"):
+        build_wheels(BuildRequest(find_project(), "2.6", stage=2, env="portable", kernels="official"))

@@ -25,9 +25,9 @@ VERBS = (
     ("build", "2.6", "--env", "portable"),
     ("build", "2.6", "--stage", "2", "--kernels", "official"),
     ("test-cuda", "2.6", "--torch", "monolith", "--device", "simulated"),
-    ("test-patches", "2.6", "--torch", "monolith"),
+    ("try", "patches", "2.6", "--torch", "monolith"),
     ("contract", "2.6", "--env", "rootfs", "--core", "stock"),
-    ("tryout", "2.6", "debian-12"),
+    ("try", "wheels", "2.6", "debian-12"),
 )
 Given = Callable[..., None]
 

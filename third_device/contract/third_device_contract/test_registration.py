@@ -205,3 +205,25 @@ print("before the release:", _line(torch.__version__) == _line("{line}.{patch}")
     done = python(code, env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
     assert done.returncode == 0, done.stderr
     assert "before the release: False" in done.stdout, "the interface of a version that is not released still moves"
+
+
+@pytest.mark.contract_item(64)
+def test_a_patch_release_that_will_not_do_is_named(python: Run, package: str) -> None:
+    line = ".".join(torch.__version__.split(".")[:2])
+    code = f"""
+import importlib.abc, sys, torch
+torch.__version__ = "{line}.99"
+class Broken(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "{package}._C":
+            raise ImportError("libtorch_{package}.so: undefined symbol: _ZN3c104Goneev")
+sys.meta_path.insert(0, Broken())
+try:
+    import {package}
+except ImportError as error:
+    print("refused:", type(error).__name__, error)
+"""
+    done = python(code, env={"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"})
+    assert done.returncode == 0, done.stderr
+    told = f"{line}.99 (libtorch_{package}.so: undefined symbol"
+    assert "refused: BackendLoadError" in done.stdout and told in done.stdout, done.stdout

@@ -38,7 +38,7 @@ def activate(package: str) -> types.ModuleType | None:
     Returns None while ``import torch`` loads backends and ``$TORCH_DEVICE_BACKEND`` chose another one: PyTorch has one
     key for private backends. Raises BackendLoadError when another one holds it or was chosen, when nobody has the name
     that was chosen, or when this one was built for another line of releases of PyTorch (2.13 for 2.12), before anything
-    of it is loaded.
+    of it is loaded, or cannot be loaded on this one.
     """
     import torch
 
@@ -63,7 +63,7 @@ def activate(package: str) -> types.ModuleType | None:
             name=package,
         )
     torch.utils.rename_privateuse1_backend(name)
-    if importlib.import_module(f"{package}._C").records_work():
+    if _load_binary(package, info).records_work():
         importlib.import_module(f"{package}._layer.profiler").register()
     device = importlib.import_module(f"{package}._layer.device")
     _add_functions(package, device)
@@ -79,6 +79,25 @@ def activate(package: str) -> types.ModuleType | None:
     if os.environ.get("DECOUPLE_AS_CUDA"):
         importlib.import_module(f"{package}._layer.as_cuda").enter_if_asked()
     return device
+
+
+def _load_binary(package: str, info: types.ModuleType) -> types.ModuleType:
+    """Load the backend's libraries.
+
+    Raises BackendLoadError where those of another patch release lack what they are linked against.
+    """
+    import torch
+
+    try:
+        return importlib.import_module(f"{package}._C")
+    except ImportError as error:
+        if torch.__version__ == info.BUILT_FOR:
+            raise
+        raise BackendLoadError(
+            f"{package} {info.VERSION} was built for torch {info.BUILT_FOR} and does not load with torch "
+            f"{torch.__version__} ({error}); build it anew with that one",
+            name=package,
+        ) from error
 
 
 def _is_chosen(package: str, name: str, *, loading: bool) -> bool:

@@ -1,0 +1,52 @@
+"""A shadow is compiled once for a torch, and not once for each place where it is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simcuda import build
+from simcuda.torchbuild import TorchBuild
+
+
+def install(site: Path, text: str, recorded: str) -> TorchBuild:
+    folder, info = site / "torch/lib", site / "torch-2.6.0.dist-info"
+    folder.mkdir(parents=True)
+    info.mkdir()
+    names = ("c10", "torch_cpu", "torch_cuda")
+    for name in names:
+        (folder / f"lib{name}.so").write_text(text)
+    lines = [f"torch/lib/lib{name}.so,sha256={recorded},{len('the library')}" for name in names]
+    (info / "RECORD").write_text("\n".join(lines) + "\n")
+    return TorchBuild(site, (), (folder,), 0)
+
+
+def test_the_same_wheel_in_two_places_is_one_torch(tmp_path: Path) -> None:
+    first, second = (install(tmp_path / name, "the library", "abc") for name in ("one", "two"))
+    assert build.fingerprint("12.4", first) == build.fingerprint("12.4", second)
+    other = install(tmp_path / "three", "the library", "def")
+    assert build.fingerprint("12.4", first) != build.fingerprint("12.4", other)
+
+
+def test_a_library_that_was_changed_after_its_installation_is_told_by_its_place(tmp_path: Path) -> None:
+    first, second = (install(tmp_path / name, "the library, patched", "abc") for name in ("one", "two"))
+    assert build.fingerprint("12.4", first) != build.fingerprint("12.4", second)
+
+
+def test_what_a_younger_c_library_compiled_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A root's stand-ins in the shared cache ended every program of the machine: GLIBC_2.38 not found."""
+    made = tmp_path / "made"
+    for version, here in (((2, 41), False), ((2, 36), True), ((2, 31), True)):
+        monkeypatch.setattr(build, "c_library", lambda version=version: version)
+        part = tmp_path / f"part-{version}"
+        part.mkdir()
+        build._finished(part, made)
+        monkeypatch.setattr(build, "c_library", lambda: (2, 36))
+        assert build.usable(made) is here
+    (made / "done").unlink()
+    assert not build.usable(made)
+
+
+def test_the_c_library_of_this_system_has_a_version() -> None:
+    assert build.c_library() >= (2, 31)
