@@ -21,12 +21,12 @@ _FAULTS = (struct.error, ArithmeticError, AssertionError, AttributeError, Lookup
 """What pyelftools raises for a damaged file beside its own: it trusts most fields. So is an OSError without a name."""
 
 #: Elf64_Sym (elf(5)): st_name, st_info, st_other, st_shndx, st_value, st_size.
-_SYMBOL = {True: struct.Struct("<IBBHQQ"), False: struct.Struct(">IBBHQQ")}
+_LITTLE, _BIG = struct.Struct("<IBBHQQ"), struct.Struct(">IBBHQQ")
 
 LOCAL, WEAK, UNIQUE = 0, 2, 10
 """Bindings of symbols (elf(5); STB_GNU_UNIQUE is of the GNU ABI)."""
-OBJECT = 1
-"""A symbol's type: data."""
+OBJECT, FUNCTION, SECTION = 1, 2, 3
+"""Types of symbols."""
 
 
 class Symbol(NamedTuple):
@@ -47,32 +47,33 @@ def open_elf(path: Path, mend: str = "build it again") -> Iterator[ELFFile]:
 
     Raises DecoupleError for what the file turns out to be in the ``with``, OSError when it cannot be opened.
     """
-    with path.open("rb") as file, parse_elf(file, f"{path}: not a readable ELF file", mend) as elf:
-        yield elf
+    with path.open("rb") as file:
+        try:
+            with parse_elf(file) as elf:
+                yield elf
+        except ValueError as error:
+            raise DecoupleError(f"{path}: not a readable ELF file: {error}", next_step=mend) from error
 
 
 @contextlib.contextmanager
-def parse_elf(stream: IO[bytes], fault: str, mend: str) -> Iterator[ELFFile]:
-    """Parse ``stream`` by pyelftools.
-
-    Raises DecoupleError, ``fault`` and why, for what it turns out to be in the ``with``.
-    """
+def parse_elf(stream: IO[bytes]) -> Iterator[ELFFile]:
+    """Parse a stream by pyelftools. Raises ValueError for what it turns out to be in the ``with``."""
     from elftools.common.exceptions import ELFError  # of an extra, which not every command has
     from elftools.elf.elffile import ELFFile
 
     try:
         yield ELFFile(stream)
     except (ELFError, *_FAULTS) as error:
-        raise DecoupleError(f"{fault}: {error}", next_step=mend) from error
+        raise ValueError(str(error)) from error
     except OSError as error:
         if error.filename is not None:
             raise
-        raise DecoupleError(f"{fault}: {error}", next_step=mend) from error
+        raise ValueError(str(error)) from error
 
 
 def parse_symbols(table: bytes, names: bytes, *, little_endian: bool = True) -> Iterator[Symbol]:
     """Parse a table of symbols of a 64-bit file, the nameless ones too, by the table of their names."""
-    for start, info, other, section, value, size in _SYMBOL[little_endian].iter_unpack(table):
+    for start, info, other, section, value, size in (_LITTLE if little_endian else _BIG).iter_unpack(table):
         name = parse_string(names, start) if start else ""
         yield Symbol(name, info >> 4, info & 15, other, section, value, size)
 

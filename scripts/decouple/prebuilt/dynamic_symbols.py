@@ -1,8 +1,8 @@
 """Parse the dynamic symbols of a shared library from a window onto its bytes.
 
 The window is a file, or parts of a zip member. Section headers are found by type, never by name: in the official wheels
-the table of section names lies in the middle of 900 MB. Structures are those of elf(5), 64 bit, little endian; symbol
-versions those of the LSB (VERSYM, VERNEED, VERDEF).
+the table of section names lies in the middle of 900 MB, and pyelftools asks a stream for each field. So headers and
+versions are read here: structures of elf(5), 64 bit, little endian, and of the LSB (VERSYM, VERNEED, VERDEF).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from decouple.base.elf_files import LOCAL, WEAK, parse_string, parse_symbols
 from decouple.base.errors import DecoupleError
 
 #: ``size`` bytes from a position of the library.
@@ -21,9 +22,7 @@ Window = Callable[[int, int], bytes]
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
 _DYNSYM, _VERDEF, _VERNEED, _VERSYM = 11, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
-_WEAK = 2
 _HIDDEN = 0x8000
 _MOST_VERSIONS = 0x7FFF
 """As many as an index of VERSYM can name; entries that lead back to themselves would never end."""
@@ -124,16 +123,15 @@ def _parse_symbols(window: Window, size: int, name: str) -> DynamicSymbols:
     version_indexes = struct.unpack(f"<{len(versions) // 2}H", versions) if versions else ()
     defined: dict[str, str | None] = {}
     needs: set[NeededSymbol] = set()
-    for index, (start, info, _, section, _, _) in enumerate(_SYMBOL.iter_unpack(symbols)):
-        if not start or info >> 4 == 0:  # the null symbol, a local one
+    for index, symbol in enumerate(parse_symbols(symbols, names)):
+        if not symbol.name or symbol.binding == LOCAL:
             continue
-        text = _read_string(names, start)
         version_index = version_indexes[index] & ~_HIDDEN if version_indexes else 1
-        if section:
-            defined[text] = defined_versions.get(version_index)
-        elif info >> 4 != _WEAK:
+        if symbol.section:
+            defined[symbol.name] = defined_versions.get(version_index)
+        elif symbol.binding != WEAK:
             version, library = needed_versions.get(version_index, (None, None))
-            needs.add(NeededSymbol(text, version, library))
+            needs.add(NeededSymbol(symbol.name, version, library))
     return DynamicSymbols(name, defined, frozenset(needs))
 
 
@@ -147,7 +145,7 @@ def _parse_needed_versions(data: bytes, names: bytes) -> Iterator[tuple[int, tup
             if found > _MOST_VERSIONS:
                 raise ValueError(f"more than {_MOST_VERSIONS} versions")
             _, _, mark, name, next_entry = struct.unpack_from("<IHHII", data, entry)
-            yield mark & ~_HIDDEN, (_read_string(names, name), _read_string(names, file))
+            yield mark & ~_HIDDEN, (parse_string(names, name), parse_string(names, file))
             entry += next_entry
         if not onward:
             return
@@ -160,11 +158,7 @@ def _parse_defined_versions(data: bytes, names: bytes) -> Iterator[tuple[int, st
         _, flags, mark, _, _, first, onward = struct.unpack_from("<HHHHIII", data, position)
         if not flags & 1:  # the file's own name is no version
             (name,) = struct.unpack_from("<I", data, position + first)
-            yield mark, _read_string(names, name)
+            yield mark, parse_string(names, name)
         if not onward:
             return
         position += onward
-
-
-def _read_string(names: bytes, start: int) -> str:
-    return names[start : names.index(b"\0", start)].decode("utf-8", "replace")

@@ -3,7 +3,7 @@
 patchelf sorts them by their place in the file. Where the linker was lld (Debian's CUDA build), the unwinding table then
 stands before the code. PyTorch's unwinder ends a library at the last segment that it has met by then, and finds no
 frame of C++ in it (torch/csrc/profiler/unwind/unwind.cpp, ``refreshLibraries``, upstream 2.6.0). Linkers themselves
-write the loadable ones first.
+write the loadable ones first. pyelftools only reads, so the table is moved here, as bytes.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from decouple.base.steps import mark_step
 from decouple.stack.trees import Change, TreeEntry, compare_trees, hash_blob, list_parents, read_blobs, read_index
 
 #: Up to so many paths are moved one by one: `git read-tree -m -u` walks the whole tree, however little differs
-#: (0.1 s of processor time on PyTorch for one file).
+#: (0.1 s of processor time on PyTorch for one file). For who pushes by hand; scripts/bench/apply.py measures it.
 FEW = 64
 #: git's own words for a person's edit in the way (unpack-trees.c); anything else, "unable to write file" say, is none.
 _BLOCKED = re.compile(

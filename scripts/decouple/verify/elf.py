@@ -73,7 +73,8 @@ def _parse_library(path: Path, elf: ELFFile) -> Library:
     kinds: dict[str, set[str]] = {"defined": set(), "vague": set(), "undefined": set(), "optional": set()}
     table, strings = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".dynstr")
     if table is not None and strings is not None:
-        for symbol in elf_files.parse_symbols(table.data(), strings.data(), little_endian=bool(elf.little_endian)):
+        rows = elf_files.parse_symbols(table.data(), strings.data(), little_endian=bool(elf.little_endian))
+        for symbol in rows:
             if symbol.name and symbol.binding != elf_files.LOCAL:
                 weak = symbol.binding in (elf_files.WEAK, elf_files.UNIQUE)
                 if symbol.section == 0:

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from decouple.base.elf_files import OBJECT, Symbol
+from decouple.base import elf_files
+from decouple.base.elf_files import Symbol
 from decouple.base.errors import DecoupleError
 from decouple.verify.kernels import bundles
 from decouple.verify.kernels import sections as elf
@@ -58,14 +59,14 @@ def _read_image(arch: str, image: bytes, file: str) -> KernelUnit:
         if not one.size or one.section >= len(sections):
             continue
         content = _read_content(image, sections[one.section], one)
-        if one.kind == elf.FUNCTION:
+        if one.kind == elf_files.FUNCTION:
             launch = msgspec.msgpack.encode(told.get(one.name), order="sorted")
             if (found := descriptors.get(one.name)) is not None:
                 row = _read_content(image, sections[found.section], found)
                 launch += row[: _DISTANCE.start] + row[_DISTANCE.stop : _DESCRIPTOR]
             name = normalise_name(one.name)
             kernels.append(Kernel(name, hash_code(content), hash_launch(launch), one.size, found is not None))
-        elif one.kind == OBJECT and not one.name.endswith(".kd"):
+        elif one.kind == elf_files.OBJECT and not one.name.endswith(".kd"):
             data.append((normalise_name(one.name), hash_code(content)))
     kernels.sort(key=lambda one: (one.name, one.code))
     return KernelUnit(arch, file, tuple(kernels), tuple(sorted(data)))

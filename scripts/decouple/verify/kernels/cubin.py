@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from decouple.base.elf_files import OBJECT, Symbol
+from decouple.base import elf_files
+from decouple.base.elf_files import Symbol
 from decouple.base.errors import DecoupleError
 from decouple.verify.kernels import sections as elf
 from decouple.verify.kernels.sections import Section
@@ -165,7 +166,7 @@ _INITIALISED = re.compile(r"\.nv\.(constant3|global\.init)$")
 
 def _read_data(image: bytes, sections: list[Section], symbols: list[Symbol]) -> Iterator[DeviceVariable]:
     for one in symbols:
-        if one.kind == OBJECT and one.size and one.section < len(sections):
+        if one.kind == elf_files.OBJECT and one.size and one.section < len(sections):
             home = sections[one.section]
             if _INITIALISED.match(home.name):
                 yield DeviceVariable(

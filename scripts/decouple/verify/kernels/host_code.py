@@ -12,7 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from decouple.base.elf_files import OBJECT, Symbol
+from decouple.base import elf_files
+from decouple.base.elf_files import Symbol
 from decouple.base.errors import DecoupleError
 from decouple.verify.kernels import bundles
 from decouple.verify.kernels import sections as elf
@@ -62,7 +63,7 @@ def _read_functions(
     image: bytes, sections: list[Section], symbols: list[Symbol], relocations: _Relocations
 ) -> Iterator[Kernel]:
     for one in symbols:
-        if one.kind == elf.FUNCTION and one.size and one.section < len(sections):
+        if one.kind == elf_files.FUNCTION and one.size and one.section < len(sections):
             home = sections[one.section]
             if home.flags & elf.EXECUTED:
                 code = image[home.offset + one.value : home.offset + one.value + one.size]
@@ -74,7 +75,7 @@ def _read_variables(
     image: bytes, sections: list[Section], symbols: list[Symbol], relocations: _Relocations
 ) -> Iterator[tuple[str, str]]:
     for one in symbols:
-        if one.kind == OBJECT and one.size and one.section < len(sections):
+        if one.kind == elf_files.OBJECT and one.size and one.section < len(sections):
             home = sections[one.section]
             if home.kind != elf.NOBITS and not home.flags & elf.EXECUTED and home.name != bundles.SECTION:
                 content = home.read(image)[one.value : one.value + one.size]
@@ -109,7 +110,7 @@ class _Relocations:
 
     def _describe_target(self, number: int, addend: int, kind: int) -> str:
         symbol = self._symbols[number]
-        if symbol.kind != elf.SECTION:
+        if symbol.kind != elf_files.SECTION:
             home = self._sections[symbol.section] if 0 < symbol.section < len(self._sections) else None
             if home is not None and home.flags & elf.STRINGS:  # a text with a name of its own: .L.str.4
                 return f"{self._read_text(home, symbol.value)!r} {addend}"
