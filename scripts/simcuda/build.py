@@ -40,12 +40,11 @@ def cache_folder() -> Path:
 
 
 def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
-    """Return a digest that changes whenever a source, a rule, the C library or the torch changes.
+    """Return a digest that changes whenever a source, a rule or the torch changes.
 
-    Without a torch it is that of the stand-ins. The C library: the cache is shared with build roots, and what is
-    linked on a newer glibc is not loaded by an older one.
+    Without a torch it is that of the stand-ins.
     """
-    digest = hashlib.sha256(f"{version} {os.confstr('CS_GNU_LIBC_VERSION')}".encode())
+    digest = hashlib.sha256(version.encode())
     shadows = NATIVE / "shadow"
     for path in sorted([*NATIVE.rglob("*.cpp"), *NATIVE.rglob("*.h"), *map(HERE.joinpath, RULES)]):
         if torch or shadows not in path.parents:
@@ -56,6 +55,27 @@ def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
             path = torch.library(name)
             digest.update(identity(path).encode())
     return digest.hexdigest()[:16]
+
+
+def locate_built(kind: str, digest: str) -> Path:
+    """Return the folder of the cache for what has ``digest``: one that loads here, or the one to make.
+
+    The cache is shared by systems: a machine and its build roots. What one has linked is loaded by another only if its
+    C library is not older; so the name says which it was, and the youngest that is not too young is taken.
+    """
+    parent, here = cache_folder() / kind, c_library()
+    made = {}
+    for folder in parent.glob(f"{digest}-glibc*"):
+        version = tuple(map(int, re.findall(r"\d+", folder.name.rpartition("-glibc")[2])))
+        if (folder / "done").exists() and version <= here:
+            made[version] = folder
+    return made[max(made)] if made else parent / f"{digest}-glibc{'.'.join(map(str, here))}"
+
+
+def c_library() -> tuple[int, ...]:
+    """Return the version of this system's C library; (0,) where it is not glibc."""
+    said = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+    return tuple(int(part) for part in re.findall(r"[0-9]+", said or "0"))
 
 
 def identity(library: Path) -> str:
@@ -85,10 +105,10 @@ def stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None]
     ``site`` is a site-packages folder that may have NVIDIA's wheels installed, ``version`` NVIDIA's CUDA version;
     ``say`` gets one line per library made.
     """
-    folder = cache_folder() / "stand-ins" / fingerprint(version)
+    folder = locate_built("stand-ins", fingerprint(version))
     kit = vendor.find(site, cache_folder() / "wheels", version)
     kit.include()  # what a shadow is compiled with is in the cache from now on
-    if usable(folder):
+    if (folder / "done").exists():
         return folder
     part = vendor.new_part(folder)
     libraries, fills = library.load(kit.sonames)
@@ -104,8 +124,8 @@ def build(torch: TorchBuild, version: str = "", out: Path | None = None, say: Ca
     It is made if it is not there. ``version``: another CUDA than the one whose runtime that torch needs.
     """
     version = version or cuda_of(torch)
-    folder = out or cache_folder() / "built" / fingerprint(version, torch)
-    if usable(folder):
+    folder = out or locate_built("built", fingerprint(version, torch))
+    if (folder / "done").exists():
         return folder
     made = stand_ins(torch.site, version, say)
     part = vendor.new_part(folder)
@@ -118,7 +138,7 @@ def build(torch: TorchBuild, version: str = "", out: Path | None = None, say: Ca
 
 def recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) -> Path:
     """Return the library that records what a program asks of a real GPU; make it if it is not there."""
-    folder = out or cache_folder() / "recorder" / fingerprint(version)
+    folder = out or locate_built("recorder", fingerprint(version))
     if (folder / "done").exists():
         return folder / RECORDER
     kit = vendor.find(site, cache_folder() / "wheels", version)
@@ -137,27 +157,10 @@ def recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) ->
 def _finished(part: Path, folder: Path) -> Path:
     """Give the folder its name when all of it is there; one without the mark of that goes."""
     shutil.rmtree(part / "work", ignore_errors=True)
-    (part / "done").write_text(".".join(map(str, c_library())), encoding="utf-8")
-    if folder.exists() and not usable(folder):
+    (part / "done").touch()
+    if folder.exists() and not (folder / "done").exists():
         shutil.rmtree(folder)
     return vendor.settle(part, folder)
-
-
-def c_library() -> tuple[int, ...]:
-    """Return the version of this system's C library; (0,) where it is not glibc."""
-    said = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
-    return tuple(int(part) for part in re.findall(r"[0-9]+", said or "0"))
-
-
-def usable(folder: Path) -> bool:
-    """Whether all of it is there, compiled where the C library was no younger than here.
-
-    A cache is seen by several systems: a root's, a container's, one that was upgraded. What a younger one compiled does
-    not load here; what is compiled here in its place loads there.
-    """
-    done = folder / "done"
-    said = re.findall(r"[0-9]+", done.read_text(encoding="utf-8")) if done.exists() else []
-    return bool(said) and tuple(map(int, said)) <= c_library()
 
 
 def flags(kit: vendor.Kit, one: library.Library) -> list[str]:

@@ -1,12 +1,15 @@
-"""A made-up vendor on the CUDA key, from `new-device acme --key CUDA` to a configured build, no shared file touched.
+"""A made-up vendor on the CUDA key, from `new-device acme --key CUDA` to compiled objects, no shared file touched.
 
 Its compiler driver is g++ by another name, its libraries have other names than NVIDIA's, there is no cuDNN, and its
-warps are 64 wide. The torch beside it is made up as well: the files that a configuration reads.
+warps are 64 wide. The torch beside it is made up as well: the files that a configuration reads. Its headers are
+NVIDIA's with every name of the runtime changed, which `decouple reuse --header` maps for PyTorch's sources.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -15,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_cache, find_project
 from decouple.cli import main
 from decouple.device.size import measure_files
@@ -22,6 +26,7 @@ from decouple.patch import series_file
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
+from tests.support.cuda_headers import headers_only
 from tests.support.series import git
 
 PROJECT = find_project()
@@ -36,7 +41,12 @@ pytestmark = [
     ),
 ]
 
-DRIVER = '#!/bin/sh\n[ "$1" = --version ] && exec c++ --version\nexec c++ -x c++ "$@"\n'
+#: As nvcc does, it puts the runtime's header before a source, where the toolkit has one.
+DRIVER = """#!/bin/sh
+[ "$1" = --version ] && exec c++ --version
+[ -e "${0%/bin/*}/include/cuda_runtime.h" ] && set -- -include cuda_runtime.h "$@"
+exec c++ -x c++ "$@"
+"""
 #: By its exported name libtorch_cpu tells how many CPU capabilities it was compiled for.
 CAPABILITIES = "_ZN2at6native16DispatchStubImpl12get_call_ptrEN3c1010DeviceTypeEPvS4_S4_"
 
@@ -100,12 +110,16 @@ def toolkit(tree: Path) -> Path:
     return prefix
 
 
-def test_a_made_up_vendor_is_configured_from_its_thin_folder_alone(
-    tree: Path, torch: Path, toolkit: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder, build = tree / "third_device/torch_acme", tree.parent / "build"
-    assert main(["new-device", "acme", "--key", "CUDA", "--into", str(folder)]) == 0
-    shared = git(tree, "status", "--porcelain", "--", "third_device/torch_cuda", "third_device/tools")
+@pytest.fixture(scope="module")
+def folder(tree: Path) -> Path:
+    """The vendor's thin folder, as the template makes it."""
+    made = tree / "third_device/torch_acme"
+    assert main(["new-device", "acme", "--key", "CUDA", "--into", str(made)]) == 0
+    return made
+
+
+def configure(folder: Path, build: Path, tree: Path, torch: Path, toolkit: Path) -> str:
+    """Configure the vendor's stage 2; what CMake said."""
     settings = {
         "ACME_HOME": toolkit,
         "PYTORCH_SOURCE_DIR": tree,
@@ -118,7 +132,15 @@ def test_a_made_up_vendor_is_configured_from_its_thin_folder_alone(
         ["cmake", "-G", "Ninja", "-S", str(folder), "-B", str(build), *options], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "CUDNN         off: not of acme's toolkit" in done.stdout
+    return done.stdout
+
+
+def test_a_made_up_vendor_is_configured_from_its_thin_folder_alone(
+    tree: Path, torch: Path, toolkit: Path, folder: Path
+) -> None:
+    build = tree.parent / "build"
+    shared = git(tree, "status", "--porcelain", "--", "third_device/torch_cuda", "third_device/tools")
+    assert "CUDNN         off: not of acme's toolkit" in configure(folder, build, tree, torch, toolkit)
     assert shared == git(tree, "status", "--porcelain", "--", "third_device/torch_cuda", "third_device/tools")
 
     ninja = (build / "build.ninja").read_text(encoding="utf-8")
@@ -142,3 +164,53 @@ def test_a_made_up_vendor_is_configured_from_its_thin_folder_alone(
             text=True,
         )
         assert told.stdout.splitlines()[-1:] == ["int width = 64;"], told.stderr
+
+
+#: PyTorch's allocator, streams, guards and exceptions, and a source of device code without a kernel of its own.
+UNITS = ("/c10/cuda/", "/cuda/detail/IndexUtils.cu")
+#: What the runtime's names begin with. Names of files go on with another letter.
+RUNTIME = re.compile(r"\bcuda(?=[A-Z])")
+
+
+@pytest.fixture(scope="module")
+def renamed(toolkit: Path) -> Path:
+    """The vendor's headers: what NVIDIA's declare, under the vendor's names and its own version."""
+    try:
+        kit = headers_only("12.4", [])
+    except DecoupleError as error:
+        pytest.skip(f"NVIDIA's headers are not here: {error}")
+    for include in kit.include():
+        for path in sorted(include.rglob("*.h*")):
+            name = path.relative_to(include)
+            if name.parts[0] not in ("cub", "thrust", "cuda", "nv"):
+                text = path.read_text(encoding="utf-8", errors="replace")
+                write(toolkit / "include" / name, RUNTIME.sub("acme", text))
+    return kit.include()[0]
+
+
+def test_its_driver_compiles_pytorchs_sources_by_the_vendors_names(
+    tree: Path, torch: Path, toolkit: Path, folder: Path, renamed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At most some 20 sources, 8 core-seconds each at worst: minutes on a loaded machine."""
+    names = [str(folder / "acme.toml"), "--header", str(folder / "acme_names.h"), "--toolkit", str(renamed)]
+    pristine = fetch_source(load_release(PROJECT, "2.6"), "debian").path
+    main(["reuse", "2.6", "--tree", str(pristine), "--names", *names])  # what it leaves open is of other libraries
+    assert "#define cudaMalloc acmeMalloc\n" in (folder / "acme_names.h").read_text(encoding="utf-8")
+    build = tree.parent / "compiled"
+    configure(folder, build, tree, torch, toolkit)
+
+    commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    chosen = [one for one in commands if any(part in one["file"] for part in UNITS)]
+    outputs = [shlex.split(one["command"]) for one in chosen]
+    objects = [words[words.index("-o") + 1] for words in outputs]
+    jobs = str(len(os.sched_getaffinity(0)))
+    done = subprocess.run(["ninja", "-C", str(build), "-k0", "-j", jobs, *objects], capture_output=True, text=True)
+    assert done.returncode == 0, "\n".join(line for line in done.stdout.splitlines() if "error:" in line)[:3000]
+    print(f"\n{len(objects)} objects by acmecc and c++")
+    assert len(objects) >= 12 and {words[0] for words in outputs if words[-1].endswith(".cu")} == {
+        str(toolkit / "bin/acmecc")
+    }
+
+    asked = subprocess.run(["nm", "-u", *objects], cwd=build, capture_output=True, text=True, check=True).stdout
+    assert {"acmeMalloc", "acmeGetDeviceCount", "acmeStreamCreateWithPriority"} <= set(asked.split())
+    assert not re.findall(r"\bcuda[A-Z]\w*", asked), "nothing is asked of NVIDIA's runtime"

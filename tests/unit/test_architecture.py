@@ -47,6 +47,20 @@ def test_every_place_that_the_page_names_is_there() -> None:
     assert [name for name in named if not (PACKAGE / name).exists() and not (PROJECT / name).exists()] == []
 
 
+def test_every_data_file_is_named_by_who_reads_it() -> None:
+    """In a module or another data file, or, where its name has a release, in scripts/README.md."""
+    package = PROJECT / PACKAGE
+    files = [path for path in package.rglob("*.*") if path.is_file() and "__pycache__" not in path.parts]
+    texts = {path: path.read_text() for path in files if path.suffix in (".py", ".toml", ".cmake")}
+    listed = re.findall(r"`(\S+/\S+\*\.\w+)`", (PROJECT / "scripts/README.md").read_text())
+    for path in files:
+        if path.suffix == ".py" or path.name == "py.typed" or any(path.match(pattern) for pattern in listed):
+            continue
+        assert any(path.name in text for other, text in texts.items() if other != path), path
+    for pattern in listed:
+        assert any(path.match(pattern) for path in files), pattern
+
+
 def test_a_made_up_macro_is_one_name_in_one_file(tmp_path: Path) -> None:
     tree = tmp_path / "pytorch"
     (tree / "torch").mkdir(parents=True)

@@ -69,7 +69,7 @@ def register(subparsers: Any) -> None:
         help="another vendor's runtime part (of `smoke`): --files objects with device code and as many of the others, "
         "against upstream's own build for that vendor",
     )
-    four.add_argument("--minutes", type=float, help="with --toolkit: begin no further source after that")
+    four.add_argument("--minutes", type=float, help="with --toolkit: begin no further source after that, for each kind")
     four.add_argument("--all", action="store_true", help="print every function, not the first ten of a kind")
     four.set_defaults(run=_run_unpatched)
 

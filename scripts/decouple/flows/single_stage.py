@@ -17,7 +17,7 @@ import posixpath
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -77,22 +77,26 @@ def compare_single_stage(
 ) -> SingleStageComparison:
     """Compare ``count`` objects with device code and as many of the others; the figures go to ``ci/status``.
 
-    After ``minutes`` no further one is compiled: those that are there are compared, the next run finds them cached.
-    Raises DecoupleError where stage 2 has no objects or wheel, hipify fails, or a source does not compile.
+    After ``minutes`` for each kind no further one is compiled: those that are there are compared, the next run finds
+    them cached. Raises DecoupleError where stage 2 has no objects or wheel, hipify fails, or a source does not
+    compile.
     """
     built = stage2_commands.open_commands(request, listener, _SUFFIXES)
     pristine = hipify_pristine(built, listener)
     units = {unit: name for unit in built.objects if (name := find_upstream_name(built, unit, pristine)) is not None}
     device = [unit for unit in units if unit.file.suffix in _DEVICE]
     host = [unit for unit in units if unit not in device]
-    asked = [*choose_units(host, count), *choose_units(device, count)]
+    kinds = [choose_units(host, count), sorted(choose_units(device, count), key=_measure_source(pristine, units))]
+    asked = [unit for kind in kinds for unit in kind]
     folder = built.folder / SINGLE_STAGE
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(built.folder / _INSTEAD / _OF_NOBODY, folder / _INSTEAD / _OF_NOBODY, dirs_exist_ok=True)
     made = {unit: f"{number}-{unit.file.name}.o" for number, unit in enumerate(asked)}
     stage2 = built.environment.name_places()["stage2"]
-    commands = {unit: make_command(unit, stage2, made[unit]) for unit in asked}
-    chosen = _compile_units(_show_pristine(built, pristine, request), commands, minutes, listener.progress)
+    seeing, chosen = _show_pristine(built, pristine, request), list[TranslationUnit]()
+    for kind in kinds:
+        commands = {unit: make_command(unit, stage2, made[unit]) for unit in kind}
+        chosen += _compile_units(seeing, commands, minutes, listener.progress)
     listener.say(f"{len(chosen)} of {len(asked)} chosen sources of the pristine tree compiled")
     folders = _list_header_folders(chosen)
     ours = _dump_objects("stage 2", {built.objects[unit]: units[unit] for unit in chosen}, folders)
@@ -103,11 +107,16 @@ def compare_single_stage(
     )
     comparison = comparing.compare_dumps(ours, theirs, sides=f"{request.toolkit}/single stage")
     record_kernels(request.project, request.release, f"{request.toolkit}/{SINGLE_STAGE}", comparison)
-    registered = _compare_registrations(_show_pristine(built, pristine, request), request)
+    registered = _compare_registrations(seeing, request)
     path = status.locate_status(request.project, request.release)
     section = status.VerifySection(core=request.against, parity=make_parity_section(registered))
     status.update_status(path, vendors={**status.read_status(path).vendors, request.toolkit: section})
     return SingleStageComparison(comparison, registered)
+
+
+def _measure_source(pristine: Path, units: Mapping[TranslationUnit, str]) -> Callable[[TranslationUnit], int]:
+    """Return what tells the size of a unit's source: of device code a bounded run begins with the small ones."""
+    return lambda unit: (pristine / units[unit]).stat().st_size
 
 
 def hipify_pristine(built: Stage2Commands, listener: Listener = QUIET) -> Path:
@@ -139,9 +148,9 @@ def hipify_pristine(built: Stage2Commands, listener: Listener = QUIET) -> Path:
 
 
 def find_upstream_name(built: Stage2Commands, unit: TranslationUnit, pristine: Path) -> str | None:
-    """Return what hipify calls the unit's source in upstream's tree, or torchgen's name for what that writes.
+    """Return what hipify calls the unit's source in upstream's tree.
 
-    None for a source of ours.
+    None for a source of ours, and for what torchgen writes: both sides would compile the build's.
     """
     names = built.environment.name_places()
     for folder in ("shadow", ""):
@@ -149,8 +158,7 @@ def find_upstream_name(built: Stage2Commands, unit: TranslationUnit, pristine: P
         if unit.file.is_relative_to(below):
             name = str(unit.file.relative_to(below))
             return name if (pristine / name).is_file() else None
-    generated = f"{names['stage2']}/generated"
-    return f"generated {unit.file.relative_to(generated)}" if unit.file.is_relative_to(generated) else None
+    return None
 
 
 def make_command(unit: TranslationUnit, stage2: str, made: str) -> tuple[str, ...]:
@@ -189,7 +197,8 @@ def _compare_registrations(stage2: Stage2Commands, request: BuildRequest) -> tup
             f"torchgen of the pristine tree: {(done.stderr.strip().splitlines() or ['no word'])[-1]}",
             next_step="run it by hand in the root: decouple shell RELEASE",
         )
-    wanted = registrations.read_registrations(stage2.folder / SINGLE_STAGE / "torchgen")
+    every = registrations.read_registrations(stage2.folder / SINGLE_STAGE / "torchgen")
+    wanted = {key: every.get(key, frozenset()) for key in _KEYS}  # the other keys' are the core's
     wheel = next(iter(sorted(places.dist.glob("*.whl"))), None)
     if wheel is None:
         raise DecoupleError(f"{places.dist}: no wheel", next_step=f"decouple smoke RELEASE --toolkit {request.toolkit}")

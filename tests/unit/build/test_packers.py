@@ -81,7 +81,7 @@ def test_what_the_packer_needs_is_asked_before_anything_is_compiled(
     later: HostEnvironment, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("decouple.build.stage1.read_output", lambda *asked: None)
-    with pytest.raises(DecoupleError, match="has no module build"):
+    with pytest.raises(DecoupleError, match="module build"):
         Stage1(BuildJob(later, provenance, NO_CACHE)).build_wheel()
     assert not list(later.places.tree.glob("build/**/*.o"))
 

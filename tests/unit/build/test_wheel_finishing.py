@@ -21,7 +21,7 @@ def test_a_tag_that_is_kept(platform: str) -> None:
 
 
 def test_libraries_of_a_newer_system() -> None:
-    with pytest.raises(DecoupleError, match=r"manylinux_2_31_x86_64\.whl: its libraries need manylinux_2_34"):
+    with pytest.raises(DecoupleError, match=r"manylinux_2_31_x86_64\.whl.*manylinux_2_34"):
         check_platform(NAME, said("manylinux_2_34_x86_64"))
 
 
@@ -34,7 +34,7 @@ def test_of_a_compressed_tag_the_oldest_system_counts() -> None:
     """An installer takes the wheel where one of its tags fits."""
     both = NAME.replace("manylinux_2_31_x86_64", "manylinux_2_31_x86_64.manylinux_2_17_x86_64")
     check_platform(both, said("manylinux_2_17_x86_64"))
-    with pytest.raises(DecoupleError, match="its libraries need manylinux_2_28"):
+    with pytest.raises(DecoupleError, match="manylinux_2_28"):
         check_platform(both, said("manylinux_2_28_x86_64"))
 
 
@@ -42,5 +42,5 @@ def test_a_tag_from_before_the_numbers() -> None:
     """``manylinux2014`` is another name of ``manylinux_2_17`` (PEP 600)."""
     old = NAME.replace("manylinux_2_31_x86_64", "manylinux2014_x86_64")
     check_platform(old, said("manylinux_2_17_x86_64"))
-    with pytest.raises(DecoupleError, match="its libraries need manylinux_2_28"):
+    with pytest.raises(DecoupleError, match="manylinux_2_28"):
         check_platform(old, said("manylinux_2_28_x86_64"))

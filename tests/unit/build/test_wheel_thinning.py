@@ -145,7 +145,7 @@ def test_what_it_was_not_made_for_is_refused(tmp_path: Path, archs: list[str], s
 
 
 def test_a_list_of_architectures_that_is_not_found_is_no_wheel(tmp_path: Path) -> None:
-    with pytest.raises(DecoupleError, match="0 libraries say 'sm_75 sm_80 sm_90', expected one"):
+    with pytest.raises(DecoupleError, match="sm_75 sm_80 sm_90"):
         thin_wheel(whole(tmp_path / "whole", said="sm_75 sm_80"), ["9.0"], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["whole"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,10 +27,3 @@ def test_nothing_is_compiled_for_a_torch_where_no_shadow_is_wanted(
     cli.main(["run", *words, "true"])
     assert seen["LD_PRELOAD"].startswith(str(tmp_path / made))
     assert ("SIMCUDA_SHADOW" in seen) == (made == "shadow")
-
-
-def test_another_c_library_has_stand_ins_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bookworm Python was given what a trixie root had linked: version GLIBC_2.38 not found."""
-    before = build.fingerprint("12.4")
-    monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.36-of-another-root")
-    assert build.fingerprint("12.4") != before

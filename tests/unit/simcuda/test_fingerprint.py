@@ -34,18 +34,20 @@ def test_a_library_that_was_changed_after_its_installation_is_told_by_its_place(
     assert build.fingerprint("12.4", first) != build.fingerprint("12.4", second)
 
 
-def test_what_a_younger_c_library_compiled_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A root's stand-ins in the shared cache ended every program of the machine: GLIBC_2.38 not found."""
-    made = tmp_path / "made"
-    for version, here in (((2, 41), False), ((2, 36), True), ((2, 31), True)):
-        monkeypatch.setattr(build, "c_library", lambda version=version: version)
-        part = tmp_path / f"part-{version}"
-        part.mkdir()
-        build._finished(part, made)
-        monkeypatch.setattr(build, "c_library", lambda: (2, 36))
-        assert build.usable(made) is here
-    (made / "done").unlink()
-    assert not build.usable(made)
+def test_what_a_younger_c_library_linked_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bookworm Python was given what a trixie root had linked: version GLIBC_2.38 not found."""
+    monkeypatch.setenv("SIMCUDA_CACHE", str(tmp_path))
+
+    def make(version: tuple[int, ...]) -> Path:
+        monkeypatch.setattr(build, "c_library", lambda: version)
+        folder = build.locate_built("stand-ins", "abc")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "done").touch()
+        return folder
+
+    trixie, bookworm = make((2, 41)), make((2, 36))
+    assert trixie != bookworm
+    assert make((2, 41)) == trixie and make((2, 39)) == bookworm  # an older one's is loaded as it is
 
 
 def test_the_c_library_of_this_system_has_a_version() -> None:

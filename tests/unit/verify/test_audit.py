@@ -146,7 +146,7 @@ def test_a_wheel_is_looked_into(compile_library: Compile, tmp_path: Path) -> Non
 def test_a_truncated_library_is_named(compile_library: Compile) -> None:
     made = compile_library("libtorch_cpu.so", "int f(void) { return 0; }")
     made.write_bytes(made.read_bytes()[:1000])
-    with pytest.raises(DecoupleError, match=r"libtorch_cpu\.so: not a readable ELF file"):
+    with pytest.raises(DecoupleError, match=r"libtorch_cpu\.so"):
         audit.list_libraries(made.parent)
 
 

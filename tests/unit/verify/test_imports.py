@@ -68,5 +68,5 @@ def test_a_library_is_hidden_from_one_process(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("strace")
 def test_hiding_what_nobody_asks_for_is_no_proof() -> None:
-    with pytest.raises(DecoupleError, match=r"never asked for /lib/libnever\.so"):
+    with pytest.raises(DecoupleError, match=r"/lib/libnever\.so"):
         imports.run_without([sys.executable], ["/lib/libnever.so"], "0")

@@ -46,11 +46,12 @@ def test_a_header_s_name_in_a_message_is_the_same_wherever_it_lies(tmp_path: Pat
     for place in ("core", "tree"):
         header = tmp_path / place / "c10/check.h"
         header.parent.mkdir(parents=True)
-        header.write_text(SOURCE)
+        quoted = 'void both(void) { told(__FILE__, 1, "failed at \\"" __FILE__ "\\""); }\n'
+        header.write_text(SOURCE + quoted)
         command = ["cc", "-O1", "-fPIC", f"-I{tmp_path / place}", "-x", "c", "-c", "-", "-o", str(tmp_path / "it.o")]
         subprocess.run(command, input="#include <c10/check.h>\n", text=True, check=True)
         units.append(host_code.read_host_object(tmp_path / "it.o", "it.c", [str(tmp_path), str(tmp_path / place)]))
-    assert compared(units[:1], units[1:]).same == 2
+    assert compared(units[:1], units[1:]).same == 3
 
 
 @pytest.mark.parametrize(

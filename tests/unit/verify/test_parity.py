@@ -110,5 +110,5 @@ def test_what_is_missing_on_purpose_lowers_the_figure_and_is_no_fault() -> None:
 
 
 def test_a_python_without_torch_is_told_in_its_own_words(tmp_path: Path) -> None:
-    with pytest.raises(DecoupleError, match="torch cannot be asked: ModuleNotFoundError: No module named 'torch'"):
+    with pytest.raises(DecoupleError, match="ModuleNotFoundError"):
         parity.dump_torch([sys.executable, "-I", "-S"], tmp_path)

@@ -113,7 +113,7 @@ def test_an_error_is_an_answer_and_a_death_takes_the_questions_behind_it(python:
 
 def test_a_torch_that_cannot_be_imported_is_told(python: Path, tmp_path: Path) -> None:
     (tmp_path / "site/torch/__init__.py").write_text("raise ImportError('libcudart.so.12: cannot open')")
-    with pytest.raises(DecoupleError, match=r"torch cannot be asked: ImportError: libcudart\.so\.12"):
+    with pytest.raises(DecoupleError, match=r"libcudart\.so\.12"):
         ask(python)
 
 

@@ -253,7 +253,7 @@ def test_each_table_of_a_page_goes_between_its_own_markers_and_nowhere_else(tmp_
 def test_a_page_that_lacks_the_markers_of_one_table_gets_none(tmp_path: Path) -> None:
     page = tmp_path / "proofs.md"
     page.write_text("<!-- one:begin -->\n<!-- one:end -->\n")
-    with pytest.raises(DecoupleError, match="no <!-- two:begin"):
+    with pytest.raises(DecoupleError, match="two:begin"):
         replace_sections(page, {"one": "first\n", "two": "second\n"})
     assert page.read_text() == "<!-- one:begin -->\n<!-- one:end -->\n"
 
@@ -343,9 +343,9 @@ def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None
 
 def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:
     path = status.locate_status(tmp_path, "2.6")
-    with pytest.raises(TypeError, match="no section 'verfiy'"):
+    with pytest.raises(TypeError, match="verfiy"):
         status.update_status(path, verfiy=status.VerifySection())
-    with pytest.raises(DecoupleError, match=r"Expected `int`, got `str` - at `\$\.stage1\.objects`"):
+    with pytest.raises(DecoupleError, match=r"\$\.stage1\.objects"):
         status.update_status(path, stage1=replace(STAGE, objects="many"))  # type: ignore[arg-type]
     assert not path.exists()
 

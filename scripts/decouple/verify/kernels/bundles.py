@@ -35,14 +35,14 @@ class BundleEntry(Struct, frozen=True):
         return "" if self.name.startswith("host") else self.name.rpartition("--")[2]
 
 
-class CodeBundle(Struct, frozen=True):
+class OffloadBundle(Struct, frozen=True):
     """A bundle: where it begins in the content, and its entries."""
 
     begin: int
     entries: tuple[BundleEntry, ...]
 
 
-def list_bundles(content: bytes | mmap.mmap, begin: int, end: int) -> Iterator[CodeBundle]:
+def list_bundles(content: bytes | mmap.mmap, begin: int, end: int) -> Iterator[OffloadBundle]:
     """List the bundles in a section of ``content``. Raises ValueError where it is of another layout."""
     at = content.find(_MAGIC, begin, end)
     if content[begin : begin + len(_PACKED)] == _PACKED:
@@ -50,7 +50,7 @@ def list_bundles(content: bytes | mmap.mmap, begin: int, end: int) -> Iterator[C
     if at < 0 and any(content[begin:end]):
         raise ValueError("no bundle of clang's")
     while at >= 0:
-        bundle = CodeBundle(at, tuple(_list_entries(content, at, end)))
+        bundle = OffloadBundle(at, tuple(_list_entries(content, at, end)))
         yield bundle
         at = content.find(_MAGIC, max([at + 1, *(at + one.offset + one.size for one in bundle.entries)]), end)
 
@@ -85,7 +85,7 @@ def keep_architectures(library: Path, archs: Sequence[str]) -> None:
                     _rewrite_bundle(text, bundle, archs)
 
 
-def _rewrite_bundle(text: mmap.mmap, bundle: CodeBundle, archs: Sequence[str]) -> None:
+def _rewrite_bundle(text: mmap.mmap, bundle: OffloadBundle, archs: Sequence[str]) -> None:
     kept = [one for one in bundle.entries if not one.arch or one.arch in archs]
     for one in bundle.entries:
         if one not in kept:

@@ -33,8 +33,8 @@ _OF_PATH = re.compile(r"(__hip_cuid_|\.static\.|__static__|\.intern\.|__intern__
 def read_host_object(path: Path, file: str, folders: Sequence[str] = ()) -> KernelUnit:
     """Read the object at ``path``, compiled from ``file``.
 
-    A text that begins with one of ``folders``, where headers are found, is the name of a file below it: checks tell
-    theirs. Raises DecoupleError when it is no object for this machine.
+    A text that begins with one of ``folders``, where headers are found, or quotes it, has the name of a file below it:
+    checks tell theirs. Raises DecoupleError when it is no object for this machine.
     """
     image = path.read_bytes()
     try:
@@ -135,5 +135,6 @@ class _Relocations:
             home.offset + home.size,
         )
         text = self._image[start:end]
-        folder = next((one for one in self._folders if text.startswith(one)), b"")
-        return text.removeprefix(folder)
+        for folder in self._folders:
+            text = text.removeprefix(folder).replace(b'"' + folder, b'"')
+        return text
