@@ -18,12 +18,14 @@ from decouple.series.digest import compute_change_digests, digest_changes, hash_
 
 
 def complete_history(project: Path, release: str) -> None:
-    """Write to the status file what it lacks: the mark of each proof, and the changes of each series that it names.
+    """Write to a status file what it lacks: the mark of each proof, and the changes of each series that it names.
 
     Both come from the commits of a full clone. Where they have none, a proof stays without; the changes of a series
     that no proof is of any more are dropped. Raises DecoupleError.
     """
     path = status.locate_status(project, release)
+    if not path.exists():
+        return
     known = status.read_status(path)
     marks = _find_marks(project, path)
     used = {mark.series for mark in marks.values()} | {known.series.digest if known.series else ""}

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, ValidationError, convert, field, to_builtins
+import msgspec
+from msgspec import Struct, ValidationError, convert, field
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
@@ -25,11 +26,11 @@ _WIDTH = 120
 """Characters of a line that a whole record may take."""
 
 
-class Section(Struct, frozen=True, omit_defaults=True):
+class StatusSection(Struct, frozen=True, omit_defaults=True):
     """A record, or a part of one; what it does not say is left out of the file."""
 
 
-class SeriesSection(Section, frozen=True):
+class SeriesSection(StatusSection, frozen=True):
     """The number of patches, and the digest over them."""
 
     patches: int
@@ -40,7 +41,7 @@ class SeriesSection(Section, frozen=True):
     """How near that tree is to the official text, as the series says it."""
 
 
-class AppliesSection(Section, frozen=True):
+class AppliesSection(StatusSection, frozen=True):
     """The verdicts of the patches on one source: ``clean`` ones in number, the others by name."""
 
     source: str
@@ -51,7 +52,7 @@ class AppliesSection(Section, frozen=True):
     """Patch -> its verdict."""
 
 
-class Proof(Section, frozen=True):
+class Proof(StatusSection, frozen=True):
     """The proof of one patch: how far it went, and why not farther."""
 
     patch: str
@@ -59,14 +60,14 @@ class Proof(Section, frozen=True):
     why: str | None = None
 
 
-class VendorCouplings(Section, frozen=True):
+class VendorCouplings(StatusSection, frozen=True):
     """Couplings between the core and one vendor, before the series and after."""
 
     before: int
     after: int
 
 
-class CensusSection(Section, frozen=True):
+class CensusSection(StatusSection, frozen=True):
     """Couplings between the core and CUDA, before the series and after; other vendors' under their words."""
 
     before: int
@@ -74,7 +75,7 @@ class CensusSection(Section, frozen=True):
     vendors: Mapping[str, VendorCouplings] | None = None
 
 
-class StageSection(Section, frozen=True):
+class StageSection(StatusSection, frozen=True):
     """A stage's wheel and what it took: wall ``seconds``, and ``object_seconds`` of all compiles together."""
 
     wheel: str
@@ -89,7 +90,7 @@ class StageSection(Section, frozen=True):
     cached: int | None = None
 
 
-class ParitySection(Section, frozen=True):
+class ParitySection(StatusSection, frozen=True):
     """Names against the other build's: how many that has, and how many of them differ."""
 
     total: int
@@ -103,15 +104,14 @@ class ParitySection(Section, frozen=True):
 UNPATCHED = "unpatched"
 """Among ``kernels``: a sample of ours against the same sources of the release's own tree."""
 
+SINGLE_STAGE = "single-stage"
+"""Ends the labels among ``kernels`` of another vendor's objects ("rocm/single-stage") against upstream's for it."""
+
 MONOLITH = "/monolith"
 """Ends the labels among ``kernels`` of wheels of ours against Debian's single-stage build."""
 
 
-SINGLE_STAGE = "single-stage"
-"""Ends the labels among ``kernels`` of another vendor's objects against upstream's own build for it."""
-
-
-class KernelsSection(Section, frozen=True):
+class KernelsSection(StatusSection, frozen=True):
     """Machine code of ``ours`` against that of ``theirs``: functions.
 
     The figures are of decouple.verify.kernels.compare.KernelComparison.
@@ -130,7 +130,7 @@ class KernelsSection(Section, frozen=True):
     unexplained: int = 0
 
 
-class VerifySection(Section, frozen=True):
+class VerifySection(StatusSection, frozen=True):
     """The result of ``decouple verify`` on the torch ``core``."""
 
     core: str = ""
@@ -144,7 +144,7 @@ class VerifySection(Section, frozen=True):
     parity: ParitySection | None = None
 
 
-class WheelSection(Section, frozen=True):
+class WheelSection(StatusSection, frozen=True):
     """The result of ``decouple verify`` on one ``wheel`` of torch_cuda.
 
     That is one over another build's kernels, or a portable one.
@@ -156,7 +156,7 @@ class WheelSection(Section, frozen=True):
     kernels: KernelsSection | None = None
 
 
-class SuitesComparison(Section, frozen=True):
+class SuitesComparison(StatusSection, frozen=True):
     """A run of the same tests on another build.
 
     It says how many of them ended with the same outcome.
@@ -173,7 +173,7 @@ class SuitesComparison(Section, frozen=True):
     unexplained: int = 0
 
 
-class SuitesSection(Section, frozen=True):
+class SuitesSection(StatusSection, frozen=True):
     """Upstream's CUDA suites: suite -> outcome -> tests, in the order of ``outcomes``, on a ``device``."""
 
     device: str
@@ -183,8 +183,8 @@ class SuitesSection(Section, frozen=True):
     against: SuitesComparison | None = None
 
 
-class PatchTrialSection(Section, frozen=True):
-    """The answers of one torch to `decouple test-patches`, in number; by name those that are not what they must be.
+class PatchTrialSection(StatusSection, frozen=True):
+    """The answers of one torch to `decouple try patches`, in number; by name those that are not what they must be.
 
     ``kind`` says whether it has the patches.
     """
@@ -196,7 +196,7 @@ class PatchTrialSection(Section, frozen=True):
     failed: tuple[str, ...] = ()
 
 
-class ContractSection(Section, frozen=True):
+class ContractSection(StatusSection, frozen=True):
     """A run of the backend contract: items by status, tests by outcome."""
 
     items: Mapping[str, int]
@@ -204,7 +204,7 @@ class ContractSection(Section, frozen=True):
     torch: str = ""
 
 
-class ExactSection(Section, frozen=True):
+class ExactSection(StatusSection, frozen=True):
     """A series of another release on the text that the official ``wheel`` shows, which is the release's own."""
 
     series: str
@@ -219,7 +219,7 @@ class ExactSection(Section, frozen=True):
     """The patches that a person had to settle."""
 
 
-class CarriedTrialSection(Section, frozen=True):
+class CarriedTrialSection(StatusSection, frozen=True):
     """The same on a tree that stands for the release; ``faults``: check of the verdict -> how many it found."""
 
     series: str
@@ -236,7 +236,7 @@ class CarriedTrialSection(Section, frozen=True):
     """How near it is to the official text."""
 
 
-class HeaderCompileSection(Section, frozen=True):
+class HeaderCompileSection(StatusSection, frozen=True):
     """Stage 2's own units, checked by a compiler against the wheel's headers as the series leaves them."""
 
     series: str
@@ -251,7 +251,7 @@ class HeaderCompileSection(Section, frozen=True):
     """Headers that the series changes and where its text does not fit."""
 
 
-class RecordMark(Section, frozen=True):
+class RecordMark(StatusSection, frozen=True):
     """The day on which a proof's figures were recorded as they stand, and the digest of the series they are of."""
 
     date: str
@@ -259,7 +259,7 @@ class RecordMark(Section, frozen=True):
     """That which the proof's wheels were built from, where it names one; else the checkout's on that day."""
 
 
-class ReleaseStatus(Section, frozen=True):
+class ReleaseStatus(StatusSection, frozen=True):
     """The whole document; None where nobody has looked yet.
 
     Each field is a section that is written by itself.
@@ -279,6 +279,8 @@ class ReleaseStatus(Section, frozen=True):
     """An installed build's kernels, on an unmodified CPU torch of the same kind."""
     portable: Mapping[str, WheelSection] = field(default_factory=dict)
     """Python and CUDA ("py3.13-cu12.4") -> our portable wheels, against the official wheel."""
+    vendors: Mapping[str, VerifySection] = field(default_factory=dict)
+    """Another vendor's toolkit ("rocm") -> its runtime part, against what upstream's own build for it registers."""
     kernels: Mapping[str, KernelsSection] = field(default_factory=dict)
     """Which of our builds ("built", "smoke") -> its machine code against another's."""
     suites: Mapping[str, SuitesSection] = field(default_factory=dict)
@@ -286,8 +288,6 @@ class ReleaseStatus(Section, frozen=True):
     patches: Mapping[str, PatchTrialSection] = field(default_factory=dict)
     """Which torch on which device -> what it answered to the questions of the patches."""
     contract: Mapping[str, ContractSection] = field(default_factory=dict)
-    vendors: Mapping[str, VerifySection] = field(default_factory=dict)
-    """Another vendor's toolkit on the CUDA key -> its registrations against upstream's own list."""
     exact: ExactSection | None = None
     """Of a release without a series of its own, as the next two."""
     trials: Mapping[str, CarriedTrialSection] = field(default_factory=dict)
@@ -332,7 +332,7 @@ def update_status(path: Path, **sections: Any) -> None:
         raise TypeError(f"a status has no section {min(strange)!r}")
     with hold_lock(path.with_name(f".{path.name}.lock")):
         before = _read_document(path)
-        document = json.loads(json.dumps({**before, **to_builtins(sections)}))  # as it is read again
+        document = {**before, **_make_plain(sections)}
         if marks := _mark_records(before, document, sections):
             document["recorded"] = marks
         parse_status(document, path)
@@ -381,6 +381,11 @@ def _mark_records(
         if name in sections and (not label or known.get(key) != value):
             marks[key] = make_mark(key, document, today)
     return marks
+
+
+def _make_plain(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections as a file that is read has them, lists and all: figures that stand are equal to these."""
+    return dict(msgspec.json.decode(msgspec.json.encode(sections)))
 
 
 def render_document(document: Mapping[str, Any]) -> str:

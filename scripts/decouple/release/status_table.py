@@ -401,9 +401,9 @@ def _list_parity(status: ReleaseStatus) -> Iterator[Figure]:
 
 
 def _judge_names(verify: VerifySection) -> str:
-    """Say whether every name is there as it must be; a missing or different one may have its reason."""
+    """Say whether every name is there as it must be; a missing one may have its reason."""
     found = verify.parity
-    if not found or not (found.missing or found.different):
+    if not (found and (found.missing or found.different)):
         return HOLDS
     return DIFFERS if found.unexplained else EXPLAINED
 

@@ -126,7 +126,7 @@ def test_on_the_command_line_with_the_result_in_the_status(
     monkeypatch.setattr(
         patches, "load_questions", lambda: tuple(one for one in QUESTIONS if "not a device's" in one.asks)
     )
-    words = ["test-patches", "2.6", "--torch", str(python), "--device", "gpu", "--label", "mine", "--record"]
+    words = ["try", "patches", "2.6", "--torch", str(python), "--device", "gpu", "--label", "mine", "--record"]
     assert cli.main(words) == 0
     assert "mine: torch 2.6.0, torch_cuda on an unmodified CPU torch, gpu device" in capsys.readouterr().out
     document = status.read_status(status.locate_status(tmp_path, "2.6"))
@@ -134,7 +134,7 @@ def test_on_the_command_line_with_the_result_in_the_status(
     assert (told.device, told.answers, told.failed) == ("gpu", 1, ())
     table = status_table.tabulate_proofs({"2.6": document})
     today = document.recorded["patches/mine-gpu"].date
-    assert "| patches' own checks: mine (unpatched; gpu) | `decouple test-patches 2.6 --torch PYTHON` |" in table
+    assert "| patches' own checks: mine (unpatched; gpu) | `decouple try patches 2.6 --torch PYTHON` |" in table
     assert f"| {today} | none | 1 of 1 | holds |" in table
     (tmp_path / "site/torch/__init__.py").write_text(TORCH.format(said="another"))
     assert cli.main(words[:-1]) == 1

@@ -60,6 +60,16 @@ def test_the_table_says_what_the_files_say() -> None:
     assert figures(known["2.10"])["contract of backends"] == "not checked | "
 
 
+def test_a_missing_name_is_explained_by_its_reason_alone() -> None:
+    def judge(**parity: Any) -> str:
+        known = status.parse_status({"verify": {"parity": {"total": 10, **parity}}})
+        return figures(known)["parity with Debian's monolith"]
+
+    assert judge(extra=1) == "100.00 % of 10, 1 extra | holds"
+    assert judge(missing=2) == "80.00 % of 10 | explained"
+    assert judge(missing=2, unexplained=["symbols: a"]) == "80.00 % of 10 | differs"
+
+
 def test_releases_of_which_the_same_is_known_share_a_row() -> None:
     known = {"series": {"patches": 5}}
     documents: dict[str, Any] = {"2.6": {"series": {"patches": 22}}, "2.11": {}} | dict.fromkeys(
@@ -292,6 +302,28 @@ def test_kernels_of_a_portable_wheel_count_and_so_does_a_sample_of_the_unpatched
     assert found["kernels: official"] == "90.00 % of 100 (sm_90) | explained"
     assert found["kernels: Debian's monolith"] == "80 of 100, 1 unexplained | differs"
     assert found["kernels: unpatched tree"] == "20 of 20 in 2 files | holds"
+
+
+def test_another_vendor_s_objects_have_a_row_of_their_own() -> None:
+    """They are no kernels of the official wheel, so that row does not count them."""
+    code = {
+        "theirs": "x",
+        "same": 90,
+        "total": 91,
+        "missing": 0,
+        "extra": 0,
+        "archs": ["gfx90a", "x86-64"],
+        "sources": 5,
+    }
+    names = {"parity": {"total": 4, "missing": 1, "unexplained": ["CUDA: aten::add"]}}
+    document = {"kernels": {"rocm/single-stage": {**code, "unexplained": 1}}, "vendors": {"rocm": names}}
+    parsed = status.parse_status(document)
+    vendors = status_table.PROOFS["other vendors' objects against upstream's build"]
+    assert [(one.label, one.text, one.verdict) for one in vendors.describe(parsed)] == [
+        ("rocm objects", "90 of 91 functions in 5 files (gfx90a, x86-64), 1 unexplained", status_table.DIFFERS),
+        ("rocm registrations", "75.00 % of 4", status_table.DIFFERS),
+    ]
+    assert list(status_table.PROOFS["kernels"].describe(parsed)) == []
 
 
 def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None:
