@@ -824,7 +824,7 @@ def _thin(folder: Path) -> Scene:
     if not (folder / "whole").exists():
         test_wheel_thinning.whole(folder / "whole")
     (wheel,) = (folder / "whole").glob("*.whl")
-    words = ("thin", str(wheel), "--arch", "9.0", "--out", str(folder / "one"))
+    words = ("repack", "thin", str(wheel), "--arch", "9.0", "--out", str(folder / "one"))
     return Scene(command(*words, DECOUPLE_CACHE=str(folder / "cache")), _made(folder / "one"), between=True)
 
 

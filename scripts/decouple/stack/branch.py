@@ -100,7 +100,7 @@ def import_branch(
     start, tip = repository.resolve_commit(base), repository.resolve_commit(revision)
     if start is None or tip is None:
         missing = base if start is None else revision
-        raise UsageError(f"{repository.root} has no commit {missing}", next_step="name it with --base or --branch")
+        raise UsageError(f"{repository.root} has no commit {missing}", next_step="name it with --base or --name")
     chain = [row for row in read_chain(repository, start, tip) if row[2].find_trailer(OVERLAY_TRAILER) is None]
     stored = _read_stored_patches(stack)
     by_id = {_read_identity(patch): patch for patch in stored.values() if _read_identity(patch)}

@@ -64,8 +64,8 @@ def test_another_process_finds_them(tmp_path: Path) -> None:
     """Sets have another order in each process."""
     move_cache.keep_moves(tmp_path, TREE, RULES, MOVES)
     program = (
-        "import pathlib, sys; from decouple.inventory import rules; from decouple.relocate import kept; "
-        "sys.exit(kept.find_moves(pathlib.Path(sys.argv[1]), sys.argv[2], rules.load_rules()) is None)"
+        "import pathlib, sys; from decouple.inventory import rules; from decouple.relocate import move_cache; "
+        "sys.exit(move_cache.find_moves(pathlib.Path(sys.argv[1]), sys.argv[2], rules.load_rules()) is None)"
     )
     for seed in ("1", "2"):
         subprocess.run(
