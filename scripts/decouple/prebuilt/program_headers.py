@@ -32,12 +32,12 @@ def put_loadable_first(library: Path) -> None:
         offset, size, count = fields[5], fields[9], fields[10]
         if size != _ENTRY:
             return
-        file.seek(offset)
-        table = file.read(size * count)
-        if len(table) < size * count:
+        if offset + size * count > library.stat().st_size:
             raise DecoupleError(
                 f"{library}: cut short: no {count} program headers", next_step="fetch or build it again"
             )
+        file.seek(offset)
+        table = file.read(size * count)
         entries = [table[position : position + size] for position in range(0, len(table), size)]
         entries.sort(key=_rank_segment)
         file.seek(offset)

@@ -8,26 +8,33 @@ from functools import lru_cache
 
 from decouple.base.errors import UsageError
 
+_LONGEST = 4096
+"""Characters of a glob: as many as Linux takes for a path."""
+#: A run of either says no more than one, and each alone would be tried at every place of a path.
+_FOLDERS, _STARS = re.compile(r"(?:\*\*/)+"), re.compile(r"\*{2,}")
+
 
 @lru_cache(maxsize=2048)
 def compile_glob(pattern: str) -> re.Pattern[str]:
     """Make the regular expression that a whole POSIX path must match.
 
     ``a/**`` is everything below ``a``; ``a/**/b`` is ``b`` at any depth below ``a``, zero included. Raises UsageError
-    for an unclosed ``[`` or ``{`` and for a range that runs backwards.
+    for an unclosed ``[`` or ``{``, a range that runs backwards, and more than 4,096 characters.
     """
+    if len(pattern) > _LONGEST:
+        raise UsageError(f"glob {pattern[:200]!r}…: longer than {_LONGEST} characters", next_step="write several")
     out: list[str] = []
     depth = 0
     i = 0
     while i < len(pattern):
         char = pattern[i]
-        if pattern.startswith("**/", i):
+        if folders := _FOLDERS.match(pattern, i):
             out.append("(?:[^/]+/)*")
-            i += 3
+            i = folders.end()
             continue
-        if pattern.startswith("**", i):
+        if stars := _STARS.match(pattern, i):
             out.append(".*")
-            i += 2
+            i = stars.end()
             continue
         if char == "*":
             out.append("[^/]*")

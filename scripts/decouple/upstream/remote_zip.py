@@ -76,6 +76,8 @@ class RemoteZip:
         except (*zips.DAMAGE, OSError) as error:
             raise DecoupleError(f"{self.url}: no zip file: {error}", next_step="try again later") from None
         ordered = sorted(self._zip.infolist(), key=lambda info: info.header_offset)
+        if not ordered:
+            raise DecoupleError(f"{self.url}: a zip file without a member", next_step="try again later")
         ends = [info.header_offset for info in ordered[1:]] + [self._zip.start_dir]
         if any(not 0 <= first <= self.size for first in (*ends, *(info.header_offset for info in ordered))):
             raise DecoupleError(f"{self.url}: a member that lies outside the file", next_step="try again later")

@@ -35,10 +35,11 @@ def test_versions_that_lead_back_to_themselves() -> None:
         list(dynamic_symbols._parse_needed_versions(record, b"\0name\0"))
 
 
-def test_program_headers_behind_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [0, 1 << 63], ids=["at the end", "behind what seek takes"])
+def test_program_headers_behind_the_end(tmp_path: Path, place: int) -> None:
     library = cubins.library(tmp_path / "lib.so", [])
     data = bytearray(library.read_bytes())
-    data[32:40] = struct.pack("<Q", len(data) - 8)
+    data[32:40] = struct.pack("<Q", place or len(data) - 8)
     library.write_bytes(data)
     with pytest.raises(DecoupleError, match="cut short"):
         program_headers.put_loadable_first(library)

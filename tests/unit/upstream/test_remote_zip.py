@@ -91,6 +91,13 @@ def test_what_is_no_zip_file(server: FaultyServer, downloader: Downloader) -> No
         RemoteZip(remote(server.url(PATH)), downloader)
 
 
+def test_a_zip_file_without_a_member(server: FaultyServer, downloader: Downloader) -> None:
+    server.files[PATH] = WHEEL[: WHEEL.index(b"PK\x01\x02")] + b"PK\x05\x06" + bytes(18)
+    with pytest.raises(DecoupleError) as told:
+        RemoteZip(remote(server.url(PATH)), downloader)
+    assert server.url(PATH) in str(told.value)
+
+
 def test_a_file_that_is_not_what_record_says(server: FaultyServer, downloader: Downloader) -> None:
     honest = wheel_of({"torch/a.py": b"honest\n"})
     forged = wheel_of({"torch/a.py": b"forged\n"})
