@@ -76,11 +76,31 @@ class CMakeCommand(Struct, frozen=True):
     end_line: int
 
 
+_BRACKET = re.compile(r"#?\[(?P<eq>=*)\[")
+#: Possessive, so that what was read is not tried again: a word of 15 MB took gigabytes.
 _CMAKE = re.compile(
-    r"""(?P<bracket>\#?\[(?P<eq>=*)\[.*?\](?P=eq)\])|(?P<comment>\#[^\n]*)|(?P<open>\()|(?P<close>\))"""
-    r"""|(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<word>(?:[^\s()"\#\\]|\\.|(?<=\S)"(?:[^"\\]|\\.)*")+)|(?P<space>\s+)""",
+    r"""(?P<comment>\#[^\n]*)|(?P<open>\()|(?P<close>\))|(?P<quoted>"(?:[^"\\]++|\\.)*+")"""
+    r"""|(?P<word>(?:[^\s()"\#\\]++|\\.|(?<=\S)"(?:[^"\\]++|\\.)*+")++)|(?P<space>\s+)""",
     re.DOTALL | re.VERBOSE,
 )
+
+
+def _split_cmake(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the text of each token; what is none is left out."""
+    at, unclosed = 0, set[str]()
+    while at < len(text):
+        opening = _BRACKET.match(text, at)
+        if opening and opening["eq"] not in unclosed:
+            end = text.find(closing := f"]{opening['eq']}]", opening.end())
+            if end >= 0:
+                yield ("comment" if opening[0].startswith("#") else "quoted"), text[at : end + len(closing)]
+                at = end + len(closing)
+                continue
+            unclosed.add(opening["eq"])  # nowhere below either: else each opening would be searched for to the end
+        token = _CMAKE.match(text, at)
+        if token and token.lastgroup:
+            yield token.lastgroup, token[0]
+        at = token.end() if token else at + 1
 
 
 def read_cmake(text: str) -> Iterator[CMakeCommand]:
@@ -92,10 +112,7 @@ def read_cmake(text: str) -> Iterator[CMakeCommand]:
     arguments: list[str] = []
     depth = start = 0
     line = 1
-    for match in _CMAKE.finditer(text):
-        kind, part = match.lastgroup, match.group()
-        if match["bracket"] is not None:
-            kind = "comment" if part.startswith("#") else "quoted"
+    for kind, part in _split_cmake(text):
         if kind == "open":
             depth += 1
             if depth == 1:
