@@ -24,7 +24,7 @@ MODULE = "torch._C"
 _REACH = re.compile(
     rb"""_C(?!\w)(?:(?:[\s\\]|\#[^\n]*\n)*\.[\s\\]*(?P<member>\w+(?:\.\w+)*)"""
     rb"""|\s*,\s*[rub]?["'](?P<by_name>\w+)["']"""
-    rb"""|\s+import\s*(?P<imported>\([^)]*\)|(?:[^\n\\]|\\\r?\n|\\.)*)"""
+    rb"""|\s+import\s*(?P<imported>\([^)]*\)|(?:[^\n\\]++|\\\r?\n|\\.)*+)"""
     rb"""|(?P<alias>\s+as\s+\w)|(?P<end>[ \t]*(?:$|[#;\r])))""",
     re.MULTILINE,
 )
@@ -35,7 +35,7 @@ _EMITTED = re.compile(
 _NAMES = re.compile(r"\w+")
 _ASSIGNED = re.compile(rb"=\s*(?:torch\.)?\Z")
 #: Behind ``torch._C.module``: the module under another name, or what is imported from it.
-_BEHIND = re.compile(rb"\s+(?:(?P<alias>as)\s|import\s*(?P<imported>\([^)]*\)|(?:[^\n\\]|\\\r?\n|\\.)*))")
+_BEHIND = re.compile(rb"\s+(?:(?P<alias>as)\s|import\s*(?P<imported>\([^)]*\)|(?:[^\n\\]++|\\\r?\n|\\.)*+))")
 _WORD = re.compile(rb"\w+")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>0[xX][0-9a-fA-F']+|\d[\d']*)[uUlLzZ]*|(?P<char>'(?:[^'\\]|\\.)+')"""
+    r"""\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>0[xX][0-9a-fA-F']+|\d[\d']*)[uUlLzZ]*|(?P<char>'(?:[^'\\]++|\\.)++')"""
     r"""|(?P<op>&&|\|\||[=!<>]=|<<|>>|[-+*/%&|^~!<>?:(),])|(?P<other>\S))"""
 )
 # C++ [expr.prim] precedence of the binary operators that appear in #if, loosest first.

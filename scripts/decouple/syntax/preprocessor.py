@@ -12,18 +12,19 @@ from decouple.syntax.conditions import Macros, evaluate_condition
 
 # One pass over what may hide a '#', a quote or a word: comments, strings, raw strings, characters. Each alternative
 # begins with a literal, which lets `re` jump from one candidate to the next; the look-behinds stand after it for that.
-# A quote behind a digit is a digit separator (1'000), not a character.
+# A quote behind a digit is a digit separator (1'000), not a character. Runs are possessive (++): `re` keeps what it may try
+# again, 100 bytes and more for each character of a line.
 _HIDING = re.compile(
-    r"""//(?:[^\n\\]|\\.|\\\n)*"""
+    r"""//(?:[^\n\\]++|\\.|\\\n)*+"""
     r"""|/\*.*?(?:\*/|\Z)"""
     r"""|R"(?P<tag>[^()\\\s"]{0,16})\(.*?\)(?P=tag)\""""
-    r"""|"(?:[^"\\\n]|\\.|\\\n)*\""""
-    r"""|'(?<![0-9a-fA-F]')(?:[^'\\\n]|\\.)+'""",
+    r"""|"(?:[^"\\\n]++|\\.|\\\n)*+\""""
+    r"""|'(?<![0-9a-fA-F]')(?:[^'\\\n]++|\\.)++'""",
     re.DOTALL,
 )
 _NOT_NEWLINE = re.compile(r"[^\n]")
 # Begins with a literal as well; whether only blanks stand in front of it on its line is asked afterwards.
-_DIRECTIVE = re.compile(r"#[ \t]*(?P<word>[a-z_]+)\b(?P<rest>(?:[^\n\\]|\\\n|\\.)*)")
+_DIRECTIVE = re.compile(r"#[ \t]*(?P<word>[a-z_]+)\b(?P<rest>(?:[^\n\\]++|\\\n|\\.)*+)")
 
 
 def _blank_text(text: str) -> str:
