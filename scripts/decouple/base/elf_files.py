@@ -17,8 +17,11 @@ from decouple.base.errors import DecoupleError
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
-_FAULTS = (struct.error, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""What pyelftools raises for a damaged file beside its own: it trusts most fields. So is an OSError without a name."""
+_FAULTS = (
+    struct.error, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError,
+)  # fmt: skip
+"""What pyelftools raises for a damaged file beside its own: it trusts most fields, and asks for as much memory as a
+section says it has. So is an OSError without a name."""
 
 #: Elf64_Sym (elf(5)): st_name, st_info, st_other, st_shndx, st_value, st_size.
 _LITTLE, _BIG = struct.Struct("<IBBHQQ"), struct.Struct(">IBBHQQ")

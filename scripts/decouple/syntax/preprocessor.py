@@ -12,8 +12,8 @@ from decouple.syntax.conditions import Macros, evaluate_condition
 
 # One pass over what may hide a '#', a quote or a word: comments, strings, raw strings, characters. Each alternative
 # begins with a literal, which lets `re` jump from one candidate to the next; the look-behinds stand after it for that.
-# A quote behind a digit is a digit separator (1'000), not a character. Runs are possessive (++): `re` keeps what it may try
-# again, 100 bytes and more for each character of a line.
+# A quote behind a digit is a digit separator (1'000), not a character. Runs are possessive (++): `re` keeps what it may
+# try again, 100 bytes and more for each character of a line.
 _HIDING = re.compile(
     r"""//(?:[^\n\\]++|\\.|\\\n)*+"""
     r"""|/\*.*?(?:\*/|\Z)"""

@@ -9,6 +9,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.prebuilt import dynamic_symbols, program_headers
+from decouple.verify import elf
 from decouple.verify.kernels import cubin, fatbin
 from tests.support import cubins
 
@@ -51,3 +52,15 @@ def test_sections_behind_what_a_machine_can_count() -> None:
     image[:5], image[18], image[40:48], image[60] = b"\x7fELF\x02", 190, b"\xff" * 8, 1
     with pytest.raises(DecoupleError, match="no cubin"):
         cubin.read_cubin(bytes(image))
+
+
+def test_a_section_larger_than_any_memory(tmp_path: Path) -> None:
+    library = cubins.library(tmp_path / "lib.so", [])
+    data = bytearray(library.read_bytes())
+    (table,), (count,) = struct.unpack_from("<Q", data, 40), struct.unpack_from("<H", data, 60)
+    for place in range(table, table + 64 * count, 64):
+        if struct.unpack_from("<I", data, place + 4) == (11,):  # SHT_DYNSYM
+            data[place + 32 : place + 40] = struct.pack("<Q", 24 << 50)
+    library.write_bytes(data)
+    with pytest.raises(DecoupleError, match=r"lib\.so"):
+        elf.read_library(library)
