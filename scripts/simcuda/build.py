@@ -53,7 +53,7 @@ def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
         digest.update(f"{torch.abi}".encode())
         for name in ("c10", "torch_cpu", "torch_cuda"):
             path = torch.library(name)
-            digest.update(identity(path).encode())
+            digest.update(identify_library(path).encode())
     return digest.hexdigest()[:16]
 
 
@@ -63,7 +63,7 @@ def locate_built(kind: str, digest: str) -> Path:
     The cache is shared by systems: a machine and its build roots. What one has linked is loaded by another only if its
     C library is not older; so the name says which it was, and the youngest that is not too young is taken.
     """
-    parent, here = cache_folder() / kind, c_library()
+    parent, here = cache_folder() / kind, find_c_library()
     made = {}
     for folder in parent.glob(f"{digest}-glibc*"):
         version = tuple(map(int, re.findall(r"\d+", folder.name.rpartition("-glibc")[2])))
@@ -72,13 +72,13 @@ def locate_built(kind: str, digest: str) -> Path:
     return made[max(made)] if made else parent / f"{digest}-glibc{'.'.join(map(str, here))}"
 
 
-def c_library() -> tuple[int, ...]:
+def find_c_library() -> tuple[int, ...]:
     """Return the version of this system's C library; (0,) where it is not glibc."""
     said = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
     return tuple(int(part) for part in re.findall(r"[0-9]+", said or "0"))
 
 
-def identity(library: Path) -> str:
+def identify_library(library: Path) -> str:
     """Return what tells one library from another: the SHA-256 in RECORD of the wheel that brought it.
 
     So every virtual environment with the same torch shares one shadow, which takes minutes to compile. Without a wheel,

@@ -358,7 +358,7 @@ def list_proofs(document: Mapping[str, Any]) -> dict[str, Any]:
     return proofs
 
 
-def make_mark(key: str, document: Mapping[str, Any], date: str) -> dict[str, str]:
+def _make_mark(key: str, document: Mapping[str, Any], date: str) -> dict[str, str]:
     """Say of the proof under ``key`` when it was recorded and of which series."""
     section = list_proofs(document)[key]
     named = document.get("stage2", {}) if key in _OF_STAGE_2 else section
@@ -373,13 +373,13 @@ def _mark_records(
     Under a label only figures that changed are of today: who records one of them hands the others on.
     """
     marks = {key: mark for key, mark in document.get("recorded", {}).items() if key in list_proofs(document)}
-    if "recorded" in sections:
+    if "recorded" in sections:  # the days are given: a document that is written anew is the same
         return marks
     known, today = list_proofs(before), datetime.now(tz=UTC).date().isoformat()
     for key, value in list_proofs(document).items():
         name, _, label = key.partition("/")
         if name in sections and (not label or known.get(key) != value):
-            marks[key] = make_mark(key, document, today)
+            marks[key] = _make_mark(key, document, today)
     return marks
 
 

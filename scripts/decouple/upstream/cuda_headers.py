@@ -6,7 +6,6 @@ compiling alone, which no wheel of torch pins, at the newest version of the same
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 from collections.abc import Iterable, Iterator
@@ -20,9 +19,8 @@ from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile, Toolchain
 from decouple.upstream import pypi
 from decouple.upstream.download import Downloader
-from decouple.upstream.providers.wheel import check_member, read_record
+from decouple.upstream.providers.wheel import write_members
 from decouple.upstream.remote_zip import RemoteZip
-from decouple.upstream.unpack import TreeWriter
 
 _TAIL = 64 << 10
 """A directory of these wheels is small."""
@@ -107,13 +105,6 @@ def _write_headers(wheel: RemoteFile, folder: Path, downloader: Downloader, prog
     part.mkdir()
     remote = RemoteZip(wheel, downloader, progress, tail=_TAIL)
     members = remote.load_members(lambda info: "/include/" in info.filename and not info.is_dir())
-    recorded = read_record(remote) if members else {}
-    writer = TreeWriter(part, wheel.name)
-    for member in members:
-        name = member.info.filename
-        writer.count_entry(name, member.info.file_size)
-        data = remote.read(member)
-        check_member(remote, name, data, recorded)
-        writer.write_file(name, writer.split_name(name), len(data), io.BytesIO(data), executable=False)
-    writer.check_links()
+    if members:
+        write_members(remote, members, part)
     part.rename(folder)

@@ -5,7 +5,6 @@ Nothing is linked: the compiler checks syntax and types alone. So it sees a rele
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 import subprocess
@@ -21,9 +20,8 @@ from decouple.base.git import REGULAR
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
-from decouple.upstream.providers.wheel import check_member, make_source_text, read_record
+from decouple.upstream.providers.wheel import make_source_text, write_members
 from decouple.upstream.remote_zip import TEXT_TAIL, RemoteZip
-from decouple.upstream.unpack import TreeWriter
 
 _INCLUDE, _CONFIG = "torch/include/", "torch/share/cmake/Torch/TorchConfig.cmake"
 _INSTALLED = (("torch/", "torch/"), ("aten/src/ATen/", "ATen/"), ("c10/", "c10/"))
@@ -51,16 +49,8 @@ def lay_out_headers(wheel: RemoteFile, folder: Path, downloader: Downloader, pro
     """Write the headers of ``wheel`` below ``folder``, each checked against its RECORD. Raises DecoupleError."""
     remote = RemoteZip(wheel, downloader, progress, tail=TEXT_TAIL)
     members = remote.load_members(lambda info: info.filename.startswith(_INCLUDE) and not info.is_dir())
-    recorded = read_record(remote)
     folder.mkdir(parents=True)
-    writer = TreeWriter(folder, wheel.name)
-    for member in members:
-        name = member.info.filename
-        writer.count_entry(name, member.info.file_size)
-        data = remote.read(member)
-        check_member(remote, name, data, recorded)
-        writer.write_file(name, writer.split_name(name), len(data), io.BytesIO(data), executable=False)
-    writer.check_links()
+    write_members(remote, members, folder)
     said = re.search(r"(?:CXX_STANDARD +|cxx_std_)(\d+)", remote.read(_CONFIG).decode("utf-8", "replace"))
     if not said:
         raise DecoupleError(

@@ -39,7 +39,7 @@ def test_what_a_younger_c_library_linked_is_not_taken(tmp_path: Path, monkeypatc
     monkeypatch.setenv("SIMCUDA_CACHE", str(tmp_path))
 
     def make(version: tuple[int, ...]) -> Path:
-        monkeypatch.setattr(build, "c_library", lambda: version)
+        monkeypatch.setattr(build, "find_c_library", lambda: version)
         folder = build.locate_built("stand-ins", "abc")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "done").touch()
@@ -51,4 +51,4 @@ def test_what_a_younger_c_library_linked_is_not_taken(tmp_path: Path, monkeypatc
 
 
 def test_the_c_library_of_this_system_has_a_version() -> None:
-    assert build.c_library() >= (2, 31)
+    assert build.find_c_library() >= (2, 31)

@@ -10,7 +10,7 @@ import hashlib
 import io
 import re
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -156,6 +156,19 @@ def check_member(remote: RemoteZip, name: str, data: bytes, recorded: Mapping[st
     """Raise DecoupleError where ``data`` of the member ``name`` is not what the wheel's RECORD says."""
     if hashlib.sha256(data).hexdigest() != recorded.get(name):
         raise DecoupleError(f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later")
+
+
+def write_members(remote: RemoteZip, members: Iterable[Member], folder: Path) -> None:
+    """Write members of a wheel below ``folder``, each checked against RECORD. Raises DecoupleError."""
+    recorded = read_record(remote)
+    writer = TreeWriter(folder, remote.file.name)
+    for member in members:
+        name = member.info.filename
+        writer.count_entry(name, member.info.file_size)
+        data = remote.read(member)
+        check_member(remote, name, data, recorded)
+        writer.write_file(name, writer.split_name(name), len(data), io.BytesIO(data), executable=False)
+    writer.check_links()
 
 
 def read_git_version(remote: RemoteZip) -> str:
