@@ -16,6 +16,7 @@ from typing import Any
 from _timing import run, timed
 
 from decouple.base.paths import find_project
+from decouple.base.progress import SILENT
 from decouple.flows import stage2_commands
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.stage2_commands import Stage2Commands
@@ -65,7 +66,7 @@ def compiled(built: Stage2Commands, unit: TranslationUnit, flags: list[str]) -> 
         number = flag.partition("_")[2]
         words[at:at] = ["-gencode", f"arch=compute_{number},code={flag}"]
     words[words.index("-o") + 1] = f"{built.environment.name_places()['stage2']}/archs.o"
-    spent = timed(lambda: built.run_command(unit, words, cached=False)).cpu
+    spent = timed(lambda: built.compile_units({unit: words}, SILENT, "archs", cached=False)).cpu
     made = built.folder / "archs.o"
     size = made.stat().st_size
     made.unlink()

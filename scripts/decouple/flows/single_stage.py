@@ -16,9 +16,7 @@ from __future__ import annotations
 import posixpath
 import shutil
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from msgspec import Struct
@@ -27,10 +25,8 @@ from msgspec.structs import replace
 from decouple.base import program_output
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
-from decouple.base.progress import Progress
 from decouple.build import settings, toolkits
 from decouple.build.environment import RootEnvironment
-from decouple.build.estimate import count_cores
 from decouple.build.sandbox import BindMount
 from decouple.flows import stage2_commands
 from decouple.flows.build_request import BuildRequest, settle_choices
@@ -96,7 +92,7 @@ def compare_single_stage(
     seeing, chosen = _show_pristine(built, pristine, request), list[TranslationUnit]()
     for kind in kinds:
         commands = {unit: make_command(unit, stage2, made[unit]) for unit in kind}
-        chosen += _compile_units(seeing, commands, minutes, listener.progress)
+        chosen += seeing.compile_units(commands, listener.progress, "sources of the pristine tree", minutes)
     listener.say(f"{len(chosen)} of {len(asked)} chosen sources of the pristine tree compiled")
     folders = _list_header_folders(chosen)
     ours = _dump_objects("stage 2", {built.objects[unit]: units[unit] for unit in chosen}, folders)
@@ -207,29 +203,6 @@ def _compare_registrations(stage2: Stage2Commands, request: BuildRequest) -> tup
     place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
     both = venvs.install_wheels(place, f"both-{request.toolkit}", [wheel], packages=table.packages, libraries=libraries)
     return tuple(registrations.compare_registrations(both, wanted))
-
-
-def _compile_units(
-    stage2: Stage2Commands,
-    commands: Mapping[TranslationUnit, Sequence[str]],
-    minutes: float | None,
-    progress: Progress,
-) -> list[TranslationUnit]:
-    """Compile as many at once as the machine has cores, and begin none after ``minutes``; those that were compiled."""
-    end = None if minutes is None else time.monotonic() + 60 * minutes
-    progress.start("sources of the pristine tree", len(commands))
-
-    def compile_unit(unit: TranslationUnit) -> bool:
-        if end is not None and time.monotonic() > end:
-            return False
-        stage2.run_command(unit, commands[unit])
-        progress.advance()
-        return True
-
-    with ThreadPoolExecutor(count_cores()) as pool:
-        done = list(pool.map(compile_unit, commands))
-    progress.finish()
-    return [unit for unit, there in zip(commands, done, strict=True) if there]
 
 
 def _list_header_folders(units: Sequence[TranslationUnit]) -> list[str]:

@@ -9,16 +9,19 @@ decouple.base.errors.DecoupleError: ...compile_commands.json: ...
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from decouple.base import program_output
 from decouple.base.errors import DecoupleError
+from decouple.base.progress import Progress
+from decouple.base.worker_pool import WorkerPool
 from decouple.build import toolchain
 from decouple.build.environment import Environment, RootEnvironment, replace_places
+from decouple.build.estimate import count_cores
 from decouple.build.sandbox import BindMount
 from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
@@ -54,11 +57,44 @@ class Stage2Commands(Struct, frozen=True):
         overrides = (*self.environment.overrides, BindMount(folder, inside))
         return replace(self, environment=replace(self.environment, overrides=overrides)), inside
 
-    def run_command(self, unit: TranslationUnit, words: Sequence[str], *, cached: bool = True) -> None:
-        """Run what stands for ``unit``'s command; ``cached``: through the root's compiler cache.
+    def compile_units(
+        self,
+        commands: Mapping[TranslationUnit, Sequence[str]],
+        progress: Progress,
+        what: str,
+        minutes: float | None = None,
+        *,
+        cached: bool = True,
+    ) -> list[TranslationUnit]:
+        """Run what stands for each unit's command, as many at once as the machine has cores.
 
-        Raises DecoupleError with the compiler's first error.
+        Begin none after ``minutes``, and return the units that were compiled; ``cached``: through the root's compiler
+        cache. Raises DecoupleError with the compiler's
+        first error, and KeyboardInterrupt after the compilers have ended.
         """
+        end = None if minutes is None else time.monotonic() + 60 * minutes
+        pool = WorkerPool(count_cores())
+        progress.start(what, len(commands))
+
+        def compile_unit(unit: TranslationUnit) -> bool:
+            if end is not None and time.monotonic() > end:
+                return False
+            done = pool.run_program(self._make_command(unit, commands[unit], cached))
+            if done.returncode:
+                lines = [line for line in done.stderr.splitlines() if "error" in line]
+                raise DecoupleError(
+                    f"{unit.file.name}: {lines[0] if lines else f'status {done.returncode}'}",
+                    next_step="decouple build RELEASE --stage 2 first",
+                )
+            progress.advance()
+            return True
+
+        compiled = pool.map(compile_unit, commands)
+        progress.finish()
+        return [unit for unit, there in zip(commands, compiled, strict=True) if there]
+
+    def _make_command(self, unit: TranslationUnit, words: Sequence[str], cached: bool) -> list[str]:
+        """Make the command that runs ``words`` where ``unit`` was compiled."""
         names = self.environment.name_places()
         same_names = f"{names['project']}/scripts/decouple/build/inside/same_names.sh"
         variables = {
@@ -67,14 +103,8 @@ class Stage2Commands(Struct, frozen=True):
             "CCACHE_BASEDIR": names["base"],
             "CCACHE_PREFIX": same_names,
         }
-        launcher = [same_names]
-        if cached and self.environment.kind != "host":
-            launcher = ["ccache"]
-        argv = self.environment.argv([*launcher, *words], variables, str(unit.directory))
-        done = program_output.run_program(argv)
-        if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if "error" in line] or [f"status {done.returncode}"]
-            raise DecoupleError(f"{unit.file.name}: {lines[0]}", next_step="decouple build RELEASE --stage 2 first")
+        launcher = "ccache" if cached and self.environment.kind != "host" else same_names
+        return self.environment.argv([launcher, *words], variables, str(unit.directory))
 
 
 def open_commands(

@@ -10,15 +10,11 @@ decouple.base.errors.DecoupleError: ...compile_commands.json: ...
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 
-from decouple.base.progress import Progress
-from decouple.build.estimate import count_cores
 from decouple.flows import kernels, stage2_commands
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.relocate import RelocateRequest, relocate_files
-from decouple.flows.stage2_commands import Stage2Commands
 from decouple.flows.verify import record_kernels
 from decouple.release.status import UNPATCHED
 from decouple.upstream.fetch import fetch_source
@@ -46,7 +42,7 @@ def compare_unpatched(request: BuildRequest, count: int, listener: Listener = QU
     commands = {
         unit: make_command(unit, names, upstream, origins[built.find_source_path(unit)], made[unit]) for unit in chosen
     }
-    _compile_units(seeing, commands, listener.progress)
+    seeing.compile_units(commands, listener.progress, "sources of the unpatched tree")
     ours = kernels.dump_kernels([built.objects[unit] for unit in chosen], "stage 2", None, listener.progress)
     theirs = kernels.dump_kernels(
         [folder / made[unit] for unit in chosen], "the unpatched tree", None, listener.progress
@@ -67,18 +63,3 @@ def make_command(
     words = [f"-I{upstream}{word.removeprefix(shadow)}" if word.startswith(shadow) else word for word in unit.command]
     words[words.index("-o") + 1] = f"{names['stage2']}/unpatched/{made}"
     return tuple(f"{upstream}/{source}" if word == str(unit.file) else word for word in words)
-
-
-def _compile_units(
-    stage2: Stage2Commands, commands: Mapping[TranslationUnit, tuple[str, ...]], progress: Progress
-) -> None:
-    """Compile as many at once as the machine has cores."""
-    progress.start("sources of the unpatched tree", len(commands))
-
-    def one(unit: TranslationUnit) -> None:
-        stage2.run_command(unit, commands[unit])
-        progress.advance()
-
-    with ThreadPoolExecutor(count_cores()) as pool:
-        list(pool.map(one, commands))
-    progress.finish()

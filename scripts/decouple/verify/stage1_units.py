@@ -13,16 +13,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, convert
 
-from decouple.base import program_output
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
 from decouple.base.untrusted_input import parse_json
+from decouple.base.worker_pool import WorkerPool
 from decouple.verify.ninja_deps import normalise_path
 from decouple.verify.stage1_record import BuildRecord
 
@@ -227,13 +226,18 @@ def check_units(
             look(unit, known)
     failed = 0
     progress.start("preprocessing stage 1", total=len(left), unit="items")
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for unit, (opened, error) in zip(left, pool.map(lambda unit: _preprocess_unit(unit, enter), left), strict=True):
-            look(unit, opened)
-            if error:
-                failed += 1
-                findings[unit] = UnitFinding(unit.file, error=error)
-            progress.advance()
+    pool = WorkerPool(jobs)
+
+    def preprocess(unit: TranslationUnit) -> tuple[tuple[PurePosixPath, ...], str]:
+        found = _preprocess_unit(pool, unit, enter)
+        progress.advance()
+        return found
+
+    for unit, (opened, error) in zip(left, pool.map(preprocess, left), strict=True):
+        look(unit, opened)
+        if error:
+            failed += 1
+            findings[unit] = UnitFinding(unit.file, error=error)
     progress.finish(f"{len(units)} units opened {len(seen)} files, {len(findings)} findings")
     ordered = tuple(findings[unit] for unit in units if unit in findings)
     return UnitsReport(len(units) - len(left), len(left) - failed, frozenset(seen), ordered)
@@ -245,9 +249,11 @@ def _is_forbidden(path: PurePosixPath, tree: PurePosixPath) -> bool:
     return bool(TOOLKIT_HEADERS.search(path.as_posix()))
 
 
-def _preprocess_unit(unit: TranslationUnit, enter: Sequence[str]) -> tuple[tuple[PurePosixPath, ...], str]:
+def _preprocess_unit(
+    pool: WorkerPool, unit: TranslationUnit, enter: Sequence[str]
+) -> tuple[tuple[PurePosixPath, ...], str]:
     script = f"cd {shlex.quote(str(unit.directory))} && exec {shlex.join(make_dependency_command(unit))}"
-    done = program_output.run_program([*enter, "sh", "-c", script])
+    done = pool.run_program([*enter, "sh", "-c", script])
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         return (), next((line for line in lines if "error" in line), lines[-1])
