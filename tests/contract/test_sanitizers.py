@@ -1,6 +1,6 @@
 """The whole backend, torch_sim with the layer's PyTorch half, under AddressSanitizer with UBSan, and ThreadSanitizer.
 
-PyTorch itself is the official wheel and not instrumented. What that leaves unseen stands in docs/contract.md.
+PyTorch itself is the official wheel and not instrumented. What that leaves unseen stands in docs/backends.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the relocated files of 2.6.0 ask of a vendor on the CUDA key: the figures of docs/cuda-key.md, counted again."""
+"""What the relocated files of 2.6.0 ask of a vendor on the CUDA key: the figures of docs/backends.md, counted again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_figures_of_the_guide() -> None:
     report = reuse.count_names(tree, make_plan(tree, rule_files.load_rules()).mapping, reuse.load_families())
     kinds = report.count_by_kind()
     assert len(report.files) == sum(files for files, _ in kinds.values()) == 744
-    guide = (find_project() / "docs" / "cuda-key.md").read_text(encoding="utf-8")
+    guide = (find_project() / "docs" / "backends.md").read_text(encoding="utf-8")
     for kind in ("device", "hand"):
         files, lines = kinds[kind]
         assert f"| {files} | {lines:,} |" in guide, (kind, files, lines)

@@ -867,10 +867,10 @@ def _contract_table(folder: Path) -> Scene:
     project = folder / "project"
     if not project.exists():
         (project / "docs").mkdir(parents=True)
-        page = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
-        first = next(line for line in page.splitlines() if line.startswith("| 1 |"))
-        shutil.copy(ROOT / "docs/backends.md", project / "docs")
-        (project / "docs/contract.md").write_text(page.replace(first + "\n", ""), encoding="utf-8")  # a row is missing
+        page = (ROOT / "docs/backends.md").read_text(encoding="utf-8")
+        items = page.partition("<!-- items:begin -->")[2]
+        first = next(line for line in items.splitlines() if line.startswith("| 1 |"))
+        (project / "docs/backends.md").write_text(page.replace(first + "\n", ""), encoding="utf-8")  # a row is missing
         for name in ("third_device/contract", "tests/contract"):
             shutil.copytree(ROOT / name, project / name)
         for name in ("series", "patches"):

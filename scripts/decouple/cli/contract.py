@@ -31,7 +31,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--jobs", type=int, help="compilers at once (default: what cores and memory allow)")
     command.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
     command.add_argument("--pytest", default="", metavar="ARGUMENTS", help='for pytest, e.g. --pytest="-k beside"')
-    table = command.add_argument_group("the tables of docs/contract.md", "Nothing is built or run.")
+    table = command.add_argument_group("the tables of docs/backends.md", "Nothing is built or run.")
     table.add_argument("--table", action="store_true", help="write what proves each item")
     table.add_argument("--check", action="store_true", help="only say whether they are up to date")
     table.add_argument(
@@ -63,13 +63,12 @@ def _write_tables(arguments: argparse.Namespace) -> int:
     for folder in arguments.record:
         print(f"{runs.record_run(project, folder).relative_to(project)}: kept")
     entries = items.read_items(project)
-    differed = {
-        items.PAGE: items.insert_table(project / items.PAGE, items.format_table(entries), write=not arguments.check),
-        runs.PAGE: runs.insert_table(project, write=not arguments.check),
-    }
-    if arguments.check and any(differed.values()):
-        for page in (page for page, differs in differed.items() if differs):
-            print(f"{page} is out of date: run `decouple contract --table`")
+    differed = [
+        items.insert_table(project / items.PAGE, items.format_table(entries), write=not arguments.check),
+        runs.insert_table(project, write=not arguments.check),
+    ]
+    if arguments.check and any(differed):
+        print(f"{items.PAGE} is out of date: run `decouple contract --table`")
         return CHECK_FAILED
     print(f"{items.PAGE}: {len(entries)} items, {len({test for item in entries for test in item.tests})} tests")
     return OK

@@ -57,7 +57,7 @@ def run_new_device(arguments: argparse.Namespace) -> int:
         return CHECK_FAILED
     if arguments.key == "CUDA":
         stem = folder / arguments.name
-        print(f"next: fill in {stem}.cmake, then see what is open (docs/cuda-key.md):")
+        print(f"next: fill in {stem}.cmake, then see what is open (docs/backends.md):")
         print(f"      decouple reuse 2.6 --names {stem}.toml --header {stem}_names.h")
         return OK
     elsewhere = "" if folder.resolve().parent == home else f"THIRD_DEVICE={home} "

@@ -26,7 +26,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser(
         "reuse",
         description="Count the library names, device builtins and hand-written parts of the files that relocation "
-        "moves. With a vendor's names: which stay open, and a header that maps the others. See docs/cuda-key.md.",
+        "moves. With a vendor's names: which stay open, and a header that maps the others. See docs/backends.md.",
     )
     add_pristine_options(parser)
     parser.add_argument("--names", type=Path, metavar="FILE", help="a vendor's names (TOML); 1 if one is open")

@@ -1,4 +1,4 @@
-"""What proves each item of the contract, read from its tests: the table of ``docs/contract.md``.
+"""What proves each item of the contract, read from its tests: the table of ``docs/backends.md``.
 
 ``items.toml`` of the contract says what PyTorch expects and where upstream says so. A test says which items it checks
 by its marker ``contract_item(N)``, and which gap of upstream it may meet by ``gap("key")``; neither needs torch to be
@@ -18,7 +18,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import replace_sections
 
 PACKAGE = Path("third_device/contract/third_device_contract")
-PAGE = Path("docs/contract.md")
+PAGE = Path("docs/backends.md")
 
 
 class ContractItem(Struct, frozen=True):
