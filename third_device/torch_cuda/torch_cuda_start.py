@@ -7,12 +7,12 @@ Another vendor's package has this file under its own name: what stands before ``
 import os
 import sys
 
-__all__ = ["Waiting", "install"]
+__all__ = ["CoreFinder", "install"]
 
 PACKAGE = __name__.rpartition("_start")[0]
 
 
-class Waiting:
+class CoreFinder:
     """A finder of ``sys.meta_path`` that hands ``torch._C`` to the package's `_autoload`, and nothing else."""
 
     @staticmethod
@@ -23,7 +23,7 @@ class Waiting:
             return None
         from importlib import import_module
 
-        return import_module(f"{PACKAGE}._autoload").CoreFinder().find_spec(fullname, path, target)
+        return import_module(f"{PACKAGE}._autoload").find_core(fullname, path, target)
 
 
 def import_installed() -> bool:
@@ -53,5 +53,5 @@ def import_installed() -> bool:
 
 def install() -> None:
     """Put the finder in place; a second call does nothing. The opt-out is read when torch is imported."""
-    if Waiting not in sys.meta_path:
-        sys.meta_path.insert(0, Waiting)
+    if CoreFinder not in sys.meta_path:
+        sys.meta_path.insert(0, CoreFinder)

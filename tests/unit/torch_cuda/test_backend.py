@@ -90,7 +90,7 @@ def test_a_developed_package_has_what_was_compiled_and_the_python_files_of_the_c
     ask = (
         f"import site; site.addsitedir({str(site)!r}); import sys, torch_cuda, torch_cuda_start;"
         "print(torch_cuda.EDITED, torch_cuda.__version__, (torch_cuda.library_dir() / 'made.txt').exists(),"
-        " torch_cuda_start.Waiting in sys.meta_path)"
+        " torch_cuda_start.CoreFinder in sys.meta_path)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", ask], capture_output=True, text=True)
     assert done.stdout.split() == ["True", INFO["version"], "True", "True"], done.stderr

@@ -18,9 +18,12 @@ import importlib.util, sys
 
 apart = importlib.util.find_spec("torch_cuda") is not None  # or CUDA is part of this torch
 if apart:
-    import torch_cuda._autoload  # what torch_cuda.pth does in site-packages; a patched core does not need it
+    import torch_cuda
 
-    torch_cuda._autoload.install()
+    if importlib.util.find_spec("torch_cuda_start") is not None:  # a patched core does not need it
+        import torch_cuda_start  # as torch_cuda.pth does in site-packages
+
+        torch_cuda_start.install()
     assert "torch" not in sys.modules, "torch_cuda imports torch"
 if apart or "{first}" != "torch_cuda":
     import {first}

@@ -161,7 +161,10 @@ def _when_imported(name: str, follower: str) -> None:
 
 
 class _Follow:
-    """A finder that finds one module the usual way and then runs its follower."""
+    """A finder that finds one module the usual way and then runs its follower.
+
+    ``torch_cuda._import_hook`` has the same for backends on the CUDA key. Their wheels are without this layer.
+    """
 
     def __init__(self, name: str, follower: str) -> None:
         self._name, self._follower = name, follower

@@ -1,7 +1,7 @@
 """Gives a *stock* torch, one whose ``torch/__init__.py`` knows nothing of us, the two calls of the patched one.
 
 A wheel for a stock core has ``torch_cuda.pth`` in site-packages: when Python starts it leaves the finder of
-``torch_cuda_start``, which asks `CoreFinder` here for ``torch._C``. When that extension module is about to be created
+``torch_cuda_start``, which asks `find_core` here for ``torch._C``. When that extension module is about to be created
 the backends' libraries are loaded, and right after it has run their bindings are filled in. A patched core makes the
 same calls itself, of the same functions (``_core_preload`` is its ``torch._decoupled.preload``, copied into this
 package), and is left alone.
@@ -10,9 +10,6 @@ package), and is left alone.
 from __future__ import annotations
 
 import importlib
-import os
-import sys
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -21,9 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CoreFinder", "install"]
-
-OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+__all__ = ["find_core"]
 
 
 class CoreLoader(ExtensionFileLoader):
@@ -43,27 +38,12 @@ def _core_preload() -> Any:
     return importlib.import_module(f"{__package__}._core_preload")
 
 
-class CoreFinder(MetaPathFinder):
-    """Finds ``torch._C`` where it is, with `CoreLoader` as its loader, unless torch does our work itself."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != "torch._C" or os.environ.get(OPT_OUT, "1") != "1":
-            return None
-        if any((Path(entry) / "_decoupled").is_dir() for entry in path or ()):
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
-            return None
-        spec.loader = CoreLoader(spec.loader.name, spec.loader.path)
-        return spec
-
-
-def install() -> None:
-    """Put `CoreFinder` in place where there is no ``torch_cuda.pth``; a second call does nothing.
-
-    The opt-out is read when torch is imported.
-    """
-    if not any(isinstance(finder, CoreFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, CoreFinder())
+def find_core(fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    """Find ``torch._C`` where it is, with `CoreLoader` as its loader, unless torch does our work itself."""
+    if any((Path(entry) / "_decoupled").is_dir() for entry in path or ()):
+        return None
+    spec = PathFinder.find_spec(fullname, path, target)
+    if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
+        return None
+    spec.loader = CoreLoader(spec.loader.name, spec.loader.path)
+    return spec

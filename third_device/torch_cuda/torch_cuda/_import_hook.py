@@ -1,4 +1,8 @@
-"""Runs an action on a module when it is imported: what a stock torch does not do by itself."""
+"""Runs an action on a module when it is imported: what a stock torch does not do by itself.
+
+The layer has a finder of its own (``third_device/layer/python/__init__.py``): a backend is built on the layer or on the
+CUDA key, no wheel has both, and neither can import the other.
+"""
 
 from __future__ import annotations
 
