@@ -18,7 +18,7 @@ from decouple.build import remote_cache, root_description, rootfs, settings, whe
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import BindMount, make_clean_environment
-from decouple.build.wheel_repair import graft_libraries
+from decouple.build.stage1 import graft_libraries
 from decouple.device import reuse
 from decouple.flows import shell
 from decouple.flows.shell import ShellRequest

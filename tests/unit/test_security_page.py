@@ -11,7 +11,8 @@ import pytest
 from decouple.base import transfer_rate, untrusted_input, zips
 from decouple.index import archive, offer, release_list, remote
 from decouple.stack import journal
-from decouple.upstream import download, tar_headers, unpack
+from decouple.upstream import download, unpack
+from decouple.upstream.archive import HEADER_BOUND
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
@@ -56,7 +57,7 @@ LIMITS = {
     "A wheel unpacked": f"{mib(zips.GROWTH_FREE)} and {zips.GROWTH_BOUND} times its size",
     "A download; a wheel that is checked": f"{mib(download.LIMIT)}; {mib(offer.WHEEL_BOUND)}",
     "A state file; another JSON file of ours": f"{mib(journal._BOUND)}; {mib(untrusted_input.JSON_BOUND)}",
-    "A long name or extended header in a tar": mib(tar_headers.BOUND),
+    "A long name or extended header in a tar": mib(HEADER_BOUND),
     "A source tree": f"{mib(unpack.LIMITS.size)} in {unpack.LIMITS.members:,} entries",
     "The head of an answer; a body": f"{transfer_rate.HEAD_SECONDS:.0f} s; "
     f"{transfer_rate.FLOOR >> 10} KiB a second after {transfer_rate.GRACE_SECONDS:.0f} s",

@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 
 from decouple.base.errors import CANNOT_HERE, CHECK_FAILED, FAULT, DecoupleError
-from decouple.cli.shown import escape_streams, open_closed_streams
+from decouple.cli.shown import escape_streams, escape_text, hide_secrets, open_closed_streams
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
@@ -48,12 +48,10 @@ def run_to_end(
         except MemoryError:
             return _print_fault("not enough memory", "end other programs, or take a larger machine", CANNOT_HERE)
         except Exception as error:
-            from decouple.cli import fault_log  # here: no command that ends well pays for it
-
             message = ": ".join(word for word in (type(error).__name__, str(error)[:300]) if word)
             return _print_fault(
                 f"a fault of decouple's own: {message}",
-                f"tell its authors; {fault_log.write_traceback(error, words)}",
+                f"tell its authors; {_write_traceback(error, words)}",
                 FAULT,
             )
 
@@ -68,3 +66,29 @@ def _print_fault(message: str, next_step: str | None, code: int) -> int:
 def _join_lines(text: str) -> str:
     """Words of others may hold newlines, and with them lines that look like ours."""
     return text.strip().replace("\n", "\\n")
+
+
+def _write_traceback(error: Exception, words: Sequence[str]) -> str:
+    """Write the traceback to a file; returns where."""
+    import tempfile  # these here: no command that ends well pays for them
+    import traceback
+    from datetime import UTC, datetime
+
+    from decouple import __version__
+    from decouple.base.paths import find_cache
+
+    lines = traceback.format_exception(error)
+    text = f"decouple {__version__}, Python {sys.version.split()[0]}\n{' '.join(words)}\n{''.join(lines)}"
+    for folder in (lambda: find_cache() / "faults", lambda: None):
+        try:
+            place = folder()
+            if place:
+                place.mkdir(parents=True, exist_ok=True)
+            stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+            handle, name = tempfile.mkstemp(prefix=f"fault-{stamp}-", suffix=".log", dir=place)
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.write("".join(escape_text(hide_secrets(line)) for line in text.splitlines(keepends=True)))
+            return f"its log is {name}"
+        except Exception:  # a full disk, no home: there is another place, and then none
+            continue
+    return "no disk here takes its log"

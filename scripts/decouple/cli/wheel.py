@@ -6,13 +6,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from decouple.base.errors import OK
+from decouple.base.errors import OK, UsageError
+from decouple.base.paths import find_cache
 from decouple.build import variants
 from decouple.build.wheel_finishing import BOM, count_components, read_manifest
 from decouple.build.wheel_pair import pair_wheels
 from decouple.build.wheel_split import split_wheel
-from decouple.cli import core_half
+from decouple.cli import output
 from decouple.flows.thin import thin_wheel
+from decouple.prebuilt import core_half, pairing
+from decouple.upstream.download import Downloader
 
 _COMPILED_HERE = "only the Python bindings, and what a patch adds to libtorch_cuda, were compiled from the tree"
 KERNELS = {
@@ -53,7 +56,7 @@ def register(subparsers: Any) -> None:
     labelled.add_argument("wheel", type=Path, nargs="+", help="torch_cuda wheels for one core, best what `split` wrote")
     labelled.add_argument("--out", type=Path, help="where they go (default: variants/ beside the first)")
     labelled.set_defaults(run=_run_variants)
-    core_half.register(verbs)
+    _add_core_half(verbs)
 
     explain = subparsers.add_parser("explain")
     explain.add_argument("wheel", type=Path)
@@ -142,3 +145,35 @@ def describe_checks(known: Any) -> list[str]:
     ]
     lines += [f"not checked: {name}" for name in known.get("unchecked", ())]
     return lines
+
+
+def _add_core_half(subparsers: Any) -> None:
+    command = subparsers.add_parser(
+        "core-half",
+        help="the CPU half of the official wheel, as a core to try torch_cuda on",
+        description="The official wheel of RELEASE without its kernels, in FOLDER: its bytes, with CUDA's taken away. "
+        "It is a test bed for bindings, and no core for anybody.",
+    )
+    command.add_argument("release")
+    command.add_argument("folder", type=Path)
+    command.add_argument(
+        "--python",
+        type=Path,
+        help="one that has that wheel installed: FOLDER becomes a virtual environment of it (default: the wheel is "
+        "fetched, and FOLDER is laid out as site-packages)",
+    )
+    command.add_argument("--backend", type=Path, metavar="WHEEL", help="with --python: torch_cuda, put on it")
+    command.set_defaults(run=_run_core_half)
+
+
+def _run_core_half(arguments: argparse.Namespace) -> int:
+    if arguments.backend and not arguments.python:
+        raise UsageError("--backend: goes into a virtual environment", next_step="add --python")
+    if arguments.python:
+        python = core_half.make_environment(arguments.python, arguments.folder, arguments.backend)
+        print(f"{python}: torch {arguments.release} without kernels")
+        return OK
+    pair, progress = pairing.load_pair(arguments.release), output.make_progress()
+    received = core_half.make_core_half(pair, arguments.folder, Downloader(find_cache(), progress=progress), progress)
+    print(f"{arguments.folder}: {pair.wheel.name} without kernels, {received / (1 << 20):.0f} MiB fetched")
+    return OK

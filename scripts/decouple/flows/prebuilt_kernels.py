@@ -9,12 +9,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from decouple.base.background import start_work
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
 from decouple.build import inputs, root_description, settings, toolchain
@@ -154,3 +156,24 @@ def _report_halves(halves: kernel_folder.Halves, pair: pairing.Pair, listener: L
     fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
     listener.say(f"official wheel: {pair.wheel.name}, {fetched}")
     return halves
+
+
+Result = TypeVar("Result")
+
+
+def start_work(work: Callable[[], Result]) -> Future[Result]:
+    """Start ``work`` in a thread of its own; the future has its result, or raises what it raised.
+
+    An interrupt or an error of the command does not wait for it: the thread ends with the process. So it must leave, at
+    any moment, what a kill may leave.
+    """
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # whoever asks for the result gets it
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future

@@ -8,8 +8,36 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.patch import series_file
-from decouple.patch.size import PatchSize, measure_patch
+from decouple.patch.parse import Patch
 from decouple.stack.engine import Stack
+
+
+class PatchSize(Struct, frozen=True):
+    """The size of a patch, in lines; renames without hunks count nothing."""
+
+    name: str
+    added: int
+    removed: int
+    context: int
+    """Upstream lines that the patch quotes around its changes."""
+    files: int
+    renames: int
+    in_file: bool
+    """Whether it changes lines at all: a pure relocation does not."""
+
+
+def measure_patch(name: str, patch: Patch) -> PatchSize:
+    """Count a patch's lines."""
+    kinds = [line.kind for file in patch.files for hunk in file.hunks for line in hunk.lines]
+    return PatchSize(
+        name,
+        added=kinds.count("+"),
+        removed=kinds.count("-"),
+        context=kinds.count(" "),
+        files=len(patch.files),
+        renames=sum(file.rename for file in patch.files),
+        in_file=bool(kinds),
+    )
 
 
 class PatchStatus(Struct, frozen=True):

@@ -13,10 +13,53 @@ import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 from decouple.base.program_output import make_english_variables
-from decouple.upstream.tar_headers import BoundedTarInfo
+
+HEADER_BOUND = 1 << 20
+"""Bytes of one long name or extended header."""
+_BEFORE = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
+MOST_HEADERS = 100
+"""How many of these may follow each other before a member comes; tarfile calls itself for each."""
+
+
+class BoundedTarInfo(tarfile.TarInfo):
+    """For ``tarfile.open(tarinfo=...)``: a bound on what stands before a member.
+
+    tarfile reads long names (GNU), extended headers (pax) and the maps of sparse files whole into memory, whatever size
+    they claim: half a megabyte of xz can hold a name of three gigabytes. Names in a source tree have at most a few
+    hundred bytes, and nothing in one is sparse. Raises tarfile.ReadError for what is too large.
+    Source: the comment above ``TarInfo._proc_member`` in CPython's tarfile, which names it as what a subclass replaces.
+    """
+
+    __slots__ = ()
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        depth = getattr(archive, "decouple_depth", 0)
+        if self.type in _BEFORE:
+            if not 0 <= self.size <= HEADER_BOUND:
+                raise tarfile.ReadError(f"a name or header of {self.size} bytes, more than {HEADER_BOUND}")
+            if depth >= MOST_HEADERS:
+                raise tarfile.ReadError(f"more than {MOST_HEADERS} headers before one member")
+            archive.decouple_depth = depth + 1  # type: ignore[attr-defined]
+        elif self.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError("a sparse file")
+        try:
+            member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+        finally:
+            archive.decouple_depth = depth  # type: ignore[attr-defined]
+        return member
+
+    def _proc_gnusparse_10(self, *_: Any) -> None:
+        raise tarfile.ReadError("a sparse file")
+
 
 #: What a damaged archive, or a file that is none, makes Python's readers raise. ``gzip.BadGzipFile`` is an OSError
 #: without a number.

@@ -20,7 +20,8 @@ from decouple.base import transfer_rate
 from decouple.base.errors import DecoupleError
 from decouple.index.remote import Index
 from decouple.release.manifest import RemoteFile
-from decouple.upstream import pypi, readers, tar_headers
+from decouple.upstream import pypi, readers
+from decouple.upstream.archive import HEADER_BOUND
 from decouple.upstream.download import Downloader
 from decouple.upstream.unpack import unpack_tar as unpack
 from tests.support.server import FaultyServer
@@ -104,7 +105,7 @@ def test_long_names_of_real_trees_pass(tmp_path: Path) -> None:
         out = tmp_path / f"out{shape}"
         unpack(archive, out)
         assert sum(path.is_file() for path in out.rglob("*")) == 3
-    assert tar_headers.BOUND > 4096
+    assert HEADER_BOUND > 4096
 
 
 class Dripping:

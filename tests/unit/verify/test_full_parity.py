@@ -18,7 +18,7 @@ from decouple.flows import parity as flow
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.verify import elf
 from decouple.verify.elf import Library
-from decouple.verify.full_parity import comparison, config_text, exports, files, installation
+from decouple.verify.full_parity import comparison, exports, files, installation
 from decouple.verify.full_parity.comparison import Reason, SectionComparison
 from tests.unit.verify import pretended
 from tests.unit.verify.conftest import Compile
@@ -234,7 +234,7 @@ SHOW = """PyTorch built with:
 
 
 def test_settings_are_read_off_the_text_that_torch_prints() -> None:
-    found = config_text.parse_settings(SHOW)
+    found = installation.parse_settings(SHOW)
     assert found["GCC"] == "9.3"
     assert found["Intel(R) oneAPI Math Kernel Library"].startswith("2024.2-Product")
     assert (found["LAPACK"], found["CPU capability usage"]) == ("is enabled (usually provided by MKL)", "AVX512")
@@ -245,7 +245,7 @@ def test_threads_are_read_too() -> None:
     said = (
         "ATen/Parallel:\n\tat::get_num_threads() : 2\nOpenMP 201511 (a.k.a.)\nEnvironment variables:\n\tA : [not set]\n"
     )
-    assert config_text.parse_threads(said) == {
+    assert installation.parse_threads(said) == {
         "at::get_num_threads()": "2",
         "OpenMP": "201511 (a.k.a.)",
         "A": "[not set]",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
-from decouple.verify.full_parity import comparison, config_text
+from decouple.verify.full_parity import comparison, installation
 
 SHOWN = Path(__file__).with_name("shown")
 SECTION = "torch.__config__.show()"
@@ -28,14 +28,14 @@ def with_cuda(core: str) -> dict[str, str]:
     ours = {f"USE_{name}": "ON" if name in HAS else "OFF" for name in beside[1].split()}
     ours |= {"USE_CUDA": "ON", "CUDA_VERSION": "12.4", "CUDNN_VERSION": "9.1.0"}
     assert all(f'\\"{name}\\"' in (CMAKE / "toolkit/cuda.cmake").read_text() for name in ("USE_CUDA", "CUDA_VERSION"))
-    return {**config_text.parse_settings((SHOWN / core).read_text()), **ours}
+    return {**installation.parse_settings((SHOWN / core).read_text()), **ours}
 
 
 @pytest.mark.parametrize(
     ("core", "side"), [("core-2.6-portable.txt", "built"), ("official-2.6.0.txt", "half")], ids=["built", "half"]
 )
 def test_every_line_that_differs_is_explained_and_every_reason_is_met(core: str, side: str) -> None:
-    official = config_text.parse_settings((SHOWN / "official-2.6.0.txt").read_text())
+    official = installation.parse_settings((SHOWN / "official-2.6.0.txt").read_text())
     table = comparison.judge_sections([comparison.compare_names(SECTION, with_cuda(core), official)], side)
     (section,) = table.sections
     assert section.unexplained == ()
@@ -44,6 +44,6 @@ def test_every_line_that_differs_is_explained_and_every_reason_is_met(core: str,
 
 
 def test_the_core_alone_says_that_it_has_no_cuda() -> None:
-    alone = config_text.parse_settings((SHOWN / "core-2.6-portable.txt").read_text())
+    alone = installation.parse_settings((SHOWN / "core-2.6-portable.txt").read_text())
     assert {alone[name] for name in ("USE_CUDA", "USE_CUDNN", "USE_NCCL", "USE_CUSPARSELT")} == {"OFF"}
     assert "CUDA_VERSION" not in alone and "CUDNN_VERSION" not in alone
