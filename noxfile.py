@@ -64,7 +64,11 @@ PER_RELEASE = {
 }
 
 #: session -> the words of its command, where they are others.
-WORDS = {"units": ["stages", "units"], "test-patches": ["try", "patches"]}
+WORDS = {
+    "units": ["stages", "units"],
+    "test-patches": ["try", "patches"],
+    "upstream-watch": ["upstream", "watch"],
+}
 
 #: What ``test-cuda-slice`` gives to ``decouple test-cuda``: Debian's single-stage build, for which nothing has to be
 #: built, and a slice that another commit chooses otherwise, against what the official wheel did with the same tests.
@@ -149,7 +153,7 @@ def other_releases(session: nox.Session) -> None:
 
 other_releases.__doc__ = f"{', '.join(CARRIED)}, of {', '.join(OTHERS)}: the nearest series is carried there"
 for _verb, _summary in GENERAL.items():
-    define(_verb, _summary, [_verb])
+    define(_verb, _summary, WORDS.get(_verb, [_verb]))
 
 
 TYPED = (

@@ -31,8 +31,8 @@ YARDSTICK = "python -c 'import argparse'"
 #: verb -> its words, and those that undo it
 VERBS: dict[str, tuple[list[str], list[str]]] = {
     "--version": (["--version"], []),
-    "top": (["top", RELEASE], []),
-    "applied": (["applied", RELEASE], []),
+    "series --top": (["series", RELEASE, "--top"], []),
+    "series --applied": (["series", RELEASE, "--applied"], []),
     "series": (["series", RELEASE], []),
     "push": (["push", RELEASE], ["pop", RELEASE]),
     "status": (["status", RELEASE], []),

@@ -78,7 +78,7 @@ def stack_verbs(dice: random.Random, source: str, names: list[str]) -> list[list
         ["pop", RELEASE, "-a"],
         ["refresh", RELEASE],
         ["apply", RELEASE, "--source", source],
-        ["applied", RELEASE],
+        ["series", RELEASE, "--applied"],
         ["status", RELEASE],
         ["branch", RELEASE, "--force"],
         ["export", RELEASE, "{out}"],

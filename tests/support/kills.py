@@ -332,7 +332,7 @@ def _stacked(prepare: Callable[[World], object], *arguments: str, **options: Any
         return Scene(
             command(words[0], RELEASE, *words[1:], stdin=stdin, **variables),
             lambda: look_at(world, folder / "out"),
-            command("applied", RELEASE, **variables),
+            command("series", RELEASE, "--applied", **variables),
             holds=holds,
             **options,
         )
@@ -449,7 +449,7 @@ def _warm_apply(folder: Path) -> Scene:
     def look() -> Look:
         return {"HEAD": git(tree, "rev-parse", "HEAD"), "status": git(tree, "status", "--porcelain"), **contents(tree)}
 
-    return Scene(command(*words, **variables), look, command("applied", RELEASE, **variables))
+    return Scene(command(*words, **variables), look, command("series", RELEASE, "--applied", **variables))
 
 
 def _rebase(folder: Path) -> Scene:
@@ -675,7 +675,7 @@ def _bisect(folder: Path) -> Scene:
     return Scene(
         command(*words, **variables),
         lambda: project_files(world),
-        lambda: command("top", RELEASE, **variables)() and 0,  # 1 where nothing is applied
+        lambda: command("series", RELEASE, "--top", **variables)() and 0,  # 1 where nothing is applied
         holds=holds,
         code=1,
     )
@@ -832,7 +832,7 @@ def _upstream(folder: Path) -> Scene:
     """The mails of a patch over those of an older text."""
     world, source = folder / "project", folder / "source"
     variables = {"DECOUPLE_PROJECT": str(world), "DECOUPLE_CACHE": str(folder / "cache")}
-    words = ("upstream", "hooks", "--release", RELEASE, "--on", str(source), "--out", str(folder / "mails"))
+    words = ("upstream", "patch", "hooks", "--release", RELEASE, "--on", str(source), "--out", str(folder / "mails"))
     if not world.exists():
         sources(folder)
         text = world / "series/upstream/hooks.toml"
@@ -929,7 +929,7 @@ VERBS: dict[str, Callable[[Path], Scene]] = {
     "fetch": _fetch,
     "build": _build,
     "new-device": _new_device,
-    "edit": _stacked(_unknown_file, "edit", "torch/fresh.py"),
+    "add --edit": _stacked(_unknown_file, "add", "--edit", "torch/fresh.py"),
     "variants": _variants,
     "thin": _thin,
     "upstream": _upstream,

@@ -67,7 +67,7 @@ def _verb(prepare: tuple[tuple[str, ...], ...], *words: str, edit: bool = False)
         return Scene(
             command(words[0], RELEASE, *words[1:], **variables),
             lambda: _look(project),
-            command("applied", RELEASE, **variables),
+            command("series", RELEASE, "--applied", **variables),
             repeats=False,
         )
 
@@ -148,7 +148,7 @@ def _build(folder: Path, before: str = "2/764") -> Scene:
         }  # fmt: skip
         return seen | _series(project) | kills.files(project / "dist") | _finished(tree)
 
-    settle = command("applied", RELEASE, **variables)
+    settle = command("series", RELEASE, "--applied", **variables)
     return Scene(command(*words, "--shard", "1/764", **variables), look, settle, between=True)
 
 

@@ -34,7 +34,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _TopParser(_Parser):
-    """The one of ``decouple --help``: sixty verbs in groups, those of every day first."""
+    """The one of ``decouple --help``: the verbs in groups, those of every day first."""
 
     def format_help(self) -> str:
         wide = max(map(len, VERBS)) + 4

@@ -12,7 +12,7 @@ from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.cli.source_word import add_source_option
-from decouple.flows.check import CheckRequest, check_series
+from decouple.flows.check import CheckRequest, check_series, list_dependencies
 from decouple.series.check import Conflict, PatchFit
 
 
@@ -30,6 +30,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--debian-patches", action="store_true", help="on Debian's source with Debian's patches applied"
     )
     command.add_argument("--under", type=Path, metavar="FOLDER", help="apply the series in FOLDER first")
+    command.add_argument("--depends", action="store_true", help="name the earlier patches that each one needs instead")
     command.add_argument("--strict", action="store_true", help="offsets and ambiguous patches fail the check, too")
     command.add_argument("--offline", action="store_true", help="use only what is in the cache")
     command.add_argument("--json", action="store_true", help="print the verdicts as JSON")
@@ -40,6 +41,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run_check(arguments: argparse.Namespace) -> int:
     """Check and print; 1 if the series would not apply."""
     request = make_request(CheckRequest, arguments)
+    if arguments.depends:
+        for name, needed in list_dependencies(request, output.make_listener()).items():
+            print(f"{name}: {', '.join(needed) or 'nothing'}")
+        return OK
     checked = check_series(request, output.make_listener())
     if arguments.json:
         print(json.dumps([_make_record(verdict) for verdict in checked.verdicts], indent=2))

@@ -21,8 +21,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the verbs."""
     new = add_verb(subparsers, "new", _run_new, "NAME")
     new.add_argument("-m", "--title", help="one line that says what it does")
-    add_verb(subparsers, "add", _run_add, "FILE...")
-    add_verb(subparsers, "edit", _run_edit, "FILE...")
+    add = add_verb(subparsers, "add", _run_add, "FILE...")
+    add.add_argument("-e", "--edit", action="store_true", help="open them in $EDITOR first")
     refresh = add_verb(subparsers, "refresh", _run_refresh)
     refresh.add_argument("-p", "--patch", help="put uncommitted edits into this patch instead of the top one")
     refresh.add_argument("--drop", action="store_true", help="take patches whose commit is gone out of the series")
@@ -63,6 +63,8 @@ def _run_new(arguments: argparse.Namespace) -> int:
 
 
 def _run_add(arguments: argparse.Namespace) -> int:
+    if arguments.edit and (code := _edit_files(arguments)):
+        return code
     with open_stack(arguments, most=10_000, least=1) as (stack, words):
         files = find_paths(stack, words)
         for path in files:
@@ -75,14 +77,11 @@ def _run_add(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _run_edit(arguments: argparse.Namespace) -> int:
+def _edit_files(arguments: argparse.Namespace) -> int:
     with open_stack(arguments, most=10_000, least=1) as (stack, words):
         find_patch(stack, [])  # there must be a patch to take the edits
         files = [stack.places.tree / path for path in find_paths(stack, words)]
-    code = _open_editor(files)  # without the lock: a person takes their time
-    if code:
-        return code
-    return _run_add(arguments)
+    return _open_editor(files)  # without the lock: a person takes their time
 
 
 def _run_refresh(arguments: argparse.Namespace) -> int:

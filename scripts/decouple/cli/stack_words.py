@@ -20,7 +20,7 @@ TYPE_CHECKING = False  # as typing has it
 if TYPE_CHECKING:
     from decouple.stack.engine import Stack
 
-_OF_A_RELEASE = ["apply", "status", "refresh", "branch", "series", "applied", "unapplied", "top"]
+_OF_A_RELEASE = ["apply", "status", "refresh", "branch", "series"]
 """The verbs whose first word can be nothing but a release."""
 _RELEASE = re.compile(r"\d+\.\d+(\.\d+)*")
 """What is always meant as a release: ``push 2`` is two patches, ``push 2.9`` is not a patch of that name."""

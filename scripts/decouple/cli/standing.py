@@ -1,4 +1,4 @@
-"""quilt's verbs that say where the applied tree of a release stands in its series."""
+"""``decouple series``: its patches, and where the applied tree of a release stands among them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,35 @@ from decouple.stack.state_file import read_applied_names
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verbs."""
-    add_verb(subparsers, "top", _run_top)
+    """Add ``series``."""
     series = add_verb(subparsers, "series", _run_series)
-    series.add_argument("-v", "--verbose", action="store_true", help="mark applied patches with +, the top one with =")
-    add_verb(subparsers, "applied", _run_applied)
-    add_verb(subparsers, "unapplied", _run_unapplied)
+    which = series.add_mutually_exclusive_group()
+    which.add_argument("-v", "--verbose", action="store_true", help="mark applied patches with +, the top one with =")
+    which.add_argument("--applied", action="store_true", help="those that are applied")
+    which.add_argument("--unapplied", action="store_true", help="those that are not")
+    which.add_argument("--top", action="store_true", help="the topmost applied one")
 
 
-def _run_top(arguments: argparse.Namespace) -> int:
+def _run_series(arguments: argparse.Namespace) -> int:
+    if arguments.top:
+        return _print_top(arguments)
+    if arguments.applied:
+        return _print_applied(arguments)
+    from decouple.cli.stack_words import open_stack_at, parse_words
+    from decouple.patch import series_file
+
+    places, _ = parse_words(arguments)
+    if not arguments.verbose and not arguments.unapplied:
+        print("\n".join(series_file.read_series(places.series).names))
+        return OK
+    with open_stack_at(places) as stack:
+        for name in stack.unapplied if arguments.unapplied else stack.series.names:
+            mark = "=" if name == stack.top else "+" if name in stack.applied else " "
+            print(f"{mark} {name}" if arguments.verbose else name)
+    return OK
+
+
+def _print_top(arguments: argparse.Namespace) -> int:
     if names := read_applied_names(find_project(), arguments.words, Path.cwd()):
         print(names[-1])
         return OK
@@ -31,21 +51,7 @@ def _run_top(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _run_series(arguments: argparse.Namespace) -> int:
-    from decouple.cli.stack_words import open_stack_at, parse_words
-    from decouple.patch import series_file
-
-    places, _ = parse_words(arguments)
-    if not arguments.verbose:
-        print("\n".join(series_file.read_series(places.series).names))
-        return OK
-    with open_stack_at(places) as stack:
-        for name in stack.series.names:
-            print("=" if name == stack.top else "+" if name in stack.applied else " ", name)
-    return OK
-
-
-def _run_applied(arguments: argparse.Namespace) -> int:
+def _print_applied(arguments: argparse.Namespace) -> int:
     names = read_applied_names(find_project(), arguments.words, Path.cwd())
     if names is None:
         from decouple.cli.stack_words import open_stack
@@ -54,13 +60,4 @@ def _run_applied(arguments: argparse.Namespace) -> int:
             names = list(stack.applied)
     for name in names:
         print(name)
-    return OK
-
-
-def _run_unapplied(arguments: argparse.Namespace) -> int:
-    from decouple.cli.stack_words import open_stack
-
-    with open_stack(arguments) as (stack, _):
-        for name in stack.unapplied:
-            print(name)
     return OK

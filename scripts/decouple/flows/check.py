@@ -18,6 +18,7 @@ from decouple.flows.patch_regeneration import PatchRemaker
 from decouple.flows.release_request import ReleaseRequest
 from decouple.series import check as judging
 from decouple.series.check import Fit, PatchFit
+from decouple.series.dependencies import find_dependencies
 from decouple.upstream.named_sources import open_named_source, read_series
 
 
@@ -70,6 +71,23 @@ def check_series(request: CheckRequest, listener: Listener = QUIET) -> SeriesChe
         hidden=workshop.find_hidden_files,
     )
     return SeriesCheck(opened.described, tuple(verdicts))
+
+
+def list_dependencies(request: CheckRequest, listener: Listener = QUIET) -> dict[str, tuple[str, ...]]:
+    """Map each patch of the series to the earlier ones that it needs.
+
+    Raises DecoupleError, UsageError for a source that there is not.
+    """
+    series = judging.load_series(request.project, request.release)
+    opened, _ = open_named_source(
+        request.project,
+        request.release,
+        request.source,
+        judging.list_wanted_paths(series),
+        offline=request.offline,
+        progress=listener.progress,
+    )
+    return find_dependencies(series, opened.source)
 
 
 def _choose_series(request: CheckRequest) -> str:

@@ -209,7 +209,9 @@ def _convert_section(file: FilePatch, moved: Mapping[str, str]) -> bytes:
 def _find_patch(patches: Sequence[Patch], identity: str) -> Patch:
     patch = next((candidate for candidate in patches if candidate.header.decouple_id == identity), None)
     if patch is None:
-        raise DecoupleError(f"{identity}: no patch of this series has that Decouple-Id", next_step="decouple upstream")
+        raise DecoupleError(
+            f"{identity}: no patch of this series has that Decouple-Id", next_step="decouple upstream patch"
+        )
     return patch
 
 

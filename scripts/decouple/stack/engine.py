@@ -245,7 +245,9 @@ class Stack:
         else:
             name = self.find_name(what)
             if name in self.applied:
-                raise UsageError(f"{name} is applied already", next_step="`decouple top` names the topmost patch")
+                raise UsageError(
+                    f"{name} is applied already", next_step="`decouple series --top` names the topmost patch"
+                )
             target = names.index(name) + 1
         complete = target == len(names)
         lay = complete and overlay and self.places.project is not None
@@ -265,7 +267,7 @@ class Stack:
         else:
             name = self.find_name(what)
             if name not in done:
-                raise UsageError(f"{name} is not applied", next_step="`decouple applied` lists what is")
+                raise UsageError(f"{name} is not applied", next_step="`decouple series --applied` lists what is")
             left = done.index(name) + 1
         had = self.state.overlay
         changed = self.transact(

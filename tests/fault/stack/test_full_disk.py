@@ -73,7 +73,7 @@ def test_full_disk(small_disk: Path, verb: str, leave: int) -> None:
         assert "Traceback" not in failed.stderr
     lock = world.source / ".git/index.lock"
     assert not lock.exists() or lock.stat().st_size >= 0
-    assert decouple(world, "applied", "2.6").returncode == 0
+    assert decouple(world, "series", "2.6", "--applied").returncode == 0
     if git(world.source, "rev-parse", "HEAD") == old_head:
         assert contents(world.source) == old
         assert (world.project / "patches/2.6/0003-split.patch").read_bytes() == before

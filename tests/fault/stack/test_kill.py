@@ -107,7 +107,7 @@ def test_kill_at_every_write(verb: str, tmp_path: Path) -> None:
         prepare(world)
         killed = decouple(world, *arguments, KILL_AT=str(number))
         assert killed.returncode == -signal.SIGKILL, (number, steps[number - 1], killed.stderr)
-        after = decouple(world, "applied", "2.6")  # any next command
+        after = decouple(world, "series", "2.6", "--applied")  # any next command
         assert after.returncode == 0, (number, steps[number - 1], after.stderr)
         state = whole_state(world)
         assert state in (old, new), f"killed before {steps[number - 1]!r} (step {number})"
@@ -138,7 +138,7 @@ def test_kill_at_every_write_of_apply(tmp_path: Path) -> None:
         assert killed.returncode == -signal.SIGKILL
         if world.source.exists():  # what is there is a whole tree, never half of one
             assert git(world.source, "rev-parse", "HEAD") in (new[0], base_of(world))
-            assert decouple(world, "applied", "2.6").returncode == 0
+            assert decouple(world, "series", "2.6", "--applied").returncode == 0
         again = decouple(world, *arguments, **cache)
         assert again.returncode == 0, (number, steps[number - 1], again.stderr)
         assert (git(world.source, "rev-parse", "HEAD"), contents(world.source)) == new

@@ -51,10 +51,10 @@ def test_a_full_disk_leaves_old_or_new_or_a_journal_that_the_next_command_finish
         lines = failed.stderr.strip().splitlines()
         assert lines[0].startswith("decouple: ") and len(lines) <= 2, failed.stderr
         assert "refresh` takes edits" not in failed.stderr, "a full disk was taken for a person's edit"
-        again = decouple(world, "applied", "2.6")  # the disk is still full: nothing gets worse
+        again = decouple(world, "series", "2.6", "--applied")  # the disk is still full: nothing gets worse
         assert "Traceback" not in again.stderr
     filler.unlink()
-    assert decouple(world, "applied", "2.6").returncode == 0
+    assert decouple(world, "series", "2.6", "--applied").returncode == 0
     if git(world.source, "rev-parse", "HEAD") == old_head:
         assert contents(world.source) == old
         assert decouple(world, *arguments).returncode == 0
@@ -95,9 +95,9 @@ def test_names_beside_the_files_are_a_persons(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket"])
-@pytest.mark.parametrize("verb", ["push", "status", "refresh", "applied"])
+@pytest.mark.parametrize("verb", ["push", "status", "refresh", "series"])
 def test_a_pipe_in_place_of_a_file_hangs_nothing(tmp_path: Path, kind: str, verb: str) -> None:
-    arguments = (verb, "2.6", "-a") if verb == "push" else (verb, "2.6")
+    arguments = (verb, "2.6", *{"push": ("-a",), "series": ("--applied",)}.get(verb, ()))
     world = usual_world(tmp_path)
     path = world.source / "torch/core.py"
     path.unlink()
@@ -139,7 +139,7 @@ def test_a_damaged_file_of_ours_is_named_and_touches_nothing(tmp_path: Path, nam
         stack.push(1)
     before = contents(world.source), git(world.source, "rev-parse", "HEAD")
     (world.source / ".git/decouple" / name).write_bytes(data)
-    for arguments in (("push", "2.6", "-a"), ("applied", "2.6"), ("status", "2.6"), ("apply", "2.6")):
+    for arguments in (("push", "2.6", "-a"), ("series", "2.6", "--applied"), ("status", "2.6"), ("apply", "2.6")):
         done = decouple(world, *arguments)
         assert done.returncode == 1, (arguments, done.stdout)
         lines = done.stderr.strip().splitlines()

@@ -22,7 +22,7 @@ NAME = os.fsdecode(b"caf\xe9")
 def test_refresh_in_such_a_folder_and_the_command_behind_it(tmp_path: Path) -> None:
     world = usual_world(tmp_path / NAME)
     prepare_refresh(world)
-    for arguments in (("refresh", "2.6"), ("applied", "2.6"), ("pop", "2.6", "-a"), ("push", "2.6", "-a")):
+    for arguments in (("refresh", "2.6"), ("series", "2.6", "--applied"), ("pop", "2.6", "-a"), ("push", "2.6", "-a")):
         done = decouple(world, *arguments)
         assert done.returncode == 0, (arguments, done.stderr)
 
@@ -37,7 +37,7 @@ def test_a_kill_of_refresh_there_leaves_the_old_state_or_the_new(tmp_path: Path)
         world = usual_world(tmp_path / NAME / str(number))
         prepare_refresh(world)
         assert decouple(world, "refresh", "2.6", KILL_AT=str(number)).returncode == -signal.SIGKILL
-        after = decouple(world, "applied", "2.6")
+        after = decouple(world, "series", "2.6", "--applied")
         assert after.returncode == 0, (steps[number - 1], after.stderr)
         assert whole_state(world) in (old, new)
 
@@ -49,7 +49,11 @@ def test_a_source_in_such_a_folder_is_known_again(tmp_path: Path) -> None:
     first = decouple(world, "apply", "2.6", "--source", f"local:{upstream}", **cache)
     assert first.returncode == 0, first.stderr
     there = contents(world.source)
-    for arguments in (("applied", "2.6"), ("apply", "2.6", "--source", f"local:{upstream}"), ("pop", "2.6")):
+    for arguments in (
+        ("series", "2.6", "--applied"),
+        ("apply", "2.6", "--source", f"local:{upstream}"),
+        ("pop", "2.6"),
+    ):
         done = decouple(world, *arguments, **cache)
         assert done.returncode == 0, (arguments, done.stderr)
     assert decouple(world, "push", "2.6", **cache).returncode == 0 and contents(world.source) == there

@@ -339,7 +339,7 @@ def test_what_the_watch_knows_is_there_the_next_night(tmp_path: Path) -> None:
 
 def test_the_watch_asks_for_options_that_exist() -> None:
     (words,) = re.findall(r"nox -s upstream-watch -- (.*?) \|\|", WATCH.read_text())
-    arguments = build_parser().parse_args(["upstream-watch", *shlex.split(words)])
+    arguments = build_parser().parse_args(["upstream", "watch", *shlex.split(words)])
     assert (arguments.ref, arguments.state.name, arguments.report.name) == ("$REF", "state.json", "report.md")
 
 

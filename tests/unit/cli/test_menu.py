@@ -136,14 +136,14 @@ def test_help_and_version_load_no_room(words: list[str]) -> None:
 def test_a_parser_is_made_without_shutil() -> None:
     """argparse's own formatter imports it when an option is added, to ask how wide the terminal is."""
     code = "import sys\nfor name in [n for n in sys.modules if n == 'shutil']: del sys.modules[name]\n"
-    code += "from decouple.cli import build_parser\nbuild_parser(['top'])\nprint('shutil' in sys.modules)"
+    code += "from decouple.cli import build_parser\nbuild_parser(['series'])\nprint('shutil' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
 
-def test_top_loads_no_engine_and_no_git() -> None:
-    assert not {"decouple.stack.engine", "decouple.base.git", "decouple.patch.parse"} & loaded(["top", "--help"])
-    assert "decouple.cli.standing" in loaded(["top", "--help"])
+def test_series_loads_no_engine_and_no_git() -> None:
+    assert not {"decouple.stack.engine", "decouple.base.git", "decouple.patch.parse"} & loaded(["series", "--help"])
+    assert "decouple.cli.standing" in loaded(["series", "--help"])
 
 
 def test_lint_loads_nothing_that_downloads_or_builds() -> None:
@@ -161,7 +161,7 @@ HEAVY = {
 @pytest.mark.parametrize(
     ("words", "may"),
     [
-        (["top", "--help"], set()),
+        (["series", "--help"], set()),
         (["series", "2.6"], {"msgspec", "subprocess"}),
         (["push", "--help"], {"msgspec", "subprocess"}),
         (["status", "--help"], {"msgspec", "subprocess"}),

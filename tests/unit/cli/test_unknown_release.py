@@ -12,14 +12,14 @@ from decouple.cli.menu import VERBS
 from tests.support.series import usual_world
 
 WITHOUT = {"manifest", "repack", "explain", "audit", "status-table", "index",
-           "new-device", "neutral", "upstream-watch"}  # fmt: skip
+           "new-device", "neutral"}  # fmt: skip
 #: verb -> the words behind it; the checkout has 2.6, and 9.9 is none
 WORDS = {
     **{verb: "9.9" for verb in VERBS if verb not in WITHOUT},
-    **dict.fromkeys(("new", "add", "edit", "rename", "import", "export"), "9.9 x"),
+    **dict.fromkeys(("new", "add", "rename", "import", "export"), "9.9 x"),
     "bisect": "9.9 -- true",
     "rebase": "9.9 2.6",
-    "upstream": "plan --release 9.9",
+    "upstream": "patch plan --release 9.9",
     "kernels": "unpatched 9.9",
     "try": "wheels 9.9 bookworm",
     "test-cuda": "9.9 --list",

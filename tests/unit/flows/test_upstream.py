@@ -189,8 +189,8 @@ def test_the_list_says_of_every_patch_what_it_is(
     request = UpstreamRequest(world.project, release="2.6", source=str(world.upstream))
     assert [verdict.id for verdict in judge_patches(request) if not verdict.refused] == ["hooks", "helpers", "answer"]
     monkeypatch.chdir(world.project)
-    assert cli.main(["upstream", "--release", "2.6", "--on", str(world.upstream)]) == 0
+    assert cli.main(["upstream", "patch", "--release", "2.6", "--on", str(world.upstream)]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[3] == "ready  answer, after hooks"
     assert said[0].startswith("no     relocate: ")
-    assert cli.main(["upstream", "bodies", "--release", "2.6", "--on", str(world.upstream)]) == 1
+    assert cli.main(["upstream", "patch", "bodies", "--release", "2.6", "--on", str(world.upstream)]) == 1

@@ -75,7 +75,7 @@ def test_nothing_is_written_but_the_state(project: Project) -> None:
 def test_the_command_says_by_its_exit_code_whether_something_changed(
     project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["upstream-watch", "--source", str(project.sources["1.1"]), "--state", str(tmp_path / "state.json")]
+    words = ["upstream", "watch", "--source", str(project.sources["1.1"]), "--state", str(tmp_path / "state.json")]
     words += ["--from-source", f"local:{project.sources['1.0']}", "--report", str(tmp_path / "report.md")]
     assert main(words) == 1
     assert (tmp_path / "report.md").read_text().startswith("# Series 1.0 to upstream 1.1.0")

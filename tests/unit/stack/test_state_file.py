@@ -1,4 +1,4 @@
-"""`top` and `applied` without the engine: the same answer, and none where only the engine can tell."""
+"""`series --top` and `--applied` without the engine: the same answer, and none where only the engine can tell."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_a_command_under_way_and_a_state_of_another_version_are_the_engines(push
 
 def test_the_verbs_print_it(pushed: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("DECOUPLE_PROJECT", str(pushed.project))
-    assert main(["top", "2.6"]) == 0
-    assert main(["applied", "2.6"]) == 0
+    assert main(["series", "2.6", "--top"]) == 0
+    assert main(["series", "2.6", "--applied"]) == 0
     assert capsys.readouterr().out.split() == [
         "2.6/0002-hooks.patch",
         "2.6/0001-relocate.patch",

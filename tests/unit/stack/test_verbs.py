@@ -202,9 +202,9 @@ def test_the_command_line(world: World, capsys: pytest.CaptureFixture[str], monk
     assert said("push", "-a").endswith(" files touched)\n")
     assert said("push", code=1) == "everything is applied\n"
     assert said("series", "-v").splitlines()[-1] == "= 2.6/0003-split.patch"
-    assert said("top") == "2.6/0003-split.patch\n"
+    assert said("series", "--top") == "2.6/0003-split.patch\n"
     assert said("pop", "0002").startswith("overlay taken off\nremoved 2.6/0003-split.patch\n")
-    assert said("unapplied", "2.6") == "2.6/0003-split.patch\n"
+    assert said("series", "2.6", "--unapplied") == "2.6/0003-split.patch\n"
     assert said("show", "0002").encode() == (world.project / "patches/2.6/0002-hooks.patch").read_bytes()
     assert said("header", "2.6", "0002") == header("hooks", "hooks")
     (world.source / "README.md").write_text("edited\n")
