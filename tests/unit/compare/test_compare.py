@@ -44,6 +44,14 @@ def test_a_patch_needs_what_it_stands_on(world: World) -> None:
     }
 
 
+def test_check_says_what_each_patch_needs(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    assert main(["check", "2.6", "--depends", "--source", f"{world.upstream}@HEAD"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "2.6/0004-beside.patch: 2.6/0002-edit.patch"
+
+
 def test_a_git_hooks_variables_lead_to_no_other_repository(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
