@@ -41,7 +41,6 @@ def register(subparsers: Any) -> None:
     two.add_argument("ours", metavar="OURS")
     two.add_argument("theirs", metavar="THEIRS")
     two.add_argument("--arch", action="append", help="sm_90; may be repeated (default: those in both)")
-    two.add_argument("--part", action="store_true", help="OURS is part of a build: only the sources that it has")
     two.add_argument("--bytes", action="store_true", help="two libraries: how each different function differs")
     two.add_argument("--sides", default="", metavar="OURS/THEIRS", help="whose explanations hold: built/official")
     two.add_argument("--all", action="store_true", help="print every function, not the first ten of a kind")

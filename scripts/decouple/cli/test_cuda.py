@@ -41,9 +41,6 @@ def register(subparsers: Any) -> None:
     tests.add_argument(
         "--ledger", action="store_true", help="on a GPU: record what it is asked for, to compare with the simulated one"
     )
-    tests.add_argument(
-        "--simulation", action="append", default=[], metavar="WORD", help="a word more for `python -m simcuda run`"
-    )
     tests.add_argument("--tests", type=Path, help="upstream's test/ (default: that of build/<release>/src)")
     tests.add_argument("--results", type=Path, help="where results are kept (default: build/<release>/verify/suites)")
     tests.add_argument(
@@ -97,7 +94,7 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         print_comparison(seen, arguments.compare[0].name, arguments.compare[1].name, None if arguments.all else 10)
         return OK if seen.ok else CHECK_FAILED
     project = find_project()
-    simulation = ("--devices", str(arguments.devices), "--memory", arguments.memory, *arguments.simulation)
+    simulation = ("--devices", str(arguments.devices), "--memory", arguments.memory)
     work = WorkRequest(project, arguments.release)
     wanted = test_cuda.choose_torch(
         work,

@@ -46,8 +46,6 @@ class KernelRequest(Struct, frozen=True):
     theirs: str
     archs: tuple[str, ...] = ()
     """For example "sm_90"; empty: those in both."""
-    part: bool = False
-    """``ours`` is part of a build: only the sources that it has."""
     sides: str = ""
     """Whose explanations of differences hold, e.g. "built/official"."""
 
@@ -61,7 +59,7 @@ def compare_kernels(request: KernelRequest, listener: Listener = QUIET) -> Kerne
     ours, theirs = (
         _dump_side(request.project, side, archs, listener.progress) for side in (request.ours, request.theirs)
     )
-    return comparing.compare_dumps(ours, theirs, part=request.part, sides=request.sides)
+    return comparing.compare_dumps(ours, theirs, sides=request.sides)
 
 
 def explain_differences(ours: Path, theirs: Path, kernels: Sequence[KernelDifference]) -> list[CodeDifference]:
