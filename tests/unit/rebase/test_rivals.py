@@ -6,7 +6,6 @@ Never worse: where one of them is right, so are we; and where one of them change
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -145,16 +144,22 @@ def judged(effect: rivals.Effect | None, case: Case) -> str:
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str, str]]:
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Upstream:
+    """One repository for the releases of all cases."""
+    return Upstream(tmp_path_factory.mktemp("upstream"))
+
+
+@pytest.fixture(scope="module")
+def table(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str, str]]:
     """Name of the case -> what we, git am -3 and quilt make of it; printed, too (pytest -s)."""
     rows = {}
-    for number, case in enumerate(EVOLUTIONS):
-        folder = tmp_path_factory.mktemp(f"case{number}")
-        upstream = Upstream(folder / "upstream")
+    folder = tmp_path_factory.mktemp("rivals")
+    am = rivals.GitAm(upstream.repository, folder / "git")
+    for case in EVOLUTIONS:
         step = upstream.patch(upstream.release(case.old), case.patched)
         tip = upstream.release(case.new)
         mine = rivals.ours(upstream.repository, carry_patch(upstream.repository, step, tip, upstream.repository.root))
-        git = rivals.GitAm(upstream.repository, folder / "git")(tip, step.patch)
+        git = am(tip, step.patch)
         quilt = rivals.quilt_push(upstream.repository, tip, step.patch, folder / "quilt")
         rows[case.name] = (judged(mine, case), judged(git, case), judged(quilt, case))
         print(f"| {case.name} | {' | '.join(rows[case.name])} |")
@@ -181,9 +186,8 @@ def test_they_do_change_the_wrong_place(table: dict[str, tuple[str, str, str]]) 
 
 @pytest.mark.parametrize("case", EVOLUTIONS, ids=lambda case: case.name)
 def test_a_merge_of_the_patchs_files_is_the_merge_of_whole_trees(
-    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: Case, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    upstream = Upstream(tmp_path / "upstream")
     other = {"other/a": BLOCK, "other/b": BETWEEN}
     step = upstream.patch(upstream.release(case.old | other), case.patched | other)
     tip = upstream.release(case.new | {"other/c": BLOCK + "renamed and changed\n", "other/b": ""})
