@@ -87,7 +87,7 @@ def test_a_made_up_provider_is_one_module_and_a_row(tmp_path: Path, monkeypatch:
     path = tmp_path / "2.6.toml"
     text = render_manifest(manifest(made_up_provider.ShareSource(str(tree))))
     path.write_text(text.replace("path = ", "paht = "), encoding="utf-8")
-    with pytest.raises(DecoupleError, match=r"2\.6\.toml: \$\.source\[0\]\.paht: no such key \(did you mean path\?\)"):
+    with pytest.raises(DecoupleError, match=r"paht.*did you mean path"):
         manifests.load_manifest(path)
 
     path.write_text(text, encoding="utf-8")

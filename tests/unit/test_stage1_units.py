@@ -117,7 +117,7 @@ def test_compile_commands_are_read_and_trouble_names_the_file(tmp_path: Path) ->
     with pytest.raises(DecoupleError, match="configure the stage"):
         read_units(database)
     database.write_text("[{}]")
-    with pytest.raises(DecoupleError, match=r"compile_commands\.json: not CMake"):
+    with pytest.raises(DecoupleError, match=r"compile_commands\.json"):
         read_units(database)
     entries = [
         {"directory": "/b", "command": "c++ -c 'a b.cpp'", "file": "/s/a b.cpp"},

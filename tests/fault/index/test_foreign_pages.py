@@ -187,7 +187,7 @@ def test_a_page_for_a_project_that_is_not_there_is_told(
 def test_json_that_is_broken_is_named_although_there_is_a_page(server: FaultyServer, tmp_path: Path) -> None:
     row = put(server, make_wheel(tmp_path, "torch", VERSION), "/simple/torch/")
     server.files["/simple/torch/"], server.files["/simple/torch/index.json"] = listing(row), page(row)[:-20]
-    with pytest.raises(DecoupleError, match=r"index\.json: not a page of an index"):
+    with pytest.raises(DecoupleError, match=r"index\.json"):
         Index(server.url("/simple/")).read_project("torch")
 
 

@@ -84,7 +84,7 @@ def test_an_official_torch_of_the_same_release_gives_way(install: Installer, env
 def test_a_pin_that_any_torch_of_the_release_meets_is_not_published(dist: Path, tmp_path: Path) -> None:
     manifest = replace(make_manifest("torch-cuda", "2.6.0+cu126", "12.6", SERIES_A), flags={"core": "built"})
     make_wheel(dist, "torch-cuda", "2.6.0+cu126", requires=("torch==2.6.0",), manifest=manifest.to_json())
-    with pytest.raises(DecoupleError, match=r"asks for torch==2\.6\.0, not for the one core"):
+    with pytest.raises(DecoupleError, match=r"torch==2\.6\.0"):
         site.build_site(dist, tmp_path / "site")
 
 

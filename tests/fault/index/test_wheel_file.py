@@ -149,7 +149,7 @@ def test_three_gigabytes_in_three_megabytes(tmp_path: Path, member: str) -> None
 
 def test_metadata_within_the_wheels_bound_and_beyond_its_own(tmp_path: Path) -> None:
     path = rebuilt(tmp_path, lambda members: members.update({f"{INFO}/METADATA": bytes(archive.TEXT_BOUND + 1)}))
-    with pytest.raises(DecoupleError, match=f"METADATA has {archive.TEXT_BOUND + 1} bytes, more than"):
+    with pytest.raises(DecoupleError, match=f"METADATA.*{archive.TEXT_BOUND + 1}"):
         wheel.read_wheel(path)
 
 
@@ -170,7 +170,7 @@ def test_a_directory_of_a_million_members(tmp_path: Path) -> None:
     path = rebuilt(tmp_path, unchanged)
     data = path.read_bytes()
     path.write_bytes(data[:-10] + struct.pack("<II", 200 << 20, 0) + b"\0\0")
-    with pytest.raises(DecoupleError, match="a directory of 209715200 bytes"):
+    with pytest.raises(DecoupleError, match="209715200"):
         wheel.read_wheel(path)
 
 
@@ -195,7 +195,7 @@ def test_the_directory_of_a_large_wheel_has_the_same_bound(tmp_path: Path, monke
     data = path.read_bytes()
     at = data.rindex(b"PK\6\6") + 40
     path.write_bytes(data[:at] + struct.pack("<Q", 200 << 20) + data[at + 8 :])
-    with pytest.raises(DecoupleError, match="a directory of 209715200 bytes"):
+    with pytest.raises(DecoupleError, match="209715200"):
         wheel.read_wheel(path)
 
 
@@ -217,7 +217,7 @@ def test_a_wheel_is_no_larger_than_an_index_may_offer(tmp_path: Path) -> None:
     path = rebuilt(tmp_path, unchanged)
     with path.open("r+b") as file:
         file.truncate(archive.WHEEL_BOUND + 1)
-    with pytest.raises(DecoupleError, match=f"more than {archive.WHEEL_BOUND}"):
+    with pytest.raises(DecoupleError, match=str(archive.WHEEL_BOUND)):
         wheel.read_wheel(path)
 
 
@@ -318,7 +318,7 @@ def test_metadata_that_says_two_things_or_nothing_sane(tmp_path: Path, line: byt
 def test_an_envelope_that_is_none(tmp_path: Path, envelope: bytes) -> None:
     read = wheel.read_wheel(make_wheel(tmp_path, "torch", "2.6.0+decoupled.1"))
     public = provenance.make_key(tmp_path / "key")
-    with pytest.raises(DecoupleError, match=r"not a DSSE envelope|not signed by"):
+    with pytest.raises(DecoupleError, match=r"DSSE|not signed"):
         provenance.verify_statement(read, envelope, public)
 
 
@@ -331,7 +331,7 @@ def test_a_rightly_signed_statement_of_nothing(tmp_path: Path, payload: bytes) -
     public = provenance.make_key(tmp_path / "key")
     envelope = Envelope(payload, provenance.PAYLOAD_TYPE, {})
     envelope.sign(CryptoSigner(provenance._load_key(tmp_path / "key", "private")))
-    with pytest.raises(DecoupleError, match=r"not a DSSE envelope|of another file"):
+    with pytest.raises(DecoupleError, match=r"DSSE|another file"):
         provenance.verify_statement(read, json.dumps(envelope.to_dict()).encode(), public)
 
 

@@ -78,7 +78,7 @@ class TestFullDisk:
         during: str,
     ) -> None:
         item = release(http_server, tmp_path, filler)
-        with pytest.raises(DecoupleError, match=f"no space left in .* while {during}") as caught:
+        with pytest.raises(DecoupleError, match=f"no space.*{during}") as caught:
             fetch_source(item, "github", cache=small_disk)
         assert "DECOUPLE_CACHE" in (caught.value.next_step or "")
         whole = ["pytorch-v2.6.0.tar.gz"] if during == "unpacking" else []
@@ -93,7 +93,7 @@ class TestFullDisk:
     ) -> None:
         item = release(http_server, tmp_path, 2 << 20)
         fetched = fetch_source(item, "github", cache=tmp_path / "roomy")
-        with pytest.raises(DecoupleError, match=r"git fast-import|no space left"):
+        with pytest.raises(DecoupleError, match=r"fast-import|no space"):
             ensure_baseline(small_disk, item, fetched)
         assert files_in(small_disk) == []
 
@@ -121,7 +121,7 @@ class TestReadOnlyCache:
     ) -> None:
         item = release(http_server, tmp_path, 1000)
         subprocess.run(["mount", "-o", "remount,ro", str(read_only_disk)], check=True)
-        with pytest.raises(DecoupleError, match="cannot be written while downloading") as caught:
+        with pytest.raises(DecoupleError, match="while downloading") as caught:
             fetch_source(item, "github", cache=read_only_disk)
         assert caught.value.next_step == "set DECOUPLE_CACHE to a folder of yours"
         assert files_in(read_only_disk) == []

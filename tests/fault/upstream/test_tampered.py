@@ -205,7 +205,7 @@ def test_a_tree_that_is_not_the_pinned_one_is_not_used(tmp_path: Path) -> None:
     assert made(tmp_path, pin).tree == pin
     shutil.rmtree(tmp_path / "cache")
     (right.path / "setup.py").write_text("evil\n")
-    with pytest.raises(DecoupleError, match=r"is not what was fetched: its tree is .*the manifest pins") as raised:
+    with pytest.raises(DecoupleError, match=r"tree.*manifest pins") as raised:
         made(tmp_path, pin)
     assert raised.value.next_step is not None
     assert raised.value.next_step.startswith(f"rm -r {right.path.parent} and run again")
@@ -279,7 +279,7 @@ def test_a_tree_that_was_edited_after_it_was_unpacked_is_not_used(
         lambda: ensure_baseline(cache, one, fetched),
         lambda: tree_record.check_tree(fetched.path),
     ):
-        with pytest.raises(DecoupleError, match=r": not as it was unpacked \(rm -r .* and run again"):
+        with pytest.raises(DecoupleError, match=r"unpacked \(rm -r "):
             use()
     assert not list((cache / "baselines").glob("2.6/*.git"))
 

@@ -44,7 +44,7 @@ def test_without_a_series_there_is_no_newest(tmp_path: Path) -> None:
 def test_places(checkout: Checkout) -> None:
     places = checkout.find_series("2.10")
     assert places.tree == checkout.root / "build/2.10/src"
-    with pytest.raises(UsageError, match=r"no series .*series/2.7 \(name one of: 2.6, 2.9, 2.10\)"):
+    with pytest.raises(UsageError, match=r"series/2\.7.*2\.6, 2\.9"):
         checkout.find_series("2.7")
 
 

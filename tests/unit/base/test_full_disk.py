@@ -67,10 +67,10 @@ def test_no_is_an_answer_on_a_full_disk_too(small_disk: Path) -> None:
 
 def test_a_long_command_says_it_in_words_that_nobody_knows(small_disk: Path, tmp_path: Path) -> None:
     log = small_disk / "log"
-    with pytest.raises(DecoupleError, match="exit status 3: pas de place"):
+    with pytest.raises(DecoupleError, match=r"status 3.*pas de place"):
         run_logged(["sh", "-c", "echo pas de place; exit 3"], log=log, what="compiling")
     fill(small_disk, 8 << 10)
-    with pytest.raises(DecoupleError, match="compiling: the disk is full: pas de place"):
+    with pytest.raises(DecoupleError, match=r"compiling.*pas de place"):
         run_logged(["sh", "-c", "echo pas de place; exit 3"], log=log, what="compiling")
 
 

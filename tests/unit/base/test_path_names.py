@@ -54,7 +54,7 @@ def test_no_link_is_followed_and_no_fifo_is_waited_for(tmp_path: Path) -> None:
     (folder / "file").touch()
     os.mkfifo(folder / "fifo")
     for path in ("link", "link/x", "dangling", "file/x", "fifo", "fifo/x"):
-        with pytest.raises(DecoupleError, match="nothing is read or written there"):
+        with pytest.raises(DecoupleError, match="nothing is read"):
             locate_path(folder, path)
     assert locate_path(folder, "file") == folder / "file"
     (tmp_path / "named").symlink_to(folder)

@@ -15,7 +15,7 @@ from decouple.base.process import limit_time, run_logged
 def test_time_is_over_for_a_command_and_for_what_it_started(tmp_path: Path) -> None:
     sleeper = "sleep 321.5 & sleep 321.5"
     with (
-        pytest.raises(DecoupleError, match=r"smoke: not done in 0\.01 minutes"),
+        pytest.raises(DecoupleError, match=r"smoke.*0\.01 minutes"),
         limit_time(0.01, "smoke", "again"),
     ):
         run_logged(["sh", "-c", sleeper], log=tmp_path / "log", what="sleeping")

@@ -182,7 +182,7 @@ def test_one_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     name = "torch-2.6.0+decoupled.dist-info/sboms/decouple.cdx.json"
     for wrong in (b"no json", b'{"components": 3}'):
         wheel = make_wheel(tmp_path, "torch", "2.6.0+decoupled", extra_members={name: wrong})
-        with pytest.raises(DecoupleError, match=r"sboms/decouple\.cdx\.json: "):
+        with pytest.raises(DecoupleError, match=r"decouple\.cdx\.json"):
             wheel_finishing.count_components(wheel)
 
 

@@ -209,12 +209,12 @@ def test_a_failing_compile_names_the_object_the_reason_and_the_log(
 def test_a_failing_configure_says_what_cmake_said(host: HostEnvironment, provenance: Provenance) -> None:
     lists = host.places.tree / "CMakeLists.txt"
     lists.write_text(lists.read_text() + 'message(FATAL_ERROR "no such thing")\n')
-    with pytest.raises(DecoupleError, match=r"stage 1: .*CMakeLists\.txt"):
+    with pytest.raises(DecoupleError, match=r"stage 1.*CMakeLists"):
         Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
 
 
 def test_stage2_wants_stage1_first(host: HostEnvironment, provenance: Provenance) -> None:
-    with pytest.raises(DecoupleError, match=r"2\.6\.0.*--stage 1.*--core stock"):
+    with pytest.raises(DecoupleError, match=r"--stage 1.*--core stock"):
         Stage2(BuildJob(host, provenance, NO_CACHE)).build_wheel()
 
 

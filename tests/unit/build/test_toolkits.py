@@ -62,7 +62,7 @@ def test_a_version_that_nobody_has_is_refused_with_those_that_are_there() -> Non
     with pytest.raises(UsageError, match=r"--cuda 12\.9") as caught:
         toolkits.check_release("2.6", "portable", "12.9")
     assert "11.8, 12.4" in str(caught.value.next_step)
-    with pytest.raises(UsageError, match=r"--cuda 11\.8: --env rootfs.*12\.4") as caught:
+    with pytest.raises(UsageError, match=r"--cuda 11\.8.*12\.4") as caught:
         toolkits.check_release("2.6", "rootfs", "11.8")
     assert caught.value.next_step == "--env portable"
     with pytest.raises(UsageError, match=r"--cuda 12\.4: 2\.99"):
@@ -92,7 +92,7 @@ def test_each_version_has_a_folder_of_its_own(host: HostEnvironment) -> None:
 def test_a_host_compiler_that_is_too_new() -> None:
     wanted = probe.Stage2Needs("11.8", "2.6.0", ("9.0",), "/core")
     found = probe.ProbeResult("11.8", ("90",), "9.1.0", "2.6.0", host_gcc=14)
-    with pytest.raises(DecoupleError, match=r"nvcc 11\.8.*gcc up to 11.*gcc 14"):
+    with pytest.raises(DecoupleError, match=r"nvcc 11\.8.*gcc 14"):
         probe.check_stage2(found, wanted)
     probe.check_stage2(replace(found, host_gcc=10), wanted)
     probe.check_stage2(replace(found, host_gcc=None), wanted)
@@ -105,7 +105,7 @@ def test_a_core_of_another_environment_is_not_built_against(host: HostEnvironmen
     inputs.write_stamp(places.core_state / "stage1.json", inputs.Stamp("0", wheel.name, "0", 1.0, 1))
     shipped = root_description.load_description(root_description.PORTABLE)
     portable = RootEnvironment(places, Root(shipped, tmp_path, ("core",)), kind="portable")
-    with pytest.raises(DecoupleError, match=r"the last core that was built is of another environment"):
+    with pytest.raises(DecoupleError, match="of another environment"):
         unpack_core(portable, "2.6.0")
 
 

@@ -21,12 +21,12 @@ def test_a_tag_that_is_kept(platform: str) -> None:
 
 
 def test_libraries_of_a_newer_system() -> None:
-    with pytest.raises(DecoupleError, match=r"manylinux_2_31_x86_64\.whl.*manylinux_2_34"):
+    with pytest.raises(DecoupleError, match=r"manylinux_2_31.*_2_34"):
         check_platform(NAME, said("manylinux_2_34_x86_64"))
 
 
 def test_libraries_that_no_policy_has() -> None:
-    with pytest.raises(DecoupleError, match="names no manylinux platform for its libraries"):
+    with pytest.raises(DecoupleError, match="no manylinux"):
         check_platform(NAME, said("linux_x86_64"))
 
 

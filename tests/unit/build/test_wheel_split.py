@@ -94,7 +94,7 @@ def test_what_needs_a_python_stays_with_it_and_the_rest_is_one_file_for_all(tmp_
 def test_libraries_that_differ_are_not_taken_for_the_same(tmp_path: Path) -> None:
     first = split_wheel(whole(tmp_path / "313", "cp313"), tmp_path / "out")
     before = first.libraries.read_bytes()
-    with pytest.raises(UsageError, match="there already with other libraries"):
+    with pytest.raises(UsageError, match="other libraries"):
         split_wheel(whole(tmp_path / "39", "cp39", "int kernels(void) { return 2; }"), tmp_path / "out")
     assert first.libraries.read_bytes() == before
     assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".json", ".json", ".whl", ".whl"]
@@ -103,7 +103,7 @@ def test_libraries_that_differ_are_not_taken_for_the_same(tmp_path: Path) -> Non
 def test_other_wheels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a wheel of torch"):
         split_wheel(make_wheel(tmp_path, "torch", "2.6.0+decoupled"), tmp_path / "out")
-    with pytest.raises(UsageError, match="no library for all Pythons"):
+    with pytest.raises(UsageError, match="no library"):
         split_wheel(make_wheel(tmp_path, "torch-cuda", VERSION, cuda="12.4"), tmp_path / "out")
     stranger = make_wheel(tmp_path / "s", "torch-cuda", VERSION, manifest=b"{}")
     with pytest.raises(DecoupleError, match="schema"):

@@ -220,7 +220,7 @@ def test_of_a_wheel_for_amd_the_images_of_one_gpu_are_left_in_their_places(
     assert read_manifest(made).arch_list == ("gfx1100",)
     assert main(["explain", str(made)]) == 0
     assert "rocm6.4.gfx1100 for gfx1100\n" in capsys.readouterr().out
-    with pytest.raises(UsageError, match=r"has no gfx942 .*name some of gfx90a, gfx1100"):
+    with pytest.raises(UsageError, match=r"gfx942.*gfx90a, gfx1100"):
         thin_wheel(before, ["gfx942"], tmp_path)
 
 

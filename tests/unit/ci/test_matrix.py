@@ -110,7 +110,7 @@ def test_what_cannot_be_built_is_refused(project: Path, old: str, new: str, told
 
 
 def test_two_entries_for_one_job_are_refused(project: Path) -> None:
-    with pytest.raises(ci_jobs.MatrixError, match=r"core-2\.6-host-py3\.12.*two entries"):
+    with pytest.raises(ci_jobs.MatrixError, match=r"host-py3\.12.*two"):
         expand(project, ENTRY + ENTRY)
 
 

@@ -121,7 +121,7 @@ def test_one_wheel_is_needed(tmp_path: Path) -> None:
     wheel.touch()
     assert contract.find_only_wheel(tmp_path, "torch") == wheel
     (tmp_path / "torch-2.6.0+other-cp313-cp313-linux_x86_64.whl").touch()
-    with pytest.raises(UsageError, match=r"torch-2\.6\.0\+decoupled.*, torch-2\.6\.0\+other"):
+    with pytest.raises(UsageError, match=r"\+decoupled.*\+other"):
         contract.find_only_wheel(tmp_path, "torch")
 
 

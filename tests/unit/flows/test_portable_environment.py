@@ -68,7 +68,7 @@ def test_a_folder_of_the_users_own_switches_on_what_it_has(tmp_path: Path) -> No
 def test_a_tree_with_debians_patches_is_refused(tmp_path: Path) -> None:
     here = places(tmp_path)
     (here.tree / "debian/patches").mkdir(parents=True)
-    with pytest.raises(UsageError, match="with Debian's patches, which replace the third-party code"):
+    with pytest.raises(UsageError, match="Debian's patches"):
         ensure_tree(WorkRequest(PROJECT, "2.6", "portable", here.tree), here, QUIET)
 
 
@@ -146,7 +146,7 @@ def test_what_is_built_over_other_kernels_or_elsewhere_lies_apart() -> None:
 
 
 def test_kernels_for_the_official_half_are_compiled_portably_and_apart(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--core official: kernels for it are compiled in an old userland"):
+    with pytest.raises(UsageError, match="--core official"):
         build_wheels(BuildRequest(PROJECT, "2.6", "rootfs", tmp_path, stage=2, core="official"), QUIET)
     ours, half = (
         BuildRequest(PROJECT, "2.6", "portable", stage=2, core=core, cuda="11.8") for core in ("built", "official")

@@ -33,7 +33,7 @@ def test_a_wheel_that_was_not_built_is_named_with_its_command(tmp_path: Path, cu
 
 def test_upstreams_half_does_not_take_another_cuda() -> None:
     """Seen with 11.8: upstream's libtorch_python asks for `_cslt_sparse_mm_impl`, which is CUDA 12's."""
-    with pytest.raises(UsageError, match=r"compiled with CUDA 12\.4 and asks torch_cuda for functions"):
+    with pytest.raises(UsageError, match=r"CUDA 12\.4"):
         verify_official_wheel(VerifyOfficialRequest(PROJECT, "2.6", "portable", cuda="11.8"))
 
 

@@ -51,5 +51,5 @@ def test_pip_and_uv(tmp_path: Path, root: Path, tool: str, glibc: str, fits: boo
 
 def test_our_own_choice_names_what_the_wheels_were_built_for(root: Path) -> None:
     older = Machine(Version("3.13"), (Tag("cp313", "cp313", "manylinux_2_28_x86_64"),), Version("12.4"))
-    with pytest.raises(DecoupleError, match=rf"nothing for Python 3\.13 here; built for {BUILT}"):
+    with pytest.raises(DecoupleError, match=rf"Python 3\.13.*{BUILT}"):
         choose_packages(Index(str(root)), "2.6", older)

@@ -132,7 +132,7 @@ def test_what_does_not_belong_together_is_not_paired(tmp_path: Path) -> None:
         pair_wheels(core, whole, tmp_path)
     pins = ("torch==2.6.0+decoupled.7", "torch-cuda-libraries==2.6.0+cu124")
     other = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", requires=pins, cuda="12.4")
-    with pytest.raises(UsageError, match=r"made for torch==2\.6\.0\+decoupled\.7, not for 2\.6\.0\+decoupled\.1"):
+    with pytest.raises(UsageError, match=r"decoupled\.7.*\.1"):
         pair_wheels(core, other, tmp_path)
     with pytest.raises(UsageError, match="of torch-cuda and torch"):
         pair_wheels(other, core, tmp_path)

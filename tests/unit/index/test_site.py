@@ -58,7 +58,7 @@ def test_a_published_name_never_changes_its_bytes(dist: Path, tmp_path: Path) ->
     site.build_site(dist, tmp_path / "site")
     before = snapshot(tmp_path / "site")
     make_pair(dist, series=SERIES_B)
-    with pytest.raises(DecoupleError, match="published before with other bytes"):
+    with pytest.raises(DecoupleError, match="other bytes"):
         site.build_site(dist, tmp_path / "site")
     assert snapshot(tmp_path / "site") == before
 
@@ -172,7 +172,7 @@ def test_a_changed_member_breaks_record(tmp_path: Path) -> None:
 def test_a_manifest_of_another_wheel_is_refused(tmp_path: Path) -> None:
     other = wheel.read_wheel(make_wheel(tmp_path / "other", "torch", "2.6.0+decoupled.1"))
     path = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124.1", manifest=other.manifest_bytes)
-    with pytest.raises(DecoupleError, match=r"its build manifest is of torch 2\.6\.0"):
+    with pytest.raises(DecoupleError, match=r"torch 2\.6\.0"):
         wheel.read_wheel(path)
 
 

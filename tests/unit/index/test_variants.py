@@ -235,7 +235,7 @@ def test_a_wheel_whose_label_says_something_else_is_not_published(tmp_path: Path
     [made, _] = variants.make_variants([bindings(tmp_path, "cu124", "12.4")], tmp_path / "variants")
     other = made.with_name(made.name.replace("cu124", "cu118"))
     made.rename(other)
-    with pytest.raises(DecoupleError, match=r"cu118\.whl: variant\.json says .*cu124"):
+    with pytest.raises(DecoupleError, match=r"variant\.json.*cu124"):
         wheel.read_wheel(other)
 
 

@@ -106,7 +106,7 @@ def test_a_folder_without_cuda_or_without_headers_is_one_line_and_leaves_nothing
     with pytest.raises(UsageError, match="no libtorch_cuda below it"):
         make(tmp_path / "empty", tmp_path / "cache")
     (debian / "include" / kernel_folder.CONFIG[1]).unlink()
-    with pytest.raises(UsageError, match=r"no c10/cuda/impl/cuda_cmake_macros\.h below it"):
+    with pytest.raises(UsageError, match=r"cuda_cmake_macros\.h"):
         make(debian, tmp_path / "cache")
     (debian / "lib/x86_64-linux-gnu/libtorch_cuda.so.2.6").write_bytes(b"\x7fELF cut short")
     with pytest.raises(DecoupleError):

@@ -169,9 +169,7 @@ def test_a_core_without_a_symbol_is_refused_in_one_line(content: dict[str, bytes
         official_symbols.read_folder_symbols(tmp_path, official_symbols.KERNELS),
         official_symbols.read_folder_symbols(tmp_path / "core", official_symbols.CORE),
     )
-    with pytest.raises(
-        DecoupleError, match=r"libtorch_cuda.so needs sgemm_, which the core has not; from BLAS"
-    ) as told:
+    with pytest.raises(DecoupleError, match=r"sgemm_.*BLAS") as told:
         symbols.refuse_mismatch(report, "torch.whl")
     assert "\n" not in str(told.value)
 
@@ -193,7 +191,7 @@ def test_two_cuda_majors_are_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_a_release_that_nothing_is_paired_with() -> None:
     assert pairing.load_pair("2.6.0").abi == "pre-C++11"
-    with pytest.raises(UsageError, match=r"no official kernels are named for 2\.99"):
+    with pytest.raises(UsageError, match=r"2\.99"):
         pairing.load_pair("2.99")
 
 
@@ -226,7 +224,7 @@ def test_a_wheel_that_hides_its_bindings_makes_no_core_half(tmp_path: Path) -> N
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch/version.py").write_bytes(VERSION)
     compiled(PYTHON, tmp_path / "torch/lib/libtorch_python.so", "-fvisibility=hidden")
-    with pytest.raises(DecoupleError, match=r"does not export .*THCPModule_methods"):
+    with pytest.raises(DecoupleError, match="THCPModule_methods"):
         core_half.finish_core(tmp_path)
 
 
@@ -248,7 +246,7 @@ def test_a_core_half_of_an_installed_wheel_takes_nothing_from_it(
     assert (tmp_path / "official/torch/version.py").read_bytes() == VERSION
     assert "cuda: Optional[str] = None" in (site / "torch/version.py").read_text()
     assert subprocess.run([str(python), "-c", "import torch_cuda"], check=False).returncode == 0
-    with pytest.raises(UsageError, match="has no torch with CUDA in it"):
+    with pytest.raises(UsageError, match="no torch with CUDA"):
         core_half.make_environment(python, tmp_path / "half of a half")
 
 

@@ -94,11 +94,11 @@ def test_a_version_of_a_symbol_counts(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_or_cut_short_is_one_line(torch: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no libtorch_cuda and libc10_cuda in it"):
+    with pytest.raises(UsageError, match="no libtorch_cuda and"):
         official_symbols.read_folder_symbols(tmp_path, official_symbols.KERNELS)
     whole = (torch / "torch/lib/libtorch_cuda.so").read_bytes()
     (tmp_path / "libtorch_cuda.so").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DecoupleError, match=r"libtorch_cuda.so: not a whole 64-bit ELF library: it ends after"):
+    with pytest.raises(DecoupleError, match=r"libtorch_cuda.so.*ends"):
         official_symbols.read_folder_symbols(tmp_path, official_symbols.KERNELS)
 
 
@@ -127,7 +127,7 @@ def test_a_wheel_without_cuda_is_told_apart(torch: Path, tmp_path: Path) -> None
         archive.write(torch / "torch/lib/libtorch_cpu.so", "torch/lib/libtorch_cpu.so")
     with FaultyServer({"/torch.whl": wheel}) as server:
         file = RemoteFile(wheel.name, (server.url("/torch.whl"),), None, None)
-        with pytest.raises(DecoupleError, match="no libtorch_cuda in it: a wheel for CPU only"):
+        with pytest.raises(DecoupleError, match="CPU only"):
             official_symbols.read_wheel_symbols(RemoteZip(file, Downloader(tmp_path / "cache")))
 
 

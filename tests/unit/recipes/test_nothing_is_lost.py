@@ -75,7 +75,7 @@ def test_text_that_is_taken_may_go(tmp_path: Path) -> None:
 
 
 def test_undefine_stops_where_text_goes_that_no_take_carries(tmp_path: Path) -> None:
-    with pytest.raises(LostTextError, match=r'bindings\.cpp: 1 lines .*: line 12: module\.def\("nccl2"') as error:
+    with pytest.raises(LostTextError, match=r"bindings\.cpp.*12.*nccl2") as error:
         make_texts(recipe(tmp_path), {"bindings.cpp": with_second()}.get)
     assert error.value.path == "bindings.cpp"
     assert "[[take]]" in error.value.next_step
@@ -109,7 +109,7 @@ def test_text_that_upstream_adds_where_ours_is_put_stops(tmp_path: Path) -> None
     )
     assert make_texts(recipe(tmp_path, fixed), {"bindings.cpp": BINDINGS}.get)
     later = BINDINGS.replace("#include <nccl/group.h>\n", "#include <nccl/group.h>\n#include <nccl/event.h>\n")
-    with pytest.raises(LostTextError, match=r"1 lines .*#include <nccl/event\.h>"):
+    with pytest.raises(LostTextError, match=r"nccl/event\.h"):
         make_texts(recipe(tmp_path, fixed), {"bindings.cpp": later}.get)
 
 
@@ -156,7 +156,7 @@ def test_a_recipe_none_of_whose_conditions_holds_is_an_error(tmp_path: Path) -> 
     bare = CONDITIONAL.replace('either = "option"\n', "")
     assert make_texts(recipe(tmp_path, bare), {"CMakeLists.txt": "option(A ON)\n"}.get)
     for text in ("choice(A ON)\n", None):
-        with pytest.raises(RecipeError, match="the recipe bindings changes nothing in this tree") as error:
+        with pytest.raises(RecipeError, match="bindings") as error:
             make_texts(recipe(tmp_path, bare), {"CMakeLists.txt": text}.get)
         assert "[[upstream]]" in error.value.next_step
 
@@ -166,7 +166,7 @@ def test_of_alternatives_one_must_apply(tmp_path: Path) -> None:
     for option in ("option(A ON)\n", "dependent_option(A ON)\n"):
         made = make_texts(recipe(tmp_path, always), {"CMakeLists.txt": option, "a.txt": "a\n"}.get)
         assert made["CMakeLists.txt"] == option.replace("ON", "OFF")
-    with pytest.raises(RecipeError, match=r"CMakeLists\.txt: none of 2 edits for 'option' applies"):
+    with pytest.raises(RecipeError, match=r"CMakeLists.*'option'"):
         make_texts(recipe(tmp_path, always), {"CMakeLists.txt": "choice(A ON)\n", "a.txt": "a\n"}.get)
 
 
@@ -196,7 +196,7 @@ def test_a_condition_may_ask_another_file(tmp_path: Path) -> None:
 
 
 def test_a_condition_of_a_new_file_needs_a_file_to_ask(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="where and where_file go together"):
+    with pytest.raises(RecipeError, match="where and where_file"):
         recipe(tmp_path, f'{RECIPE}\n[[new]]\npath = "a"\ntext = ""\nwhere = [{{ line = "a" }}]\n')
 
 

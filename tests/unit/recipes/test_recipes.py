@@ -104,20 +104,20 @@ def test_lines_may_be_added_anywhere_around_what_is_found(tmp_path: Path) -> Non
 
 def test_a_function_that_is_gone_is_named_with_the_file(tmp_path: Path) -> None:
     gone = STORAGE.replace("share(", "share_storage(")
-    with pytest.raises(RecipeError, match=r'storage\.cpp: \{ function = "share" \} is not there') as error:
+    with pytest.raises(RecipeError, match=r'storage\.cpp.*"share"') as error:
         make_texts(recipe(tmp_path), {"storage.cpp": gone}.get)
     assert error.value.path == "storage.cpp"
 
 
 def test_what_is_there_twice_is_not_guessed(tmp_path: Path) -> None:
     twice = STORAGE + STORAGE[STORAGE.index("static") :]
-    with pytest.raises(RecipeError, match=r"is there 2 times \(lines 6, 19\)"):
+    with pytest.raises(RecipeError, match="lines 6, 19"):
         make_texts(recipe(tmp_path), {"storage.cpp": twice}.get)
 
 
 def test_a_replacement_that_finds_nothing_is_an_error(tmp_path: Path) -> None:
     other = STORAGE.replace("open(self)", "get(self)")
-    with pytest.raises(RecipeError, match="the text that moves as 'body' has nothing that"):
+    with pytest.raises(RecipeError, match="'body'"):
         make_texts(recipe(tmp_path), {"storage.cpp": other}.get)
 
 
@@ -173,7 +173,7 @@ def test_a_registered_runner_is_made_with_the_arguments_of_the_release(other: st
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r"storage\.cpp: not in this tree"):
+    with pytest.raises(RecipeError, match=r"storage\.cpp"):
         make_texts(recipe(tmp_path), {}.get)
 
 
@@ -219,7 +219,7 @@ def test_a_wrong_recipe_names_file_and_key(tmp_path: Path, change: tuple[str, st
 
 
 def test_text_that_is_taken_and_put_nowhere_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="take 'body' is used nowhere, so its text would be lost"):
+    with pytest.raises(RecipeError, match="'body' is used nowhere"):
         recipe(tmp_path, RECIPE.replace("{{body}}\n", ""))
 
 

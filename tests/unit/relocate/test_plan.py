@@ -63,7 +63,7 @@ def test_a_guarded_include_keeps_nothing_and_an_unguarded_one_does(tree: Path, r
 def test_an_unclassified_cuda_file_is_an_error_that_names_it(tree: Path, rules: RuleFile) -> None:
     write(tree, {"torch/headeronly/cuda/Half.h": ""})
     assert list_unclassified(tree, rules) == ["torch/headeronly/cuda/Half.h"]
-    with pytest.raises(DecoupleError, match=r"torch/headeronly/cuda/Half\.h: unclassified CUDA file"):
+    with pytest.raises(DecoupleError, match=r"Half\.h: unclassified"):
         make_plan(tree, rules)
 
 
@@ -94,7 +94,7 @@ def test_a_unit_with_something_left_in_it_stays(tree: Path, rules: RuleFile) -> 
 
 def test_two_rules_that_disagree_are_an_error_that_names_the_file(tree: Path, rules: RuleFile) -> None:
     other = Rule("other", "directory", "aten", "csrc/elsewhere", "a mistake", ("aten/src/THC/**",))
-    with pytest.raises(DecoupleError, match=r"aten/src/THC/THCAtomics\.cuh: rules disagree"):
+    with pytest.raises(DecoupleError, match=r"THCAtomics.*disagree"):
         make_plan(tree, structs.replace(rules, rules=(*rules.rules, other)))
 
 
@@ -108,7 +108,7 @@ def test_two_files_that_would_get_one_name_are_an_error(tree: Path, rules: RuleF
 
 def test_a_cut_that_no_longer_stands_is_an_error(tree: Path, rules: RuleFile) -> None:
     cut = Cut("c10/cuda/CUDAStream.h", ("aten/src/ATen/native/Add.cpp",), "")
-    with pytest.raises(DecoupleError, match=r"Add\.cpp does not include c10/cuda/CUDAStream\.h"):
+    with pytest.raises(DecoupleError, match=r"Add\.cpp.*CUDAStream"):
         make_plan(tree, structs.replace(rules, cuts=(cut,)))
 
 

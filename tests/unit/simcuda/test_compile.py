@@ -38,7 +38,7 @@ def test_the_linkers_first_error_is_told(tmp_path: Path) -> None:
     source = tmp_path / "absent.cpp"
     source.write_text('extern "C" int absent(); int one() { return absent(); }\n')
     parts = compile.objects([source], tmp_path / "work", [])
-    with pytest.raises(SimcudaError, match=r"undefined reference to .absent"):
+    with pytest.raises(SimcudaError, match=r"undefined .*absent"):
         compile.shared("libone.so", parts, tmp_path / "libone.so", ["-Wl,--no-undefined"])
 
 
@@ -59,7 +59,7 @@ def test_without_a_compiler_the_hint_installs_one(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     for asked in (lambda: compile.objects([], tmp_path, []), lambda: declarations.preprocess(["any.h"], [])):
-        with pytest.raises(SimcudaError, match=r"no C\+\+ compiler; apt-get install g\+\+"):
+        with pytest.raises(SimcudaError, match=r"install g\+\+"):
             asked()
 
 

@@ -154,7 +154,7 @@ def test_no_fuzz(world: World) -> None:
         assert stack.top == "2.6/0003-split.patch"  # those before it are on, as quilt does
         assert moved.stopped is not None
         assert "2.6/0004-fuzz.patch: torch/core.py: hunk 1 does not apply" in moved.stopped.what
-        with pytest.raises(DecoupleError, match=r"0004-fuzz.patch: torch/core.py: hunk 1"):
+        with pytest.raises(DecoupleError, match=r"0004-fuzz.*core.py.*1"):
             stack.move_to([stack.read_patch(name) for name in stack.series.names], verb="apply", overlay=True)
         assert stack.top == "2.6/0003-split.patch"
     assert git(world.source, "status", "--porcelain") == ""
@@ -223,7 +223,7 @@ def test_edits_are_never_lost(world: World) -> None:
     with Stack.open(world.places) as stack:
         stack.push(1)
         (world.source / "torch/core.py").write_text("mine\n")
-        with pytest.raises(EditedError, match=r"torch/core.py has edits that are in no patch"):
+        with pytest.raises(EditedError, match=r"core.py has edits"):
             stack.push(1)
         assert stack.top == "2.6/0001-relocate.patch"
     assert (world.source / "torch/core.py").read_text() == "mine\n"
@@ -253,7 +253,7 @@ def test_untracked_files_are_never_lost_even_if_gitignored(world: World) -> None
     (world.source / ".gitignore").write_text("registry.py\n")
     (world.source / "torch/registry.py").write_text("mine\n")
     with Stack.open(world.places) as stack:
-        with pytest.raises(EditedError, match=r"torch/registry.py is not under version control"):
+        with pytest.raises(EditedError, match=r"registry.py is not"):
             stack.push(None)
     assert (world.source / "torch/registry.py").read_text() == "mine\n"
 
@@ -274,7 +274,7 @@ def test_a_commit_by_hand_stops_push_and_pop(world: World) -> None:
     git(world.source, "commit", "-qam", "by hand")
     with Stack.open(world.places) as stack:
         for move in (stack.push, stack.pop):
-            with pytest.raises(DecoupleError, match="commit 'by hand' is not in patches/ yet"):
+            with pytest.raises(DecoupleError, match="'by hand'"):
                 move(1)
 
 
@@ -338,9 +338,7 @@ def test_an_overlay_file_must_not_meet_a_patched_one(world: World) -> None:
     clash.parent.mkdir()
     clash.write_text("ours\n")
     with Stack.open(world.places) as stack:
-        with pytest.raises(
-            DecoupleError, match=r"third_device/torch_cuda/core/streams.py: the overlay and the patched"
-        ):
+        with pytest.raises(DecoupleError, match=r"streams.py.*overlay"):
             stack.push(None)
         assert stack.applied == ()
 

@@ -134,7 +134,7 @@ def test_edits_go_into_a_lower_patch_if_no_later_one_is_in_the_way(world: World)
     streams = world.source / "third_device/torch_cuda/core/streams.py"
     streams.write_text(streams.read_text() + "more\n")
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match=r"streams.py is also changed by the later patch 2.6/0003-split.patch"):
+        with pytest.raises(DecoupleError, match=r"streams.py.*0003-split"):
             edits.refresh_patches(stack, into="0001")
 
 
@@ -174,7 +174,7 @@ def test_rebase_i_reorders_and_drops(world: World) -> None:
     git(world.source, "reset", "-q", "--hard", base)
     git(world.source, "cherry-pick", third)
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match=r"the commit of 2.6/0002-hooks.patch is gone from the tree"):
+        with pytest.raises(DecoupleError, match=r"0002-hooks.patch is gone"):
             edits.refresh_patches(stack)
         assert (world.project / "patches/2.6/0002-hooks.patch").exists()
         done = edits.refresh_patches(stack, drop=True)
@@ -191,12 +191,12 @@ def test_a_refresh_of_a_tree_reset_to_upstream_does_not_delete_the_series(world:
         stack.push(None)
     git(world.source, "reset", "-q", "--hard", world.base)
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match=r"0001-relocate.patch and 2 more is gone"):
+        with pytest.raises(DecoupleError, match=r"0001-relocate.*2 more"):
             edits.refresh_patches(stack)
     git(world.source, "checkout", "-q", "--orphan", "elsewhere")
     git(world.source, "commit", "-q", "-m", "unrelated")
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match=r"straight line|does not descend"):
+        with pytest.raises(DecoupleError, match=r"straight|descend"):
             edits.refresh_patches(stack)
     assert project_files(world) == before
 
@@ -217,17 +217,17 @@ def test_edits_of_overlay_files_are_refused_with_the_place_to_make_them(world: W
         stack.push(None)
     (world.source / "third_device/torch_cuda/setup.py").write_text("# edited in the wrong place\n")
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match=r"third_device/torch_cuda/setup.py comes from the overlay"):
+        with pytest.raises(DecoupleError, match=r"setup.py.*overlay"):
             edits.refresh_patches(stack)
     git(world.source, "commit", "-qam", "wrong place")
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match=r"third_device/torch_cuda/setup.py comes from the overlay"):
+        with pytest.raises(DecoupleError, match=r"setup.py.*overlay"):
             edits.refresh_patches(stack)
     git(world.source, "reset", "-q", "--hard", "HEAD^")
     (world.source / "third_device/torch_cuda/setup.py").write_text("# amended in the wrong place\n")
     git(world.source, "commit", "-qa", "--amend", "--no-edit")
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match=r"the overlay commit .* was edited"):
+        with pytest.raises(DecoupleError, match="overlay commit"):
             edits.refresh_patches(stack)
 
 
@@ -236,7 +236,7 @@ def test_binary_files_have_no_place_in_a_patch(world: World) -> None:
         stack.push(None)
         (world.source / "logo.png").write_bytes(b"\x89PNG\0\0\1")
         git(world.source, "add", "logo.png")
-        with pytest.raises(DecoupleError, match=r"a binary file changed .*logo.png"):
+        with pytest.raises(DecoupleError, match=r"binary.*logo.png"):
             edits.refresh_patches(stack)
         assert stack.list_edited_files() == ("logo.png",)
 
@@ -252,7 +252,7 @@ def test_a_patch_that_changed_on_disk_and_in_the_tree_is_not_overwritten(world: 
     assert path.read_text() == theirs
     (world.source / "README.md").write_text("ours\n")
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match=r"2.6/0003-split.patch changed on disk and in the tree"):
+        with pytest.raises(DecoupleError, match=r"0003-split.* on disk"):
             edits.refresh_patches(stack)
     assert path.read_text() == theirs
     assert (world.source / "README.md").read_text() == "ours\n"

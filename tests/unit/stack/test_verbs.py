@@ -57,7 +57,7 @@ def test_fold_merges_a_diff_into_the_top_patch(world: World) -> None:
         edits.fold_diff(stack, diff)
         assert (world.source / "README.md").read_text() == "A decoupled framework.\n"
         assert git(world.source, "status", "--porcelain") == ""
-        with pytest.raises(DecoupleError, match=r"README.md: hunk 1 does not apply"):
+        with pytest.raises(DecoupleError, match=r"README.md: hunk 1"):
             edits.fold_diff(stack, diff)
     text = (world.project / "patches/2.6/0002-hooks.patch").read_text()
     assert "+A decoupled framework.\n" in text and "+line 7: ask the hook\n" in text
@@ -170,7 +170,7 @@ def test_a_branch_that_was_worked_on_comes_back_with_the_work(world: World, tmp_
     assert (world.project / "patches/2.6/0001-relocate.patch").read_bytes() == untouched
     git(clone, "reset", "-q", "--hard", "HEAD~2")
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match=r"the commit of 2.6/0003-split.patch and 1 more is gone"):
+        with pytest.raises(DecoupleError, match=r"0003-split.*1 more"):
             branch.import_branch(stack, branch.open_repository(clone), "work", world.base)
 
 
@@ -276,14 +276,14 @@ def test_dates() -> None:
 
 
 def test_a_message_that_would_hide_the_diff_is_refused() -> None:
-    with pytest.raises(DecoupleError, match="where a reader would see the patch begin"):
+    with pytest.raises(DecoupleError, match="patch begin"):
         format_header(CommitText("A <a@b>", "0 +0000", "title\n\ndiff --git a/x b/x\n"))
 
 
 def test_a_tree_that_is_not_ours_is_left_alone(world: World) -> None:
     shutil.rmtree(world.source / ".git/decouple")
     before = contents(world.source)
-    with pytest.raises(DecoupleError, match="exists and is no applied tree of ours"):
+    with pytest.raises(DecoupleError, match="no applied tree"):
         world.create()
     assert contents(world.source) == before
     assert LINES

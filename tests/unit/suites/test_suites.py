@@ -144,7 +144,7 @@ def test_what_is_a_device_of_its_own_has_a_digest_of_its_own() -> None:
 
 def test_a_python_without_torch_is_told_in_its_own_words(here: Target) -> None:
     bare = structs.replace(here, python=(sys.executable, "-S", "-E"))
-    with pytest.raises(DecoupleError, match=r"here: .*ModuleNotFoundError"):
+    with pytest.raises(DecoupleError, match="ModuleNotFoundError"):
         bare.describe_torch()
 
 
@@ -407,7 +407,7 @@ def test_the_suites_are_well_formed_and_a_wrong_name_names_them() -> None:
 
 
 def test_a_suite_without_a_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(DecoupleError, match=r"things: .*test_things\.py"):
+    with pytest.raises(DecoupleError, match=r"test_things\.py"):
         SUITE.find_files(tmp_path)
 
 

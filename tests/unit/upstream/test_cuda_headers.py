@@ -98,7 +98,7 @@ def test_a_header_that_is_not_what_the_record_says_is_not_kept(http_server: Faul
     offer(http_server, "nvidia-nccl-cu12", {f"2.26.2-{X86}": forged})
     toolchain = made_for("12.6", "nvidia-nccl-cu12==2.26.2")
     for _ in range(2):
-        with pytest.raises(DecoupleError, match=r"made_up\.h is not what the wheel's RECORD says"):
+        with pytest.raises(DecoupleError, match=r"made_up\.h.*RECORD"):
             fetch_headers(toolchain, tmp_path, Downloader(tmp_path), index=http_server.url("/simple"))
 
 
@@ -106,7 +106,7 @@ def test_no_cuda_and_no_such_wheel_are_told(http_server: FaultyServer, tmp_path:
     with pytest.raises(DecoupleError, match="names no CUDA"):
         fetch_headers(made_for(None), tmp_path, Downloader(tmp_path))
     offer(http_server, "nvidia-nccl-cu12", {"2.26.2-py3-none-manylinux_2_27_aarch64": b"another machine"})
-    with pytest.raises(DecoupleError, match="no wheel for x86-64 Linux meets nvidia-nccl-cu12==2"):
+    with pytest.raises(DecoupleError, match="nvidia-nccl-cu12==2"):
         fetch_headers(
             made_for("12.6", "nvidia-nccl-cu12==2.26.2"),
             tmp_path,

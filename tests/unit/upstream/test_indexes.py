@@ -66,7 +66,7 @@ _A = "a" * 64
     ],
 )
 def test_a_line_that_is_no_checksum(line: str) -> None:
-    with pytest.raises(DecoupleError, match=r"x\.dsc: not a checksum line"):
+    with pytest.raises(DecoupleError, match=r"x\.dsc: "):
         dsc.parse_source_files({"checksums-sha256": line}, "x.dsc")
 
 
@@ -85,7 +85,7 @@ def test_a_paragraph_that_names_two_packages_is_not_the_one_that_was_asked_for(t
 def test_a_forged_index_is_refused() -> None:
     if not debian_index.KEYRING.is_file():
         pytest.skip("no keyring of Debian's archive here: apt-get install debian-archive-keyring")
-    with pytest.raises(DecoupleError, match="the signature of Debian's InRelease does not hold"):
+    with pytest.raises(DecoupleError, match=r"signature.*InRelease"):
         debian_index.check_signature(SIGNED)
 
 
@@ -123,7 +123,7 @@ def test_only_what_is_signed_is_read(sign: Callable[[str], str]) -> None:
 
 
 def test_a_second_signed_text_is_refused(sign: Callable[[str], str]) -> None:
-    with pytest.raises(DecoupleError, match="the signature of Debian's InRelease does not hold"):
+    with pytest.raises(DecoupleError, match=r"signature.*InRelease"):
         debian_index.check_signature(sign("SHA256:\n") + sign("SHA256:\n"))
 
 

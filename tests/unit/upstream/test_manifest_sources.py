@@ -153,11 +153,11 @@ def test_auto_goes_on_to_the_next_source_and_tells_all_that_failed(
     (packaged,) = debian(http_server, tmp_path).sources
     nowhere = GithubSource(releases.remote(http_server.url("/nowhere.tar.gz")))
     assert statuses([OURS], releases.manifest(nowhere, packaged), "auto", downloader) == [Fit.CLEAN]
-    with pytest.raises(DecoupleError, match=r"github: .*nowhere\.tar\.gz.*404"):
+    with pytest.raises(DecoupleError, match=r"nowhere\.tar\.gz.*404"):
         open_source(releases.manifest(nowhere), "auto", WANTED, downloader)
     with pytest.raises(UsageError, match="no source 'git'"):
         open_source(releases.manifest(nowhere), "git", WANTED, downloader)
-    with pytest.raises(UsageError, match="brings no patches of Debian's"):
+    with pytest.raises(UsageError, match="no patches of Debian's"):
         http_server.files["/ours.tar.gz"] = data = releases.tar_of(tmp_path / "tree", "pytorch-v2.6.0")
         ours = GithubSource(releases.remote(http_server.url("/ours.tar.gz"), data))
         open_source(releases.manifest(ours), "github", WANTED, downloader, debian_patches=True)

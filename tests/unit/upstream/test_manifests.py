@@ -57,7 +57,7 @@ def test_a_release_can_be_named_by_its_version(named: str) -> None:
 
 
 def test_what_is_no_release_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match=r"'la/test' is not a release"):
+    with pytest.raises(UsageError, match="'la/test'"):
         derive_release("la/test")
 
 
@@ -103,11 +103,11 @@ def test_one_provider_once(tmp_path: Path) -> None:
     text = Checkout(PROJECT).locate_manifest("2.6").read_text(encoding="utf-8")
     path = tmp_path / "2.6.toml"
     path.write_text(text.replace("[toolchain]", '[[source]]\nprovider = "git"\nurl = "https://x/y"\n\n[toolchain]'))
-    with pytest.raises(DecoupleError, match="provider 'git' is listed twice"):
+    with pytest.raises(DecoupleError, match="'git' is listed twice"):
         load_manifest(path)
 
 
 def test_a_release_without_a_manifest_names_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"no manifest .*9\.9\.toml: releases with one: 2\.6, 2\.7") as caught:
+    with pytest.raises(UsageError, match=r"9\.9\.toml.*2\.6, 2\.7") as caught:
         load_release(PROJECT, "9.9")
     assert caught.value.next_step == "make it with: decouple manifest fill 9.9 --write"

@@ -60,7 +60,7 @@ def test_a_record_that_a_power_cut_emptied_is_made_anew_and_what_it_hurt_beside_
     (fetched.path.parent / "provenance.json").write_bytes(b"")
     (fetched.path / "version.txt").write_bytes(b"")
     fetch_source(release, "auto", cache=downloader.cache, downloader=downloader)
-    with pytest.raises(DecoupleError, match=r"version\.txt: not as it was unpacked") as told:
+    with pytest.raises(DecoupleError, match=r"version\.txt: not as") as told:
         tree_record.check_tree(fetched.path)
     assert str(told.value.next_step).startswith(f"rm -r {fetched.path.parent} ")
 
@@ -105,7 +105,7 @@ class TestGithub:
         (tree / "version.txt").write_text("2.7.0a0\n")
         http_server.files[ARCHIVE] = tar_of(tree, "top")
         release = manifest(GithubSource(remote(http_server.url(ARCHIVE))))
-        with pytest.raises(DecoupleError, match=r"version.txt says 2.7.0a0, but release 2.6 is 2.6.0"):
+        with pytest.raises(DecoupleError, match=r"2\.7\.0a0.*2\.6\.0"):
             fetch_source(release, "github", cache=downloader.cache, downloader=downloader)
         assert not list(downloader.cache.glob("trees/2.6/github*"))
 
@@ -132,17 +132,17 @@ class TestGit:
         (tmp_path / "repo").mkdir()
         commit = git_repository(tree, tmp_path / "repo")
         release = manifest(GitSource((tmp_path / "repo").as_uri()), commit="0" * 40)
-        with pytest.raises(DecoupleError, match=f"tag v2.6.0 is commit {commit}, the manifest says 0000"):
+        with pytest.raises(DecoupleError, match=f"{commit}.*0000"):
             fetch_source(release, "git", cache=downloader.cache)
         assert [path.name for path in downloader.cache.rglob("*") if path.is_file()] == [f".git-{'0' * 40}.lock"]
 
     def test_no_such_repository(self, tmp_path: Path, downloader: Downloader) -> None:
-        with pytest.raises(DecoupleError, match=r"git clone of tag v2.6.0: fatal: ") as caught:
+        with pytest.raises(DecoupleError, match=r"git clone.*v2.6.0") as caught:
             fetch_source(manifest(GitSource((tmp_path / "none").as_uri())), "git", cache=downloader.cache)
         assert "\n" not in caught.value.what
 
     def test_offline(self, downloader: Downloader) -> None:
-        with pytest.raises(DecoupleError, match=r"tag v2.6.0 of https://x/y is not in the cache and --offline"):
+        with pytest.raises(DecoupleError, match=r"v2.6.0.*--offline"):
             fetch_source(manifest(GitSource("https://x/y")), "git", cache=downloader.cache, offline=True)
 
 
@@ -166,7 +166,7 @@ class TestDebian:
     ) -> None:
         source = debian_source(http_server.base, files)
         other = replace(source.orig, sha256="0" * 64) if field == "sha256" else replace(source.orig, size=1)
-        with pytest.raises(DecoupleError, match=rf"pytorch_2.6.0.orig.tar.xz: {field} .*, but the manifest says"):
+        with pytest.raises(DecoupleError, match=f"orig.tar.xz: {field}"):
             fetch_source(manifest(replace(source, orig=other)), "debian", cache=downloader.cache, downloader=downloader)
         assert len(http_server.requests) == 1  # the .dsc; no archive was asked for
 
@@ -174,7 +174,7 @@ class TestDebian:
         self, files: dict[str, bytes], http_server: FaultyServer, downloader: Downloader
     ) -> None:
         source = replace(debian_source(http_server.base, files), version="2.6.0-2")
-        with pytest.raises(DecoupleError, match=r"this is pytorch 2.6.0-1, the manifest says pytorch 2.6.0-2"):
+        with pytest.raises(DecoupleError, match=r"2.6.0-1.*2.6.0-2"):
             fetch_source(manifest(source), "debian", cache=downloader.cache, downloader=downloader)
 
     def test_a_swapped_archive_is_not_unpacked(
@@ -241,7 +241,7 @@ class TestAuto:
     def test_a_wheel_is_nothing_to_build_from(self, http_server: FaultyServer, downloader: Downloader) -> None:
         http_server.files["/t.whl"] = wheel = wheel_of({})
         release = manifest(WheelSource(remote(http_server.url("/t.whl"), wheel)))
-        with pytest.raises(DecoupleError, match=r"no source of PyTorch 2\.6\.0 can be had: wheel: has Python files"):
+        with pytest.raises(DecoupleError, match="wheel: has Python files"):
             fetch_source(release, cache=downloader.cache, downloader=downloader)
 
 

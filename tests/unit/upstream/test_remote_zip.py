@@ -56,7 +56,7 @@ def test_only_the_text_is_transferred(server: FaultyServer, downloader: Download
 
 def test_a_server_without_ranges_does_not_get_to_send_everything(server: FaultyServer, downloader: Downloader) -> None:
     server.fault(PATH, http.range_ignored())
-    with pytest.raises(DecoupleError, match="the server ignores ranges and would send the whole file"):
+    with pytest.raises(DecoupleError, match="ignores ranges"):
         RemoteZip(remote(server.url(PATH), WHEEL), downloader)
     assert len(server.requests) == 1
 
@@ -108,14 +108,14 @@ def test_a_file_that_is_not_what_record_says(server: FaultyServer, downloader: D
                 mixed.writestr(name, (other if name == "torch/a.py" else one).read(name))
     server.files[PATH] = out.getvalue()
     source = WheelSource(remote(server.url(PATH), out.getvalue()))
-    with pytest.raises(DecoupleError, match=r"torch/a\.py is not what the wheel's RECORD"):
+    with pytest.raises(DecoupleError, match=r"torch/a\.py.*RECORD"):
         fetch_source(manifest(source), "wheel", cache=downloader.cache, downloader=downloader)
     assert not list(downloader.cache.glob("trees/*/wheel*"))
 
 
 def test_a_wheel_of_another_commit(server: FaultyServer, downloader: Downloader) -> None:
     source = WheelSource(remote(server.url(PATH), WHEEL))
-    with pytest.raises(DecoupleError, match=f"made from commit {COMMIT}, the manifest says 0000"):
+    with pytest.raises(DecoupleError, match=f"{COMMIT}.*0000"):
         fetch_source(manifest(source, commit="0" * 40), "wheel", cache=downloader.cache, downloader=downloader)
 
 

@@ -140,17 +140,17 @@ def test_what_is_no_dump_no_library_or_has_nothing_is_told(tmp_path: Path) -> No
     with pytest.raises(DecoupleError, match="not a readable ELF file"):
         fatbin.count_images(tmp_path / "text")
     library = built(tmp_path, "x", ONE)
-    with pytest.raises(DecoupleError, match="no machine code for sm_80, only sm_90"):
+    with pytest.raises(DecoupleError, match="sm_80, only sm_90"):
         dump.dump_libraries([library], "x", ["sm_80"])
     other = dump.dump_libraries([built(tmp_path, "y", ONE, arch="sm_80")], "y")
-    with pytest.raises(DecoupleError, match="no architecture in both: sm_90 and sm_80"):
+    with pytest.raises(DecoupleError, match="sm_90 and sm_80"):
         compare.compare_dumps(dump.dump_libraries([library], "x"), other)
 
 
 def test_a_container_that_is_not_understood_is_an_error_and_not_skipped(tmp_path: Path) -> None:
     good = cubins.fatbin([("sm_90", cubins.cubin(ONE))])
     library = cubins.library(tmp_path / "libx.so", [good[:4] + b"\x02" + good[5:]])
-    with pytest.raises(DecoupleError, match="no fatbin container of version 1"):
+    with pytest.raises(DecoupleError, match="no fatbin container"):
         fatbin.count_images(library)
 
 

@@ -71,5 +71,5 @@ def test_what_a_torch_lacks_is_named(source: Path, tmp_path: Path) -> None:
     project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
     prefix = make_torch(tmp_path / "torch")
     (prefix / "torch/lib/libtorch_python.so").unlink()
-    with pytest.raises(WrappedCMakeError, match=r"libtorch_python\.so not found under"):
+    with pytest.raises(WrappedCMakeError, match=r"libtorch_python\.so"):
         project.configure({"TORCH_PREFIX": str(prefix)})

@@ -77,7 +77,7 @@ def test_gccs_own_words_for_a_killed_cc1_count_too(project: Path) -> None:
 
 def test_an_object_that_dies_alone_too_is_named(project: Path) -> None:
     launcher(project, 'case "$*" in *part2.c*) kill -9 $$;; esac\nexec "$@"')
-    with pytest.raises(WrappedCMakeError, match=r"part2\.c\.o: the compiler was killed 3 times.*not enough memory"):
+    with pytest.raises(WrappedCMakeError, match=r"part2\.c\.o.*memory"):
         build(project)
 
 

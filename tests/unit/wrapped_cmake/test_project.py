@@ -107,7 +107,7 @@ def test_the_vendor_s_parameters_are_shown(vendor: Path, capsys: pytest.CaptureF
 def test_a_parameter_without_a_value_is_named(vendor: Path, tmp_path: Path) -> None:
     environ = environment(vendor)
     del environ["ACME_HOME"]
-    with pytest.raises(WrappedCMakeError, match="compiler acme: ACME_HOME is not set"):
+    with pytest.raises(WrappedCMakeError, match=r"acme.*ACME_HOME"):
         WrappedCMake(vendor, tmp_path / "build", environ=environ).configure()
 
 

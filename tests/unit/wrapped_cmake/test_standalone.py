@@ -42,7 +42,7 @@ def test_cmake_s_error_is_told_after_a_log_that_is_not_ascii(source: Path, tmp_p
     with project.log.open("a", encoding="utf-8") as log:
         log.write("error: \N{LEFT SINGLE QUOTATION MARK}x\N{RIGHT SINGLE QUOTATION MARK} was not declared\n" * 500)
     (source / "CMakeLists.txt").write_text(PROJECT + 'message(FATAL_ERROR "no runtime of acme")\n')
-    with pytest.raises(WrappedCMakeError, match=r"CMake Error at CMakeLists\.txt:7 \(message\): no runtime of acme"):
+    with pytest.raises(WrappedCMakeError, match=r"CMakeLists\.txt:7.*acme"):
         project.configure({"A_TEXT": "again"})
 
 
@@ -60,12 +60,12 @@ def test_the_toolkit_in_a_checkout_lies_in_no_tree() -> None:
 
 
 def test_a_tree_that_is_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(WrappedCMakeError, match=r"no tools/setup_helpers/cmake\.py.*unset it"):
+    with pytest.raises(WrappedCMakeError, match=r"helpers/cmake\.py.*unset"):
         upstream.find_tree(Settings({"WRAPPED_CMAKE_TREE": str(tmp_path)}))
 
 
 def test_absent_tools_are_named(source: Path, tmp_path: Path) -> None:
-    with pytest.raises(WrappedCMakeError, match=r"cmake is not on the PATH .*pip install cmake"):
+    with pytest.raises(WrappedCMakeError, match="pip install cmake"):
         WrappedCMake(source, tmp_path / "build", environ={"PATH": str(tmp_path)})
     (tmp_path / "cmake").touch(mode=0o755)
     project = WrappedCMake(source, tmp_path / "build", environ={"PATH": str(tmp_path)})
