@@ -45,7 +45,9 @@ from decouple.stack import commits
 from decouple.stack.journal import StackState
 from decouple.upstream import dsc, manifests, pypi
 from decouple.upstream.unpack import Limits, unpack_tar
-from tests.support import foreign, series
+from tests.support import foreign
+from tests.support.series import make_usual_world
+from tests.support.templates import make_once
 
 SECONDS = 10.0
 """No reader may compute longer for one input, its children included; how busy a machine is does not matter."""
@@ -704,7 +706,7 @@ ATTACKS: dict[str, Attack] = {
         about=foreign.MANY * 7 // 8,
         counted=f"settings; real git is given {foreign.MANY} at once in seven of eight runs, else one",
         seconds=60.0,  # a baseline, a push, a refresh and a pop: some hundred processes of git
-        prepare=series._template,
+        prepare=lambda: make_once(make_usual_world),
     ),
 }
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
+import copy
 import os
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.stack import edits
 from decouple.stack.engine import Stack, create_tree
+from tests.support.templates import make_once
 
 RELEASE = "2.6"
 
@@ -80,15 +79,14 @@ class World:
         self.upstream = root / "upstream.git"
         self._maker = root / "maker"
         if files is None:
-            self.base = git(self.upstream, "rev-parse", "HEAD")
-            self.base_tree = git(self.upstream, "rev-parse", "HEAD^{tree}")
+            self.base, self.base_tree = git(self.upstream, "rev-parse", "HEAD", "HEAD^{tree}").split()
             return
         for folder in ("series", "patches/2.6", "third_device/torch_cuda"):
             (self.project / folder).mkdir(parents=True)
         (self.project / "series" / RELEASE).write_text("# the order matters\n")
         (self.project / "series" / f"{RELEASE}.toml").write_text("")
         self._maker.mkdir()
-        git(self._maker, "init", "-q")
+        git(self._maker, "init", "-q", "--template=")
         self.edit(files)
         for name, target in (links or {}).items():
             (self._maker / name).symlink_to(target)
@@ -96,9 +94,16 @@ class World:
             (self._maker / "setup.py").chmod(0o755)
         git(self._maker, "add", "-Af", ".")
         git(self._maker, "commit", "-q", "-m", "upstream")
-        git(root, "clone", "-q", "--bare", str(self._maker), str(self.upstream))
-        self.base = git(self._maker, "rev-parse", "HEAD")
-        self.base_tree = git(self._maker, "rev-parse", "HEAD^{tree}")
+        shutil.copytree(self._maker / ".git", self.upstream)
+        (self.upstream / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
+        self.base, self.base_tree = git(self._maker, "rev-parse", "HEAD", "HEAD^{tree}").split()
+
+    def copy_to(self, root: Path) -> World:
+        """Copy all of it below ``root``; no git is asked."""
+        shutil.copytree(self.project.parent, root, symlinks=True, dirs_exist_ok=True)
+        made = copy.copy(self)
+        made.project, made.upstream, made._maker = root / "project", root / "upstream.git", root / "maker"
+        return made
 
     @property
     def places(self) -> SeriesPlaces:
@@ -178,18 +183,18 @@ class World:
         return self
 
 
-@functools.cache
-def _template() -> Path:
-    root = Path(tempfile.mkdtemp(prefix="decouple-world-"))
-    atexit.register(shutil.rmtree, root, ignore_errors=True)
-    World(root).usual()
-    return root
+def copy_world(make: Callable[[Path], World], root: Path) -> World:
+    """A copy below ``root`` of the world that ``make`` makes once: much cheaper than dozens of calls of git."""
+    return make_once(make).copy_to(root)
+
+
+def make_usual_world(root: Path) -> World:
+    return World(root).usual()
 
 
 def usual_world(root: Path) -> World:
-    """A copy of the usual world, which is made once: much cheaper than a dozen calls of git."""
-    shutil.copytree(_template(), root, symlinks=True, dirs_exist_ok=True)
-    return World(root, None)
+    """A copy of the usual world."""
+    return copy_world(make_usual_world, root)
 
 
 def tree_of(folder: Path) -> str:
