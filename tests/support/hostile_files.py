@@ -9,7 +9,6 @@ import atexit
 import contextlib
 import json
 import lzma
-import os
 import runpy
 import shutil
 import subprocess
@@ -50,6 +49,7 @@ from decouple.verify.ninja_deps import DependencyLog
 from decouple.verify.stage1_units import read_units
 from tests.support import cubins, hostile
 from tests.support.hostile import Attack, changed_json, damaged, toml_text
+from tests.support.variables import set_variables
 
 ROOT = Path(__file__).parents[2]
 SHA = "a" * 64
@@ -543,14 +543,8 @@ def netrc_file(text: str, folder: Path) -> None:
     import requests
 
     (folder / ".netrc").write_bytes(text.encode("utf-8", "surrogatepass"))
-    before = os.environ.get("NETRC")
-    os.environ["NETRC"] = str(folder / ".netrc")
-    try:
+    with set_variables(NETRC=str(folder / ".netrc")):
         make_session().prepare_request(requests.Request("GET", "https://example.org/a"))
-    finally:
-        os.environ.pop("NETRC", None)
-        if before is not None:
-            os.environ["NETRC"] = before
 
 
 PATCH = (

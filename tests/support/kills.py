@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from decouple.cli import main
 from decouple.cli.last_resort import run_to_end
 from tests.support.series import LINES, RELEASE, World, contents, git, usual_world
+from tests.support.variables import set_variables
 
 ROOT = Path(__file__).parents[2]
 Look = Mapping[str, Any]
@@ -125,20 +126,6 @@ def start(action: Callable[[], int], said: Path, learn: bool = False) -> Started
         os._exit(code)
 
 
-@contextlib.contextmanager
-def set_variables(**given: str) -> Iterator[None]:
-    """These variables for a while: the process goes on with other tests."""
-    before = {name: os.environ.get(name) for name in given}
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
-
-
 def command(*arguments: str, stdin: bytes = b"", **variables: str) -> Callable[[], int]:
     """``decouple ARGUMENTS`` with these variables, for `Scene.action`."""
 
@@ -153,6 +140,12 @@ def command(*arguments: str, stdin: bytes = b"", **variables: str) -> Callable[[
         return main(list(arguments))
 
     return run
+
+
+def decouple(folder: Path, *words: object, stdin: bytes = b"", **variables: str) -> Callable[[], int]:
+    """``decouple WORDS`` on the project and the cache of a scene in ``folder``."""
+    variables |= {"DECOUPLE_PROJECT": str(folder / "project"), "DECOUPLE_CACHE": str(folder / "cache")}
+    return command(*map(str, words), stdin=stdin, **variables)
 
 
 def finished(action: Callable[[], int], said: Path, expected: int = 0, learn: bool = False) -> None:
@@ -279,7 +272,7 @@ _DATE = re.compile(rb"^Date: .*$", re.MULTILINE)
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder; not the hidden ones and folders that a killed write leaves beside them, nor locks."""
+    """Every file below a folder, which need not be there; not the hidden ones that a killed write leaves, nor locks."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -287,18 +280,16 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def project_files(world: World) -> dict[str, bytes]:
+def project_files(project: Path) -> dict[str, bytes]:
     """The series and the patches."""
-    return {
-        f"{name}/{key}": data for name in ("series", "patches") for key, data in files(world.project / name).items()
-    }
+    return {f"{name}/{key}": data for name in ("series", "patches") for key, data in files(project / name).items()}
 
 
 def look_at(world: World, *more: Path) -> Look:
     """HEAD and branches, work tree, what git thinks is edited, the project's files; dates are left out."""
-    seen: dict[str, Any] = {key: _DATE.sub(b"", data) for key, data in project_files(world).items()}
+    seen: dict[str, Any] = {key: _DATE.sub(b"", data) for key, data in project_files(world.project).items()}
     for folder in more:
-        seen |= {f"{folder.name}/{key}": data for key, data in (files(folder) if folder.exists() else {}).items()}
+        seen |= {f"{folder.name}/{key}": data for key, data in files(folder).items()}
     if (world.source / ".git").exists():
         seen |= {
             "HEAD": _DATE.sub(b"", git(world.source, "log", "--format=%T %s%n%an <%ae>%n%b").encode()),
@@ -322,17 +313,15 @@ def _stacked(prepare: Callable[[World], object], *arguments: str, **options: Any
             prepare(world)
             (world.source / "README.md").write_text(MINE)
         world = World(folder, None)
-        variables = {"DECOUPLE_PROJECT": str(world.project), "DECOUPLE_CACHE": str(folder / "cache")}
-        variables |= {"VISUAL": "true", "EDITOR": "true"}
         words = [word.format(folder=folder) for word in arguments]
 
         def holds() -> str:
             return "" if (world.source / "README.md").read_text() == MINE else "a person's edit is gone"
 
         return Scene(
-            command(words[0], RELEASE, *words[1:], stdin=stdin, **variables),
+            decouple(folder, words[0], RELEASE, *words[1:], stdin=stdin, VISUAL="true", EDITOR="true"),
             lambda: look_at(world, folder / "out"),
-            command("series", RELEASE, "--applied", **variables),
+            decouple(folder, "series", RELEASE, "--applied"),
             holds=holds,
             **options,
         )
@@ -419,7 +408,6 @@ def sources(folder: Path) -> tuple[Path, Path]:
 def _cold_apply(folder: Path) -> Scene:
     source, _ = sources(folder)
     tree = folder / "project/build/2.6/src"
-    variables = {"DECOUPLE_PROJECT": str(folder / "project"), "DECOUPLE_CACHE": str(folder / "cache")}
 
     def look() -> Look:
         if not tree.exists():
@@ -429,42 +417,40 @@ def _cold_apply(folder: Path) -> Scene:
             return {"tree": "none"}  # made, and nothing on it yet: the rest is one transaction
         return {"HEAD": head, "status": git(tree, "status", "--porcelain"), **contents(tree)}
 
-    return Scene(command("apply", RELEASE, "--source", f"local:{source}", **variables), look)
+    return Scene(decouple(folder, "apply", RELEASE, "--source", f"local:{source}"), look)
 
 
 def _warm_apply(folder: Path) -> Scene:
     """A tree where one patch was taken off and another was changed since."""
     source, _ = sources(folder)
     project = folder / "project"
-    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
     words = ("apply", RELEASE, "--source", f"local:{source}")
     tree = project / "build/2.6/src"
     if not tree.exists():
         said = folder / "said"
-        finished(command(*words, **variables), said)
-        finished(command("pop", RELEASE, **variables), said)
+        finished(decouple(folder, *words), said)
+        finished(decouple(folder, "pop", RELEASE), said)
         patch = project / "patches/2.6/0002-hooks.patch"
         patch.write_text(patch.read_text().replace("ask the hook", "ask another hook"))
 
     def look() -> Look:
         return {"HEAD": git(tree, "rev-parse", "HEAD"), "status": git(tree, "status", "--porcelain"), **contents(tree)}
 
-    return Scene(command(*words, **variables), look, command("series", RELEASE, "--applied", **variables))
+    return Scene(decouple(folder, *words), look, decouple(folder, "series", RELEASE, "--applied"))
 
 
 def _rebase(folder: Path) -> Scene:
     source, newer = sources(folder)
     project = folder / "project"
-    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
 
     def look() -> Look:
-        seen = {f"{name}/{key}": data for name in ("series", "patches") for key, data in files(project / name).items()}
+        seen = project_files(project)
         if "series/2.7" not in seen:  # bodies that no series names are not yet of the project
             return {name: data for name, data in seen.items() if not name.startswith("patches/2.7/")}
         return seen
 
     words = ("rebase", "2.6", "2.7", "--replace", "--source", f"local:{newer}", "--from-source", f"local:{source}")
-    return Scene(command(*words, **variables), look, repeats=False)
+    return Scene(decouple(folder, *words), look, repeats=False)
 
 
 def _stopped_rebase(folder: Path) -> Scene:
@@ -474,13 +460,10 @@ def _stopped_rebase(folder: Path) -> Scene:
     source, newer = sources(folder)
     (newer / "torch/core.py").write_text(LINES.replace("line 7\n", "line 7: upstream asks somebody else\n"))
     project = folder / "project"
-    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
     state, tree = project / "build/rebase/state.json", project / "build/rebase/src"
 
     def look() -> Look:
-        seen: dict[str, Any] = {
-            f"{name}/{key}": data for name in ("series", "patches") for key, data in files(project / name).items()
-        }
+        seen: dict[str, Any] = dict(project_files(project))
         if (waiting := rebase_state.load_state(state)) and waiting.stopped_at:
             seen |= {"stopped": waiting.stopped_at, "status": git(tree, "status", "--porcelain"), **contents(tree)}
         return seen
@@ -489,7 +472,7 @@ def _stopped_rebase(folder: Path) -> Scene:
         waiting = rebase_state.load_state(state)
         start = ["2.6", "2.7", "--replace", "--source", f"local:{newer}"]
         words = ["--restart" if waiting.stopped_at else "--continue"] if waiting else start
-        return command("rebase", *words, "--from-source", f"local:{source}", **variables)()
+        return decouple(folder, "rebase", *words, "--from-source", f"local:{source}")()
 
     return Scene(action, look, code=1)
 
@@ -497,7 +480,6 @@ def _stopped_rebase(folder: Path) -> Scene:
 def _settled_rebase(folder: Path) -> Scene:
     """A person settled the conflict in plain git: that is in no other place until the rebase has gone on."""
     begun, project = _stopped_rebase(folder), folder / "project"
-    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
     tree = project / "build/rebase/src"
     if not (project / "build/rebase/state.json").exists() and not (project / "series/2.7").exists():
         finished(begun.action, folder / "said", 1)
@@ -509,19 +491,18 @@ def _settled_rebase(folder: Path) -> Scene:
         return {"series": files(project / "series"), "patches": files(project / "patches")} if whole else {}
 
     words = ("rebase", "--continue", "--from-source", f"local:{folder / 'source'}")
-    return Scene(command(*words, **variables), look, repeats=False)
+    return Scene(decouple(folder, *words), look, repeats=False)
 
 
 # ---- scenes of wheels and indexes
 
 
-def _wheels_world(folder: Path) -> dict[str, str]:
+def _wheels_world(folder: Path) -> None:
     """A site with the two wheels of a checkout, wheels of a second build, keys; the checkout has a series of one patch
     where there was none."""
     from tests.unit.index.wheels import make_pair
 
     project = folder / "project"
-    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
     if not project.exists():
         (project / "patches/2.6").mkdir(parents=True)
         (project / "patches/2.6/0001-one.patch").write_bytes(b"Decouple-Id: one\n---\n")
@@ -537,7 +518,6 @@ def _wheels_world(folder: Path) -> dict[str, str]:
         site.build_site(folder / "dist", folder / "site")
         provenance.make_key(folder / "key")
         release_list.sign_lists(folder / "site", folder / "key", None, 30)
-    return variables
 
 
 def _checked(site: Path) -> str:
@@ -560,50 +540,51 @@ def _checked(site: Path) -> str:
 
 
 def _index_build(folder: Path) -> Scene:
-    variables, site = _wheels_world(folder), folder / "site"
-    words = ("index", "build", str(folder / "next"), "--site", str(site))
-    return Scene(command(*words, **variables), lambda: files(site), between=True, holds=lambda: _checked(site))
+    _wheels_world(folder)
+    site = folder / "site"
+    words = ("index", "build", folder / "next", "--site", site)
+    return Scene(decouple(folder, *words), lambda: files(site), between=True, holds=lambda: _checked(site))
 
 
 def _index_new(folder: Path) -> Scene:
-    variables, site = _wheels_world(folder), folder / "other"
-    words = ("index", "build", str(folder / "dist"), "--site", str(site))
+    _wheels_world(folder)
+    site = folder / "other"
+    words = ("index", "build", folder / "dist", "--site", site)
     return Scene(
-        command(*words, **variables),
-        lambda: files(site) if site.exists() else {},
+        decouple(folder, *words),
+        lambda: files(site),
         between=True,
         holds=lambda: _checked(site),
     )
 
 
 def _index_yank(folder: Path) -> Scene:
-    variables, site = _wheels_world(folder), folder / "site"
-    words = ("index", "yank", "torch-2.6.0+decoupled.1-py3-none-any.whl", "--reason", "broken", "--site", str(site))
-    return Scene(command(*words, **variables), lambda: files(site), between=True, holds=lambda: _checked(site))
+    _wheels_world(folder)
+    site = folder / "site"
+    words = ("index", "yank", "torch-2.6.0+decoupled.1-py3-none-any.whl", "--reason", "broken", "--site", site)
+    return Scene(decouple(folder, *words), lambda: files(site), between=True, holds=lambda: _checked(site))
 
 
 def _index_sign(folder: Path) -> Scene:
-    variables = _wheels_world(folder)
+    _wheels_world(folder)
     wheels = sorted(str(path) for path in (folder / "dist").glob("*.whl"))
-    words = ("index", "sign", "--key", str(folder / "key"), *wheels)
-    return Scene(command(*words, **variables), lambda: files(folder / "dist"), between=True)
+    words = ("index", "sign", "--key", folder / "key", *wheels)
+    return Scene(decouple(folder, *words), lambda: files(folder / "dist"), between=True)
 
 
 def _wheels(folder: Path) -> Scene:
-    variables = _wheels_world(folder)
+    _wheels_world(folder)
     got = folder / "project/dist/2.6"
-    words = ("wheels", RELEASE, "--index", str(folder / "site/simple"), "--cuda", "cu124")
-    return Scene(command(*words, **variables), lambda: files(got) if got.exists() else {}, between=True)
+    words = ("wheels", RELEASE, "--index", folder / "site/simple", "--cuda", "cu124")
+    return Scene(decouple(folder, *words), lambda: files(got), between=True)
 
 
 def _listed_wheels(folder: Path) -> Scene:
-    variables = _wheels_world(folder)
+    _wheels_world(folder)
     shutil.copyfile(folder / "site/tuf/root.json", folder / "root.json")
     got = folder / "project/dist/2.6"
-    words = ("wheels", RELEASE, "--index", str(folder / "site/simple"), "--root", str(folder / "root.json"))
-    return Scene(
-        command(*words, "--cuda", "cu124", **variables), lambda: files(got) if got.exists() else {}, between=True
-    )
+    words = ("wheels", RELEASE, "--index", folder / "site/simple", "--root", folder / "root.json")
+    return Scene(decouple(folder, *words, "--cuda", "cu124"), lambda: files(got), between=True)
 
 
 # ---- scenes of a build
@@ -652,8 +633,8 @@ def _new_device(folder: Path) -> Scene:
         shutil.copytree(ROOT / "third_device/template", project / "third_device/template")
     made = project / "third_device/torch_acme"
     return Scene(
-        command("new-device", "acme", DECOUPLE_PROJECT=str(project)),
-        lambda: files(made) if made.exists() else {},
+        decouple(folder, "new-device", "acme"),
+        lambda: files(made),
         between=True,
     )
 
@@ -666,16 +647,15 @@ def _bisect(folder: Path) -> Scene:
         world.patch("0002-seven", {"core.txt": LINES.replace("line 7\n", "line seven\n")})
         world.create()
     world = World(folder, None)
-    variables = {"DECOUPLE_PROJECT": str(world.project)}
 
     def holds() -> str:
         return git(world.source, "status", "--porcelain")
 
     words = ("bisect", RELEASE, "--", "grep", "-q", "line 7$", "core.txt")
     return Scene(
-        command(*words, **variables),
-        lambda: project_files(world),
-        lambda: command("series", RELEASE, "--top", **variables)() and 0,  # 1 where nothing is applied
+        decouple(folder, *words),
+        lambda: project_files(world.project),
+        lambda: decouple(folder, "series", RELEASE, "--top")() and 0,  # 1 where nothing is applied
         holds=holds,
         code=1,
     )
@@ -684,7 +664,7 @@ def _bisect(folder: Path) -> Scene:
 # ---- scenes of wheels made from wheels, and of what writes single files
 
 
-def _halves_world(folder: Path) -> dict[str, str]:
+def _halves_world(folder: Path) -> None:
     """A core and a torch_cuda wheel of one Python, the latter whole and split."""
     from decouple.build.wheel_split import split_wheel
     from tests.unit.index.wheels import make_wheel
@@ -701,25 +681,20 @@ def _halves_world(folder: Path) -> dict[str, str]:
             folder / "whole", "torch-cuda", "2.6.0+cu124", requires=asks, cuda="12.4", tag=tag, extra_members=library
         )
         split_wheel(whole, folder / "halves")
-    return {"DECOUPLE_PROJECT": str(folder / "project"), "DECOUPLE_CACHE": str(folder / "cache")}
-
-
-def _made(folder: Path) -> Callable[[], Look]:
-    return lambda: files(folder) if folder.exists() else {}
 
 
 def _split(folder: Path) -> Scene:
-    variables = _halves_world(folder)
-    words = ("repack", "split", str(folder / "whole/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"))
-    return Scene(command(*words, **variables), _made(folder / "whole/split"), between=True)
+    _halves_world(folder)
+    words = ("repack", "split", folder / "whole/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl")
+    return Scene(decouple(folder, *words), lambda: files(folder / "whole/split"), between=True)
 
 
 def _pair(folder: Path) -> Scene:
-    variables = _halves_world(folder)
+    _halves_world(folder)
     core = folder / "core/torch-2.6.0+decoupled-cp313-cp313-linux_x86_64.whl"
     bindings = folder / "halves/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"
-    words = ("repack", "pair", str(core), str(bindings), "--out", str(folder / "paired"))
-    return Scene(command(*words, **variables), _made(folder / "paired"), between=True)
+    words = ("repack", "pair", core, bindings, "--out", folder / "paired")
+    return Scene(decouple(folder, *words), lambda: files(folder / "paired"), between=True)
 
 
 def _relocate(folder: Path) -> Scene:
@@ -730,21 +705,20 @@ def _relocate(folder: Path) -> Scene:
     if not tree.exists():
         planted.tree(tree)
     project = folder / "project"
-    words = ("relocate", RELEASE, "--write", "--tree", str(tree))
-    return Scene(command(*words, DECOUPLE_PROJECT=str(project)), lambda: files(project / "patches"))
+    words = ("relocate", RELEASE, "--write", "--tree", tree)
+    return Scene(decouple(folder, *words), lambda: files(project / "patches"))
 
 
 def _record(folder: Path) -> Scene:
     """The file is there already and says something else."""
     source, _ = sources(folder)
     project = folder / "project"
-    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
     words = ("record", RELEASE, "--source", f"local:{source}")
     if not (project / "ci").exists():
-        finished(command(*words, **variables), folder / "said")
+        finished(decouple(folder, *words), folder / "said")
         patch = project / "patches/2.6/0002-hooks.patch"
         patch.write_text(patch.read_text().replace("ask the hook", "ask another hook"))
-    return Scene(command(*words, **variables), lambda: files(project / "ci"))
+    return Scene(decouple(folder, *words), lambda: files(project / "ci"))
 
 
 def _manifest(folder: Path) -> Scene:
@@ -753,11 +727,11 @@ def _manifest(folder: Path) -> Scene:
     project = folder / "project"
     if not (project / "series/acme-2.6.toml").exists():
         (source / "version.txt").write_text("2.6.0a0\n")
-        words = ("manifest", "fill", "acme-2.6", "--tree", str(source), "--write")
-        finished(command(*words, DECOUPLE_PROJECT=str(project)), folder / "said")
+        words = ("manifest", "fill", "acme-2.6", "--tree", source, "--write")
+        finished(decouple(folder, *words), folder / "said")
         (source / "version.txt").write_text("2.6.1a0\n")
-    words = ("manifest", "fill", "acme-2.6", "--tree", str(source), "--write")
-    return Scene(command(*words, DECOUPLE_PROJECT=str(project)), lambda: files(project / "series"))
+    words = ("manifest", "fill", "acme-2.6", "--tree", source, "--write")
+    return Scene(decouple(folder, *words), lambda: files(project / "series"))
 
 
 def _status_table(folder: Path) -> Scene:
@@ -770,19 +744,18 @@ def _status_table(folder: Path) -> Scene:
         shutil.copyfile(project / "ci/status/2.6.json", project / "ci/status/acme.json")  # what the pages lack
         for name in ("series", "patches"):
             (project / name).mkdir()
-    return Scene(command("status-table", DECOUPLE_PROJECT=str(project)), lambda: files(project), between=True)
+    return Scene(decouple(folder, "status-table"), lambda: files(project), between=True)
 
 
 def _fetch(folder: Path) -> Scene:
     """A git baseline in the cache of what a folder has; hidden folders of a killed run are deleted by the next."""
     source, _ = sources(folder)
-    variables = {"DECOUPLE_PROJECT": str(folder / "project"), "DECOUPLE_CACHE": str(folder / "cache")}
 
     def look() -> Look:
         found = [path for path in (folder / "cache").rglob("*.git") if not path.name.startswith(".")]
         return {git(path, "rev-parse", "refs/heads/upstream^{tree}"): b"" for path in found}
 
-    return Scene(command("fetch", RELEASE, "--source", f"local:{source}", **variables), look)
+    return Scene(decouple(folder, "fetch", RELEASE, "--source", f"local:{source}"), look)
 
 
 def _index_key(folder: Path) -> Scene:
@@ -792,30 +765,31 @@ def _index_key(folder: Path) -> Scene:
     def look() -> Look:
         return {path.name: path.stat().st_mode for path in folder.glob("mine*")}
 
-    return Scene(command("index", "key", str(folder / "mine")), look, between=True, repeats=False)
+    return Scene(decouple(folder, "index", "key", folder / "mine"), look, between=True, repeats=False)
 
 
 def _sign_list(folder: Path) -> Scene:
     """The lists have dates and numbers: what counts is that a client of before takes them once the next run is over."""
-    variables, site = _wheels_world(folder), folder / "site"
+    _wheels_world(folder)
+    site = folder / "site"
     if not (folder / "root.json").exists():
         shutil.copyfile(site / "tuf/root.json", folder / "root.json")
-    sign = command("index", "sign-list", "--site", str(site), "--key", str(folder / "key"), **variables)
+    sign = decouple(folder, "index", "sign-list", "--site", site, "--key", folder / "key")
 
     def holds() -> str:
         said = folder / "said"
-        check = ("index", "check", str(site), "--root", str(folder / "root.json"))
-        code = start(command(*check, **variables), said).wait()
+        check = ("index", "check", site, "--root", folder / "root.json")
+        code = start(decouple(folder, *check), said).wait()
         return said.read_text() if code else ""
 
     return Scene(sign, lambda: dict.fromkeys(files(site), b""), sign, holds=holds)
 
 
 def _variants(folder: Path) -> Scene:
-    variables = _halves_world(folder)
+    _halves_world(folder)
     bindings = folder / "halves/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"
-    words = ("repack", "variants", str(bindings), "--out", str(folder / "labelled"))
-    return Scene(command(*words, **variables), _made(folder / "labelled"), between=True)
+    words = ("repack", "variants", bindings, "--out", folder / "labelled")
+    return Scene(decouple(folder, *words), lambda: files(folder / "labelled"), between=True)
 
 
 def _thin(folder: Path) -> Scene:
@@ -824,15 +798,15 @@ def _thin(folder: Path) -> Scene:
     if not (folder / "whole").exists():
         test_wheel_thinning.whole(folder / "whole")
     (wheel,) = (folder / "whole").glob("*.whl")
-    words = ("repack", "thin", str(wheel), "--arch", "9.0", "--out", str(folder / "one"))
-    return Scene(command(*words, DECOUPLE_CACHE=str(folder / "cache")), _made(folder / "one"), between=True)
+    words = ("repack", "thin", wheel, "--arch", "9.0", "--out", folder / "one")
+    thin = command(*map(str, words), DECOUPLE_CACHE=str(folder / "cache"))
+    return Scene(thin, lambda: files(folder / "one"), between=True)
 
 
 def _upstream(folder: Path) -> Scene:
     """The mails of a patch over those of an older text."""
     world, source = folder / "project", folder / "source"
-    variables = {"DECOUPLE_PROJECT": str(world), "DECOUPLE_CACHE": str(folder / "cache")}
-    words = ("upstream", "patch", "hooks", "--release", RELEASE, "--on", str(source), "--out", str(folder / "mails"))
+    words = ("upstream", "patch", "hooks", "--release", RELEASE, "--on", source, "--out", folder / "mails")
     if not world.exists():
         sources(folder)
         text = world / "series/upstream/hooks.toml"
@@ -841,9 +815,9 @@ def _upstream(folder: Path) -> Scene:
         test = '[test]\nfile = "test/test_7.py"\nrun = "python test/test_7.py"\nfails = "line 7"\ntext = "1\\n"\n'
         asked = 'schema = 1\nid = "hooks"\ntitle = "Ask"\nmotivation = "A device asks."\nchange = "Line 7."\n'
         text.write_text(asked + test)
-        finished(command(*words, **variables), folder / "said")
+        finished(decouple(folder, *words), folder / "said")
         text.write_text(asked.replace("A device", "Any device") + test)
-    return Scene(command(*words, **variables), _made(folder / "mails"))
+    return Scene(decouple(folder, *words), lambda: files(folder / "mails"))
 
 
 def _census(folder: Path) -> Scene:
@@ -859,8 +833,7 @@ def _census(folder: Path) -> Scene:
             (reports / name).write_text("of an earlier run\n")
     words = ("census", RELEASE, "--before", "--source", f"local:{tree}", "--jobs", "1")
     words += ("--json", str(reports / "census.json"), "--html", str(reports / "census.html"))
-    variables = {"DECOUPLE_PROJECT": str(folder / "project"), "DECOUPLE_CACHE": str(folder / "cache")}
-    return Scene(command(*words, **variables), lambda: files(reports), between=True)
+    return Scene(decouple(folder, *words), lambda: files(reports), between=True)
 
 
 def _contract_table(folder: Path) -> Scene:
@@ -875,7 +848,7 @@ def _contract_table(folder: Path) -> Scene:
             shutil.copytree(ROOT / name, project / name)
         for name in ("series", "patches"):
             (project / name).mkdir()
-    return Scene(command("contract", "--table", DECOUPLE_PROJECT=str(project)), lambda: files(project / "docs"))
+    return Scene(decouple(folder, "contract", "--table"), lambda: files(project / "docs"))
 
 
 def _clean(folder: Path) -> Scene:
@@ -887,8 +860,7 @@ def _clean(folder: Path) -> Scene:
             (project / name).write_text("")
         for number in range(300):
             (project / f"build/2.6/stage1/a/{number}.o").write_text("object")
-    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
-    return Scene(command("clean", RELEASE, **variables), lambda: files(project), between=True)
+    return Scene(decouple(folder, "clean", RELEASE), lambda: files(project), between=True)
 
 
 VERBS: dict[str, Callable[[Path], Scene]] = {

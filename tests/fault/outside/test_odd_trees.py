@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -33,15 +34,11 @@ def other_names(tree: Path) -> None:
 
 
 def nested(tree: Path) -> None:
-    here = Path.cwd()
-    try:
-        os.chdir(tree)
+    with contextlib.chdir(tree):
         for _ in range(1900):  # a path has at most 4096 bytes
             Path("a").mkdir()
             os.chdir("a")
         Path("x.cpp").touch()
-    finally:
-        os.chdir(here)
 
 
 ODD: dict[str, Callable[[Path], object]] = {"pipes": pipes, "other names": other_names, "nested folders": nested}

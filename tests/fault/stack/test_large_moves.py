@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -68,14 +69,14 @@ def test_an_edit_in_the_way_of_a_large_move_is_still_told_as_one(tmp_path: Path)
     with Stack.open(world.places) as stack:
         stack.push(None)
         (world.source / "torch/many/7.py").write_text("mine\n")
-        with pytest.raises(worktree.EditedError, match=r"torch/many/7\.py has edits"):
+        with pytest.raises(worktree.EditedError, match=r"many/7\.py has edits"):
             stack.pop(1)
         (world.source / "torch/many/7.py").unlink()
         git(world.source, "checkout", "--", "torch/many/7.py")
         stack.pop(None)
         (world.source / "torch/many").mkdir()
         (world.source / "torch/many/9.py").write_text("mine\n")
-        with pytest.raises(worktree.EditedError, match=r"torch/many/9\.py is not under version control"):
+        with pytest.raises(worktree.EditedError, match=r"many/9\.py is not"):
             stack.push(None)
     assert (world.source / "torch/many/9.py").read_text() == "mine\n"
 
@@ -107,12 +108,8 @@ def test_a_pipe_in_place_of_a_file_hangs_nothing(tmp_path: Path, kind: str, verb
         import socket
 
         with socket.socket(socket.AF_UNIX) as made:
-            old = Path.cwd()
-            os.chdir(path.parent)
-            try:
+            with contextlib.chdir(path.parent):  # a socket's address is short
                 made.bind(path.name)
-            finally:
-                os.chdir(old)
     environment = {**os.environ, "DECOUPLE_PROJECT": str(world.project)}
     done = subprocess.run(
         [sys.executable, "-m", "decouple", *arguments],
@@ -157,13 +154,13 @@ def test_a_lock_of_somebody_elses_stays(tmp_path: Path) -> None:
         lock.write_text("")
         with subprocess.Popen(["git", "cat-file", "--batch"], cwd=world.source, stdin=subprocess.PIPE) as living:
             time.sleep(0.1)
-            with pytest.raises(DecoupleError, match="another git command is at work"):
+            with pytest.raises(DecoupleError, match="another git command"):
                 with Stack.open(world.places):
                     pass
             assert lock.exists()
             living.communicate()
         os.utime(lock, (0, 0))  # from before the transaction: no git of ours made it
-        with pytest.raises(DecoupleError, match=f"{name}: another git command"):
+        with pytest.raises(DecoupleError, match=f"{name}: another git"):
             with Stack.open(world.places):
                 pass
         assert lock.exists()

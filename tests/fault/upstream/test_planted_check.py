@@ -12,6 +12,7 @@ import pytest
 from decouple.base import seal
 from decouple.upstream import readers
 from tests.support.releases import sample_tree, tar_of
+from tests.support.variables import set_variables
 
 WANTED = frozenset({"version.txt"})
 
@@ -35,15 +36,10 @@ def kept(cache: Path) -> Path:
 
 def evil(archive: Path, folder: Path) -> bytes:
     """What another user would keep of the archive, with another file in it."""
-    before = os.environ["XDG_STATE_HOME"]
-    os.environ["XDG_STATE_HOME"] = str(folder / "their-state")
-    try:
-        readers.write_cache(
-            folder / "their-cache" / kept(folder / "cache").name, {"version.txt": 0o100644}, {"version.txt": b"evil"}
-        )
-    finally:
-        os.environ["XDG_STATE_HOME"] = before
-    return (folder / "their-cache" / kept(folder / "cache").name).read_bytes()
+    theirs = folder / "their-cache" / kept(folder / "cache").name
+    with set_variables(XDG_STATE_HOME=str(folder / "their-state")):
+        readers.write_cache(theirs, {"version.txt": 0o100644}, {"version.txt": b"evil"})
+    return theirs.read_bytes()
 
 
 PLANTED: dict[str, Callable[[Path, Path], bytes]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from decouple.upstream import readers, tree_record
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.unpacked_release import UnpackedRelease
 from tests.support.releases import manifest, sample_tree, tar_of
+from tests.support.variables import set_variables
 
 EVIL = b"import evil\n"
 
@@ -31,22 +31,14 @@ def fetched(archive: Path) -> UnpackedRelease:
     return fetch_source(manifest(), f"local:{archive}", cache=archive.parent / "cache")
 
 
-def as_another(state: Path, work: Callable[[], object]) -> None:
-    """Do what another user of the same cache does."""
-    before = os.environ["XDG_STATE_HOME"]
-    os.environ["XDG_STATE_HOME"] = str(state)
-    try:
-        work()
-    finally:
-        os.environ["XDG_STATE_HOME"] = before
-
-
 def without_record(shelf: Path) -> None:
     (shelf / tree_record.RECORD).unlink()
 
 
 def with_a_record(shelf: Path) -> None:
-    as_another(shelf.parents[3] / "theirs", lambda: tree_record.record_files(shelf))
+    """Another user of the same cache records the files."""
+    with set_variables(XDG_STATE_HOME=str(shelf.parents[3] / "theirs")):
+        tree_record.record_files(shelf)
 
 
 def with_their_seal_as_ours(shelf: Path) -> None:
@@ -110,7 +102,8 @@ def test_two_users_may_share_a_cache(archive: Path) -> None:
     """Each unpacks the archive once, to know what the tree should be; neither takes it from the other."""
     one = fetched(archive)
     inode = one.path.stat().st_ino
-    as_another(archive.parent / "theirs", lambda: tree_record.check_tree(fetched(archive).path))
+    with set_variables(XDG_STATE_HOME=str(archive.parent / "theirs")):
+        tree_record.check_tree(fetched(archive).path)
     tree_record.check_tree(fetched(archive).path)
     assert one.path.stat().st_ino == inode
     assert len(list(one.path.parent.glob(f"{tree_record.RECORD}.*"))) == 2
