@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from decouple.base.files import hold_lock
+from decouple.base.paths import find_cache
 from simcuda import build, library, vendor
 from simcuda.errors import SimcudaError
 from tests.support.tools import require_tool
-from tests.support.workers import shared_folder
+from tests.support.variables import set_variables
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-ins for the runtime and the driver: need a C++ compiler and three of NVIDIA's wheels with headers."""
-    return stand_ins(shared_folder(tmp_path_factory) / "stand-ins", vendor.CUDA, "threads", "cudart", "cuda")
+def built() -> Path:
+    """The stand-ins for the runtime, the driver and CUPTI."""
+    return stand_ins(vendor.CUDA, "threads", "cudart", "cuda", "cupti")
 
 
-def stand_ins(out: Path, version: str, *names: str) -> Path:
-    """The stand-ins of these names for a version of CUDA.
+def stand_ins(version: str, *names: str) -> Path:
+    """The stand-ins of these names for a version of CUDA: those of the same sources that the cache has, or made there.
 
-    A test is skipped, with the reason, where NVIDIA's wheels cannot be had; a source that does not compile is an error.
+    They need a C++ compiler and NVIDIA's wheels with headers. A test is skipped, with the reason, where those wheels
+    cannot be had; a source that does not compile is an error.
     """
     require_tool("c++", "nm")
-    try:
-        kit = vendor.find(Path("/nowhere"), build.cache_folder() / "wheels", version)
-        libraries, fills = library.load(kit.sonames)
-        wanted = [one for one in libraries if one.name in names]
-        for one in wanted:
-            kit.include(one.header_wheels)
-            if one.wheel:
-                kit.exported(one.wheel, one.soname)
-    except SimcudaError as error:
-        pytest.skip(str(error))
-    with hold_lock(out.with_suffix(".lock")):
-        for one in wanted:
-            if not (out / one.soname).exists():
-                build.stand_in(one, fills, kit, out)
-    return out
+    with set_variables(SIMCUDA_CACHE=os.environ.get("SIMCUDA_CACHE", str(find_cache() / "simcuda"))):
+        digest = build.fingerprint(version)
+        whole = build.locate_built("stand-ins", digest)
+        folder = whole if (whole / "done").exists() else build.locate_built("tested", f"{digest}-{'-'.join(names)}")
+        if (folder / "done").exists():
+            return folder
+        try:
+            kit = vendor.find(Path("/nowhere"), build.cache_folder() / "wheels", version)
+            libraries, fills = library.load(kit.sonames)
+            wanted = [one for one in libraries if one.name in names]
+            for one in wanted:
+                kit.include(one.header_wheels)
+                if one.wheel:
+                    kit.exported(one.wheel, one.soname)
+        except SimcudaError as error:
+            pytest.skip(str(error))
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with hold_lock(folder.with_name(f"{folder.name}.lock")):
+            if not (folder / "done").exists():
+                part = vendor.new_part(folder)
+                try:
+                    for one in wanted:
+                        build.stand_in(one, fills, kit, part)
+                    build._finished(part, folder)
+                finally:  # a test that ran out of time leaves no half of it in the cache
+                    shutil.rmtree(part, ignore_errors=True)
+    return folder

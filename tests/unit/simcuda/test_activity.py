@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 
-from simcuda import vendor
-from tests.unit.simcuda.conftest import stand_ins
-
 HERE = Path(__file__).parent
 SCRIPTS = HERE.parents[2] / "scripts"
 
@@ -68,12 +65,6 @@ x, y = cuda.malloc(1024), cuda.malloc(1024)
 """
 
 
-@pytest.fixture(scope="module")
-def profiled(built: Path) -> Path:
-    """The stand-ins with CUPTI's."""
-    return stand_ins(built, vendor.CUDA, "cupti")
-
-
 def run(built: Path, program: str) -> Any:
     """What ``program`` printed, as JSON."""
     names = ("libcudart.so.12", "libcupti.so.12")
@@ -91,9 +82,9 @@ def run(built: Path, program: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_kernel_belongs_to_its_launch_and_that_to_what_the_subscriber_was_doing(profiled: Path) -> None:
+def test_a_kernel_belongs_to_its_launch_and_that_to_what_the_subscriber_was_doing(built: Path) -> None:
     outer, kernel, call = run(
-        profiled,
+        built,
         """
 listen(CALL, KERNEL, OUTER)
 ok(cupti.cuptiActivityPushExternalCorrelationId(3, c.c_uint64(7)))
@@ -111,9 +102,9 @@ print(json.dumps(told()))
     assert kernel["start"] < kernel["end"]
 
 
-def test_copies_and_fills_say_what_they_move(profiled: Path) -> None:
+def test_copies_and_fills_say_what_they_move(built: Path) -> None:
     found = run(
-        profiled,
+        built,
         """
 listen(COPY, FILL)
 host = c.create_string_buffer(64)
@@ -128,9 +119,9 @@ print(json.dumps(told()))
     assert [one["how"] for one in found[:3]] == [1, 2, 8]  # host to device, device to host, on the device
 
 
-def test_waits_for_a_stream_and_for_the_device(profiled: Path) -> None:
+def test_waits_for_a_stream_and_for_the_device(built: Path) -> None:
     first, second = run(
-        profiled,
+        built,
         """
 listen(WAIT)
 ok(rt.cudaStreamSynchronize(None))
@@ -143,9 +134,9 @@ print(json.dumps(told()))
     assert (second["is"], second["how"], second["stream"]) == ("wait", 4, 0xFFFFFFFF)
 
 
-def test_nothing_is_told_before_and_after(profiled: Path) -> None:
+def test_nothing_is_told_before_and_after(built: Path) -> None:
     before, during, after = run(
-        profiled,
+        built,
         """
 cuda.axpy(x, y, 7)
 before = told()
@@ -159,9 +150,9 @@ print(json.dumps([before, told(), told()]))
     assert (len(before), len(during), len(after)) == (0, 1, 0)
 
 
-def test_a_full_buffer_is_handed_out_and_another_asked_for(profiled: Path) -> None:
+def test_a_full_buffer_is_handed_out_and_another_asked_for(built: Path) -> None:
     kernels = run(
-        profiled,
+        built,
         """
 listen(KERNEL)
 for n in range(1000): cuda.axpy(x, y, n)
@@ -171,9 +162,9 @@ print(json.dumps(told()))
     assert len({one["call"] for one in kernels}) == 1000
 
 
-def test_work_that_lies_ahead_has_its_time_in_the_subscribers_clock(profiled: Path) -> None:
+def test_work_that_lies_ahead_has_its_time_in_the_subscribers_clock(built: Path) -> None:
     behind, call, kernel = run(
-        profiled,
+        built,
         """
 import time
 from device import Dim
@@ -198,9 +189,9 @@ print(json.dumps([clock(), call, kernel]))
     assert kernel["end"] < behind + 1_000_000
 
 
-def test_one_subscriber_at_a_time(profiled: Path) -> None:
+def test_one_subscriber_at_a_time(built: Path) -> None:
     first, second, third = run(
-        profiled,
+        built,
         """
 at = c.c_void_p()
 first, second = (cupti.cuptiSubscribe(c.byref(at), None, None) for _ in range(2))

@@ -11,7 +11,6 @@ import pytest
 
 from simcuda import vendor
 from simcuda.errors import SimcudaError
-from tests.support.workers import shared_folder
 from tests.unit.simcuda.conftest import stand_ins
 
 PROGRAM = """
@@ -41,8 +40,8 @@ found = c.c_void_p(); ok(cu.cuGetProcAddress(b"cuInit", c.byref(found), 11080, c
 
 
 @pytest.fixture(scope="module")
-def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stand_ins(shared_folder(tmp_path_factory) / "older", "11.8", "cudart", "cuda")
+def older() -> Path:
+    return stand_ins("11.8", "cudart", "cuda")
 
 
 def test_the_runtime_and_the_driver_speak_as_11_8_does(older: Path) -> None:
@@ -61,7 +60,7 @@ def test_the_version_is_that_of_the_runtime_that_torch_needs() -> None:
     assert vendor.version_of(["libc10.so", "libcudart.so.11.0"]) == "11.8"
     assert vendor.version_of(["libcudart.so.12"]) == "12.4"
     assert vendor.version_of(["libc10.so"]) == vendor.CUDA, "linked in: nothing says which"
-    with pytest.raises(SimcudaError, match=r"needs libcudart\.so\.13.*libcudart\.so\.11\.0"):
+    with pytest.raises(SimcudaError, match=r"\.so\.13.*\.so\.11\.0"):
         vendor.version_of(["libcudart.so.13"])
 
 
