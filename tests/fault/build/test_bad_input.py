@@ -129,7 +129,7 @@ def test_a_killed_compiler_is_tried_again_alone_and_the_build_goes_on(
     said: list[str] = []
     assert Stage1(BuildJob(host, provenance, choices, say=said.append)).build_wheel().built
     assert mark.exists()
-    assert "part2.c.o: the compiler was killed (out of memory?); building it again alone" in said[-1]
+    assert "part2.c.o: the compiler was killed" in said[-1]
     assert "-j1" in (host.places.logs / "stage1.log").read_text()
 
 

@@ -52,7 +52,7 @@ def test_a_pin_that_was_emptied_is_no_first_use(tmp_path: Path, data: bytes) -> 
         path.unlink()
         with pytest.raises(DecoupleError, match=r"a\.bin\.pin\.json") as raised:
             Downloader(tmp_path).fetch_file(file)
-        assert raised.value.next_step == f"rm {pin} takes what comes next for the first use"
+        assert (raised.value.next_step or "").startswith(f"rm {pin} ")
         assert not path.exists()
 
 

@@ -88,7 +88,7 @@ def test_finishing_twice_gives_the_same_bytes_and_a_changed_file_others(tmp_path
 
 def test_explaining_what_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(raw_wheel(tmp_path / "raw"))]) == 1
-    assert "no decouple.json in it, so decouple did not build it" in capsys.readouterr().err
+    assert "no decouple.json in it" in capsys.readouterr().err
     (tmp_path / "text.whl").write_text("no zip")
     assert main(["explain", str(tmp_path / "text.whl")]) == 1
     assert "text.whl" in capsys.readouterr().err

@@ -171,7 +171,7 @@ def test_index_and_explain_take_wheels_with_and_without_it(tmp_path: Path, capsy
     wheel = packed(tmp_path, portable_core(), ("torch/__init__.py",), "filelock")
     assert read_wheel(wheel).manifest == portable_core()  # RECORD holds, the manifest too
     assert main(["explain", str(wheel)]) == 0
-    assert "  components  25 in it, 1 asked for (sboms/decouple.cdx.json)" in capsys.readouterr().out
+    assert "25 in it, 1 asked for" in capsys.readouterr().out
     before = make_wheel(tmp_path / "old", "torch", "2.6.0+decoupled")
     assert read_wheel(before).manifest.project == "torch"
     assert main(["explain", str(before)]) == 0

@@ -26,7 +26,7 @@ def test_a_pristine_tree_alone(tree: Path, capsys: pytest.CaptureFixture[str]) -
     arguments = ["census", "2.6", "--tree", str(tree), "--json", str(files["json"]), "--html", str(files["html"])]
     assert main(arguments) == 0
     told = capsys.readouterr().out
-    assert "compile time: 3 before, the series is not applied" in told
+    assert "compile time: 3 before" in told
     assert json.loads(files["json"].read_text())["summary"]["vendors"]["cuda"]["key_number"] == {
         "before": 3,
         "after": None,
@@ -72,7 +72,7 @@ def test_what_every_build_does_is_left_after_the_series(
     with (tree / file).open("a") as there:
         there.write(f"{line}\n")
     assert main(["census", "2.6", "--tree", str(tree), "--applied", str(tree), "--couplings"]) == 1
-    assert "build third_party/cudaFHE: unconditional: add_subdirectory in every build" in capsys.readouterr().out
+    assert "third_party/cudaFHE: unconditional" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("where", ["third_party/cutlass", "debian/kineto-338140f/libkineto/test"])

@@ -221,7 +221,7 @@ def test_check_finds_labels_that_stand_for_something_else(tmp_path: Path, capsys
         page.write_text(page.read_text().replace(was, hashlib.sha256(path.read_bytes()).hexdigest()))
     capsys.readouterr()
     assert main(["index", "check", str(root)]) == 1
-    assert f"{LISTED}: does not say what the wheels cu118, cu124, cu124.sm80" in capsys.readouterr().out
+    assert f"{LISTED}: does not say" in capsys.readouterr().out
 
 
 def test_a_signed_list_with_variants_serves_those_who_know_none(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_apply_carries_the_nearest_series(project: Project, capsys: pytest.Captu
     assert "second" in (tree / "b").read_text()
     made_on, measured = series_file.read_series(project.root / "series/1.1").made_on
     assert made_on == git(tree, "rev-parse", "refs/decouple/base^{tree}")
-    assert measured == "its distance to the official wheel was not measured", "this manifest names no wheel"
+    assert "not measured" in str(measured), "this manifest names no wheel"
 
 
 def test_a_stop_says_how_to_go_on(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,5 +81,5 @@ def test_a_patch_that_was_left_out_is_left_out_again_with_the_reason(
     (project.root / "series/1.1").unlink()
     capsys.readouterr()
     assert project.begin() == 0
-    assert "left out by hand before (settled on 1.1): nobody needs it" in capsys.readouterr().out
+    assert "(settled on 1.1): nobody needs it" in capsys.readouterr().out
     assert project.series == ["1.0/0001-first.patch", "1.0/0003-third.patch"]
