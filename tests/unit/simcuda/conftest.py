@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,11 @@ def built() -> Path:
     return stand_ins(vendor.CUDA, "threads", "cudart", "cuda", "cupti")
 
 
+def use_shared_cache() -> AbstractContextManager[None]:
+    """Let simcuda find and leave what it makes in decouple's cache, which machines keep; SIMCUDA_CACHE goes before."""
+    return set_variables(SIMCUDA_CACHE=os.environ.get("SIMCUDA_CACHE", str(find_cache() / "simcuda")))
+
+
 def stand_ins(version: str, *names: str) -> Path:
     """The stand-ins of these names for a version of CUDA: those of the same sources that the cache has, or made there.
 
@@ -29,7 +35,7 @@ def stand_ins(version: str, *names: str) -> Path:
     cannot be had; a source that does not compile is an error.
     """
     require_tool("c++", "nm")
-    with set_variables(SIMCUDA_CACHE=os.environ.get("SIMCUDA_CACHE", str(find_cache() / "simcuda"))):
+    with use_shared_cache():
         digest = build.fingerprint(version)
         whole = build.locate_built("stand-ins", digest)
         folder = whole if (whole / "done").exists() else build.locate_built("tested", f"{digest}-{'-'.join(names)}")

@@ -15,6 +15,7 @@ import pytest
 
 from decouple.suites import compare, store
 from simcuda import build
+from tests.unit.simcuda.conftest import use_shared_cache
 
 HERE = Path(__file__).parent
 SCRIPTS = HERE.parents[2] / "scripts"
@@ -262,9 +263,10 @@ def test_a_fault_is_found_by_the_name_of_its_test(
         assert named == ({fault} if fault != "none" else set())
 
 
-def test_the_recorder_of_a_real_gpu_and_the_simulated_device_say_the_same(built: Path, tmp_path: Path) -> None:
+def test_the_recorder_of_a_real_gpu_and_the_simulated_device_say_the_same(built: Path) -> None:
     """Here the recorder stands in front of the simulated runtime, whose own ledger knows what it was asked for."""
-    recorder = build.recorder(Path("/nowhere"), out=tmp_path / "recorder")
+    with use_shared_cache():
+        recorder = build.recorder(Path("/nowhere"))
     program = f"""
 theirs = Ledger(c.CDLL({str(built / "libcudart.so.12")!r}))
 def totals():
