@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from decouple.build.environment import HostEnvironment, Places
 from decouple.build.options import Provenance
+from tests.support.templates import make_once
 from tests.support.tools import require_tool
 
 SETUP = """
@@ -49,6 +51,10 @@ def tree(tmp_path: Path) -> Path:
 
 
 def make_tree(folder: Path) -> Path:
+    return Path(shutil.copytree(make_once(_write_tree), folder, copy_function=shutil.copy))  # as new as if written now
+
+
+def _write_tree(folder: Path) -> Path:
     (folder / "tiny").mkdir(parents=True)
     (folder / "tiny" / "__init__.py").write_text("")
     (folder / "setup.py").write_text(SETUP)
