@@ -1,4 +1,4 @@
-"""What benches share: one run in wall-clock and processor seconds, and their command line."""
+"""What benches share: runs in wall-clock and processor seconds, and their command line."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,25 @@ class Sample:
     cpu: float
 
 
-def timed(action: Callable[[], object]) -> Sample:
-    """Run ``action``; its wall-clock time, and the processor time of the child processes that it waited for."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+def timed(action: Callable[[], object], *, own: bool = False) -> Sample:
+    """Run ``action``; its wall-clock time, and the processor time of the child processes that it waited for.
+
+    With ``own`` that of this process as well.
+    """
+    whose = [resource.RUSAGE_CHILDREN, *([resource.RUSAGE_SELF] if own else [])]
+    before, began = _sum_processor_seconds(whose), time.perf_counter()
     action()
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Sample(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    wall = time.perf_counter() - began
+    return Sample(wall, _sum_processor_seconds(whose) - before)
+
+
+def _sum_processor_seconds(whose: Iterable[int]) -> float:
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, whose))
+
+
+def median(samples: Sequence[Sample]) -> Sample:
+    """Return the median of the wall-clock times, and that of the processor times."""
+    return Sample(statistics.median(one.wall for one in samples), statistics.median(one.cpu for one in samples))
 
 
 def run(
@@ -38,16 +52,26 @@ def run(
 
     What ``measure`` returns is printed, by ``show``, else as JSON.
 
-    ``options``: name -> default, or the type of one without; ``--json FILE`` keeps what was measured.
+    ``options``: name -> default, or the type of one without. False is a switch, a tuple of choices as many of them as
+    are named. ``--json FILE`` keeps what was measured; nothing is printed or kept where that is None.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="FILE")
     for name, default in options.items():
-        typed = isinstance(default, type)
-        parser.add_argument(f"--{name}", type=default if typed else type(default), default=None if typed else default)  # type: ignore[arg-type]
+        word = f"--{name}"
+        if default is False:
+            parser.add_argument(word, action="store_true")
+        elif isinstance(default, tuple):
+            parser.add_argument(word, nargs="*", type=type(default[0]), choices=default, default=[])
+        elif isinstance(default, type):
+            parser.add_argument(word, type=default)
+        else:
+            parser.add_argument(word, type=type(default), default=default)
     asked = vars(parser.parse_args())
     file = asked.pop("json")
     found = measure(**asked)
+    if found is None:
+        return
     text = json.dumps(found, indent=2) + "\n"
     print(show(found) if show else text, end="")
     if file:

@@ -12,14 +12,13 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import statistics
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from _timing import Sample, run, timed
+from _timing import Sample, median, run, timed
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
@@ -136,8 +135,7 @@ def _table(samples: dict[str, list[Sample]], *, against: str, ours: str = "ours"
         if not taken:
             result[f"{name}_s"] = f"not measured: {name} is not installed"
             continue
-        walls[name] = statistics.median(sample.wall for sample in taken)
-        cpus[name] = statistics.median(sample.cpu for sample in taken)
+        walls[name], cpus[name] = median(taken).wall, median(taken).cpu
         result[f"{name}_s"] = round(walls[name], 3)
         result[f"{name}_cpu_s"] = round(cpus[name], 3)
         result[f"{name}_best_s"] = round(min(sample.wall for sample in taken), 3)

@@ -6,6 +6,8 @@ Stage 2 of that build is compiled already. Each file of the sample is compiled o
 without a compiler cache; processor seconds and bytes are compared with those for the first list. The hours of the
 whole are those of the sample times all of stage 2's .cu files over its own: the larger the sample, the nearer. What the
 build itself took is no measure: its log tells the newest run of each compiler, which the cache may have answered.
+
+For who chooses an architecture list: docs/build.md gives its figures.
 """
 
 from __future__ import annotations

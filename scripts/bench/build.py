@@ -10,18 +10,18 @@ build directory is kept beside meanwhile and put back.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from _timing import run, timed
 
 from decouple.base.interpreter import OWN
 from decouple.base.mounts import remove_tree
@@ -64,11 +64,9 @@ def inside(release: str, stage: int, command: str, *more: str) -> str:
     return decouple("shell", release, "--stage", str(stage), *more, "--run", f"cd {folder} && {command}")
 
 
-def timed(*words: str) -> float:
+def time_command(*words: str) -> float:
     """Wall seconds of one command."""
-    began = time.monotonic()
-    decouple(*words)
-    return round(time.monotonic() - began, 1)
+    return round(timed(lambda: decouple(*words)).wall, 1)
 
 
 def planned(release: str, stage: int) -> int:
@@ -113,7 +111,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def clean(places: Places, stage: int) -> dict[str, Any]:
+def time_clean_build(places: Places, stage: int) -> dict[str, Any]:
     """Time a build of one stage from an empty build directory on the warm compiler cache."""
     stamp = inputs.read_stamp(places.state / f"stage{stage}.json")
     assert stamp is not None
@@ -121,7 +119,7 @@ def clean(places: Places, stage: int) -> dict[str, Any]:
     flags = _flags(places)
     with aside(folder, *(places.state / f"stage{stage}.{what}" for what in ("json", "configured"))):
         folder.mkdir()
-        seconds = timed("build", places.release, "--stage", str(stage), "--env", "rootfs", *flags)
+        seconds = time_command("build", places.release, "--stage", str(stage), "--env", "rootfs", *flags)
     after = inputs.read_stamp(places.state / f"stage{stage}.json")
     known = status.read_status(status.locate_status(places.project, places.release))  # the build has just written it
     took = known.stage1 if stage == 1 else known.stage2
@@ -146,7 +144,7 @@ def _flags(places: Places) -> list[str]:
     return [] if read_manifest(places.dist / stamp.wheel).flags["flash"] else ["--no-flash"]
 
 
-def monolith(places: Places) -> int:
+def count_monolith(places: Places) -> int:
     """Objects of upstream's single-stage build with CUDA of the same flags, configured in the same root."""
     tree, ninja = places.tree.parent / "monolith", places.tree.parent / "monolith/build/build.ninja"
     attention = "0" if _flags(places) else "1"
@@ -168,20 +166,22 @@ def monolith(places: Places) -> int:
     return len(re.findall(r"^build [^\n]+?\.o: C(?:XX|UDA)?_COMPILER", ninja.read_text(), re.M))
 
 
-def measure(release: str, *, cleaned: list[int], with_monolith: bool) -> dict[str, Any]:
-    """All figures. Raises CalledProcessError when a build fails."""
+def measure(release: str, monolith: bool, clean: list[int]) -> dict[str, Any] | None:
+    """All figures, None without a finished build. Raises CalledProcessError when a build fails."""
     places = Places.of_release(find_project(), release, find_cache())
+    if not all((places.state / f"stage{stage}.json").exists() for stage in (1, 2)):
+        print(f"skipped: no finished build of both stages; nox -s build-{release} makes one (hours)")
+        return None
     flags = _flags(places)
     stamps = {stage: inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)}
     objects = {stage: stamp.objects for stage, stamp in stamps.items() if stamp}
     decouple("build", release, "--env", "rootfs", *flags)
     result: dict[str, Any] = {"objects": {f"stage {stage}": count for stage, count in objects.items()}}
-    result["nothing changed"] = {"objects": 0, "seconds": timed("build", release, "--env", "rootfs", *flags)}
+    result["nothing changed"] = {"objects": 0, "seconds": time_command("build", release, "--env", "rootfs", *flags)}
     with touched(places.tree / KERNEL):
         counted = planned(release, 2)
-        began = time.monotonic()
-        inside(release, 2, "CCACHE_DISABLE=1 ninja")
-        result["one .cu touched"] = {"objects": counted, "seconds": round(time.monotonic() - began, 1)}
+        spent = timed(lambda: inside(release, 2, "CCACHE_DISABLE=1 ninja")).wall
+        result["one .cu touched"] = {"objects": counted, "seconds": round(spent, 1)}
         os.utime(places.tree / KERNEL)
         inside(release, 2, "ninja")  # the cache's object comes back: nvcc never makes the same bytes twice
     counts = {}
@@ -189,36 +189,17 @@ def measure(release: str, *, cleaned: list[int], with_monolith: bool) -> dict[st
         with touched(folder / HEADER):
             counts[f"stage {stage}"] = planned(release, stage)
     result[f"{HEADER} touched"] = {"objects": counts}
-    if with_monolith:
-        whole = monolith(places)
+    if monolith:
+        whole = count_monolith(places)
         result["CUDA version or architecture changed"] = {
             "objects": objects[2],
             "of the monolith's": whole,
             "fraction": round(objects[2] / whole, 3),
         }
-    for stage in cleaned:
-        result[f"stage {stage} from nothing, warm ccache"] = clean(places, stage)
+    for stage in clean:
+        result[f"stage {stage} from nothing, warm ccache"] = time_clean_build(places, stage)
     return result
 
 
-def main() -> int:
-    """Print the measurement; --json FILE keeps it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--release", default="2.6")
-    parser.add_argument("--monolith", action="store_true")
-    parser.add_argument("--clean", nargs="*", type=int, default=[], choices=[1, 2], metavar="STAGE")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    arguments = parser.parse_args()
-    places = Places.of_release(find_project(), arguments.release, find_cache())
-    if not all((places.state / f"stage{stage}.json").exists() for stage in (1, 2)):
-        print(f"skipped: no finished build of both stages; nox -s build-{arguments.release} makes one (hours)")
-        return 0
-    text = json.dumps(measure(arguments.release, cleaned=arguments.clean, with_monolith=arguments.monolith), indent=2)
-    print(text)
-    if arguments.json:
-        arguments.json.write_text(text + "\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run(__doc__, measure, release="2.6", monolith=False, clean=(1, 2))

@@ -1,6 +1,6 @@
 """Census and relocation plan against one ``git grep -c cuda`` over the same tree, and against half of it.
 
-    python scripts/bench/census.py [--rounds 3] [--release 2.6] [--json FILE]
+    python scripts/bench/census.py [--rounds 3] [--release 2.6] [--tree FOLDER] [--json FILE]
 
 All read the tree from the page cache (one warm-up run each). The census is all of it: relocation plan, the include
 closure of stage 1, every scanner in two processes, ids and verdicts. Wall clock and CPU time are both shown: on a busy
@@ -10,19 +10,16 @@ nowhere there, so the plan is compared by the files that its include closure rea
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import statistics
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import _timing
 
 from decouple.base.paths import find_project
 from decouple.census import cpp, python, taxonomy
@@ -36,15 +33,9 @@ from decouple.upstream.manifests import load_release
 
 def timed(work: Callable[[], object], rounds: int) -> dict[str, float]:
     """Median wall seconds and CPU seconds (children too) of ``work``, after one warm-up."""
-    walls, cpus = [], []
-    for number in range(rounds + 1):
-        before, began = os.times(), time.perf_counter()
-        work()
-        wall, after = time.perf_counter() - began, os.times()
-        if number:
-            walls.append(wall)
-            cpus.append(sum(after[:4]) - sum(before[:4]))
-    return {"wall_s": round(statistics.median(walls), 3), "cpu_s": round(statistics.median(cpus), 3)}
+    work()
+    taken = _timing.median([_timing.timed(work, own=True) for _ in range(rounds)])
+    return {"wall_s": round(taken.wall, 3), "cpu_s": round(taken.cpu, 3)}
 
 
 @contextmanager
@@ -61,8 +52,9 @@ def half_tree(tree: Path, rules: RuleFile, files: list[str]) -> Iterator[Path]:
         yield half
 
 
-def measure(tree: Path, rounds: int = 3) -> dict[str, Any]:
+def measure(rounds: int, release: str, tree: Path | None) -> dict[str, Any]:
     """Seconds of each side and the ratios aimed at. Raises DecoupleError, CalledProcessError."""
+    tree = tree or fetch_source(load_release(find_project(), release)).path
     rules = load_rules()
     words = taxonomy.load_taxonomy(undefined=rules.stage1.undefined)
     files = list_tree_files(tree)
@@ -109,22 +101,5 @@ def measure(tree: Path, rounds: int = 3) -> dict[str, Any]:
     return result
 
 
-def main() -> int:
-    """Print the measurement; --json FILE keeps it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--release", default="2.6")
-    parser.add_argument("--tree", type=Path, help="this tree instead of the release's")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    tree = arguments.tree or fetch_source(load_release(find_project(), arguments.release)).path
-    result = measure(tree, arguments.rounds)
-    text = json.dumps(result, indent=1)
-    sys.stdout.write(text + "\n")
-    if arguments.json:
-        arguments.json.write_text(text + "\n", encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    _timing.run(__doc__, measure, rounds=3, release="2.6", tree=Path)

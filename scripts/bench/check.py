@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from _timing import run
+from _timing import Sample, median, run, timed
 
 from decouple.base.checkout import Checkout
 from decouple.base.interpreter import OWN
@@ -52,19 +50,12 @@ def measure(release: str = "2.6", rounds: int = 3) -> dict[str, Any]:
             "check, warm": lambda: _check(project, release, archive, scratch, cold=False),
             "floor: decompress": lambda: _run(["xz", "-dc", "-T0", str(archive)], scratch),
         }
-        times: dict[str, list[float]] = {side: [] for side in sides}
-        cpu: dict[str, list[float]] = {side: [] for side in sides}
+        samples: dict[str, list[Sample]] = {side: [] for side in sides}
         for _ in range(rounds):
             for side, work in sides.items():
-                before, children = time.perf_counter(), os.times()
-                work()
-                after = os.times()
-                times[side].append(time.perf_counter() - before)
-                cpu[side].append(
-                    after.children_user + after.children_system - children.children_user - children.children_system
-                )
-    wall = {side: statistics.median(values) for side, values in times.items()}
-    work_done = {side: statistics.median(values) for side, values in cpu.items()}
+                samples[side].append(timed(work))
+    wall = {side: median(taken).wall for side, taken in samples.items()}
+    work_done = {side: median(taken).cpu for side, taken in samples.items()}
     return {
         "bench": "check",
         "release": release,

@@ -13,14 +13,13 @@ import contextlib
 import functools
 import os
 import shutil
-import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from _timing import run, timed
+from _timing import median, run, timed
 
 from decouple.base.files import compute_sha256
 from decouple.base.interpreter import OWN
@@ -35,12 +34,12 @@ import sys
 from pathlib import Path
 from decouple.release.manifest import Manifest, RemoteFile, Toolchain
 from decouple.upstream.providers.github import GithubSource
-from decouple.upstream.fetch import fetch
+from decouple.upstream.fetch import fetch_source
 url, size, sha256, cache = sys.argv[1:]
 archive = RemoteFile(url.rsplit("/", 1)[1], (url,), int(size), sha256)
 none = Toolchain((), None, (), None, None)
 release = Manifest("2.6", "2.6.0", "v2.6.0", "0" * 40, (GithubSource(archive),), none)
-fetch(release, "github", cache=Path(cache))
+fetch_source(release, "github", cache=Path(cache))
 """
 
 
@@ -70,17 +69,16 @@ def measure(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
             reference.append(timed(functools.partial(subprocess.run, ["sh", "-c", script], cwd=folder, check=True)))
             shutil.rmtree(folder)
         floor = timed(lambda: _write(Path(scratch) / "floor", written)).wall
-    walls = [statistics.median(sample.wall for sample in samples) for samples in (ours, reference)]
-    cpus = [statistics.median(sample.cpu for sample in samples) for samples in (ours, reference)]
+    mine, theirs = median(ours), median(reference)
     return {
         "name": "fetch+verify+unpack / curl+tar",
         "archive": archive.name,
-        "ours_s": round(walls[0], 3),
-        "reference_s": round(walls[1], 3),
-        "ratio": round(walls[0] / walls[1], 3),
-        "ours_cpu_s": round(cpus[0], 3),
-        "reference_cpu_s": round(cpus[1], 3),
-        "cpu_ratio": round(cpus[0] / cpus[1], 3),
+        "ours_s": round(mine.wall, 3),
+        "reference_s": round(theirs.wall, 3),
+        "ratio": round(mine.wall / theirs.wall, 3),
+        "ours_cpu_s": round(mine.cpu, 3),
+        "reference_cpu_s": round(theirs.cpu, 3),
+        "cpu_ratio": round(mine.cpu / theirs.cpu, 3),
         "aim": 1.3,
         "floor": {"bytes_written": written, "files": files, "write_s": round(floor, 3)},
         "rounds": rounds,

@@ -10,16 +10,15 @@ and bytes far below one wheel per release.
 
 from __future__ import annotations
 
-import resource
 import shutil
 import statistics
 import subprocess
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from _timing import run
+from _timing import Sample, median, run, timed
 
 from decouple.base.checkout import Checkout
 from decouple.base.interpreter import OWN
@@ -51,8 +50,8 @@ def measure(rounds: int = 3) -> dict[str, Any]:
     warm = _seconds([*_DECOUPLE, "forecast", "2.6"], project)
     return {
         "patches": len(patches),
-        "rebase_seconds": statistics.median(one.wall for one in ours),
-        "git_am_3_seconds": statistics.median(one.wall for one in git),
+        "rebase_seconds": median(ours).wall,
+        "git_am_3_seconds": median(git).wall,
         "ratio": statistics.median(a.wall / b.wall for a, b in zip(ours, git, strict=True)),
         "ratio_cpu": statistics.median(a.cpu / b.cpu for a, b in zip(ours, git, strict=True)),
         "forecast_first_seconds": forecast.wall,
@@ -61,7 +60,7 @@ def measure(rounds: int = 3) -> dict[str, Any]:
     }
 
 
-def _git_am(repo: Path, commit: str, project: Path, patches: list[str], folder: Path) -> Spent:
+def _git_am(repo: Path, commit: str, project: Path, patches: list[str], folder: Path) -> Sample:
     """``git am -3`` of the series in a fresh clone; the checkout is not counted."""
     tree = folder / "tree"
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "gc.auto=0"]
@@ -87,19 +86,9 @@ def _sources(project: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-class Spent(NamedTuple):
-    """What a command took, with the processes that it started."""
-
-    wall: float
-    cpu: float
-
-
-def _seconds(command: list[str], folder: Path) -> Spent:
+def _seconds(command: list[str], folder: Path) -> Sample:
     """Time a command. Raises CalledProcessError for one that fails: what did nothing took no time."""
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Spent(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return timed(partial(subprocess.run, command, cwd=folder, check=True, capture_output=True))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ machine only adds. ``--before`` measures the package of another checkout (``git 
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -20,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from _timing import timed
+from _timing import run, timed
 
 from decouple.base.errors import DecoupleError
 from decouple.base.interpreter import OWN
@@ -42,8 +40,13 @@ VERBS: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
-def measure(scratch: Path, rounds: int, before: Path | None = None) -> dict[str, Any]:
+def measure(rounds: int, before: Path | None) -> dict[str, Any]:
     """Milliseconds of processor time per verb, and the ratios to each yardstick. Raises DecoupleError."""
+    with tempfile.TemporaryDirectory(prefix="bench-startup-") as scratch:
+        return _measure_below(Path(scratch), rounds, before and before.resolve())
+
+
+def _measure_below(scratch: Path, rounds: int, before: Path | None) -> dict[str, Any]:
     ours = Path(find_project()) / "scripts"
     packages = {"now": ours} | ({"before": before / "scripts"} if before else {})
     project = _project(scratch)
@@ -133,21 +136,14 @@ def _project(scratch: Path) -> Path:
     return project
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--before", type=Path, help="a checkout of another commit to measure as well")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-startup-") as scratch:
-        result = measure(Path(scratch), arguments.rounds, arguments.before and arguments.before.resolve())
-    for name, milliseconds in result["cpu_ms"].items():
-        ratios = ", ".join(f"{ratio} x {one}" for one, ratio in result["ratios"].get(name, {}).items())
-        print(f"{milliseconds:8.1f} ms  {name:<20} {ratios}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+def show(found: dict[str, Any]) -> str:
+    """Return a line per verb and yardstick."""
+    lines = []
+    for name, milliseconds in found["cpu_ms"].items():
+        ratios = ", ".join(f"{ratio} x {one}" for one, ratio in found["ratios"].get(name, {}).items())
+        lines.append(f"{milliseconds:8.1f} ms  {name:<20} {ratios}\n")
+    return "".join(lines)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, show, rounds=11, before=Path)
