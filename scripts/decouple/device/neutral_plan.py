@@ -1,0 +1,348 @@
+"""What becomes of each place of a program that names CUDA, planned on the tree that LibCST makes of it.
+
+`neutral` imports this module when a program is rewritten: libcst comes with an extra.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import libcst as cst
+from libcst import matchers as m
+from libcst.metadata import (
+    MetadataWrapper,
+    ParentNodeProvider,
+    PositionProvider,
+    QualifiedNameProvider,
+    QualifiedNameSource,
+)
+from msgspec import Struct
+
+from decouple.base import toml
+
+TABLE = Path(__file__).with_name("neutral.toml")
+_DEVICE = re.compile(r"cuda(?::(\d+))?\Z")
+_SUSPECT = re.compile(r"\bcuda\b|\bcudnn\b|\bnccl\b|\bCUDA\b")
+Change = Callable[[Any], Any]
+
+
+class _Names(Struct, frozen=True):
+    names: tuple[str, ...]
+
+
+class _Places(Struct, frozen=True):
+    device: tuple[str, ...]
+    type: tuple[str, ...]
+    backend: tuple[str, ...]
+
+
+class NameTable(Struct, frozen=True):
+    """``neutral.toml``, which explains its keys."""
+
+    accelerator: dict[str, str]
+    torch: dict[str, str]
+    module: _Names
+    amp: _Names
+    parameters: _Places
+    first: _Places
+
+
+class ChangeTransformer(cst.CSTTransformer):
+    """Makes of each planned node what the plan says."""
+
+    def __init__(self, instead: dict[Any, Change]) -> None:
+        super().__init__()
+        self._instead = instead
+
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        """Change a node when all below it is done."""
+        made = super().on_leave(original_node, updated_node)
+        change = self._instead.get(original_node)
+        return change(made) if change else made
+
+
+class ChangePlan:
+    """What becomes of which node, what is left, and the name that the program has for torch (None: it has none)."""
+
+    def __init__(self, wrapper: MetadataWrapper, device: str) -> None:
+        """Walk the program once for what can be rewritten, and once for what then still names CUDA.
+
+        ``device`` names what torch.accelerator has no function for: ``torch.NAME.X``.
+        """
+        self.instead: dict[Any, Change] = {}
+        self.left: list[tuple[int, str, str]] = []
+        """Line, text and reason."""
+        self._module: Any = wrapper.module
+        self._table = table = toml.read_toml(TABLE, NameTable, mend="see the comment at its top", schema=None)
+        self._names = wrapper.resolve(QualifiedNameProvider)
+        self._parents: Any = wrapper.resolve(ParentNodeProvider)
+        self._places: Any = wrapper.resolve(PositionProvider)
+        self._settled: set[Any] = set()
+        self._amp = {f"torch.cuda.amp.{name}" for name in table.amp.names}
+        self.torch = self._find_torch()
+        self._torch = torch = self.torch or "torch"
+        self._accelerator = f"{torch}.accelerator.current_accelerator()"
+        self._own = f"{torch}.{device}" if device else f"{torch}.get_device_module()"
+        for call in self._find(m.Call()):
+            self._plan_call(call)
+        for statement in self._find(m.Assign(targets=[m.AssignTarget(m.Name())])):
+            if statement.targets[0].target.value.lower().endswith("device"):
+                self._plan_device(statement.value, bare=True)
+        for comparison in self._find(m.Comparison(left=m.Attribute(attr=m.Name("type")))):
+            self._plan_comparison(comparison)
+        for attribute in self._find(m.Attribute()):
+            self._plan_attribute(attribute)
+        for statement in self._find(m.ImportFrom()):
+            self._plan_import(statement)
+        self._list_left()
+
+    def _find(self, wanted: Any) -> list[Any]:
+        """Return the nodes of the program that a matcher takes."""
+        return list(m.findall(self._module, wanted))
+
+    def _find_torch(self) -> str | None:
+        found = None
+        for statement in self._find(m.Import()):
+            for alias in statement.names:
+                if m.matches(alias.name, m.Name("torch")):
+                    found = alias.asname.name.value if alias.asname else "torch"
+                elif self._module.code_for_node(alias.name).startswith("torch.") and alias.asname is None:
+                    found = found or "torch"
+        return found
+
+    def _read_full_name(self, node: Any) -> str:
+        """Return the name that an expression has by the program's imports.
+
+        Empty for what it made itself.
+        """
+        found: Any = self._names.get(node) or ()
+        for one in found() if callable(found) else found:
+            if one.source is QualifiedNameSource.IMPORT:
+                return str(one.name)
+        return ""
+
+    def _settle(self, node: Any, text: str | None = None, change: Change | None = None) -> None:
+        """Let ``node`` become an expression of this text, or what ``change`` makes of it."""
+        if text is not None:
+            made = cst.parse_expression(text)
+            self.instead[node] = lambda _: made.deep_clone()
+        elif change is not None:
+            self.instead[node] = change
+        self._settled.add(node)
+
+    def _plan_call(self, call: Any) -> None:
+        called, table = self._read_full_name(call.func), self._table
+        method = f".{call.func.attr.value}" if isinstance(call.func, cst.Attribute) else ""
+        if called == "torch.device":
+            self._plan_torch_device(call)
+            return
+        if called in self._amp:
+            self._plan_amp(call, called.rpartition(".")[2])
+        elif method == ".cuda" and called != "torch.cuda":
+            self._plan_method(call)
+        elif (not called and method == ".type") or called in ("torch.einsum",):
+            return
+        positional = [argument.value for argument in call.args if argument.keyword is None and not argument.star]
+        for wanted, take in ((table.first.device, self._plan_device), (table.first.backend, self._plan_backend)):
+            for entry in wanted:
+                where, _, place = entry.partition(":")
+                if where in (called, method) and len(positional) > int(place or 0):
+                    take(positional[int(place or 0)])
+        if called in table.first.type and positional:
+            self._plan_device(positional[0], type_only=True)
+        for argument in call.args:
+            key = argument.keyword.value if argument.keyword else ""
+            if key in table.parameters.device:
+                self._plan_device(argument.value)
+            elif key in table.parameters.type:
+                self._plan_device(argument.value, type_only=True)
+            elif key in table.parameters.backend:
+                self._plan_backend(argument.value)
+
+    def _plan_device(self, node: Any, *, type_only: bool = False, bare: bool = False) -> None:
+        """Texts that name a device: with ``type_only`` none has an index, with ``bare`` one without stays a text."""
+        for one in _list_strings(node):
+            kind = f"{self._accelerator}.type"
+            if isinstance(one, cst.FormattedString):
+                exact = len(one.parts) == 2 and m.matches(one.parts[0], m.FormattedStringText("cuda:"))
+                if exact and isinstance(one.parts[1], cst.FormattedStringExpression) and not type_only:
+                    index = self._module.code_for_node(one.parts[1].expression)
+                    self._settle(one, f"{self._torch}.device({index})")
+                continue
+            found = _DEVICE.match(str(one.evaluated_value))
+            if found and found[1] is not None and not type_only:
+                self._settle(one, f"{self._torch}.device({found[1]})")
+            elif found and found[1] is None:
+                self._settle(one, kind if type_only or bare or one is not node else self._accelerator)
+
+    def _plan_backend(self, node: Any) -> None:
+        for one in _list_strings(node):
+            if isinstance(one, cst.SimpleString) and one.evaluated_value == "nccl":
+                question = f"{self._torch}.distributed.get_default_backend_for_device"
+                self._settle(one, f"{question}({self._accelerator})")
+
+    def _plan_torch_device(self, call: Any) -> None:
+        """``torch.device("cuda", 1)`` and its like."""
+        values = [argument.value for argument in call.args]
+        if not values or any(argument.star for argument in call.args):
+            return
+        if isinstance(values[0], cst.SimpleString) and (found := _DEVICE.match(str(values[0].evaluated_value))):
+            if len(values) == 1:
+                self._settled.add(values[0])
+                self._settle(call, f"{self._torch}.device({found[1]})" if found[1] else self._accelerator)
+            elif len(values) == 2 and found[1] is None:
+                self._settled.add(values[0])
+                self._settle(
+                    call, change=lambda made: made.with_changes(args=[made.args[1].with_changes(keyword=None)])
+                )
+        elif isinstance(values[0], cst.FormattedString):
+            self._plan_device(values[0])
+            if values[0] in self._settled:
+                self._settle(call, change=self.instead.pop(values[0]))
+        else:
+            self._plan_device(values[0])
+
+    def _plan_method(self, call: Any) -> None:
+        """``tensor.cuda()``."""
+        index = call.args[0] if call.args and call.args[0].keyword is None else None
+        if index is None or not index.star:
+            self._settle(call, change=lambda made: self._change_method(made, has_index=index is not None))
+            self._settled.add(call.func)
+
+    def _change_method(self, made: Any, *, has_index: bool) -> Any:
+        to = made.func.with_changes(attr=cst.Name("to"))
+        rest = list(made.args)
+        for place, argument in enumerate(rest):
+            if argument.keyword is not None and argument.keyword.value == "device":
+                rest[place] = argument.with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
+                rest.insert(0, rest.pop(place))
+                commas = (one.comma for one in made.args)
+                rest = [one.with_changes(comma=comma) for one, comma in zip(rest, commas, strict=True)]
+                return made.with_changes(func=to, args=rest)
+        if not has_index:
+            rest.insert(0, _make_first_argument(self._accelerator, rest))
+        return made.with_changes(func=to, args=rest)
+
+    def _plan_amp(self, call: Any, name: str) -> None:
+        """``torch.cuda.amp.autocast(True)``: the type of device goes before, the others get their names."""
+        if not any(argument.star for argument in call.args):
+            self._settle(call, change=lambda made: self._change_amp(made, name))
+
+    def _change_amp(self, made: Any, name: str) -> Any:
+        given = list(made.args)
+        if name == "autocast":
+            for place, key in enumerate(("enabled", "dtype", "cache_enabled")):
+                if place < len(given) and given[place].keyword is None:
+                    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+                    given[place] = given[place].with_changes(keyword=cst.Name(key), equal=equal)
+        return made.with_changes(args=[_make_first_argument(f"{self._accelerator}.type", given), *given])
+
+    def _plan_comparison(self, comparison: Any) -> None:
+        """``device.type == "cuda"``: what is not CUDA's is the CPU's."""
+        if len(comparison.comparisons) != 1:
+            return
+        (target,) = comparison.comparisons
+        other = target.comparator
+        named = isinstance(other, cst.SimpleString) and other.evaluated_value == "cuda"
+        if named and isinstance(target.operator, cst.Equal | cst.NotEqual):
+            self._settle(other, '"cpu"')
+            self._settle(
+                target.operator, change=lambda made: cst.NotEqual() if isinstance(made, cst.Equal) else cst.Equal()
+            )
+
+    def _plan_attribute(self, attribute: Any) -> None:
+        found, parent = self._read_full_name(attribute), self._parents.get(attribute)
+        longer = isinstance(parent, cst.Attribute) and parent.value is attribute
+        if longer and self._read_full_name(parent).startswith("torch.cuda."):
+            return  # the longer name says more
+        if attribute in self._settled:
+            return
+        head, _, name = found.rpartition(".")
+        if head == "torch.cuda" and name in self._table.accelerator:
+            self._settle(attribute, f"{self._torch}.accelerator.{self._table.accelerator[name]}")
+        elif head == "torch.cuda" and name in self._table.torch:
+            self._settle(attribute, f"{self._torch}.{self._table.torch[name]}")
+        elif head in ("torch.cuda", "torch.cuda.memory", "torch.cuda.random") and name in self._table.module.names:
+            self._settle(attribute, f"{self._own}.{name}")
+        elif found in self._amp:
+            self._settle(attribute, f"{self._torch}.amp.{name}")
+        elif attribute.attr.value == "is_cuda":
+            self._settle(attribute, change=_change_question)
+
+    def _plan_import(self, statement: Any) -> None:
+        source = self._module.code_for_node(statement.module) if statement.module else ""
+        listed = [] if isinstance(statement.names, cst.ImportStar) else statement.names
+        names = {f"{source}.{alias.evaluated_name}" for alias in listed}
+        if source == "torch.cuda.amp" and names and names <= self._amp:
+            self.instead[statement.module] = lambda _: cst.parse_expression("torch.amp")
+            self._settled.update((statement, statement.module))
+
+    def _list_left(self) -> None:
+        suspects = self._find(m.Name() | m.SimpleString() | m.FormattedStringText() | m.ConcatenatedString())
+        told = set()
+        for node in suspects:
+            text = node.value if isinstance(node, cst.FormattedStringText) else self._module.code_for_node(node)
+            if isinstance(node, cst.Name):
+                if text not in ("cuda", "is_cuda", "cudnn", "CUDA", "nccl"):
+                    continue
+            elif not _SUSPECT.search(text) or isinstance(self._parents.get(node), cst.Expr):  # a docstring
+                continue
+            whole = node
+            while isinstance(self._parents.get(whole), cst.Attribute):
+                whole = self._parents[whole]
+            line = self._places[node].start.line
+            if self._is_changed(node) or whole in self._settled or node in self._settled or line in told:
+                continue
+            told.add(line)
+            shown = str(self._module.code.splitlines()[line - 1].strip())
+            self.left.append((line, shown, _explain_rest(self._read_full_name(whole), text)))
+        self.left.sort(key=lambda left: left[0])
+
+    def _is_changed(self, node: Any) -> bool:
+        """Return whether it, or something that it stands in, has become something else with it."""
+        while node is not None and not isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+            if node in self._settled and (node in self.instead or isinstance(node, cst.Attribute)):
+                return True
+            node = self._parents.get(node)
+        return node in self._settled
+
+
+def _list_strings(node: Any) -> list[Any]:
+    """Return the texts that an expression may be.
+
+    Itself, or either side of ``a if c else b``.
+    """
+    if isinstance(node, cst.IfExp):
+        return [*_list_strings(node.body), *_list_strings(node.orelse)]
+    return [node] if isinstance(node, cst.SimpleString | cst.FormattedString) else []
+
+
+def _make_first_argument(text: str, others: list[Any]) -> cst.Arg:
+    """Make the argument that goes before ``others``."""
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")) if others else cst.MaybeSentinel.DEFAULT
+    return cst.Arg(cst.parse_expression(text), comma=comma)
+
+
+def _change_question(made: Any) -> Any:
+    """``x.is_cuda``."""
+    kind = cst.Attribute(cst.Attribute(made.value, cst.Name("device")), cst.Name("type"))
+    other = cst.ComparisonTarget(cst.NotEqual(), cst.SimpleString('"cpu"'))
+    return cst.Comparison(kind, [other], lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def _explain_rest(name: str, text: str) -> str:
+    """Explain what is left."""
+    if name.startswith("torch.backends.cudnn"):
+        return "cuDNN has no neutral name: keep it for CUDA alone"
+    if name.startswith("torch.cuda"):
+        return f"torch.accelerator has nothing like {name}"
+    if name.startswith("torch.version"):
+        return "the version of CUDA has no neutral name"
+    if "ProfilerActivity" in name:
+        return "say torch.profiler.supported_activities()"
+    if text[:1] in "\"'":
+        return "a text: whether it means a device is not known here"
+    return "what it belongs to is not known here"
