@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -92,19 +92,23 @@ def summarize(statuses: Mapping[str, ReleaseStatus]) -> str:
 
     Neighbours of which the same is known share a row.
     """
-    lines = [f"| release | {' | '.join(SUMMARY)} |", f"|---{'|---' * len(SUMMARY)}|"]
-    lines += [f"| {' | '.join([named, *cells])} |" for named, cells in _group_rows(statuses, SUMMARY)]
-    return "\n".join(lines) + "\n"
+    return _format_table(["release", *SUMMARY], ([named, *cells] for named, cells in _group_rows(statuses, SUMMARY)))
+
+
+def _format_table(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [titles, *rows]
+    text = [f"| {' | '.join(cells)} |\n" for cells in lines]
+    return "".join([text[0], f"|{'---|' * len(titles)}\n", *text[1:]])
 
 
 def tabulate_proofs(statuses: Mapping[str, ReleaseStatus]) -> str:
     """Return the table of docs/proofs.md: a line per proof, release after release, newest first."""
-    lines = ["| release | proof | command | date | series | figure | verdict |", f"|---{'|---' * 6}|"]
-    for release in _sort_newest_first(statuses):
-        for row in list_proof_rows(statuses[release]):
-            cells = (release, row.name, f"`{row.command.format(release=release)}`", row.date, row.short_series)
-            lines.append(f"| {' | '.join([*cells, row.figure, row.verdict])} |")
-    return "\n".join(lines) + "\n"
+    rows = [
+        (name, row.name, f"`{row.command.format(release=name)}`", row.date, row.short_series, row.figure, row.verdict)
+        for name in _sort_newest_first(statuses)
+        for row in list_proof_rows(statuses[name])
+    ]
+    return _format_table(("release", "proof", "command", "date", "series", "figure", "verdict"), rows)
 
 
 def list_proof_rows(status: ReleaseStatus) -> list[ProofRow]:
@@ -197,33 +201,31 @@ def render_patch_matrix(statuses: Mapping[str, ReleaseStatus]) -> str:
     for release in releases:
         for identity, row in statuses[release].proven.items():
             first.setdefault(identity, row.patch)
-    lines = [f"| patch | {' | '.join(releases)} |", f"|---{'|---' * len(releases)}|"]
-    for identity in sorted(first, key=lambda name: first[name].rsplit("/", 1)[-1]):
-        cells = [levels[release].get(identity, "not in the series") for release in releases]
-        lines.append(f"| {identity} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    rows = [
+        [identity, *(levels[release].get(identity, "not in the series") for release in releases)]
+        for identity in sorted(first, key=lambda name: first[name].rsplit("/", 1)[-1])
+    ]
+    return _format_table(["patch", *releases], rows)
 
 
 def render_suites(statuses: Mapping[str, ReleaseStatus]) -> str:
     """Return the table of upstream's CUDA suites: a row per release and torch, newest release first."""
     runs = [(release, run) for release in _sort_newest_first(statuses) for run in _sort_ours_first(statuses[release])]
     outcomes = list(dict.fromkeys(name for _, run in runs for name in run.outcomes))
-    lines = [f"| release | torch | of each suite: {'/'.join(outcomes)} |", "|---|---|---|"]
+    rows = []
     for release, run in runs:
         counted = [
             f"{suite} {'/'.join(str(tally.get(name, 0)) for name in outcomes)}"
             for suite, tally in sorted(run.tally.items())
         ]
-        lines.append(f"| {release} | {_describe_torch(run)} ({run.device}) | {', '.join(counted)} |")
-    return "\n".join(lines) + "\n"
+        rows.append((release, f"{_describe_torch(run)} ({run.device})", ", ".join(counted)))
+    return _format_table(("release", "torch", f"of each suite: {'/'.join(outcomes)}"), rows)
 
 
 def tabulate_carried(statuses: Mapping[str, ReleaseStatus]) -> str:
     """Return the table of docs/rebase.md: a line for each release to which another's series was carried."""
     told = {release: describe_carried(statuses[release]) for release in reversed(_sort_newest_first(statuses))}
-    lines = [f"| release | {' | '.join(CARRIED)} |", f"|---{'|---' * len(CARRIED)}|"]
-    lines += [f"| {release} | {' | '.join(said.values())} |" for release, said in told.items() if said]
-    return "\n".join(lines) + "\n"
+    return _format_table(["release", *CARRIED], ([release, *said.values()] for release, said in told.items() if said))
 
 
 def describe_carried(status: ReleaseStatus) -> dict[str, str]:
@@ -314,10 +316,7 @@ def _sort_newest_first(statuses: Mapping[str, Any]) -> list[str]:
 
 
 def _describe_patches(status: ReleaseStatus) -> str:
-    series = status.series
-    if series is None:
-        return "not known"
-    return str(series.patches)
+    return str(status.series.patches) if status.series else "not known"
 
 
 def _describe_proofs(status: ReleaseStatus) -> str:
@@ -380,19 +379,11 @@ def _list_couplings(status: ReleaseStatus) -> Iterator[Figure]:
         yield Figure("census", _describe_couplings(status), DIFFERS if any(left) else HOLDS)
 
 
-def _list_stage(number: int) -> Callable[[ReleaseStatus], Iterator[Figure]]:
-    def list_stage(status: ReleaseStatus) -> Iterator[Figure]:
-        stage = status.stage1 if number == 1 else status.stage2
-        if stage:
-            yield Figure(f"stage{number}", _describe_stage(stage), HOLDS)
-
-    return list_stage
-
-
-def _describe_stage(stage: StageSection) -> str:
-    size, spent = stage.wheel_bytes / (1 << 20), stage.object_seconds
-    cost = f"at least {spent / 60 / stage.cores:.0f} min of compiling on {stage.cores} cores, " if spent else ""
-    return f"{stage.objects} objects, {cost}{size:.0f} MiB"
+def _list_stage(key: str, stage: StageSection | None) -> Iterator[Figure]:
+    if stage:
+        size, spent = stage.wheel_bytes / (1 << 20), stage.object_seconds
+        cost = f"at least {spent / 60 / stage.cores:.0f} min of compiling on {stage.cores} cores, " if spent else ""
+        yield Figure(key, f"{stage.objects} objects, {cost}{size:.0f} MiB", HOLDS)
 
 
 def _list_parity(status: ReleaseStatus) -> Iterator[Figure]:
@@ -628,8 +619,12 @@ PROOFS: Mapping[str, ProofKind] = {
     "proven": ProofKind("decouple record {release}", _list_levels, "not checked"),
     "apply to": ProofKind("decouple record {release}", _list_applies, "not checked"),
     "couplings left": ProofKind("decouple record {release} --census FILE", _list_couplings, "not counted"),
-    "stage 1": ProofKind("decouple build {release} --stage 1", _list_stage(1), "not built"),
-    "stage 2": ProofKind("decouple build {release} --stage 2", _list_stage(2), "not built"),
+    "stage 1": ProofKind(
+        "decouple build {release} --stage 1", lambda status: _list_stage("stage1", status.stage1), "not built"
+    ),
+    "stage 2": ProofKind(
+        "decouple build {release} --stage 2", lambda status: _list_stage("stage2", status.stage2), "not built"
+    ),
     "parity with Debian's monolith": ProofKind("decouple verify {release}", _list_parity, "not checked"),
     "ELF audit": ProofKind("decouple verify {release}", _list_audits, "not checked"),
     "kernels": ProofKind("decouple verify {release} --kernels official", _list_kernels, "not compared"),
