@@ -63,9 +63,9 @@ def environment(
     return env
 
 
-def recording(recorder: Path, *, ledger: Path | None = None, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return ``base`` plus what puts the recorder in front of NVIDIA's runtime."""
-    env = dict(os.environ if base is None else base)
+def recording(recorder: Path, *, ledger: Path | None = None) -> dict[str, str]:
+    """Return the environment of this process plus what puts the recorder in front of NVIDIA's runtime."""
+    env = dict(os.environ)
     env["LD_PRELOAD"] = ":".join([str(recorder), *filter(None, [env.get("LD_PRELOAD")])])
     if ledger:
         env["SIMCUDA_LEDGER"] = str(ledger)

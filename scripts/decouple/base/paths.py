@@ -8,7 +8,7 @@ from pathlib import Path
 from decouple.base.errors import UsageError
 
 
-def find_project(start: Path | None = None) -> Path:
+def find_project() -> Path:
     """Find the checkout that holds ``series/`` and ``patches/``.
 
     It is ``$DECOUPLE_PROJECT``, or the nearest parent.
@@ -20,8 +20,8 @@ def find_project(start: Path | None = None) -> Path:
     if named:
         candidates = [Path(named)]
     else:
-        start_folder = (start or Path.cwd()).resolve()
-        candidates = [start_folder, *start_folder.parents, *Path(__file__).resolve().parents]
+        here = Path.cwd()
+        candidates = [here, *here.parents, *Path(__file__).resolve().parents]
     for folder in candidates:
         if (folder / "series").is_dir() and (folder / "patches").is_dir():
             return folder

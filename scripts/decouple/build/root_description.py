@@ -186,10 +186,7 @@ class Description(Struct, frozen=True):
     layers: tuple[Layer, ...]
 
     def find_layer(self, name: str) -> Layer:
-        """Return one layer.
-
-        Raises DecoupleError for a name that is not there.
-        """
+        """Return one layer. Raises DecoupleError for a name that is not there."""
         for layer in self.layers:
             if layer.name == name:
                 return layer

@@ -73,7 +73,7 @@ def update_record(tree: Path, folder: Path, keyring: Path, prefixes: Sequence[st
         sums = _read_sums(tree / prefix.lstrip("/") / SUMS)
         beside[prefix] = {name: {"sha256": sha, "release": vouched[sha]} for name, sha in sums if sha in vouched}
     document = {
-        "keyring": {"path": str(keyring), "sha256": _hash_file(keyring)},
+        "keyring": {"path": str(keyring), "sha256": compute_sha256(keyring) if keyring.exists() else None},
         "releases": releases,
         "packages": packages,
         "beside": beside,
@@ -194,7 +194,3 @@ def _read_sums(path: Path) -> list[tuple[str, str]]:
     if not path.exists():
         return []
     return [(name, sha) for sha, name in re.findall(r"^([0-9a-f]{64})  (\S+)$", path.read_text(), re.M)]
-
-
-def _hash_file(path: Path) -> str | None:
-    return compute_sha256(path) if path.exists() else None

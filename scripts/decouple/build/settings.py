@@ -172,10 +172,7 @@ class PortableSettings(Struct, frozen=True):
     interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
 
     def find_interpreter(self, version: str) -> Interpreter:
-        """Find one of those Pythons.
-
-        Raises UsageError naming them.
-        """
+        """Find one of those Pythons. Raises UsageError naming them."""
         if version not in self.interpreters:
             raise UsageError(
                 f"--python {version}: the portable root has none",
@@ -233,18 +230,12 @@ def find_packer(tree: Path) -> Packer:
 
 
 def find_profile(name: str) -> Profile:
-    """Return ``[profile.NAME]``.
-
-    Raises UsageError naming the choices.
-    """
+    """Return ``[profile.NAME]``. Raises UsageError naming the choices."""
     return _find_choice("profile", read_facts().profile, name)
 
 
 def find_core(name: str) -> Core:
-    """Return ``[core.NAME]``.
-
-    Raises UsageError naming the choices.
-    """
+    """Return ``[core.NAME]``. Raises UsageError naming the choices."""
     return _find_choice("core", read_facts().core, name)
 
 

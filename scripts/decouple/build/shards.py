@@ -25,10 +25,7 @@ class ObjectShard(Struct, frozen=True):
 
     @classmethod
     def parse(cls, word: str) -> ObjectShard:
-        """Parse ``3/8``.
-
-        Raises UsageError.
-        """
+        """Parse ``3/8``. Raises UsageError."""
         match = _WORD.fullmatch(word)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise UsageError(f"--shard {word}: the which of how many", next_step="--shard 3/8")

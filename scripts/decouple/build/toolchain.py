@@ -41,11 +41,11 @@ def choose_interpreter(number: int, choices: Choices, kind: str) -> Interpreter:
     return own if number == 1 else settings.find_core(choices.core).interpreters.get(kind, own)
 
 
-def list_overrides(places: Places, kind: str = "rootfs") -> tuple[BindMount, ...]:
-    """Files that an environment of ``kind`` shows as upstream has them; ``stages.toml`` gives the reasons."""
+def list_overrides(places: Places) -> tuple[BindMount, ...]:
+    """Files that the Debian root shows as upstream has them; ``stages.toml`` gives the reasons."""
     made = []
     for override in settings.find_stage(1).override:
-        if override.environment == kind:
+        if override.environment == "rootfs":
             copy = places.state / "overrides" / override.path
             content = inputs.read_upstream_file(places.tree, override.path)
             if not copy.exists() or copy.read_bytes() != content:

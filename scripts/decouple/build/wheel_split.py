@@ -26,7 +26,7 @@ from decouple.base.files import make_work_folder
 from decouple.build import wheel_finishing, wheel_rewrite
 from decouple.release import projects
 from decouple.release.projects import BACKENDS, CORE, name_libraries
-from decouple.release.wheel_manifest import SUFFIX, WheelManifest
+from decouple.release.wheel_manifest import SUFFIX
 
 _SHARED = ("include/", "licenses/", "share/")
 _NAMED = ("kernels.json",)
@@ -84,7 +84,8 @@ def split_wheel(wheel: Path, folder: Path) -> SplitWheels:
             [*(member for member in names if member not in shared), *wheel_rewrite.list_kept_members(source, info)],
             _make_bindings_metadata(headers, f"{libraries}=={manifest.version}"),
         )
-        half = replace(manifest, project=libraries, toolchain=_drop_python(manifest))
+        toolchain = {key: value for key, value in manifest.toolchain.items() if key != "python"}  # libraries know none
+        half = replace(manifest, project=libraries, toolchain=toolchain)
         # written to a folder of its own: a file of that name may be there, from another Python's wheel
         made = wheel_finishing.finish_wheel(raw_libraries, work / "libraries", half, epoch)
         kept = folder / made.name
@@ -158,14 +159,6 @@ def _make_bindings_metadata(headers: Message, libraries: str) -> str:
 def is_requirement_of(key: str, value: str, project: str) -> bool:
     """Return whether a field of METADATA is a requirement of ``project``."""
     return key == "Requires-Dist" and canonicalize_name(Requirement(value).name) == project
-
-
-def _drop_python(manifest: WheelManifest) -> dict[str, object]:
-    """Return the toolchain but the one row that names a Python.
-
-    The libraries know none.
-    """
-    return {key: value for key, value in manifest.toolchain.items() if key != "python"}
 
 
 def _has_same_payload(one: Path, other: Path) -> bool:

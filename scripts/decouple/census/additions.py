@@ -87,8 +87,5 @@ class TaxonomyAdditions(Struct, frozen=True):
 
 
 def load_additions(path: Path) -> TaxonomyAdditions:
-    """Read the file.
-
-    Raises DecoupleError naming the key that is wrong; OSError.
-    """
+    """Read the file. Raises DecoupleError naming the key that is wrong; OSError."""
     return toml.read_toml(path, TaxonomyAdditions, mend="docs/census.md lists its keys")

@@ -116,10 +116,10 @@ def _report_branch(path: str, group: list[tuple[str, int, bool]], end: int) -> I
     )
 
 
-def _shorten(text: str, limit: int = 80) -> str:
-    """Shorten to one line of at most ``limit`` characters, so that it stays readable."""
+def _shorten(text: str) -> str:
+    """Shorten to one line of at most 80 characters, so that it stays readable."""
     line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return line if len(line) <= 80 else line[:79] + "…"
 
 
 def _scan_python_syntax(path: str, text: str, taxonomy: Taxonomy) -> Iterator[RawFinding]:
@@ -136,7 +136,7 @@ def _scan_python_syntax(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Ra
     covered: set[int] = set()
     for node in nodes:
         if isinstance(node, ast.If | ast.IfExp):
-            names = _find_names(node.test, taxonomy)
+            names = dict.fromkeys(name for child in ast.walk(node.test) for name in _find_own_names(child, taxonomy))
             if not names or node.lineno in covered:
                 continue
             end = node.end_lineno or node.lineno
@@ -191,10 +191,6 @@ def _find_own_names(node: ast.AST, taxonomy: Taxonomy) -> Iterator[str]:
         return
     if taxonomy.build_variables.search(text):
         yield _shorten(text)
-
-
-def _find_names(node: ast.AST, taxonomy: Taxonomy) -> list[str]:
-    return list(dict.fromkeys(name for child in ast.walk(node) for name in _find_own_names(child, taxonomy)))
 
 
 _COMMENT = re.compile(r"#[^\n]*")

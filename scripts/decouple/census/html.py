@@ -20,10 +20,7 @@ MARK = "/*CENSUS*/null"
 
 
 def render_html(comparisons: Sequence[CensusComparison]) -> str:
-    """Render the page.
-
-    Repeated words are sent once, as tables that the rows index.
-    """
+    """Render the page. Repeated words are sent once, as tables that the rows index."""
     tables: dict[str, list[str]] = {
         "vendor": [],
         "category": [],

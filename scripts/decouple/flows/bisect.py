@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 import subprocess
 import sys
@@ -181,7 +182,7 @@ def find_culprit(request: BisectRequest, listener: Listener = QUIET) -> Culprit:
     oracles: list[Oracle] = []
     if request.configure or request.compile or request.here:
         if request.here:
-            run = _make_local_run(places.tree)
+            run: Run = functools.partial(_run_here, places.tree)
         else:
             run = open_runner(ShellRequest(request.project, request.release, request.env), listener)
         oracles.append(
@@ -199,8 +200,8 @@ def find_culprit(request: BisectRequest, listener: Listener = QUIET) -> Culprit:
         return bisect_stack(stack, oracles, listener.say)
 
 
-def _make_local_run(tree: Path) -> Run:
-    return lambda command: subprocess.run(["sh", "-c", command], cwd=tree, check=False, stdout=sys.stderr).returncode
+def _run_here(tree: Path, command: str) -> int:
+    return subprocess.run(["sh", "-c", command], cwd=tree, check=False, stdout=sys.stderr).returncode
 
 
 def bisect_stack(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] = lambda line: None) -> Culprit:

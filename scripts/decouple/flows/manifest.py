@@ -46,10 +46,7 @@ class FactsResult(Struct, frozen=True):
 
 
 def read_facts(request: FactsRequest, listener: Listener = QUIET) -> FactsResult:
-    """Read the facts; nothing is written.
-
-    Raises DecoupleError.
-    """
+    """Read the facts; nothing is written. Raises DecoupleError."""
     release = derive_release(request.name)
     path = Checkout(request.project).locate_manifest(release)
     old = path.read_text(encoding="utf-8") if path.exists() else ""

@@ -38,7 +38,7 @@ from decouple.upstream.manifests import load_release
 from decouple.verify import checks
 from decouple.verify.full_parity import comparison, installation
 from decouple.verify.full_parity.comparison import WholeTable
-from decouple.verify.full_parity.installation import TorchLocation, WholeOffer
+from decouple.verify.full_parity.installation import TorchLocation
 
 PYPI = "pypi"
 MONOLITH = "monolith"
@@ -81,7 +81,7 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
         offers = list(pool.map(installation.ask_torch, asked))
     listener.progress.finish()
     for one, location in zip(offers, asked, strict=True):
-        if _strip_local_version(one) != version:
+        if str(one.said["torch"]).partition("+")[0] != version:  # a builder adds to it: 2.6.0+cu124 is 2.6.0
             raise DecoupleError(
                 f"{location.prefix[-1]}: has torch {one.said['torch']}, and {request.release} is {version}",
                 next_step="name a Python with that release",
@@ -92,11 +92,6 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     return comparison.judge_sections(sections, offers[0].side)
 
 
-def _strip_local_version(one: WholeOffer) -> str:
-    """Drop what a builder adds: 2.6.0+cu124 is 2.6.0."""
-    return str(one.said["torch"]).partition("+")[0]
-
-
 def _find_python(named: str) -> Path:
     program = shutil.which(named)
     if program is None:
@@ -105,10 +100,7 @@ def _find_python(named: str) -> Path:
 
 
 def _find_wheels(request: ParityRequest, places: Places) -> list[Path]:
-    """Return the wheels of the last build.
-
-    Raises UsageError where there are none.
-    """
+    """Return the wheels of the last build. Raises UsageError where there are none."""
     stamps = (inputs.read_stamp(places.core_state / "stage1.json"), inputs.read_stamp(places.state / "stage2.json"))
     wheels = [places.dist / stamp.wheel for stamp in stamps if stamp]
     if len(wheels) < 2 or not all(wheel.is_file() for wheel in wheels):

@@ -55,8 +55,5 @@ def relocate_files(request: RelocateRequest, listener: Listener = QUIET) -> Relo
 
 
 def find_unplaced(of: PristineRequest, listener: Listener = QUIET) -> list[str]:
-    """Return the CUDA files of the tree that no rule places.
-
-    Raises DecoupleError.
-    """
+    """Return the CUDA files of the tree that no rule places. Raises DecoupleError."""
     return plan.list_unclassified(pristine_tree.fetch_tree(of, listener), load_rules())

@@ -16,7 +16,7 @@ from __future__ import annotations
 import posixpath
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -82,7 +82,10 @@ def compare_single_stage(
     units = {unit: name for unit in built.objects if (name := find_upstream_name(built, unit, pristine)) is not None}
     device = [unit for unit in units if unit.file.suffix in _DEVICE]
     host = [unit for unit in units if unit not in device]
-    kinds = [choose_units(host, count), sorted(choose_units(device, count), key=_measure_source(pristine, units))]
+    kinds = [  # of device code a bounded run begins with the small sources
+        choose_units(host, count),
+        sorted(choose_units(device, count), key=lambda unit: (pristine / units[unit]).stat().st_size),
+    ]
     asked = [unit for kind in kinds for unit in kind]
     folder = built.folder / SINGLE_STAGE
     shutil.rmtree(folder, ignore_errors=True)
@@ -108,11 +111,6 @@ def compare_single_stage(
     section = status.VerifySection(core=request.against, parity=make_parity_section(registered))
     status.update_status(path, vendors={**status.read_status(path).vendors, request.toolkit: section})
     return SingleStageComparison(comparison, registered)
-
-
-def _measure_source(pristine: Path, units: Mapping[TranslationUnit, str]) -> Callable[[TranslationUnit], int]:
-    """Return what tells the size of a unit's source: of device code a bounded run begins with the small ones."""
-    return lambda unit: (pristine / units[unit]).stat().st_size
 
 
 def hipify_pristine(built: Stage2Commands, listener: Listener = QUIET) -> Path:

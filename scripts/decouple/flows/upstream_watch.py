@@ -115,7 +115,7 @@ def watch_upstream(request: WatchRequest, listener: Listener = QUIET) -> WatchRe
     )
     changes = _find_changes(before, now)
     if request.state:
-        write_atomically(request.state, _format_state(now))
+        write_atomically(request.state, json.dumps(to_builtins(now), indent=1, sort_keys=True) + "\n")
     described = f"{manifest.version}, commit {manifest.commit[:12]}" if manifest.commit else manifest.version
     text = _format_report(
         changes, report.format_markdown(outcome.carried, f"Series {old}", f"upstream {described}"), verdict
@@ -127,10 +127,6 @@ def _read_state(path: Path | None) -> WatchState | None:
     if path is None or not path.exists():
         return None
     return read_json(path, WatchState, mend="delete it: the next run then tells everything as new")
-
-
-def _format_state(state: WatchState) -> str:
-    return json.dumps(to_builtins(state), indent=1, sort_keys=True) + "\n"
 
 
 def _lay_files(repository: Repository, commit: str, folder: Path, index: Path) -> None:

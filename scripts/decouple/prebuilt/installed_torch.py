@@ -113,14 +113,15 @@ def _fill_kernels(
         libraries_document[name]["sha256_with_run_path"] = compute_sha256(target / name)
     received = kernel_folder.fetch_cuda_headers(pair, kernels, downloader)
     kernel_folder.check_cuda_version(kernels)
+    digests = [row["sha256"] for _, row in sorted(libraries_document.items())]
     document = {
         "kind": KIND,
         "wheel": {
             "name": f"installed: {', '.join(sorted(sources))}",
             "url": "",
-            "sha256": _hash_libraries(libraries_document),
+            "sha256": hashlib.sha256("".join(digests).encode()).hexdigest(),
         },
-        "cxx_abi": symbols.ABI[_read_cuda_symbols(kernels).cxx11],
+        "cxx_abi": symbols.ABI[dynamic_symbols.read_file_symbols(kernels / "lib" / "libtorch_cuda.so").cxx11],
         "arch_list": archs.parse_arch_list((kernels / "include" / kernel_folder.CONFIG[0]).read_text(encoding="utf-8")),
         "changed": _CHANGED,
         "libraries": libraries_document,
@@ -166,14 +167,6 @@ def _choose_name(path: Path) -> str:
     if not is_basename(name):
         raise DecoupleError(f"{path}: it calls itself {name!r}", next_step="name a build whose libraries are whole")
     return name
-
-
-def _hash_libraries(libraries: dict[str, dict[str, Any]]) -> str:
-    return hashlib.sha256("".join(library["sha256"] for _, library in sorted(libraries.items())).encode()).hexdigest()
-
-
-def _read_cuda_symbols(kernels: Path) -> DynamicSymbols:
-    return dynamic_symbols.read_file_symbols(kernels / "lib" / "libtorch_cuda.so")
 
 
 def _query_patchelf(patchelf: str, option: str, library: Path) -> str:

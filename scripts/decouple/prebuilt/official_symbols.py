@@ -102,25 +102,24 @@ def read_wheel_symbols(wheel: RemoteZip, *, core: bool = True) -> LibrarySymbols
 
     Raises DecoupleError when it has no CUDA in it.
     """
-    libraries = [member for member in wheel.members if member.info.filename.startswith(_FOLDER)]
-
-    def read_matching(pattern: re.Pattern[str]) -> tuple[DynamicSymbols, ...]:
-        libraries_read = []
-        for member in libraries:
-            name = member.info.filename.removeprefix(_FOLDER)
-            if pattern.fullmatch(name):
-                window = MemberWindow(wheel, member)
-                libraries_read.append(
-                    dynamic_symbols.read_symbols(window, window.size, name, f"{wheel.url}: {member.info.filename}")
-                )
-        return tuple(libraries_read)
-
-    kernels = read_matching(KERNELS)
+    kernels = _read_members(wheel, KERNELS)
     if not kernels:
         raise DecoupleError(
             f"{wheel.url}: no libtorch_cuda in it: a wheel for CPU only", next_step="name the CUDA wheel of the release"
         )
-    return LibrarySymbols(kernels, read_matching(CORE) if core else (), wheel.received)
+    return LibrarySymbols(kernels, _read_members(wheel, CORE) if core else (), wheel.received)
+
+
+def _read_members(wheel: RemoteZip, pattern: re.Pattern[str]) -> tuple[DynamicSymbols, ...]:
+    found = []
+    for member in wheel.members:
+        name = member.info.filename.removeprefix(_FOLDER)
+        if name != member.info.filename and pattern.fullmatch(name):
+            window = MemberWindow(wheel, member)
+            found.append(
+                dynamic_symbols.read_symbols(window, window.size, name, f"{wheel.url}: {member.info.filename}")
+            )
+    return tuple(found)
 
 
 def read_folder_symbols(folder: Path, pattern: re.Pattern[str]) -> tuple[DynamicSymbols, ...]:
@@ -135,16 +134,9 @@ def read_folder_symbols(folder: Path, pattern: re.Pattern[str]) -> tuple[Dynamic
             else []
         )
         if paths:
-            return tuple(dynamic_symbols.read_file_symbols(path) for path in _drop_links(paths))
+            files = {path.resolve(): path for path in paths}  # Debian has libc10.so and libc10.so.2.6, one file
+            return tuple(map(dynamic_symbols.read_file_symbols, files.values()))
     expected = "libtorch_cuda and libc10_cuda" if pattern is KERNELS else "libtorch_cpu and libc10"
     raise UsageError(
         f"{folder}: no {expected} in it", next_step="name the folder of the libraries, or of a torch package"
     )
-
-
-def _drop_links(paths: Sequence[Path]) -> list[Path]:
-    """Return the paths without links to others of them.
-
-    Debian has libc10.so and libc10.so.2.6.
-    """
-    return list({path.resolve(): path for path in paths}.values())

@@ -57,10 +57,7 @@ class Pairing(Struct, frozen=True):
 
 
 def load_pair(release: str, path: Path = _FILE) -> Pair:
-    """Return the pair of a release.
-
-    Raises UsageError when there is none.
-    """
+    """Return the pair of a release. Raises UsageError when there is none."""
     pairs = toml.read_toml(path, Pairing, mend=_MEND).release
     if derive_release(release) not in pairs:
         raise UsageError(

@@ -176,44 +176,49 @@ def _read_ahead(stream: ByteStream) -> Iterator[ByteStream]:
     So decompressing and writing overlap. The reader gets blocks of any size; an error of the thread is raised where
     its block would have come.
     """
-    blocks: queue.Queue[bytes | BaseException] = queue.Queue(maxsize=16)
-    over = threading.Event()
+    ahead = _AheadStream(stream)
+    thread = threading.Thread(target=ahead.fill_queue, daemon=True)
+    thread.start()
+    try:
+        yield ahead
+    finally:
+        ahead.over.set()
+        thread.join()
 
-    def put(item: bytes | BaseException) -> None:
-        while not over.is_set():
-            with contextlib.suppress(queue.Full):
-                blocks.put(item, timeout=0.1)
-                return
 
-    def fill() -> None:
+class _AheadStream:
+    """A stream that one thread reads into a queue and another takes out of it, until it is ``over``."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self.over = threading.Event()
+        self._stream = stream
+        self._blocks: queue.Queue[bytes | BaseException] = queue.Queue(maxsize=16)
+        self._last: bytes | BaseException | None = None
+        """What ended the stream: nothing comes after it, so asking the thread again would wait for ever."""
+
+    def fill_queue(self) -> None:
         try:
-            while not over.is_set():
-                data = stream.read(_BLOCK)
-                put(data)
+            while not self.over.is_set():
+                data = self._stream.read(_BLOCK)
+                self._put(data)
                 if not data:
                     return
         except BaseException as error:
-            put(error)
+            self._put(error)
 
-    class Ahead:
-        last: bytes | BaseException | None = None
-        """What ended the stream: nothing comes after it, so asking the thread again would wait for ever."""
+    def _put(self, item: bytes | BaseException) -> None:
+        while not self.over.is_set():
+            with contextlib.suppress(queue.Full):
+                self._blocks.put(item, timeout=0.1)
+                return
 
-        def read(self, size: int, /) -> bytes:
-            item = blocks.get() if self.last is None else self.last
-            if not item or isinstance(item, BaseException):
-                self.last = item
-            if isinstance(item, BaseException):
-                raise item
-            return item
-
-    thread = threading.Thread(target=fill, daemon=True)
-    thread.start()
-    try:
-        yield Ahead()
-    finally:
-        over.set()
-        thread.join()
+    def read(self, size: int, /) -> bytes:
+        item = self._blocks.get() if self._last is None else self._last
+        if not item or isinstance(item, BaseException):
+            self._last = item
+        if isinstance(item, BaseException):
+            raise item
+        return item
 
 
 class _SeekableStream:

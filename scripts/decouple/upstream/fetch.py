@@ -47,10 +47,7 @@ def fetch_source(
 
 
 def find_source(manifest: Manifest, provider: str) -> ManifestSource:
-    """Return the source of this provider.
-
-    Raises UsageError when the release has none.
-    """
+    """Return the source of this provider. Raises UsageError when the release has none."""
     source = manifest.find_source(provider)
     if source is None:
         have = ", ".join(item.provider for item in manifest.sources)

@@ -82,22 +82,27 @@ def _parse_json(text: str, base: str) -> list[PypiWheel]:
     return [wheel for wheel in wheels if wheel]
 
 
+class _LinkParser(HTMLParser):
+    """Collects the wheels that a page links to; ``base`` is the page's address."""
+
+    def __init__(self, base: str) -> None:
+        super().__init__()
+        self.base = base
+        self.found: list[PypiWheel] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        href = attributes.get("href")
+        if tag != "a" or not href:
+            return
+        url, fragment = urldefrag(urljoin(self.base, href))
+        wheel = _make_wheel(url, _parse_digest(fragment), None, "data-yanked" in attributes)
+        if wheel:
+            self.found.append(wheel)
+
+
 def _parse_html(text: str, base: str) -> list[PypiWheel]:
-    class Links(HTMLParser):
-        found: list[PypiWheel]
-
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            attributes = dict(attrs)
-            href = attributes.get("href")
-            if tag != "a" or not href:
-                return
-            url, fragment = urldefrag(urljoin(base, href))
-            wheel = _make_wheel(url, _parse_digest(fragment), None, "data-yanked" in attributes)
-            if wheel:
-                self.found.append(wheel)
-
-    links = Links()
-    links.found = []
+    links = _LinkParser(base)
     links.feed(text)
     if not links.found:
         raise DecoupleError(f"{base}: lists no wheel", next_step="is this the index, or a proxy's page?")

@@ -72,17 +72,12 @@ def check_values(facts: Mapping[str, Any], wanted: Iterable[ExpectedFact]) -> li
     found = []
     for one in wanted:
         seen = facts.get(one.asks, "not asked")
-        plain = (
-            sorted(map(str, seen)) == sorted(map(str, one.value)) if _are_lists(seen, one.value) else seen == one.value
-        )
+        lists = isinstance(seen, list) and isinstance(one.value, list)
+        plain = sorted(map(str, seen)) == sorted(map(str, one.value)) if lists else seen == one.value
         same = plain and type(seen) is type(one.value)
         said = f"{seen}" if same else f"{seen!r}, expected {one.value!r}"
         found.append(CheckResult(one.name, same, f"{said} ({one.origin})"))
     return found
-
-
-def _are_lists(*values: object) -> bool:
-    return all(isinstance(value, list) for value in values)
 
 
 #: What another vendor's package says of itself, as one line of JSON.

@@ -72,10 +72,7 @@ def load_extensions() -> tuple[Extension, ...]:
 
 
 def select_extensions(names: Collection[str]) -> tuple[Extension, ...]:
-    """Return the projects of these names, or all.
-
-    Raises UsageError naming the others.
-    """
+    """Return the projects of these names, or all. Raises UsageError naming the others."""
     known = [one.name for one in load_extensions()]
     for name in names:
         if name not in known:

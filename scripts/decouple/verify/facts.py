@@ -50,10 +50,7 @@ class Fact(Struct, frozen=True):
 
 
 class FactOverride(Struct, frozen=True):
-    """An environment's package that decides a value.
-
-    The official wheel does not then.
-    """
+    """An environment's package that decides a value. The official wheel does not then."""
 
     asks: str
     environment: str

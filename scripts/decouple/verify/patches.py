@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -105,12 +105,12 @@ def select_questions(known: Iterable[PatchQuestion], identities: Iterable[str]) 
     return tuple(one for one in known if one.patch in wanted)
 
 
-def run_questions(command: Sequence[str], variables: Mapping[str, str] | None = None) -> TorchReply:
+def run_questions(command: Sequence[str]) -> TorchReply:
     """Run ``inside/questions.py`` by this command line.
 
     Raises DecoupleError when torch cannot be imported there.
     """
-    done = run_python(command, variables)
+    done = run_python(command)
     lines = [json.loads(line.removeprefix(MARK)) for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not lines:
         said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]

@@ -92,10 +92,7 @@ class UnitsReport(Struct, frozen=True):
 
     @property
     def without_evidence(self) -> tuple[UnitFinding, ...]:
-        """The units that cannot be preprocessed.
-
-        Nobody knows what they open.
-        """
+        """The units that cannot be preprocessed. Nobody knows what they open."""
         return tuple(finding for finding in self.findings if finding.error)
 
     @property
@@ -104,10 +101,7 @@ class UnitsReport(Struct, frozen=True):
         return self.units > 0 and not self.findings
 
     def tree_files(self, tree: PurePosixPath, tracked: Collection[str]) -> list[str]:
-        """Return the opened files that git tracks in ``tree``.
-
-        Sorted, relative to it.
-        """
+        """Return the opened files that git tracks in ``tree``. Sorted, relative to it."""
         below = (path.relative_to(tree).as_posix() for path in self.opened if path.is_relative_to(tree))
         return sorted(set(below) & set(tracked))
 

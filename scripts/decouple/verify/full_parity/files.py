@@ -122,10 +122,7 @@ def _find_official_path(path: str) -> str:
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
-    """Return whether two files are the same.
-
-    Hard links to one file need not be read.
-    """
+    """Return whether two files are the same. Hard links to one file need not be read."""
     return one.samefile(other) or filecmp.cmp(one, other, shallow=False)
 
 

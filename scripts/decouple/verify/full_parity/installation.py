@@ -132,20 +132,14 @@ def _map_entry_points(said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _list_metadata(said: Mapping[str, Any]) -> list[str]:
-    """Return each field with its value as a name.
-
-    A side's distributions together.
-    """
+    """Return each field with its value as a name. A side's distributions together."""
     kept = set(files.load_rules().metadata)
     pairs = [pair for one in said["installed"].values() for pair in one.get("metadata", ())]
     return sorted({f"{key}: {_normalise_value(key, value)}" for key, value in pairs if key in kept})
 
 
 def _normalise_value(key: str, value: str) -> str:
-    """Write a requirement in one way.
-
-    "a (==1) ; x" is "a==1; x".
-    """
+    """Write a requirement in one way. "a (==1) ; x" is "a==1; x"."""
     try:
         return str(Requirement(value)) if key == "Requires-Dist" else value.strip()
     except InvalidRequirement:

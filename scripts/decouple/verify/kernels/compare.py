@@ -223,10 +223,7 @@ def simplify_name(name: str) -> str:
 
 @cache
 def demangle_name(name: str) -> str:
-    """Demangle a name by the C++ runtime.
-
-    ``__cxa_demangle`` of the Itanium C++ ABI.
-    """
+    """Demangle a name by the C++ runtime. ``__cxa_demangle`` of the Itanium C++ ABI."""
     function = _load_demangler()
     if function is None or not name.startswith("_Z"):
         return name

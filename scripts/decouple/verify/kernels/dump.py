@@ -158,10 +158,7 @@ def _render_lines(dump: KernelDump) -> Iterator[str]:
 
 
 def read_dump(path: Path) -> KernelDump:
-    """Read a dump that `write_dump` wrote.
-
-    Raises DecoupleError when it is none.
-    """
+    """Read a dump that `write_dump` wrote. Raises DecoupleError when it is none."""
     try:
         lines = lzma.decompress(path.read_bytes()).decode().splitlines()
         if lines[0] != _TITLE:
