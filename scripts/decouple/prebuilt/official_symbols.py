@@ -6,7 +6,6 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
