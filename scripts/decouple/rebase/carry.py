@@ -88,18 +88,29 @@ def carry_patch(repository: Repository, step: Step, tip: str, scratch: Path) -> 
     )
 
 
+def carry_unchanged(repository: Repository, step: Step, tip: str) -> CarryResult | None:
+    """Return the verdict where ``tip`` has, wherever the patch looks, what its old series had.
+
+    Nothing but the paths that the patch names, and the folders above them, is read. None: ask :func:`carry_patch`.
+    """
+    patch = step.patch
+    same = _find_unmerged_changes(repository, step, tip)
+    if not same:
+        return None
+    source = TreeSource(repository, tip, patch.touched_paths)
+    forward = apply_patch(patch, Tree(source))
+    if not forward.applies or forward.offsets or apply_patch(patch, Tree(source), reverse=True).applies:
+        return None
+    return CarryResult(patch.name, Verdict.UNMODIFIED, same)
+
+
 def _judge_patch(repository: Repository, step: Step, tip: str, scratch: Path) -> CarryResult:
+    if unchanged := carry_unchanged(repository, step, tip):
+        return unchanged
     patch = step.patch
     source = TreeSource(repository, tip, patch.touched_paths)
     forward = apply_patch(patch, Tree(source))
     backward = apply_patch(patch, Tree(source), reverse=True)
-    if (
-        forward.applies
-        and not forward.offsets
-        and not backward.applies
-        and (same := _find_unmerged_changes(repository, step, tip))
-    ):
-        return CarryResult(patch.name, Verdict.UNMODIFIED, same)
     merge = merge_patch(repository, step, tip)
     here = repository.read_tree_id(tip)
     clean = not merge.conflicts

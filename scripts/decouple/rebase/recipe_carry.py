@@ -30,7 +30,7 @@ def carry_by_recipe(
     where the recipe would read what it read there, nothing is made: that is the patch
     (tests/real/test_recipes.py).
     """
-    if step and merged.verdict is Verdict.UNMODIFIED and _reads_the_same(repository, recipe, step.before, tip):
+    if step and merged.verdict is Verdict.UNMODIFIED and reads_the_same(repository, recipe, step.before, tip):
         return merged
     source = TreeSource(repository, tip)
 
@@ -66,8 +66,14 @@ def carry_by_recipe(
     return upstreamed_hunks.examine_patch(repository, step.patch, step.before, tip, made) if step else made
 
 
-def _reads_the_same(repository: Repository, recipe: Recipe, before: str, tip: str) -> bool:
-    paths = {*recipe.files, *(sign.file for sign in recipe.upstream)}
+def list_read_paths(recipe: Recipe) -> set[str]:
+    """List the paths that a recipe reads of a tree."""
+    return {*recipe.files, *(sign.file for sign in recipe.upstream)}
+
+
+def reads_the_same(repository: Repository, recipe: Recipe, before: str, tip: str) -> bool:
+    """Return whether ``recipe`` reads in ``tip`` what it reads in ``before``."""
+    paths = list_read_paths(recipe)
     return read_entries(repository, before, paths) == read_entries(repository, tip, paths)
 
 

@@ -14,17 +14,17 @@ from decouple.base.progress import SILENT, Progress
 from decouple.patch.moved_runs import find_moved_runs
 from decouple.patch.parse import Patch
 from decouple.rebase import resolution_replay
-from decouple.rebase.carry import Step, carry_patch, find_former_changes, write_tree_after
+from decouple.rebase.carry import Step, carry_patch, carry_unchanged, find_former_changes, write_tree_after
 from decouple.rebase.partial_release import find_hidden_files
-from decouple.rebase.recipe_carry import carry_by_recipe
+from decouple.rebase.recipe_carry import carry_by_recipe, list_read_paths, reads_the_same
 from decouple.rebase.resolutions import Resolution
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
 from decouple.recipes.model import Recipe, is_explained
 from decouple.stack import applier
-from decouple.stack.commits import NewCommit, parse_commit_text, write_chain
+from decouple.stack.commits import SCRATCH, NewCommit, parse_commit_text, write_chain
 from decouple.stack.export import make_diff
 from decouple.stack.journal import Id
-from decouple.stack.trees import TreeEntry, read_changes, read_entries
+from decouple.stack.trees import TreeEntry, list_parents, read_changes, read_entries
 
 _TOLD = ("Drop-When", "Verify")
 """Fields of a header that say whether the patch is still wanted, and how to see that it works."""
@@ -79,6 +79,42 @@ class RebaseOutcome(Struct, frozen=True):
         return self.steps[len(self.carried) - 1] if self.stopped else None
 
 
+class _CarriedCommits:
+    """The commits of what was carried. They are written together, where no patch asks what one before it did."""
+
+    def __init__(self, repository: Repository, base: str) -> None:
+        self._repository = repository
+        self.tips = [base]
+        """``base``, and the commit after each patch, as far as they are written."""
+        self._waiting: list[Mapping[str, TreeEntry | None]] = []
+        self._changed: set[str] = set()
+        self._folders: set[str] = set()
+
+    def add(self, changes: Mapping[str, TreeEntry | None]) -> None:
+        """Add what a patch changes. Where a file goes, a folder may: that is written at once."""
+        self._waiting.append(changes)
+        self._changed |= changes.keys()
+        self._folders |= {folder for path in changes for folder in list_parents(path)}
+        if None in changes.values():
+            self.write()
+
+    def holds_back(self, paths: set[str]) -> bool:
+        """Return whether the last commit lacks something that was added at ``paths``, above or below them."""
+        reach = {*paths, *(folder for path in paths for folder in list_parents(path))}
+        return not self._changed.isdisjoint(reach) or not self._folders.isdisjoint(paths)
+
+    def write(self) -> str:
+        """Write what was added, and return the last commit."""
+        chain = [NewCommit(SCRATCH, changes) for changes in self._waiting if changes]
+        written = iter(write_chain(self._repository, self.tips[-1], chain))
+        for changes in self._waiting:
+            self.tips.append(next(written) if changes else self.tips[-1])
+        self._waiting.clear()
+        self._changed.clear()
+        self._folders.clear()
+        return self.tips[-1]
+
+
 class RebaseWork(Struct, dict=True):
     """The work, with everything that it depends on. ``run`` may be called again with more decisions."""
 
@@ -104,11 +140,14 @@ class RebaseWork(Struct, dict=True):
     def _carry_steps(self, *, stop: bool, progress: Progress) -> RebaseOutcome:
         steps = self.steps
         carried: list[CarryResult] = []
-        tips = [self.sides.new]
+        commits = _CarriedCommits(self.repository, self.sides.new)
         without: dict[str, str] = {}
         progress.start("carrying patches", len(steps))
         for step in steps:
-            result = self._carry_step(step, tips[-1], without)
+            if made := self.regenerate(step.patch):
+                result = self._carry_regenerated(step, made, commits.write())
+            else:
+                result = self._carry_unchanged(step, commits) or self._carry_step(step, commits.write(), without)
             carried.append(result)
             identity = step.patch.header.decouple_id
             if result.verdict is Verdict.NOT_SEEN and identity:
@@ -119,10 +158,26 @@ class RebaseWork(Struct, dict=True):
                 carried[-1] = result
             if result.verdict.is_stop and stop:
                 progress.finish(f"stopped at {step.patch.name}")
-                return RebaseOutcome(tuple(carried), steps, tuple(tips), result)
-            tips.append(self._commit_patch(step.patch, result, tips[-1]) if result.changes else tips[-1])
+                return RebaseOutcome(tuple(carried), steps, self._write_named_commits(carried[:-1]), result)
+            commits.add(result.changes or {})
         progress.finish()
-        return RebaseOutcome(tuple(carried), steps, tuple(tips))
+        commits.write()
+        return RebaseOutcome(tuple(carried), steps, tuple(commits.tips))
+
+    def _write_named_commits(self, carried: Sequence[CarryResult]) -> tuple[str, ...]:
+        """Write the commits of ``carried`` with what their patches say: a person is shown the last.
+
+        Returns the commit after each, the new release itself first.
+        """
+        patches = {patch.name: patch for patch in self.patches}
+        changing = [result for result in carried if result.changes]
+        texts = [parse_commit_text(patches[result.name].header_text, result.name) for result in changing]
+        chain = [NewCommit(text, result.changes or {}) for text, result in zip(texts, changing, strict=True)]
+        written = iter(write_chain(self.repository, self.sides.new, chain))
+        tips = [self.sides.new]
+        for result in carried:
+            tips.append(next(written) if result.changes else tips[-1])
+        return tuple(tips)
 
     def _describe_step(self, step: Step) -> tuple[Note, ...]:
         """Note what a person who must settle the patch wants to know of it.
@@ -147,20 +202,30 @@ class RebaseWork(Struct, dict=True):
     def steps(self) -> tuple[Step, ...]:
         """Return each patch with the commits before and after it in the old series."""
         outcomes = applier.apply_patches(self.repository, self.sides.old, self.patches, self._scratch)
-        chain = [
-            NewCommit(parse_commit_text(outcome.patch.header_text, outcome.patch.name), outcome.changes)
-            for outcome in outcomes
-        ]
+        chain = [NewCommit(SCRATCH, outcome.changes) for outcome in outcomes]
         commits = [self.sides.old, *write_chain(self.repository, self.sides.old, chain)]
         return tuple(
             Step(patch, before, after)
             for patch, before, after in zip(self.patches, commits[:-1], commits[1:], strict=True)
         )
 
+    def _carry_unchanged(self, step: Step, commits: _CarriedCommits) -> CarryResult | None:
+        """Carry a patch that finds all as its old series had it, before those in front of it are committed.
+
+        None where it has to be asked of a commit that holds them.
+        """
+        if self.partial or step.patch.name in self.decisions:
+            return None
+        recipe = self.recipes.get(step.patch.header.decouple_id or "")
+        if commits.holds_back({*step.patch.touched_paths, *(list_read_paths(recipe) if recipe else ())}):
+            return None
+        tip = commits.tips[-1]
+        result = carry_unchanged(self.repository, step, tip)
+        if result and recipe and not reads_the_same(self.repository, recipe, step.before, tip):
+            return None
+        return result
+
     def _carry_step(self, step: Step, tip: str, without: Mapping[str, str]) -> CarryResult:
-        made = self.regenerate(step.patch)
-        if made is not None:
-            return self._carry_regenerated(step, made, tip)
         if self.partial and (notes := find_hidden_files(self.repository, step.patch, tip, without)):
             return CarryResult(step.patch.name, Verdict.NOT_SEEN, {}, notes)
         decision = self.decisions.get(step.patch.name)
@@ -236,11 +301,6 @@ class RebaseWork(Struct, dict=True):
         return CarryResult(
             step.patch.name, Verdict.REPLAYED, changes, (note, *self._find_lost_lines(step.patch, body)), body
         )
-
-    def _commit_patch(self, patch: Patch, result: CarryResult, tip: str) -> str:
-        assert result.changes is not None
-        text = parse_commit_text(patch.header_text, patch.name)
-        return write_chain(self.repository, tip, [NewCommit(text, result.changes)])[0]
 
     @property
     def _scratch(self) -> Path:
