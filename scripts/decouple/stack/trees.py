@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import TREE, Repository
-from decouple.base.objects import read_objects
+from decouple.base.git import TREE, Reader, Repository
+from decouple.base.objects import keep_object_reader, read_objects
+
+_KNOWN: WeakKeyDictionary[Reader, dict[str, Mapping[str, TreeEntry]]] = WeakKeyDictionary()
+"""By reader and id: the folders that it read, for as long as it is open."""
 
 
 class TreeEntry(Struct, frozen=True):
@@ -46,23 +51,18 @@ def write_blob(repository: Repository, data: bytes) -> str:
 def read_entries(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, TreeEntry]:
     """Read what ``tree`` holds at ``paths``; absent paths are left out.
 
-    One ``git cat-file --batch`` reads only the directories that the paths are in, so the time depends on the
+    One ``git cat-file --batch`` reads only the directories on the way to the paths, so the time depends on the
     paths and not on the size of the tree. A path below a *file*, or a path that is a directory, is returned as
     that entry with its own path (mode ``TREE`` for a directory), so that a caller sees what is in the way.
     Raises DecoupleError for a path with a newline, which git's batch format cannot ask for.
     """
     wanted = sorted(set(paths))
-    folders: dict[str, Mapping[str, TreeEntry]] = {}
     needed: dict[str, None] = {}
     for path in wanted:
         if "\n" in path:
             raise DecoupleError(f"path {path!r} has a newline in it", next_step="no patch of this project may touch it")
         needed |= dict.fromkeys(list_parents(path))
-    order = list(needed)
-    requests = [f"{tree}:{folder}" for folder in order]
-    for folder, answer in zip(order, read_objects(repository, requests), strict=True):
-        if answer and answer.kind == "tree":
-            folders[folder] = parse_tree(answer.data)
+    folders = _read_folders(repository, tree, needed)
     entries: dict[str, TreeEntry] = {}
     for path in wanted:
         for step in (*reversed(list_parents(path)[:-1]), path):
@@ -74,6 +74,36 @@ def read_entries(repository: Repository, tree: str, paths: Iterable[str]) -> dic
                 entries[step] = entry
                 break
     return entries
+
+
+def _read_folders(repository: Repository, tree: str, names: Iterable[str]) -> dict[str, Mapping[str, TreeEntry]]:
+    """Read those of the folders ``names`` that ``tree`` has, the root as "".
+
+    ``names`` has the folders above each, too. Level by level, by the ids that the level above gives: most folders are
+    the same in two commits of a series, and what one reader read once is not read again.
+    """
+    with keep_object_reader(repository):
+        assert repository.reader
+        known = _KNOWN.setdefault(repository.reader, {})
+        (root,) = repository.reader.read_objects([f"{tree}^{{tree}}"])
+        folders = {"": parse_tree(root.data)} if root else {}
+        for _, level in itertools.groupby(sorted(names, key=_count_levels), key=_count_levels):
+            ids: dict[str, str] = {}
+            for name in level:
+                above, _, last = name.rpartition("/")
+                entry = folders[above].get(last) if name and above in folders else None
+                if entry and entry.mode == TREE:
+                    ids[name] = entry.id
+            asked = sorted(set(ids.values()) - known.keys())
+            for identity, answer in zip(asked, repository.reader.read_objects(asked), strict=True):
+                if answer:
+                    known[identity] = parse_tree(answer.data)
+            folders |= {name: known[identity] for name, identity in ids.items() if identity in known}
+    return folders
+
+
+def _count_levels(folder: str) -> int:
+    return folder.count("/") + 1 if folder else 0
 
 
 def read_blobs(repository: Repository, ids: Iterable[str]) -> dict[str, bytes]:
