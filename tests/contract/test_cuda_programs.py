@@ -62,3 +62,20 @@ def test_both_ways_say_the_same(interpreter: Path, torch_sim: Path, tmp_path: Pa
     assert said[0] == said[1] == said[2] and float(said[0].split()[0]) > 0
     alone = subprocess.run([str(interpreter), "for_cuda.py"], capture_output=True, env=environment, cwd=tmp_path)
     assert alone.returncode  # nobody asked: cuda is CUDA
+
+
+TRACES = """
+import threading
+from third_device_contract.traces import changes, trace
+before = trace()
+threading.excepthook, threading.Thread.start = print, print
+print(changes(before, trace()))
+"""
+
+
+def test_a_hook_of_pytest_is_no_trace_of_a_program(interpreter: Path, contract: Path) -> None:
+    variables = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(contract))
+    told = subprocess.run(
+        [str(interpreter), "-W", "ignore", "-c", TRACES], capture_output=True, text=True, env=variables
+    )
+    assert told.stdout == "['class threading.Thread.start']\n", told.stderr
