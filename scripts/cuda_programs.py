@@ -142,7 +142,10 @@ def unpack(python: Path, folder: Path, program: Program) -> Path:
         command = [str(python), "-I", "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
         wanted = f"{program.name}=={program.version}"
         subprocess.run([*command, "--no-build-isolation", "-d", str(folder), wanted], check=True)
-        shutil.unpack_archive(source.with_name(f"{source.name}.tar.gz"), folder)
+        half = folder / "half"  # one that was killed meanwhile must not be taken for the whole
+        shutil.rmtree(half, ignore_errors=True)
+        shutil.unpack_archive(source.with_name(f"{source.name}.tar.gz"), half)
+        (half / source.name).rename(source)
     return source
 
 
@@ -158,6 +161,8 @@ def run(python: Path, source: Path, program: Program, device: str) -> tuple[dict
     if done.returncode:
         raise SystemExit(f"{program.name} on {device or 'cpu'}: exit code {done.returncode}; see {log.name}")
     _, outcomes, left = json.loads(out.read_text(encoding="utf-8"))
+    if not outcomes:
+        raise SystemExit(f"{program.name} on {device or 'cpu'}: no test ran; see {out.with_suffix('.log')}")
     return outcomes, left
 
 
