@@ -47,6 +47,20 @@ def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> Non
         raise
 
 
+def write_output(path: Path, data: bytes | str) -> None:
+    """Write ``data`` (str as UTF-8) where a person asked for it. Raises OSError.
+
+    A device or a pipe (``/dev/null``, ``/dev/stdout``, ``>(program)`` of a shell) takes it and stays what it is; a
+    link stays one, and the file that it leads to is replaced.
+    """
+    payload = data.encode("utf-8") if isinstance(data, str) else data
+    if path.absolute().parts[1] in ("dev", "proc") or (path.exists() and not path.is_file()):
+        with path.open("wb") as out:
+            out.write(payload)
+    else:
+        write_atomically(path.resolve(), payload)
+
+
 def has_no_room(*places: Path) -> bool:
     """Say whether a file system of ``places`` is full.
 

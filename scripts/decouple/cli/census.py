@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.base.files import write_atomically
+from decouple.base.files import write_output
 from decouple.census.compare import CensusComparison
 from decouple.census.html import render_html
 from decouple.census.report import render_json, summarize_census
@@ -50,9 +50,9 @@ def run_census(arguments: argparse.Namespace) -> int:
     request = make_request(CensusRequest, arguments)
     taken = take_census(request, output.make_listener())
     if arguments.json:
-        write_atomically(arguments.json, render_json(taken.comparisons))
+        write_output(arguments.json, render_json(taken.comparisons))
     if arguments.html:
-        write_atomically(arguments.html, render_html(taken.comparisons))
+        write_output(arguments.html, render_html(taken.comparisons))
     for comparison in taken.comparisons:
         if arguments.couplings:
             for finding in (comparison.after or comparison.before).needing_vendor:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.base.files import write_atomically
+from decouple.base.files import write_output
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.flows import forecast as flow
@@ -54,7 +54,7 @@ def run_forecast(arguments: argparse.Namespace) -> int:
     )
     for path, make in ((arguments.html, forecast.render_html), (arguments.json, forecast.render_json)):
         if path:
-            write_atomically(path, make(result))
+            write_output(path, make(result))
             print(path)
     bad = result.worst in (Fit.CONFLICT, Fit.GONE, Fit.AMBIGUOUS)
     return CHECK_FAILED if arguments.strict and bad else OK

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.files import write_output
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.flows import kernels, single_stage, unpatched_kernels
@@ -89,7 +90,7 @@ def _run_unpatched(arguments: argparse.Namespace) -> int:
 def _run_dump(arguments: argparse.Namespace) -> int:
     label = arguments.label or arguments.library[0].name
     made = kernels.dump_kernels(arguments.library, label, arguments.arch, output.make_progress())
-    dump.write_dump(made, arguments.output)
+    write_output(arguments.output, dump.pack_dump(made))
     functions = sum(len(unit.kernels) for unit in made.units)
     print(
         f"{arguments.output}: {functions} functions of {len({u.file for u in made.units})} sources for "

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.base.files import write_atomically
+from decouple.base.files import write_output
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.flows import parity as flow
@@ -48,7 +48,7 @@ def _run_parity(arguments: argparse.Namespace) -> int:
     table = flow.compare_parity(make_request(flow.ParityRequest, arguments), output.make_listener())
     if arguments.json:
         document = {**msgspec.to_builtins(table), "unexplained": table.unexplained, "ok": table.ok}
-        write_atomically(arguments.json, json.dumps(document, indent=1) + "\n")
+        write_output(arguments.json, json.dumps(document, indent=1) + "\n")
     return print_table(table, None if arguments.all else 5)
 
 

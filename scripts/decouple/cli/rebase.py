@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.base.files import write_atomically
+from decouple.base.files import write_output
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.cli.source_word import add_source_option
@@ -93,7 +93,7 @@ def _print_verdicts(arguments: argparse.Namespace, judged: RebaseJudgement) -> N
     }
     text = makers[arguments.format]()
     if arguments.output:
-        write_atomically(arguments.output, text)
+        write_output(arguments.output, text)
         print(f"{arguments.output}: {report.format_summary(carried)}")
     else:
         print(text, end="")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
-from decouple.base.files import write_atomically
+from decouple.base.files import write_output
 from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.request import make_request
@@ -135,7 +135,7 @@ def _run_units(arguments: argparse.Namespace) -> int:
     for line in (*result.differences, *result.report.findings):
         print(line)
     if arguments.opened:
-        write_atomically(arguments.opened, "".join(f"{path}\n" for path in result.opened))
+        write_output(arguments.opened, "".join(f"{path}\n" for path in result.opened))
         print(f"{arguments.opened}: {len(result.opened)} files of the tree")
     _print_evidence(result)
     return OK if result.ok else CHECK_FAILED

@@ -53,7 +53,8 @@ def rewrite_programs(request: NeutralRequest) -> list[NeutralFile]:
             text.splitlines(keepends=True), made[path].text.splitlines(keepends=True), f"a/{path}", f"b/{path}"
         )
         if request.write and made[path].text != text:
-            write_atomically(path, made[path].text.encode(_detect_encoding(path)), mode=path.stat().st_mode & 0o7777)
+            data, mode = made[path].text.encode(_detect_encoding(path)), path.stat().st_mode & 0o7777
+            write_atomically(path.resolve(), data, mode=mode)  # a link to a program stays one
         done.append(NeutralFile(path, "".join(lines), made[path].changes, made[path].left))
     return done
 

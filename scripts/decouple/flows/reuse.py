@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import UsageError
-from decouple.base.files import write_atomically
+from decouple.base.files import write_output
 from decouple.device import reuse as counting
 from decouple.device.reuse import ReuseReport, VendorNames
 from decouple.flows import pristine_tree
@@ -54,5 +54,5 @@ def count_reuse(request: ReuseRequest, listener: Listener = QUIET) -> ReuseResul
     if names is None:
         return ReuseResult(report)
     if request.header:
-        write_atomically(request.header, counting.format_header(report, names, f"PyTorch {request.release}"))
+        write_output(request.header, counting.format_header(report, names, f"PyTorch {request.release}"))
     return ReuseResult(report, names, tuple(report.list_open_names(names)))

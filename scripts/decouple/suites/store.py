@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import open_for_append, write_atomically
+from decouple.base.files import open_for_append, write_atomically, write_output
 from decouple.base.untrusted_input import parse_json, read_json
 
 #: Outcomes of a test, the best first. "too slow" ran out of time, "died" ended its process.
@@ -144,7 +144,7 @@ def write_packed(results: Iterable[SuiteResult], path: Path, *, ledgers: bool = 
         json.dumps(to_builtins(result) if ledgers else _abbreviate_result(result), sort_keys=True)
         for result in sorted(results, key=lambda result: result.id)
     )
-    write_atomically(path, lzma.compress("".join(f"{row}\n" for row in rows).encode()))
+    write_output(path, lzma.compress("".join(f"{row}\n" for row in rows).encode()))
 
 
 def _abbreviate_result(result: SuiteResult) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import write_atomically
 from decouple.base.progress import SILENT, Progress
 from decouple.verify.kernels import cubin, fatbin
 
@@ -139,10 +138,10 @@ def hash_launch(described: bytes) -> str:
     return hashlib.sha256(described).hexdigest()[:_LAUNCH]
 
 
-def write_dump(dump: KernelDump, path: Path) -> None:
-    """Write ``dump`` to ``path``; the same dump is always the same bytes."""
+def pack_dump(dump: KernelDump) -> bytes:
+    """Return the bytes of the file of ``dump``; of the same dump always the same."""
     text = "".join(f"{line}\n" for line in _render_lines(dump))
-    write_atomically(path, lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+    return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
 
 
 def _render_lines(dump: KernelDump) -> Iterator[str]:
@@ -158,7 +157,7 @@ def _render_lines(dump: KernelDump) -> Iterator[str]:
 
 
 def read_dump(path: Path) -> KernelDump:
-    """Read a dump that `write_dump` wrote. Raises DecoupleError when it is none."""
+    """Read a file of the bytes of `pack_dump`. Raises DecoupleError when it is none."""
     try:
         lines = lzma.decompress(path.read_bytes()).decode().splitlines()
         if lines[0] != _TITLE:

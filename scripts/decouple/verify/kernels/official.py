@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, RemoteFile
 from decouple.upstream.download import Downloader
@@ -50,7 +51,8 @@ def load_official_dump(
     path = cache / "kernels" / f"{name}.kernels.xz"
     if not path.exists():
         with fetch_members(wheel, MEMBERS, cache, downloader, progress) as libraries:
-            dump.write_dump(dump.dump_libraries(libraries, f"{LABEL} {manifest.version}", progress=progress), path)
+            made = dump.dump_libraries(libraries, f"{LABEL} {manifest.version}", progress=progress)
+        write_atomically(path, dump.pack_dump(made))
     found = dump.read_dump(path)
     lacking = sorted(set(archs) - {arch.rstrip("a") for arch in found.architectures()})
     if lacking:

@@ -1,0 +1,50 @@
+"""Files that a person names for an output: devices, pipes and links stay what they are."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decouple.base.files import write_output
+from decouple.cli import main
+from tests.support.series import usual_world
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Iterator[tuple[Path, int]]:
+    """A named pipe, and the end at which it is read."""
+    os.mkfifo(tmp_path / "pipe")
+    end = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    yield tmp_path / "pipe", end
+    os.close(end)
+
+
+def test_a_pipe_takes_it_and_stays_a_pipe(pipe: tuple[Path, int]) -> None:
+    path, end = pipe
+    write_output(path, "text")
+    assert os.read(end, 1 << 16) == b"text" and path.is_fifo()
+
+
+def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("report.json")
+    for text in ("first", "second"):
+        write_output(tmp_path / "link", text)
+        assert (tmp_path / "link").is_symlink() and (tmp_path / "report.json").read_text() == text
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        write_output(tmp_path, "text")
+
+
+def test_a_command_writes_its_report_through_a_pipe(
+    pipe: tuple[Path, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, end = pipe
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(usual_world(tmp_path / "world").project))
+    main(["forecast", "2.6", "--json", str(path)])
+    assert json.loads(os.read(end, 1 << 16))
