@@ -70,6 +70,8 @@ class Figure(Struct, frozen=True):
     label: str = ""
     of_series: bool = True
     """False of a torch that has none of our patches in it."""
+    command: str = ""
+    """What records it, where that is not what records its kind."""
 
 
 class ProofKind(Struct, frozen=True):
@@ -130,7 +132,7 @@ def _make_row(status: ReleaseStatus, name: str, proof: ProofKind, figure: Figure
     since = describe_changes(status, series)
     return ProofRow(
         name=f"{name}: {figure.label}" if figure.label else name,
-        command=proof.command,
+        command=figure.command or proof.command,
         figure=figure.text,
         verdict=f"{figure.verdict}, {EARLIER}{since}" if since is not None else figure.verdict,
         date=mark.date if mark else "not known",
@@ -418,10 +420,22 @@ def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
     for key, one in sorted(found.items()):
         if key.endswith(MONOLITH):
             text = f"{one.same} of {one.total}, {one.unexplained} unexplained"
-            yield Figure(key, text, _judge_kernels(one), "Debian's monolith")
+            yield Figure(
+                key,
+                text,
+                _judge_kernels(one),
+                "Debian's monolith",
+                command="decouple verify {release} --kernels monolith",
+            )
     if sample := status.kernels.get(UNPATCHED):
         text = f"{sample.same} of {sample.total} in {sample.sources} files"
-        yield Figure(f"kernels/{UNPATCHED}", text, _judge_kernels(sample), "unpatched tree")
+        yield Figure(
+            f"kernels/{UNPATCHED}",
+            text,
+            _judge_kernels(sample),
+            "unpatched tree",
+            command="decouple kernels unpatched {release}",
+        )
 
 
 def _judge_kernels(kernels: KernelsSection) -> str:
