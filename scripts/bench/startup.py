@@ -5,7 +5,7 @@
 Each verb runs as a new process on a series of three patches, in rounds that alternate with the yardsticks: git's and
 Python's own start, and `quilt top` on the same series. Processor time, the least of all rounds: what else runs on the
 machine only adds. ``--before`` measures the package of another checkout (``git worktree add``) in the same rounds. Aim:
-``--version`` and ``top`` take at most twice the processor time of ``python -c "import argparse"``.
+``--version`` and ``series --top`` take at most twice the processor time of ``python -c "import argparse"``.
 """
 
 from __future__ import annotations

@@ -12,11 +12,12 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from decouple.base.program_output import make_english_variables
 
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -33,16 +34,22 @@ class WorkerPool:
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return ``function`` of each item, in their order.
 
-        Raises what a call raised, and KeyboardInterrupt on SIGINT and SIGTERM (in the main thread, as Python has it);
-        then every program that `run_program` started has ended.
+        Raises what a call raised, and KeyboardInterrupt on SIGINT, SIGTERM and SIGHUP (in the main thread, as Python
+        has it); then every program that `run_program` started has ended.
         """
-        with interrupt_on_sigterm(), ThreadPoolExecutor(self._workers) as pool:
-            try:
-                return [future.result() for future in [pool.submit(function, item) for item in items]]
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                self._end_programs()
-                raise
+        with _note_signals() as noted, ThreadPoolExecutor(self._workers) as pool:
+            futures = [pool.submit(function, item) for item in items]
+            while True:
+                # Asked again and again: an exception out of a handler could leave a lock of the futures held.
+                done, pending = wait(futures, timeout=0.1, return_when=FIRST_EXCEPTION)
+                failed = [future for future in done if future.exception()]
+                if noted or failed:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    self._end_programs()
+                if noted:
+                    raise KeyboardInterrupt
+                if failed or not pending:
+                    return [future.result() for future in failed or futures]
 
     def run_program(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Run a program that reads nothing, in one of the threads, and return its output as text.
@@ -79,16 +86,17 @@ class WorkerPool:
 
 
 @contextlib.contextmanager
-def interrupt_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt, as SIGINT does; without effect outside the main thread."""
+def _note_signals() -> Iterator[list[int]]:
+    """Yield a list to which SIGINT, SIGTERM and SIGHUP add their number; without effect outside the main thread.
 
-    def stop(number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
+    One that is ignored (SIGINT of a shell's background job, SIGHUP under ``nohup``) stays ignored.
+    """
+    noted: list[int] = []
     main = threading.current_thread() is threading.main_thread()
-    previous = signal.signal(signal.SIGTERM, stop) if main else None
+    numbers = [number for number in _ENDING if main and signal.getsignal(number) != signal.SIG_IGN]
+    previous = {number: signal.signal(number, lambda number, _frame: noted.append(number)) for number in numbers}
     try:
-        yield
+        yield noted
     finally:
-        if main:
-            signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

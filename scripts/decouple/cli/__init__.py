@@ -120,6 +120,9 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
     words = words[len(before) :]
     if words and words[0] not in VERBS and not words[0].startswith("-"):
         raise _explain_unknown(words[0])
+    if words[:1] == ["upstream"] and words[1:2] not in (["patch"], ["watch"], ["-h"], ["--help"]):
+        typed = " ".join(["decouple upstream patch", *words[1:]])  # what earlier versions did without a word
+        raise UsageError("upstream: `patch` or `watch` of it?", next_step=f"`{typed}`")
     known = build_parser(words)
     arguments, left = known.parse_known_args(words)
     if left and ("rest" not in arguments or any(one.startswith("-") for one in left)):

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.cli.source_word import add_source_option
@@ -42,9 +42,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     """Check and print; 1 if the series would not apply."""
     request = make_request(CheckRequest, arguments)
     if arguments.depends:
-        for name, needed in list_dependencies(request, output.make_listener()).items():
-            print(f"{name}: {', '.join(needed) or 'nothing'}")
-        return OK
+        return _print_dependencies(request, arguments)
     checked = check_series(request, output.make_listener())
     if arguments.json:
         print(json.dumps([_make_record(verdict) for verdict in checked.verdicts], indent=2))
@@ -55,6 +53,21 @@ def run_check(arguments: argparse.Namespace) -> int:
         counts = Counter(verdict.status.value for verdict in checked.verdicts)
         print(f"{len(checked.verdicts)} patches: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
     return OK if checked.can_apply(strict=arguments.strict) else CHECK_FAILED
+
+
+def _print_dependencies(request: CheckRequest, arguments: argparse.Namespace) -> int:
+    for option in ("under", "debian_patches", "strict"):
+        if getattr(arguments, option):
+            raise UsageError(
+                f"--{option.replace('_', '-')}: says nothing about what patches need of each other",
+                next_step="leave it out, or --depends",
+            )
+    needed = list_dependencies(request, output.make_listener())
+    if arguments.json:
+        print(json.dumps({name: list(names) for name, names in needed.items()}, indent=2))
+    else:
+        print("\n".join(f"{name}: {', '.join(names) or 'nothing'}" for name, names in needed.items()))
+    return OK
 
 
 def _format_lines(verdict: PatchFit, *, verbose: bool) -> list[str]:

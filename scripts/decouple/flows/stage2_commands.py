@@ -69,8 +69,8 @@ class Stage2Commands(Struct, frozen=True):
         """Run what stands for each unit's command, as many at once as the machine has cores.
 
         Begin none after ``minutes``, and return the units that were compiled; ``cached``: through the root's compiler
-        cache. Raises DecoupleError with the compiler's
-        first error, and KeyboardInterrupt after the compilers have ended.
+        cache. Raises DecoupleError with the compiler's first error, and KeyboardInterrupt after the compilers have
+        ended.
         """
         end = None if minutes is None else time.monotonic() + 60 * minutes
         pool = WorkerPool(count_cores())

@@ -158,7 +158,8 @@ class RebaseWork(Struct, dict=True):
                 carried[-1] = result
             if result.verdict.is_stop and stop:
                 progress.finish(f"stopped at {step.patch.name}")
-                return RebaseOutcome(tuple(carried), steps, self._write_named_commits(carried[:-1]), result)
+                shown = (*steps[: len(carried) - 1], self._name_step(step), *steps[len(carried) :])
+                return RebaseOutcome(tuple(carried), shown, self._write_named_commits(carried[:-1]), result)
             commits.add(result.changes or {})
         progress.finish()
         commits.write()
@@ -178,6 +179,12 @@ class RebaseWork(Struct, dict=True):
         for result in carried:
             tips.append(next(written) if result.changes else tips[-1])
         return tuple(tips)
+
+    def _name_step(self, step: Step) -> Step:
+        """Return ``step`` with a commit that says what its patch says: a person picks it, and git shows it."""
+        text = parse_commit_text(step.patch.header_text, step.patch.name)
+        commit = NewCommit(text, read_changes(self.repository, step.before, step.after))
+        return structs.replace(step, after=write_chain(self.repository, step.before, [commit])[0])
 
     def _describe_step(self, step: Step) -> tuple[Note, ...]:
         """Note what a person who must settle the patch wants to know of it.

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from msgspec.structs import replace
 from decouple.base import program_output
 from decouple.base.files import create_file
 from decouple.base.progress import SILENT, Progress
-from decouple.base.worker_pool import interrupt_on_sigterm
 from decouple.suites.catalog import Suite
 from decouple.suites.shards import Shard, cut_shards
 from decouple.suites.store import ResultStore, SuiteResult
@@ -149,7 +148,7 @@ def run_tests(
                     with lock:
                         store.add([better])
 
-    with interrupt_on_sigterm(), ThreadPoolExecutor(max_workers=jobs) as pool:
+    with _interrupt_on_sigterm(), ThreadPoolExecutor(max_workers=jobs) as pool:
         try:
             for future in [pool.submit(run_shard, task) for task in shards]:
                 future.result()
@@ -159,6 +158,22 @@ def run_tests(
             raise
     progress.finish(f"{ran} tests run")
     return ran
+
+
+@contextlib.contextmanager
+def _interrupt_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the tests as an interrupt does; for the main thread."""
+
+    def stop(number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    previous = signal.signal(signal.SIGTERM, stop) if main else None
+    try:
+        yield
+    finally:
+        if main:
+            signal.signal(signal.SIGTERM, previous)
 
 
 def retry_alone(

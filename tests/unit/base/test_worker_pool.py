@@ -20,23 +20,25 @@ def test_results_come_in_the_order_of_the_items() -> None:
     assert said == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_ends_programs_that_ignore_it(tmp_path: Path, number: signal.Signals) -> None:
     pool = WorkerPool(2)
-    deaf = ["sh", "-c", 'trap "" INT TERM; echo $$ >> "$0"; while :; do sleep 0.1; done', str(tmp_path / "started")]
+    deaf = ["sh", "-c", 'trap "" INT TERM HUP; echo $$ >> "$0"; while :; do sleep 0.1; done', str(tmp_path / "started")]
 
     def interrupt() -> None:
         while not (tmp_path / "started").exists() or len((tmp_path / "started").read_text().split()) < 2:
             time.sleep(0.02)
         os.kill(os.getpid(), number)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    hung_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and one of nohup that
     threading.Thread(target=interrupt, daemon=True).start()
     try:
         with pytest.raises(KeyboardInterrupt):
             pool.map(lambda _: pool.run_program(deaf), range(5))
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, interrupted)
+        signal.signal(signal.SIGHUP, hung_up)
     started = (tmp_path / "started").read_text().split()
     assert len(started) == 2, "none of the three that waited has begun"
     assert [pid for pid in started if subprocess.run(["kill", "-0", pid], capture_output=True).returncode == 0] == []
@@ -51,5 +53,5 @@ def test_a_failure_ends_what_runs_beside_it() -> None:
 
     began = time.monotonic()
     with pytest.raises(ValueError, match="exit 3"):
-        pool.map(run, ["exit 3", "sleep 60"])
+        pool.map(run, ["sleep 60", "exit 3"])
     assert time.monotonic() - began < 30

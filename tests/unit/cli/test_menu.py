@@ -208,3 +208,9 @@ def test_a_verb_that_became_part_of_another_names_it(word: str, now: str, capsys
         with pytest.raises(SystemExit) as end:
             parse_words([*words, "--help"])
         assert end.value.code == 0
+
+
+@pytest.mark.parametrize("words", [[], ["hooks-in-init"], ["hooks-in-init", "--release", "2.6"]])
+def test_upstream_alone_names_what_it_was(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["upstream", *words]) == 2
+    assert f"next: `{' '.join(['decouple upstream patch', *words])}`" in capsys.readouterr().err

@@ -54,6 +54,10 @@ def test_check_says_what_each_patch_needs(
     monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
     assert main(["check", "2.6", "--depends", "--source", f"{world.upstream}@HEAD"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "2.6/0004-beside.patch: 2.6/0002-edit.patch"
+    assert main(["check", "2.6", "--depends", "--json", "--source", f"{world.upstream}@HEAD"]) == 0
+    assert json.loads(capsys.readouterr().out)["2.6/0004-beside.patch"] == ["2.6/0002-edit.patch"]
+    assert main(["check", "2.6", "--depends", "--strict"]) == 2
+    assert "--strict" in capsys.readouterr().err
 
 
 def test_a_git_hooks_variables_lead_to_no_other_repository(

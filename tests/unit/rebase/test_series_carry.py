@@ -84,4 +84,6 @@ def test_a_stop_stands_on_commits_that_say_what_their_patches_say(tmp_path: Path
     assert outcome.stops == (steps[1].patch.name,)
     log = upstream.repository.read_text("log", "--format=%an %s", f"{outcome.tips[0]}..{outcome.tips[-1]}")
     assert log == "A a patch"
+    assert outcome.waiting is not None
+    assert upstream.repository.read_text("show", "-s", "--format=%an %s", outcome.waiting.after) == "A a patch"
     assert read_file(upstream.repository, outcome.tips[-1], "a") == numbered(1, 20, {9: "cut\n"})
