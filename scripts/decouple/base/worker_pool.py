@@ -46,10 +46,11 @@ class WorkerPool:
                 if noted or failed:
                     pool.shutdown(wait=False, cancel_futures=True)
                     self._end_programs()
-                if noted:
-                    raise KeyboardInterrupt
-                if failed or not pending:
-                    return [future.result() for future in failed or futures]
+                if noted or failed or not pending:
+                    break
+        if noted:
+            raise KeyboardInterrupt
+        return [future.result() for future in failed or futures]
 
     def run_program(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Run a program that reads nothing, in one of the threads, and return its output as text.

@@ -16,10 +16,10 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import replace_sections, write_atomically
+from decouple.device.items import PAGE
 from decouple.release.status import render_document
 
 FOLDER = Path("ci/status/contract")
-PAGE = Path("docs/backends.md")
 
 
 class RunRecord(Struct, frozen=True):

@@ -37,8 +37,15 @@ def test_a_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError):
-        write_output(tmp_path, "text")
+    for folder in (tmp_path, Path("/")):
+        with pytest.raises(IsADirectoryError):
+            write_output(folder, "text")
+
+
+def test_a_link_to_itself_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("link")
+    write_output(tmp_path / "link", "text")
+    assert (tmp_path / "link").read_text() == "text"
 
 
 def test_a_command_writes_its_report_through_a_pipe(
