@@ -34,15 +34,20 @@ TREES: dict[str, Evolve] = {
 }
 
 
+def make_later_tree(release: str, folder: Path) -> None:
+    """Copy the source of 2.6 to ``folder``, which is not there yet, and change the copy as ``release`` did."""
+    source = fetch_source(load_release(find_project(), "2.6"), "debian").path
+    shutil.copytree(source, folder, symlinks=True)
+    TREES[release](folder)
+
+
 def main() -> None:
-    """Copy the source of 2.6 and change the copy."""
+    """Make the tree that the command line asks for."""
     parser = argparse.ArgumentParser(description="make a tree that stands for a later release")
     parser.add_argument("release", choices=TREES)
     parser.add_argument("folder", type=Path)
     arguments = parser.parse_args()
-    source = fetch_source(load_release(find_project(), "2.6"), "debian").path
-    shutil.copytree(source, arguments.folder, symlinks=True)
-    TREES[arguments.release](arguments.folder)
+    make_later_tree(arguments.release, arguments.folder)
     print(arguments.folder)
 
 

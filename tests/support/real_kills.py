@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.real.later_tree import make_later_tree
 from tests.support import at_once, kills
 from tests.support.kills import Look, Scene, command
 from tests.support.series import RELEASE, git
@@ -90,20 +91,21 @@ def _cold(folder: Path) -> Scene:
 
 
 def _rebase(folder: Path) -> Scene:
-    """2.6 to the text that the official wheel of 2.7 shows, in a checkout that has no series of 2.7 yet."""
-    project, newer = folder / "project", "2.7"
+    """2.6 to its own text as 2.7 changed it, in a checkout that has no series of 2.7 yet."""
+    project, newer, later = folder / "project", "2.7", folder.parent / "near-2.7"
     if not project.exists():
         for name in ("series", "patches", "third_device"):
             shutil.copytree(kills.ROOT / name, project / name, symlinks=True)
-        (project / "series" / newer).unlink()
-        shutil.rmtree(project / "patches" / newer)
+    if not later.exists():
+        make_later_tree(newer, later)
+        (later / "version.txt").write_text(f"{newer}.1\n")
 
     def look() -> Look:
         seen = _series(project)
         listed = f"series/{newer}" in seen  # bodies that no series names are not yet of the project
         return {name: data for name, data in seen.items() if listed or not name.startswith(f"patches/{newer}/")}
 
-    words = ("rebase", RELEASE, newer, "--source", "wheel")
+    words = ("rebase", RELEASE, newer, "--replace", "--source", f"local:{later}")
     return Scene(command(*words, DECOUPLE_PROJECT=str(project)), look, repeats=False)
 
 
