@@ -1,1 +1,1 @@
-"""What a command does, from a request to a value: callable from Python, printing nothing."""
+"""Do a command's work, from a request to a value, and print nothing."""

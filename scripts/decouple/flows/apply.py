@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ApplyRequest(BaselineRequest, frozen=True):
-    """Which series, on which source; the tree is the checkout's ``build/<release>/src``."""
+    """Choose a series and its source; the tree is ``build/<release>/src``."""
 
     also: Path | None = None
     """Words, macros and rules of this tree alone, for a carried series' verdict (``decouple.census.additions``)."""
@@ -53,20 +53,18 @@ class ApplyRequest(BaselineRequest, frozen=True):
 
 
 class AppliedSeries(MoveResult, frozen=True):
-    """What moved, and what a series that was carried to its release is worth on the tree that it made."""
+    """Report what moved, and what a carried series is worth on the tree that it made."""
 
     verdict: SeriesVerdict | None = None
     """None for a series of the checkout's own, and where no patch moved."""
 
 
 def apply_series(request: ApplyRequest, listener: Listener = QUIET) -> AppliedSeries:
-    """Bring the tree to the whole series and the overlay, from whatever state it is in.
+    """Bring the tree to the whole series and the overlay, from any state.
 
-    Judge a carried series.
-
-    Where the release has no whole series, the nearest one is carried to it first (``decouple.flows.carry``).
-    Fetches what the cache lacks. Only files that differ are touched; a second run finds nothing to do. Raises
-    DecoupleError; the tree is then as it was before.
+    A carried series is judged. Where the release has no whole series, the nearest one is carried to it first
+    (``decouple.flows.carry``). Fetches what the cache lacks. Only files that differ are touched; a second run finds
+    nothing to do. Raises DecoupleError; the tree is then as it was before.
     """
     _refuse_files_alone(request)
     if request.release not in Checkout(request.project).list_releases():
@@ -81,7 +79,7 @@ def apply_series(request: ApplyRequest, listener: Listener = QUIET) -> AppliedSe
 
 
 def _refuse_files_alone(request: ApplyRequest) -> None:
-    """Raise UsageError for a source that holds only some of the files, before anything is fetched or carried."""
+    """Raise UsageError for a source with only some of the files, before any fetch."""
     if request.source == "auto" or source_specifier.parse_local_path(request.source):
         return
     from decouple.upstream.providers.table import PROVIDERS  # and what they import: only for a word that is one
@@ -96,9 +94,10 @@ def _refuse_files_alone(request: ApplyRequest) -> None:
 
 
 def _carry_series(request: ApplyRequest, listener: Listener) -> None:
-    """Write the series that the release lacks, and with it a manifest where it has none. Raises DecoupleError.
+    """Write the series that the release lacks, and a manifest where it has none.
 
     What is read off a tree lies in ``build`` until then: a run that is killed, or stops for a person, leaves nothing.
+    Raises DecoupleError.
     """
     from decouple.flows.carry import carry_series, read_manifest
     from decouple.release.manifest_toml import render_manifest
@@ -112,7 +111,7 @@ def _carry_series(request: ApplyRequest, listener: Listener) -> None:
 
 @contextlib.contextmanager
 def _restore_on_failure(checkout: Checkout, release: str) -> Iterator[None]:
-    """Leave the files of ``release`` in the checkout as they were when what runs inside fails."""
+    """Restore the files of ``release`` in the checkout when what runs inside fails."""
     folder = checkout.patches / release
     alone = (checkout.locate_series(release), checkout.locate_manifest(release))
 
@@ -174,9 +173,9 @@ def _judge_carried(request: ApplyRequest, moved: MoveResult, listener: Listener)
 
 
 def _settle_debian_patches(request: ApplyRequest, start: StackState) -> ApplyRequest:
-    """Return the request with Debian's patches where the tree has them and nobody said otherwise.
+    """Return the request with Debian's patches where the tree has them.
 
-    A build in the Debian root lays them, and the next `apply` must not undo that.
+    A choice of the user's stays. A build in the Debian root lays them, and the next `apply` must not undo that.
     """
     if request.debian_patches is not None:
         return request
@@ -186,7 +185,7 @@ def _settle_debian_patches(request: ApplyRequest, start: StackState) -> ApplyReq
 
 
 def _make_tree(places: SeriesPlaces, request: ApplyRequest, listener: Listener) -> bool:
-    """Make the tree unless it is there; returns whether it was made. Of two runs at once the second waits."""
+    """Make the tree unless it is there, one run at a time; return if it was made."""
     state = places.tree / ".git" / "decouple" / "state.json"
     if state.exists():
         return False
@@ -203,7 +202,7 @@ def _make_tree(places: SeriesPlaces, request: ApplyRequest, listener: Listener) 
 
 
 def _prepare_baseline(request: ApplyRequest, listener: Listener) -> tuple[str, str, Path]:
-    """Return the commit to stand on, upstream's own one below it, and the repository that has both."""
+    """Return the baseline's commit, upstream's below it, and their repository."""
     from decouple.flows.fetch import fetch_source  # here: a run with nothing to fetch does not pay for it
 
     fetched, base = fetch_source(request, listener)

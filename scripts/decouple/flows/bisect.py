@@ -1,4 +1,4 @@
-"""Which patch of a series breaks a command: a binary search over the stack, cheap checks first.
+"""Find the patch that breaks a command: a binary search, cheap checks first.
 
 >>> from decouple.flows.bisect import BisectRequest, find_culprit
 >>> found = find_culprit(BisectRequest(applied, "2.6", command=("grep", "-q", "line 7$", "core.txt")))
@@ -37,7 +37,7 @@ CANNOT_TELL = 125
 
 
 class BisectRequest(Struct, frozen=True):
-    """Which series, and by what its trees are judged: at least one of the three questions."""
+    """Choose a series, and by which of three questions (at least one) to judge it."""
 
     project: Path
     release: str
@@ -54,7 +54,7 @@ class BisectRequest(Struct, frozen=True):
 
 
 class Culprit(Struct, frozen=True):
-    """The patch that broke it: ``first_bad``, what the oracle said there, and how many trees were looked at."""
+    """Name the patch that broke it, what was said there, and the trees looked at."""
 
     first_bad: str
     said: str
@@ -117,12 +117,11 @@ class CompileCommand(Struct, frozen=True):
 
 
 def find_touched_objects(listing: Path, paths: Sequence[str]) -> list[str]:
-    """Return the objects that ``listing`` makes of ``paths``, relative to its build folder.
+    """Return the objects that ``listing`` makes of ``paths``.
 
-    It is CMake's compile_commands.json.
-
-    Paths there are those of the place the build ran in, so a source is known by the end of its path. Raises
-    DecoupleError when there is no listing.
+    ``listing`` is CMake's compile_commands.json, and objects are relative to its build folder. Paths there are those of
+    the place the build ran in, so a source is known by the end of its path. Raises DecoupleError when there is no
+    listing.
     """
     mend = "configure again: --configure, with CMAKE_EXPORT_COMPILE_COMMANDS on"
     try:
@@ -173,10 +172,10 @@ class CannotTellError(DecoupleError):
 
 
 def find_culprit(request: BisectRequest, listener: Listener = QUIET) -> Culprit:
-    """Search; the applied tree is left as it was. ``listener`` hears what was found of each tree.
+    """Search for the first bad patch; leave the applied tree as it was.
 
-    Raises UsageError when there is no question, DecoupleError as `bisect_stack` does or when the build environment
-    cannot be entered.
+    ``listener`` hears what was found of each tree. Raises UsageError when there is no question, DecoupleError as
+    `bisect_stack` does or when the build environment cannot be entered.
     """
     places = Checkout(request.project).find_series(request.release)
     oracles: list[Oracle] = []
@@ -205,11 +204,11 @@ def _run_here(tree: Path, command: str) -> int:
 
 
 def bisect_stack(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] = lambda line: None) -> Culprit:
-    """Push and pop until the first bad patch is known; the stack is left as it was, whatever happens.
+    """Push and pop until the first bad patch is known.
 
-    Every touched Python file is compiled first, because that costs next to nothing; then ``oracles`` are asked in
-    order, the cheapest first, until one finds the tree bad. Raises DecoupleError when the whole series is good, the
-    pristine tree is bad, or a command cannot tell.
+    The stack is left as it was, whatever happens. Every touched Python file is compiled first, because that costs next
+    to nothing; then ``oracles`` are asked in order, the cheapest first, until one finds the tree bad. Raises
+    DecoupleError when the whole series is good, the pristine tree is bad, or a command cannot tell.
     """
     names = stack.series.names
     was = len(stack.applied)

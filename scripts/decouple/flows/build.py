@@ -1,4 +1,4 @@
-"""Both wheels of a release, from whatever is there: fetched, applied and built as far as it is not yet.
+"""Make both wheels of a release; fetch, apply and build what is missing.
 
 >>> from decouple.flows.build_request import BuildRequest
 >>> BuildRequest(project, "2.6").stages, BuildRequest(project, "2.6", core="stock").stages
@@ -38,9 +38,10 @@ _STAGES = {1: Stage1, 2: Stage2}
 
 
 def build_wheels(request: BuildRequest, listener: Listener = QUIET) -> tuple[StageWheel, ...]:
-    """Build what is not up to date, and record a whole stage in ``ci/status``; a part of one is a check.
+    """Build what is not up to date; record each whole stage in ``ci/status``.
 
-    Raises DecoupleError: the machine is too small (with numbers), a step failed (with its log).
+    A part of a stage is a check. Raises DecoupleError: the machine is too small (with numbers), a step failed (with its
+    log).
     """
     with _open_shared_cache(request, listener) as cache:
         return _build_stages(request, listener, cache)

@@ -1,4 +1,4 @@
-"""Where the stages of a request are built, of what and how: what a build runs in, and a shell in its place.
+"""Decide where, of what and how stages are built; open a shell there.
 
 >>> from decouple.flows.build_environment import open_build
 >>> from decouple.flows.build_request import BuildRequest

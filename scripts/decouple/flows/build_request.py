@@ -1,4 +1,4 @@
-"""What a user asks of a build, and what that comes to: places, stages, choices and cost.
+"""Turn what a user asks of a build into places, stages, choices and cost.
 
 >>> from decouple.flows.build_request import BuildRequest, estimate_stages
 >>> request = BuildRequest(project, "2.6", core="stock", archs="9.0", jobs=2)
@@ -44,7 +44,10 @@ _PASSED = ("USE_", "CMAKE_", "BUILD_TEST")  # as upstream; other BUILD_* are mos
 
 
 class BuildRequest(WorkRequest, frozen=True):
-    """What to build. Variables of the environment that upstream's build reads (USE_*, MAX_JOBS, …) count too."""
+    """Choose what to build.
+
+    Variables of the environment that upstream's build reads (USE_*, MAX_JOBS, …) count too.
+    """
 
     stage: int | None = None
     """1 or 2; None: both, or with a stock core only 2."""
@@ -104,7 +107,7 @@ class BuildRequest(WorkRequest, frozen=True):
 
     @property
     def _elsewhere(self) -> list[str]:
-        """CMake keeps what it found in one environment: another one's objects lie in a folder of their own."""
+        """Name an own folder for objects, as CMake keeps what it found elsewhere."""
         return [portable_environment.KIND] if self.env == portable_environment.KIND else []
 
     @property
@@ -247,9 +250,9 @@ def _check_toolkit(request: BuildRequest) -> None:
 
 
 def _choose_cuda(request: BuildRequest) -> str:
-    """Choose the CUDA that kernels are compiled with, "" where the environment has but one.
+    """Choose the CUDA that kernels are compiled with.
 
-    Raises UsageError.
+    "" where the environment has but one. Raises UsageError.
     """
     if request.cuda and (request.kernels != "compiled" or 2 not in request.stages):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""A whole series for a release that has none: the nearest one carried, before anything is applied.
+"""Carry the nearest whole series to a release that has none, before ``apply``.
 
 >>> from decouple.flows.carry import find_nearest
 >>> find_nearest(project, "2.6")
@@ -83,11 +83,10 @@ def find_nearest(project: Path, release: str) -> str:
 def carry_series(
     project: Path, release: str, source: str = "auto", *, debian_patches: bool = False, listener: Listener = QUIET
 ) -> None:
-    """Write ``series/<release>`` and ``patches/<release>``, carried from the nearest whole series.
+    """Write the series and patches of ``release``, carried from the nearest ones.
 
-    A verdict for each.
-
-    Raises DecoupleError at a patch that a person must settle, with the command that goes on from there.
+    ``series/<release>`` and ``patches/<release>`` come from the nearest whole series; the listener hears a verdict for
+    each patch. Raises DecoupleError at a patch that a person must settle, with the command that goes on from there.
     """
     old = find_nearest(project, release)
     listener.say(f"series: {release} has no whole series; carried from {old}")

@@ -92,7 +92,7 @@ def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusRes
 def _read_taxonomies(
     request: CensusRequest, rules: RuleFile, more: additions.TaxonomyAdditions
 ) -> list[taxonomy.Taxonomy]:
-    """Read the files of the vendors that are asked for, in their order; CUDA's with the words of this tree."""
+    """Read the chosen vendors' files in order; CUDA's with the words of this tree."""
     if unknown := [word for word in request.vendor if word not in taxonomy.DATA]:
         raise UsageError(f"no vendor {unknown[0]!r}", next_step=f"one of {', '.join(taxonomy.DATA)}")
     asked = [word for word in taxonomy.DATA if word in (request.vendor or taxonomy.DATA)]

@@ -37,13 +37,16 @@ class SeriesCheck(Struct, frozen=True):
     verdicts: tuple[PatchFit, ...]
 
     def can_apply(self, *, strict: bool = False) -> bool:
-        """Return whether the series would apply; ``strict``: at the very lines, and in one way only."""
+        """Return whether the series applies; ``strict``: at exact lines, in one way only."""
         fine = {Fit.CLEAN, Fit.UNSEEN} | (set() if strict else judging.APPLIES)
         return all(verdict.status in fine for verdict in self.verdicts)
 
 
 def check_series(request: CheckRequest, listener: Listener = QUIET) -> SeriesCheck:
-    """Judge every patch in memory. Raises DecoupleError, UsageError for a source that there is not."""
+    """Judge every patch in memory.
+
+    Raises DecoupleError, UsageError for a source that does not exist.
+    """
     release = _choose_series(request)
     if release != request.release:
         listener.say(f"series: {request.release} has none of its own; judged is the one of {release}")

@@ -22,7 +22,7 @@ from decouple.flows.work_environment import WorkRequest
 
 
 class CleanRequest(WorkRequest, frozen=True):
-    """Of which stage (None: all that was built, smoke tests too), and whether the Debian root goes as well."""
+    """Choose a stage (None: all and smoke tests), and whether the Debian root goes."""
 
     stage: int | None = None
     rootfs: bool = False

@@ -1,4 +1,6 @@
-"""The contract of backends on the wheels that were built, or on a distribution's PyTorch of that release.
+"""Check backends by the contract, on our wheels or a distribution's PyTorch.
+
+The distribution's PyTorch is of the same release.
 
 >>> from decouple.flows.contract import ContractRequest, check_contract
 >>> check_contract(ContractRequest(project, "2.6", device="acme"))

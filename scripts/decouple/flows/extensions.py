@@ -1,4 +1,4 @@
-"""Projects with CUDA kernels of their own, compiled against an installed torch and used: what its users do with it.
+"""Compile projects with CUDA kernels against an installed torch and use them.
 
 >>> from decouple.flows.extensions import ExtensionsRequest, try_extensions
 >>> try_extensions(ExtensionsRequest(project, "2.6", python=python / "python", names=("no_such",)))
@@ -26,7 +26,7 @@ from decouple.verify.venvs import TorchEnvironment, Workplace
 
 
 class ExtensionsRequest(Struct, frozen=True):
-    """Which torch, with which toolkit, and what is compiled against it on this machine."""
+    """Choose a torch, a toolkit, and what is compiled against it on this machine."""
 
     project: Path
     release: str
@@ -77,7 +77,10 @@ def compile_extension(
     places: Places,
     listener: Listener,
 ) -> CheckResult:
-    """Compile one of them, its sdists fetched; ``project`` is this checkout as the environment of ``place`` sees it."""
+    """Compile ``extension``, its sdists fetched.
+
+    ``project`` is this checkout as the environment of ``place`` sees it.
+    """
     progress = listener.progress
     downloader = Downloader(find_cache(), progress=progress)
     source = (

@@ -1,4 +1,4 @@
-"""A release's source in the cache that all checkouts share, and the git baseline of it.
+"""Fetch a release's source to the cache of all checkouts, with its git baseline.
 
 >>> from decouple.flows.fetch import fetch_source
 >>> from decouple.flows.release_request import BaselineRequest
@@ -19,11 +19,9 @@ from decouple.upstream.unpacked_release import UnpackedRelease
 
 
 def fetch_source(request: BaselineRequest, listener: Listener = QUIET) -> tuple[UnpackedRelease, Baseline | None]:
-    """Fetch a source; returns what was taken, and its baseline where it is a whole one.
+    """Fetch a source; return what was taken, and the baseline of a whole one.
 
-    What is there is not fetched again.
-
-    Raises DecoupleError.
+    What is there is not fetched again. Raises DecoupleError.
     """
     manifest = load_release(request.project, request.release)
     source = "debian" if request.debian_patches and request.source == "auto" else request.source

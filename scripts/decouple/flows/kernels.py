@@ -1,4 +1,6 @@
-"""The machine code in CUDA libraries, kernel by kernel: dumped, and compared. Nothing is executed or translated.
+"""Dump and compare the machine code in CUDA libraries, kernel by kernel.
+
+Nothing is executed or translated.
 
 >>> from decouple.flows.kernels import KernelRequest, compare_kernels
 >>> compare_kernels(KernelRequest(project, str(python), "official:2.6"))
@@ -63,7 +65,7 @@ def compare_kernels(request: KernelRequest, listener: Listener = QUIET) -> Kerne
 
 
 def explain_differences(ours: Path, theirs: Path, kernels: Sequence[KernelDifference]) -> list[CodeDifference]:
-    """Return how each different function of two libraries differs, instruction by instruction."""
+    """Explain each function that differs in two libraries, by its instructions."""
     with contextlib.ExitStack() as stack:
         sides = [_find_libraries([path], stack) for path in (ours, theirs)]
         return list(code_diff.compare_code(sides[0], sides[1], kernels))
@@ -171,7 +173,7 @@ def _find_libraries(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[
 
 
 def _find_common_archs(ours: str, theirs: str) -> list[str]:
-    """Find the architectures that two sides share, as far as a look without reading any code tells."""
+    """Find the architectures that two sides share, as known without reading code."""
     sides = []
     for word in (ours, theirs):
         path = Path(word)

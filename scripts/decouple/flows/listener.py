@@ -10,9 +10,9 @@ from decouple.base.progress import SILENT, Progress
 
 
 class Listener(Struct, frozen=True):
-    """``say`` gets whole lines, ``warn`` those that a reader must see, ``progress`` how far a long piece of work is.
+    """Receive what a flow reports; the default ignores it.
 
-    The default hears nothing.
+    ``say`` gets whole lines, ``warn`` those that a reader must see, ``progress`` how far a long piece of work is.
     """
 
     say: Callable[[str], None] = lambda line: None

@@ -1,4 +1,6 @@
-"""The facts of a release, read off what is published or off a tree, beside what ``series/<release>.toml`` says.
+"""Read the facts of a release off what is published or off a tree.
+
+Beside them stands what ``series/<release>.toml`` says.
 
 >>> from decouple.flows.manifest import FactsRequest, read_facts
 >>> _ = (source / "version.txt").write_text("2.6.0a0")
@@ -26,7 +28,7 @@ from decouple.upstream.unpublished_manifest import describe_repository, describe
 
 
 class FactsRequest(Struct, frozen=True):
-    """Which release; what is no upstream release is read off a tree, or off ``ref`` of a repository."""
+    """Choose a release; what is none of upstream's is read off a tree or ``ref``."""
 
     project: Path
     name: str
@@ -37,7 +39,7 @@ class FactsRequest(Struct, frozen=True):
 
 
 class FactsResult(Struct, frozen=True):
-    """The manifest as it is ("" where there is none), as it should be, and remarks on how far that could be checked."""
+    """Give the old manifest ("" for none), the new, and how far that was checked."""
 
     path: Path
     old: str

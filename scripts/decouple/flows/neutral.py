@@ -24,7 +24,10 @@ from decouple.device.neutral import RemainingName, rewrite_program
 
 
 class NeutralRequest(Struct, frozen=True):
-    """Which programs; ``device`` for ``torch.NAME`` where torch.accelerator has nothing; ``write`` changes them."""
+    """Choose the programs.
+
+    ``device`` is for ``torch.NAME`` where torch.accelerator has nothing; ``write`` changes the programs.
+    """
 
     files: tuple[Path, ...]
     device: str = ""
@@ -41,9 +44,10 @@ class NeutralFile(Struct, frozen=True):
 
 
 def rewrite_programs(request: NeutralRequest) -> list[NeutralFile]:
-    """Rewrite each program, in memory or, with ``write``, where it lies once all of them could be read.
+    """Rewrite each program in memory or, with ``write``, on disk.
 
-    Raises DecoupleError when one cannot be read or does not parse; then none is changed.
+    The disk is written once all programs could be read. Raises DecoupleError when one cannot be read or does not parse;
+    then none is changed.
     """
     texts = {path: _read_program(path) for path in request.files}
     made = {path: rewrite_program(text, device=request.device, file=str(path)) for path, text in texts.items()}

@@ -1,4 +1,6 @@
-"""All of a torch with ours in it against the official wheel of the release, section by section, with reasons.
+"""Compare a torch with ours in it with the official wheel of the release.
+
+All of it is compared, section by section, with reasons.
 
 >>> from decouple.flows.parity import ParityRequest, compare_parity
 >>> compare_parity(ParityRequest(project, "2.6", against=str(python / "python")))
@@ -130,11 +132,10 @@ def _locate_side(python: Path | None, request: ParityRequest, listener: Listener
 
 
 def unpack_wheels(python: Path, folder: Path, wheels: Sequence[Path]) -> Path:
-    """Make a virtual environment of ``python`` with ``wheels`` in place of what they are.
+    """Make a virtual environment of ``python`` with ``wheels`` in place of its own.
 
-    All else that it has is beside.
-
-    Made anew when a wheel is another. Returns its Python. Raises DecoupleError when that Python makes none.
+    All else that ``python`` has is beside them. Made anew when a wheel is another. Returns its Python. Raises
+    DecoupleError when that Python makes none.
     """
     content = hashlib.sha256("\n".join([str(python), *map(compute_sha256, wheels)]).encode()).hexdigest()
     mark = folder.with_name(f"{folder.name}.content")
@@ -162,7 +163,7 @@ def _read_output(python: Path, *arguments: str) -> str:
 
 
 def _prepare_official(request: ParityRequest, listener: Listener) -> Path:
-    """Make a virtual environment in the cache with the official wheel, whose SHA-256 is known, and what it requires."""
+    """Make a cached environment of the official wheel (by SHA-256) and requirements."""
     wheel = load_pair(request.release).wheel
     folder = find_cache() / "official" / wheel.sha256[:16]
     environment, mark = folder / "environment", folder / "content"

@@ -1,4 +1,4 @@
-"""Patches that are made anew for the tree at hand, where their old text does not fit: the relocation, and recipes.
+"""Remake patches whose text does not fit a tree: the relocation, and recipes.
 
 >>> from decouple.flows.patch_regeneration import PatchRemaker
 >>> sorted(PatchRemaker.of_project(project).recipes)
@@ -44,7 +44,7 @@ class PatchRemaker(Struct, frozen=True):
         return cls(load_recipes(project))
 
     def with_merging(self, project: Path, release: str, series: Sequence[Patch]) -> PatchRemaker:
-        """Return the same, with the source that ``series`` was cut on, where the cache has it."""
+        """Return the same, with the source that ``series`` was cut on if it is cached."""
         try:
             own, _ = open_named_source(project, release, "auto", list_wanted_paths(series), offline=True)
         except DecoupleError:
@@ -53,11 +53,11 @@ class PatchRemaker(Struct, frozen=True):
 
     @property
     def recipe_paths(self) -> set[str]:
-        """Files that a patch's text need not name, and its recipe reads: a source has to have them at hand."""
+        """Return files that a source must have for recipes; patches need not name them."""
         return {sign.file for recipe in self.recipes.values() for sign in recipe.upstream}
 
     def bind_source(self, opened: OpenedSource) -> Remade:
-        """Return how to make a patch anew on this source, for ``decouple.series.check.check_series``."""
+        """Return how to make a patch anew on this source, for ``check_series``."""
 
         def remade(patch: Patch, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
             if patch.header.decouple_id == RELOCATION:
@@ -95,9 +95,9 @@ class PatchRemaker(Struct, frozen=True):
         return tuple(name for name in dict.fromkeys(names) if tree.get(name) is None)
 
     def find_lost_changes(self, patch: Patch, tree: Tree) -> tuple[str, ...]:
-        """Return what upstream has in files of ``patch`` that its recipe would take out and put nowhere.
+        """Return what the recipe of ``patch`` would take out and put nowhere.
 
-        See `decouple.series.check`.
+        Only what upstream has in files of ``patch``. See `decouple.series.check`.
         """
         recipe = self.recipes.get(patch.header.decouple_id or "")
         if recipe is None or not recipe.has_edits or _is_as_cut(patch, tree):
@@ -112,7 +112,7 @@ class PatchRemaker(Struct, frozen=True):
 
 
 class SeriesMerge:
-    """The patches of a series as 3-way merges, file by file: what a rebase does where nothing was renamed."""
+    """Merge a series' patches 3-way, file by file, where a rebase renames nothing."""
 
     def __init__(self, series: Sequence[Patch], source: Source) -> None:
         self._series, self._source = series, source

@@ -1,4 +1,4 @@
-"""The portable environment: a root with an old userland, and the third-party code that its builds bundle.
+"""Make the portable root (old userland) and the components that builds bundle.
 
 >>> from decouple.flows.portable_environment import has_cxx11_abi
 >>> has_cxx11_abi("2.6.0"), has_cxx11_abi("2.7.0a0")
@@ -31,7 +31,7 @@ KIND = "portable"
 
 
 class Bundle(Struct, frozen=True):
-    """What stands below third_party in a build: the folder (None: the tree's own) and what the build is told of it."""
+    """Hold the folder below third_party (None: the tree's), and what a build is told."""
 
     third_party: ThirdParty | None
     variables: Mapping[str, str]
@@ -75,9 +75,9 @@ def bundle_third_party(places: Places, folder: Path | None, listener: Listener, 
 
 
 def has_cxx11_abi(version: str) -> bool:
-    """Return whether the official wheels of PyTorch ``version`` have the C++11 ABI of libstdc++.
+    """Return whether the official wheels of ``version`` have the C++11 ABI.
 
-    It is written "2.6.0"; "2.7.0a0" is counted as 2.7.
+    The ABI is that of libstdc++. PyTorch's ``version`` is written "2.6.0"; "2.7.0a0" is counted as 2.7.
     """
     return Version(version).release >= Version(settings.read_facts().portable.cxx11_abi_from).release
 
@@ -92,9 +92,9 @@ def open_portable(places: Places, layers: list[str], bundled: Bundle, listener: 
 
 
 def make_root(described: Description, called: str, layers: list[str], listener: Listener) -> Root:
-    """Make the root of ``described`` with ``layers`` as needed, and say what is to be known of it.
+    """Make the root of ``described`` with ``layers`` as needed.
 
-    Raises DecoupleError.
+    Says what is to be known of it. Raises DecoupleError.
     """
     log = find_cache() / "logs" / "rootfs.log"
     preflight.check_root(find_cache(), described, layers)

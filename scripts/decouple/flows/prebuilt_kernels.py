@@ -1,4 +1,6 @@
-"""Stage 2 over libraries with kernels that others compiled: the official wheel's, Debian's, or those of a folder.
+"""Build stage 2 over libraries with kernels that others compiled.
+
+They are the official wheel's, Debian's, or those of a folder.
 
 >>> from decouple.flows.build_request import BuildRequest
 >>> BuildRequest(project, "2.6", kernels="official").against, BuildRequest(project, "2.6", kernels="/opt/torch").against
@@ -36,7 +38,7 @@ from decouple.verify import checks
 
 
 def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
-    """Stage 2 without a kernel compiled. Whether the symbols and the ABI fit is asked before anything is."""
+    """Build stage 2 without a kernel compiled, once symbols and ABI are checked."""
     if request.part != "all" or request.stage == 1:
         raise UsageError(
             f"--kernels {request.kernels} builds stage 2, whole",
@@ -99,7 +101,10 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
 
 
 def _check_core(request: BuildRequest, places: Places) -> None:
-    """Before anything is fetched. Raises UsageError without a core wheel of ours, naming what makes one."""
+    """Raise UsageError without a core wheel of ours, naming what makes one.
+
+    It is called before anything is fetched.
+    """
     stamp = inputs.read_stamp(places.core_state / "stage1.json")
     if stamp is None or not (places.dist / stamp.wheel).exists():
         env = f"--env {portable_environment.KIND}" if request.kind == kernel_folder.KIND else f"--env {request.env}"
@@ -110,7 +115,7 @@ def _check_core(request: BuildRequest, places: Places) -> None:
 
 
 def _start_fetch(request: BuildRequest, pair: pairing.Pair) -> Future[kernel_folder.Halves] | None:
-    """Start to fetch the official wheel's libraries, where they are asked for: the root is made in the same minutes."""
+    """Start fetching the official wheel's libraries, if asked, as the root is made."""
     if request.kind != kernel_folder.KIND:
         return None
     return start_work(lambda: kernel_folder.make_halves(pair, find_cache(), Downloader(find_cache())))
@@ -162,7 +167,7 @@ Result = TypeVar("Result")
 
 
 def start_work(work: Callable[[], Result]) -> Future[Result]:
-    """Start ``work`` in a thread of its own; the future has its result, or raises what it raised.
+    """Start ``work`` in its own thread; the future has its result or its error.
 
     An interrupt or an error of the command does not wait for it: the thread ends with the process. So it must leave, at
     any moment, what a kill may leave.

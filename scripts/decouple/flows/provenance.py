@@ -1,4 +1,4 @@
-"""What stands in a wheel about where its source comes from: the release, the series, the overlay."""
+"""Describe a wheel's source in the wheel: the release, series and overlay."""
 
 from __future__ import annotations
 
@@ -39,11 +39,10 @@ def read_provenance(places: Places) -> Provenance:
 
 
 def compute_overlay_digest(project: Path, tree: Path) -> str:
-    """Return the SHA-256 over path, mode and content of the overlay's files as the tree has them.
+    """Return the SHA-256 of the overlay's files as the tree has them.
 
-    Those are built.
-
-    Which files those are is what git knows, or would add, in the project's third_device/.
+    It is over path, mode and content. The tree's files are those that are built; which ones they are is what git knows,
+    or would add, in the project's third_device/.
     """
     listed = run_git(
         *("ls-files", "-z", "--cached", "--others", "--exclude-standard", "third_device"),

@@ -1,4 +1,4 @@
-"""Carry a series to another upstream release, stop where a patch needs a person, go on from there.
+"""Carry a series to another release; stop for a person and go on from there.
 
 >>> from decouple.flows.rebase import RebaseRequest, rebase_series
 >>> request = RebaseRequest(project, ("2.6", "2.7"), f"local:{newer}", f"local:{source}", report=True)
@@ -93,7 +93,7 @@ class RebaseJudgement(Struct, frozen=True):
 
 
 class RebaseResult(Struct, frozen=True):
-    """How far it came: given up (no ``judged``), stopped at a patch, judged, or written."""
+    """Report a rebase: given up (no ``judged``), stopped at a patch, judged, written."""
 
     judged: RebaseJudgement | None = None
     release: str = ""
@@ -116,9 +116,10 @@ class RebaseResult(Struct, frozen=True):
 def rebase_series(
     request: RebaseRequest, listener: Listener = QUIET, heard: Callable[[RebaseJudgement], None] = lambda judged: None
 ) -> RebaseResult:
-    """Start, go on, or give up. ``heard`` gets the verdicts before anything is written.
+    """Start a rebase, go on with it, or give it up.
 
-    Raises UsageError for a step without a rebase, or a start while one waits; DecoupleError.
+    ``heard`` gets the verdicts before anything is written. Raises UsageError for a step without a rebase, or a start
+    while one waits; DecoupleError.
     """
     request.folder.mkdir(parents=True, exist_ok=True)
     with hold_lock(request.folder, lambda: listener.say("waits: another rebase is at work in this checkout")):
@@ -206,7 +207,7 @@ def _list_legs(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[
 
 
 def _refuse_another_text(project: Path, leg: Leg, listener: Listener) -> None:
-    """Raise UsageError where a tree of the user's is not the release that it is called, as the official wheel shows."""
+    """Raise UsageError where the official wheel shows that a user's tree is misnamed."""
     new, source = leg.release, leg.source
     manifest = load_release(project, new)
     near = _measure_likeness(
@@ -336,9 +337,9 @@ def _drop_conflict(request: RebaseRequest, waiting: RebaseState) -> None:
 def prepare_work(
     project: Path, waiting: RebaseState, listener: Listener = QUIET
 ) -> tuple[series_carry.RebaseWork, tuple[Manifest, Manifest], Path | None]:
-    """Return the work, with the trees of both releases at hand, and where the new one lies.
+    """Return the work, the old and new manifest, and where the new tree lies.
 
-    None if only a wheel is known.
+    The trees of both releases are at hand. The place is None if only a wheel is known.
     """
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
     listed = series_file.read_series(Checkout(project).locate_series(waiting.old))

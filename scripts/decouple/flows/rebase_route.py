@@ -1,4 +1,4 @@
-"""A far jump that chooses its way: over the releases between whose source is at hand, where that stops less often.
+"""Choose over which releases, with source at hand, a far jump stops less often.
 
 >>> from decouple.flows.rebase import RebaseRequest
 >>> from decouple.flows.rebase_route import choose_way
@@ -28,10 +28,11 @@ from decouple.upstream.manifests import load_release
 
 
 def choose_way(request: RebaseRequest, listener: Listener = QUIET) -> RebaseRequest:
-    """Return the request with the ``via`` that has the fewest stops; as it is where nothing is gained, or asked for.
+    """Return the request with the ``via`` that has the fewest stops.
 
-    Judged are the jump itself and, where that stops, each release between and all of them, of those whose whole source
-    is in the cache. Nothing is written in the checkout. Raises DecoupleError where an end of the jump cannot be had.
+    It stays as it is where nothing is gained, or ``via`` is given. Judged are the jump itself and, where that stops,
+    each release between and all of them, of those whose whole source is in the cache. Nothing is written in the
+    checkout. Raises DecoupleError where an end of the jump cannot be had.
     """
     project, named = request.project, request.releases
     have = Checkout(project)
@@ -68,7 +69,7 @@ def choose_way(request: RebaseRequest, listener: Listener = QUIET) -> RebaseRequ
 
 
 def _list_between(project: Path, old: str, new: str) -> list[str]:
-    """Return the releases between whose whole source needs no network, the oldest first."""
+    """Return releases between whose whole source needs no network, oldest first."""
     ends = [Version(load_release(project, name).version) for name in (old, new)]
     found = []
     for release in Checkout(project).list_manifest_releases():
@@ -83,7 +84,10 @@ def _list_between(project: Path, old: str, new: str) -> list[str]:
 
 
 def _judge_way(request: RebaseRequest, old: str, way: Sequence[str]) -> tuple[str, ...] | None:
-    """Carry in a copy of the checkout and return the patches that stop on the last leg; None where one stops before."""
+    """Return the patches that stop on the last leg; None where one stops before.
+
+    The series is carried in a copy of the checkout.
+    """
     work = Checkout(request.project).rebase
     work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work, prefix="way-") as folder:

@@ -1,4 +1,6 @@
-"""What is proven of a series without building it, written to ``ci/status/<release>.json``.
+"""Record what is proven of a series without building it.
+
+It is written to ``ci/status/<release>.json``.
 
 >>> from decouple.flows.record import RecordRequest, record_series
 >>> found = record_series(RecordRequest(project, "2.6", source=f"local:{source}"))
@@ -37,7 +39,10 @@ _FINE = {"clean", "offset"}
 
 
 class RecordRequest(ReleaseRequest, frozen=True):
-    """Which series (the source is of the pristine tree of a whole one), and what else is known of it."""
+    """Choose a series, and what else is known of it.
+
+    The source is that of the pristine tree of a whole series.
+    """
 
     census: Path | None = None
     """What ``census --json`` wrote."""
@@ -63,9 +68,9 @@ class RecordResult(Struct, frozen=True):
 
 
 def record_series(request: RecordRequest) -> RecordResult:
-    """Check the series on every tree there is of its release, and write down what that proves.
+    """Check the series on every tree there is of its release; record the result.
 
-    That is the pristine tree and Debian's patched one, where Debian has the release. Raises DecoupleError.
+    The trees are the pristine one and Debian's patched one, where Debian has the release. Raises DecoupleError.
     """
     project, release = request.project, request.release
     path, manifest = status.locate_status(project, release), load_release(project, release)
@@ -97,10 +102,10 @@ def record_series(request: RecordRequest) -> RecordResult:
 
 
 def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, int]]:
-    """Make the shipped tables anew from the seconds per object that builds of this checkout took.
+    """Make the shipped tables anew from the seconds per object of builds.
 
-    Each table, and how many objects. Stage 2 has one table: CUDA versions have most objects in common, and its seconds
-    say how those compare.
+    The builds are those of this checkout. Returns each table, and how many objects it has. Stage 2 has one table: CUDA
+    versions have most objects in common, and its seconds say how those compare.
 
     Raises DecoupleError where no build in an environment of ``kind`` recorded any.
     """
@@ -112,7 +117,7 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
 
 
 def _count_verdicts(what: str, source: str, applies: Mapping[str, Mapping[str, str]]) -> status.AppliesSection:
-    """Return the verdicts on ``source``, which is ``what``; the patches that are not clean there by name."""
+    """Count the verdicts on ``source``, which is ``what``; name unclean patches."""
     others = {patch: found[source] for patch, found in applies.items() if found[source] != "clean"}
     offset = tuple(patch for patch, verdict in others.items() if verdict == "offset")
     failed = {patch: verdict for patch, verdict in others.items() if verdict not in _FINE}

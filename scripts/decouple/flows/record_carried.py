@@ -1,4 +1,6 @@
-"""How far a release without a series of its own was seen: on its exact text, on a tree, by a compiler.
+"""Record how far a release without a series of its own was seen.
+
+That is on its exact text, on a tree, and by a compiler.
 
 >>> from decouple.flows.record_carried import CarriedTrial, record_trial
 >>> record_trial(CarriedTrial(project, "2.7", name="like-2.7", tree=project / "none"))
@@ -55,7 +57,7 @@ class WheelRequest(Struct, frozen=True):
 
 
 class CarriedTrial(WheelRequest, frozen=True, kw_only=True):
-    """A tree that stands for the release where its whole source cannot be had; ``name`` says how it was made."""
+    """Choose a tree for a release without whole source; ``name`` says how it was made."""
 
     name: str
     tree: Path
@@ -70,7 +72,10 @@ class HeaderCompile(WheelRequest, frozen=True, kw_only=True):
 
 
 def record_exact(request: WheelRequest, listener: Listener = QUIET) -> status.ExactSection:
-    """Write down what becomes of each patch on the official wheel's text. Raises DecoupleError."""
+    """Record what becomes of each patch on the official wheel's text.
+
+    Raises DecoupleError.
+    """
     project, release = request.project, request.release
     wheel, old = _find_wheel(request), find_nearest(project, release)
     asked = RebaseRequest(project, (old, release), "wheel", from_source=request.from_source, report=True)
@@ -95,9 +100,9 @@ def record_exact(request: WheelRequest, listener: Listener = QUIET) -> status.Ex
 
 
 def record_trial(request: CarriedTrial, listener: Listener = QUIET) -> status.CarriedTrialSection:
-    """Carry the series to the tree in a copy of the checkout, judge the result, write down both. Raises DecoupleError.
+    """Carry the series to the tree in a copy of the checkout, judge and record it.
 
-    Where a patch stops, all that stop are named and nothing is judged.
+    Where a patch stops, all that stop are named and nothing is judged. Raises DecoupleError.
     """
     project, release = request.project, request.release
     tree, work = request.tree.resolve(), Checkout(project).rebase.parent
@@ -129,9 +134,10 @@ def record_trial(request: CarriedTrial, listener: Listener = QUIET) -> status.Ca
 
 
 def record_headers(request: HeaderCompile, listener: Listener = QUIET) -> status.HeaderCompileSection:
-    """Have a compiler check each unit of ours against the wheel's headers, as the series leaves them.
+    """Let a compiler check each unit of ours against the wheel's headers.
 
-    Raises DecoupleError where the wheel cannot be read, or there is no compiler or no CUDA header.
+    The headers are as the series leaves them. Raises DecoupleError where the wheel cannot be read, or there is no
+    compiler or no CUDA header.
     """
     project, release = request.project, request.release
     wheel, old = _find_wheel(request), find_nearest(project, release)
@@ -168,7 +174,7 @@ def _find_wheel(request: WheelRequest) -> RemoteFile:
 
 
 def _lay_patched(project: Path, old: str, installed: header_compile.InstalledHeaders) -> tuple[str, ...]:
-    """Put what the series changes in the wheel's headers there, header by header; return those where nothing fits.
+    """Patch the wheel's headers one by one; return those where nothing fits.
 
     A patch may change other files too, which no wheel shows: so each header is judged by itself.
     """
@@ -192,7 +198,7 @@ def _lay_patched(project: Path, old: str, installed: header_compile.InstalledHea
 def _judge_trial(
     request: ApplyRequest, found: status.CarriedTrialSection, listener: Listener
 ) -> status.CarriedTrialSection:
-    """Return the same with the verdict of the applied series, and the tree that it was made on."""
+    """Return the section with the verdict of the applied series, and its tree."""
     verdict = apply_series(request, listener).verdict
     assert verdict, "a carried series is judged"
     counts = {

@@ -1,4 +1,4 @@
-"""What the series of each proof changes in a tree: from this checkout's history where a record lacks it.
+"""Complete from git history what the series of each proof changes in a tree.
 
 >>> from decouple.flows.record_history import complete_history
 >>> complete_history(project, "2.6")
@@ -16,7 +16,7 @@ from decouple.series.digest import compute_change_digests, digest_changes, hash_
 
 
 def complete_history(project: Path, release: str) -> None:
-    """Write to a status file the changes of each series that a proof is of, and drop those of any other.
+    """Write the changes of each proven series to a status file; drop all others.
 
     What is not in the file comes from the commits of a full clone; where they have none, that series stays without.
     Raises DecoupleError.
@@ -34,7 +34,7 @@ def complete_history(project: Path, release: str) -> None:
 
 
 def _read_old_series(project: Path, release: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield digest and changes of the series of each commit that touched one, oldest first."""
+    """Yield digest and changes of the series of each commit to one, oldest first."""
     name = f"series/{release}"
     for commit in reversed(_list_commits(project, "patches", name)):
         text = _read_blob(project, commit, name)
@@ -47,7 +47,7 @@ def _read_old_series(project: Path, release: str) -> Iterator[tuple[str, dict[st
 
 
 def _list_commits(project: Path, *paths: str) -> list[str]:
-    """List the commits that touched ``paths``, newest first; none outside a repository."""
+    """List commits that touched ``paths``, newest first; none outside a repository."""
     answer = git.try_git("log", "--format=%H", "--", *paths, cwd=project)
     return answer.out.decode().split() if answer.status == 0 else []
 

@@ -1,4 +1,4 @@
-"""Which release, and where its source comes from: what every flow is asked that reads upstream's source."""
+"""Choose a release and its source, for every flow that reads upstream's source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moves in a release's tree by the rules, and the rename-only patch that does it.
+"""Make the rename-only patch of what the rules move in a release's tree.
 
 >>> from decouple.flows.relocate import RelocateRequest, relocate_files
 >>> len(relocate_files(RelocateRequest(project, "2.6", tree=coupled)).plan.moves)

@@ -32,7 +32,7 @@ class ReuseRequest(PristineRequest, frozen=True):
 
 
 class ReuseResult(Struct, frozen=True):
-    """What was counted; with names given, which stay ``open`` and how often they are used."""
+    """Report what was counted, and which names given stay ``open``, with use counts."""
 
     report: ReuseReport
     names: VendorNames | None = None
@@ -40,7 +40,10 @@ class ReuseResult(Struct, frozen=True):
 
 
 def count_reuse(request: ReuseRequest, listener: Listener = QUIET) -> ReuseResult:
-    """Count, and write the header. Raises UsageError where that has no names to map, DecoupleError."""
+    """Count the names, and write the header.
+
+    Raises UsageError where the header has no names to map, DecoupleError.
+    """
     if request.header and not request.names:
         raise UsageError("--header needs a vendor's names", next_step="add --names FILE")
     families = counting.load_families()

@@ -44,9 +44,10 @@ def run_shell(request: ShellRequest, listener: Listener = QUIET) -> int:
 
 
 def open_runner(request: ShellRequest, listener: Listener = QUIET) -> Callable[[str], int]:
-    """Return what runs shell commands there, one after the other, their output on standard error.
+    """Return what runs shell commands there, one after the other.
 
-    Raises DecoupleError when the environment cannot be entered: else every command would seem to fail by itself.
+    Their output goes to standard error. Raises DecoupleError when the environment cannot be entered: else every command
+    would seem to fail by itself.
     """
     here = f"the build environment ({request.env}) cannot be entered"
     entering = f"decouple shell {request.release} --env {request.env} --run true"

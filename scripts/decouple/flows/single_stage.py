@@ -1,8 +1,8 @@
-"""A vendor's objects against those of upstream's own build for it: the pristine tree, hipified in place, one stage.
+"""Compare a vendor's objects with those of upstream's own build for it.
 
-Upstream's build of ROCm is not run: each unit of ours is compiled again with its own command, while that tree stands
-where the translated files and the applied tree do. So both have the same compiler, flags, file names and generated
-headers.
+That build is the pristine tree, hipified in place, in one stage. Upstream's build of ROCm is not run: each unit of ours
+is compiled again with its own command, while that tree stands where the translated files and the applied tree do. So
+both have the same compiler, flags, file names and generated headers.
 
 >>> from decouple.flows.build_request import BuildRequest
 >>> from decouple.flows.single_stage import compare_single_stage
@@ -57,7 +57,7 @@ _OF_NOBODY = "rocm-core"
 
 
 class SingleStageComparison(Struct, frozen=True):
-    """How the objects compare, and which operators of upstream's own lists have a kernel in what was linked of ours."""
+    """Report how objects compare, and which upstream operators have a linked kernel."""
 
     code: KernelComparison
     registrations: tuple[Parity, ...]
@@ -71,11 +71,11 @@ class SingleStageComparison(Struct, frozen=True):
 def compare_single_stage(
     request: BuildRequest, count: int, minutes: float | None = None, listener: Listener = QUIET
 ) -> SingleStageComparison:
-    """Compare ``count`` objects with device code and as many of the others; the figures go to ``ci/status``.
+    """Compare ``count`` objects with device code and as many of the others.
 
-    After ``minutes`` for each kind no further one is compiled: those that are there are compared, the next run finds
-    them cached. Raises DecoupleError where stage 2 has no objects or wheel, hipify fails, or a source does not
-    compile.
+    The figures go to ``ci/status``. After ``minutes`` for each kind no further one is compiled: those that are there
+    are compared, the next run finds them cached. Raises DecoupleError where stage 2 has no objects or wheel, hipify
+    fails, or a source does not compile.
     """
     built = stage2_commands.open_commands(request, listener, _SUFFIXES)
     pristine = hipify_pristine(built, listener)
@@ -114,9 +114,9 @@ def compare_single_stage(
 
 
 def hipify_pristine(built: Stage2Commands, listener: Listener = QUIET) -> Path:
-    """Return the tree that the applied one was made from, as upstream's hipify leaves it.
+    """Return the pristine tree as upstream's hipify leaves it.
 
-    It is kept beside stage 2. Raises DecoupleError where upstream's script fails.
+    The applied tree was made from it. It is kept beside stage 2. Raises DecoupleError where upstream's script fails.
     """
     tree = Repository(built.environment.places.tree)
     base = tree.resolve_commit(_BASE)
@@ -156,7 +156,7 @@ def find_upstream_name(built: Stage2Commands, unit: TranslationUnit, pristine: P
 
 
 def make_command(unit: TranslationUnit, stage2: str, made: str) -> tuple[str, ...]:
-    """Make the command that compiled ``unit``, into another object, without the applied tree's headers before all."""
+    """Make ``unit``'s command for another object, with the applied headers not first."""
     words = list(unit.command)
     words[words.index("-o") + 1] = f"{stage2}/{SINGLE_STAGE}/{made}"
     own = f"-I{stage2}/{_INSTEAD}"
@@ -164,7 +164,7 @@ def make_command(unit: TranslationUnit, stage2: str, made: str) -> tuple[str, ..
 
 
 def _show_pristine(built: Stage2Commands, pristine: Path, request: BuildRequest) -> Stage2Commands:
-    """Return the same where that tree stands in place of the applied one and of the translated files."""
+    """Return the same with ``pristine`` in place of the applied and translated files."""
     environment, names = built.environment, built.environment.name_places()
     if not isinstance(environment, RootEnvironment):
         raise DecoupleError(f"{request.toolkit}: built outside of the Debian root", next_step="leave --env out")
@@ -176,9 +176,10 @@ def _show_pristine(built: Stage2Commands, pristine: Path, request: BuildRequest)
 
 
 def _compare_registrations(stage2: Stage2Commands, request: BuildRequest) -> tuple[Parity, ...]:
-    """Let the pristine tree's torchgen write what it writes for this vendor, and look for it in the wheel of ours.
+    """Compare torchgen's registrations for this vendor with our wheel's.
 
-    ``stage2`` shows that tree in place of the applied one. Raises DecoupleError where torchgen fails, or no wheel is.
+    The pristine tree's torchgen writes them. ``stage2`` shows that tree in place of the applied one. Raises
+    DecoupleError where torchgen fails, or no wheel is.
     """
     environment, names, places = stage2.environment, stage2.environment.name_places(), stage2.environment.places
     out = f"{names['stage2']}/{SINGLE_STAGE}/torchgen"
@@ -204,16 +205,17 @@ def _compare_registrations(stage2: Stage2Commands, request: BuildRequest) -> tup
 
 
 def _list_header_folders(units: Sequence[TranslationUnit]) -> list[str]:
-    """List where the units' headers are found: the core's are in the core's folder, and in upstream's own tree.
+    """List where the units' headers are found.
 
-    The compiler cache gives the compiler names from where it runs, so these are listed, too.
+    The core's are in the core's folder, and in upstream's own tree. The compiler cache gives the compiler names from
+    where it runs, so these are listed, too.
     """
     found = {(unit.directory, word.removeprefix("-I")) for unit in units for word in unit.command if word[:3] == "-I/"}
     return sorted({name for start, folder in found for name in (folder, posixpath.relpath(folder, start))})
 
 
 def _dump_objects(label: str, objects: Mapping[Path, str], folders: Sequence[str]) -> KernelDump:
-    """Dump objects, which were compiled from the named files: the host's functions, and the device's."""
+    """Dump host and device functions of objects compiled from the named files."""
     units: list[KernelUnit] = []
     for path, file in objects.items():
         units += [host_code.read_host_object(path, file, folders), *code_object.read_device_objects(path, file)]

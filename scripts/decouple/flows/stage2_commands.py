@@ -1,4 +1,4 @@
-"""The commands that compiled stage 2's ``.cu`` files, to be run again with something exchanged.
+"""Run the commands again that compiled stage 2's ``.cu`` files, with changes.
 
 >>> from decouple.flows.build_request import BuildRequest
 >>> from decouple.flows.stage2_commands import open_commands
@@ -30,7 +30,7 @@ from decouple.verify.stage1_units import TranslationUnit, read_units
 
 
 class Stage2Commands(Struct, frozen=True):
-    """Where stage 2 was compiled, and its units that have an object: unit -> the object, on the host."""
+    """Hold where stage 2 was compiled, and the host's object of each compiled unit."""
 
     environment: Environment
     objects: Mapping[TranslationUnit, Path]
@@ -39,7 +39,7 @@ class Stage2Commands(Struct, frozen=True):
 
     @property
     def folder(self) -> Path:
-        """Stage 2's build folder, on the host; the environment calls it ``names()["stage2"]``."""
+        """Return stage 2's build folder on the host; inside, ``names()["stage2"]``."""
         return self.environment.places.stage2
 
     def find_source_path(self, unit: TranslationUnit) -> str:
@@ -66,7 +66,7 @@ class Stage2Commands(Struct, frozen=True):
         *,
         cached: bool = True,
     ) -> list[TranslationUnit]:
-        """Run what stands for each unit's command, as many at once as the machine has cores.
+        """Run what stands for each unit's command, as many at once as there are cores.
 
         Begin none after ``minutes``, and return the units that were compiled; ``cached``: through the root's compiler
         cache. Raises DecoupleError with the compiler's first error, and KeyboardInterrupt after the compilers have
@@ -110,7 +110,7 @@ class Stage2Commands(Struct, frozen=True):
 def open_commands(
     request: BuildRequest, listener: Listener = QUIET, suffixes: Sequence[str] = (".cu",)
 ) -> Stage2Commands:
-    """Open the commands of a compiled stage 2, those of sources with one of ``suffixes``.
+    """Open a compiled stage 2's commands of sources with one of ``suffixes``.
 
     Raises DecoupleError where stage 2 of that build is not configured, or has no object of such a file.
     """

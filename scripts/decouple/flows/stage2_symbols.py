@@ -1,4 +1,6 @@
-"""Compare the symbols that libraries with kernels need with those of a core, before anything is built.
+"""Compare the symbols that libraries with kernels need with those of a core.
+
+This is done before anything is built.
 
 >>> from decouple.flows.stage2_symbols import SymbolsRequest, compare_symbols
 >>> compare_symbols(SymbolsRequest(project, "2.6", core=python, kernels=python))
@@ -48,9 +50,10 @@ class SymbolsResult(Struct, frozen=True):
 
 
 def compare_symbols(request: SymbolsRequest, listener: Listener = QUIET) -> SymbolsResult:
-    """Compare the dynamic symbols. Of an official wheel only the parts that hold names are fetched.
+    """Compare the dynamic symbols.
 
-    Raises DecoupleError when there is no such library, or the release has no wheel.
+    Of an official wheel only the parts that hold names are fetched. Raises DecoupleError when there is no such library,
+    or the release has no wheel.
     """
     core = official_symbols.read_folder_symbols(request.core, official_symbols.CORE) if request.core else ()
     kernels = official_symbols.read_folder_symbols(request.kernels, official_symbols.KERNELS) if request.kernels else ()

@@ -1,4 +1,4 @@
-"""Upstream's CUDA suites on one torch: where it is, what is run, what was stored, what another torch did.
+"""Run upstream's CUDA suites on one torch, and compare with another torch's.
 
 >>> from decouple.flows.work_environment import WorkRequest
 >>> from decouple.flows.test_cuda import TorchChoice, find_target
@@ -77,10 +77,10 @@ def run_suites(
     theirs: Mapping[str, SuiteResult] | None = None,
     progress: Progress = SILENT,
 ) -> SuiteRun:
-    """Collect and run the chosen suites; ``tests`` is upstream's ``test/`` as this machine sees it.
+    """Collect and run the chosen suites.
 
-    A slice is chosen from what passed on ``theirs``, another build, where that is given: nothing is collected then. Not
-    where the choice says ``every``.
+    ``tests`` is upstream's ``test/`` as this machine sees it. A slice is chosen from what passed on ``theirs``, another
+    build, where that is given: nothing is collected then. Not where the choice says ``every``.
 
     Raises DecoupleError when the torch cannot be imported, sees no device, or no test was collected: nothing run is no
     success.
@@ -168,7 +168,7 @@ def record_results(
 
 
 class RootTorch(Struct, frozen=True):
-    """A torch that lives in the Debian root: the layer it needs, the command that builds it, and where that puts it."""
+    """Describe a torch in the Debian root: its layer, build command and place."""
 
     layer: str
     command: str = ""
@@ -192,7 +192,7 @@ Debian's kernels, Debian's single-stage build, and that CPU torch alone, which h
 
 
 class TorchChoice(Struct, frozen=True):
-    """Which torch: a word of `IN_ROOT`, or a Python's path; what it is called, and on which device it is tested."""
+    """Choose a torch by a word of `IN_ROOT` or a Python, its name and its device."""
 
     word: str
     label: str

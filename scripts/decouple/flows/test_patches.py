@@ -1,4 +1,4 @@
-"""What the patches of a series promise of a running torch, asked of one torch with a device and without.
+"""Test what a series promises of a running torch, with a device and without.
 
 >>> from decouple.flows.test_patches import PatchTrialRequest, try_patches
 >>> try_patches(PatchTrialRequest(project, "2.6", torch="/nowhere/python"))
@@ -41,7 +41,7 @@ class PatchTrialRequest(WorkRequest, frozen=True):
 
 
 class PatchTrialResult(Struct, frozen=True):
-    """Which torch it was (a word of ``verify.patches.KINDS``), on which device, and its answers."""
+    """Report the torch (of ``verify.patches.KINDS``), its device and its answers."""
 
     label: str
     torch: str
@@ -51,15 +51,15 @@ class PatchTrialResult(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether something was asked, and each answer is the one that this kind of torch must give."""
+        """Return whether each answer, at least one, is what this kind of torch must give."""
         return bool(self.answers) and all(answer.ok for answer in self.answers)
 
 
 def try_patches(request: PatchTrialRequest, listener: Listener = QUIET) -> PatchTrialResult:
-    """Ask; a torch with CUDA is asked twice, with the device and without. Recorded in ``ci/status`` where asked to.
+    """Ask one torch; with CUDA, once with the device and once without.
 
-    Raises UsageError when there is no such torch, DecoupleError when it cannot be imported, or sees no device on the
-    simulated one.
+    It is recorded in ``ci/status`` where asked to. Raises UsageError when there is no such torch, DecoupleError when it
+    cannot be imported, or sees no device on the simulated one.
     """
     series = check.load_series(request.project, request.release)
     asked = patches.select_questions(

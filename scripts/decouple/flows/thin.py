@@ -1,4 +1,6 @@
-"""A torch_cuda wheel for one GPU, of one for many. What its libraries hold is read where machine code is compared.
+"""Make a torch_cuda wheel for one GPU of one for many.
+
+What its libraries hold is read where machine code is compared.
 
 >>> from pathlib import Path
 >>> from decouple.flows.thin import thin_wheel

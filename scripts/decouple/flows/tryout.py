@@ -1,4 +1,6 @@
-"""Finished wheels on a bare system, as a user installs them: by its own Python and pip, from PyPI, on top of nothing.
+"""Try finished wheels on a bare system, as a user installs them.
+
+That is by its own Python and pip, from PyPI, on top of nothing.
 
 >>> from pathlib import Path
 >>> from decouple.flows.tryout import select_fitting
@@ -81,7 +83,10 @@ class BareSystem(Struct, frozen=True):
 
 
 def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[CheckResult, ...]:
-    """Install and use the wheels. Raises UsageError without a wheel for that Python, DecoupleError when pip fails."""
+    """Install and use the wheels.
+
+    Raises UsageError without a wheel for that Python, DecoupleError when pip fails.
+    """
     system = bare_systems.find_system(request.system)
     asked = [ecosystem.select_project(request.release, name) for name in request.projects]
     places = request.places
@@ -122,7 +127,7 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
 
 
 def select_fitting(wheels: Iterable[Path], python: str) -> list[Path]:
-    """Return those that Python ``python`` ("3.11") takes, by the tags in their names (PEP 425)."""
+    """Return those whose tags (PEP 425) Python ``python`` ("3.11") takes."""
     wanted = {f"cp{python.replace('.', '')}", "py3"}
     return [wheel for wheel in wheels if wanted & {tag.interpreter for tag in parse_wheel_filename(wheel.name)[3]}]
 
@@ -204,7 +209,7 @@ def _locate_log(system: str) -> Path:
 
 
 def _read_version(bare: BareSystem) -> tuple[bool, str]:
-    """Return whether torch is imported, and what it says of itself and computes, or the error."""
+    """Return whether torch is imported, and what it says and computes, or the error."""
     return _run_program(
         bare, "import torch; print(torch.__version__, (torch.ones(8, 8) @ torch.ones(8, 8)).sum().item())"
     )

@@ -55,7 +55,7 @@ class UnitsRequest(WorkRequest, frozen=True):
 
 
 class UnitsRun(Struct, frozen=True):
-    """What the units opened, the build's record where it was asked, what keeps the tree from being the series."""
+    """Report what units opened, the asked build record, and how the tree differs."""
 
     report: UnitsReport
     record: BuildRecord | None
@@ -65,12 +65,15 @@ class UnitsRun(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """No unit opens a file of CUDA, there is evidence for each, and the tree is the series."""
+        """Return whether each unit shows no CUDA file opened, and the tree is the series."""
         return self.report.ok and not self.differences
 
 
 def check_units(request: UnitsRequest, listener: Listener = QUIET) -> UnitsRun:
-    """Look at each unit. Raises UsageError or DecoupleError where stage 1 is not configured or a build runs."""
+    """Look at each unit.
+
+    Raises UsageError or DecoupleError where stage 1 is not configured or a build runs.
+    """
     if request.jobs < 1:
         raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
     places = request.places

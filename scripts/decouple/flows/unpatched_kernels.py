@@ -1,4 +1,6 @@
-"""A sample of our kernels against the same sources unpatched: same compiler, flags and machine, so no excuse.
+"""Compare a sample of our kernels with the same sources unpatched.
+
+Compiler, flags and machine are the same, so no difference is excused.
 
 >>> from decouple.flows.build_request import BuildRequest
 >>> from decouple.flows.unpatched_kernels import compare_unpatched
@@ -25,10 +27,11 @@ from decouple.verify.stage1_units import TranslationUnit, choose_units
 
 
 def compare_unpatched(request: BuildRequest, count: int, listener: Listener = QUIET) -> KernelComparison:
-    """Compile ``count`` of the ``.cu`` files that stage 2 has objects of from the release's own tree, and compare.
+    """Compile ``count`` of stage 2's ``.cu`` files from the release's own tree.
 
-    That tree's headers go before all others. What torchgen and CMake generate is the build's, on both sides. The
-    figures go to ``ci/status``. Raises DecoupleError where stage 2 has no objects, or a source does not compile.
+    They are such that stage 2 has objects of, and are compared with those. That tree's headers go before all others.
+    What torchgen and CMake generate is the build's, on both sides. The figures go to ``ci/status``. Raises
+    DecoupleError where stage 2 has no objects, or a source does not compile.
     """
     built = stage2_commands.open_commands(request, listener)
     pristine = fetch_source(load_release(request.project, request.release), progress=listener.progress).path
@@ -55,9 +58,10 @@ def compare_unpatched(request: BuildRequest, count: int, listener: Listener = QU
 def make_command(
     unit: TranslationUnit, names: Mapping[str, str], upstream: str, source: str, made: str
 ) -> tuple[str, ...]:
-    """Make the command that compiled ``unit``, for upstream's ``source`` in the tree that is shown at ``upstream``.
+    """Make the command that compiled ``unit`` for upstream's ``source``.
 
-    The places where moved files answer to upstream's names become the tree where they have those names.
+    That lies in the tree that is shown at ``upstream``. The places where moved files answer to upstream's names become
+    the tree where they have those names.
     """
     shadow = f"-I{names['stage2']}/shadow"
     words = [f"-I{upstream}{word.removeprefix(shadow)}" if word.startswith(shadow) else word for word in unit.command]

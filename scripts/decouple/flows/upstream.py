@@ -1,4 +1,4 @@
-'''A patch of the series as commits that upstream PyTorch could take, with a test and a pull request's text.
+'''Make a patch into commits for upstream, with a test and a pull request's text.
 
 >>> from decouple.flows.upstream import UpstreamRequest, make_upstream_patches
 >>> _ = (project / "series/upstream").mkdir()
@@ -71,7 +71,10 @@ class UpstreamVerdict(Struct, frozen=True):
 
 
 def make_upstream_patches(request: UpstreamRequest, listener: Listener = QUIET) -> UpstreamPatches:
-    """Make the mails and the letter. Raises NotForUpstreamError, in one line, where there is nothing to submit."""
+    """Make the mails and the pull request's text.
+
+    Raises NotForUpstreamError, in one line, where there is nothing to submit.
+    """
     release, series, known = _load_series(request)
     upstream_commits.refuse_patch(series, request.id, known, _make_taken_check(request.project))
     source, described = _open_source(request, listener, release, series, known)
@@ -150,7 +153,10 @@ def _make_taken_check(project: Path) -> Callable[[str], str]:
 
 
 def _write_mails(made: Sequence[UpstreamCommit], source: Source, tree: Path, out: Path) -> None:
-    """Commit only the touched files and let git write the mails: the blob ids are those of the whole tree."""
+    """Commit only the touched files and let git write the mails.
+
+    The blob ids are those of the whole tree.
+    """
     tree.mkdir()
     run_git("init", "-q", cwd=tree)
     for path in {path: None for commit in made for path in commit.changes}:

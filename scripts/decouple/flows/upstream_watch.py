@@ -1,4 +1,4 @@
-"""The series on upstream's main of today, and what that changed since the last time.
+"""Judge the series on upstream's main of today, and what is new since last time.
 
 >>> from decouple.flows.upstream_watch import WatchRequest, watch_upstream
 >>> found = watch_upstream(WatchRequest(project, source=str(newer), from_source=f"local:{source}"))
@@ -71,7 +71,7 @@ class WatchState(Struct, frozen=True):
 
 
 class WatchResult(Struct, frozen=True):
-    """What became of the series today, and the lines that say what is other than it was."""
+    """Report what became of the series today, and in lines what is new."""
 
     now: WatchState
     changes: tuple[str, ...]
@@ -80,9 +80,10 @@ class WatchResult(Struct, frozen=True):
 
 
 def watch_upstream(request: WatchRequest, listener: Listener = QUIET) -> WatchResult:
-    """Carry the series of the nearest release, judge the result, compare. Only ``request.state`` is written.
+    """Carry the series of the nearest release, judge the result, compare.
 
-    Raises UsageError for a source that is none, DecoupleError where it cannot be fetched.
+    Only ``request.state`` is written. Raises UsageError for a source that is none, DecoupleError where it cannot be
+    fetched.
     """
     checkout = Checkout(request.project)
     before = _read_state(request.state)

@@ -1,4 +1,6 @@
-"""What a carried series is worth, asked of the applied tree: lint, stage 2's lists, and what still needs CUDA.
+"""Judge what a carried series is worth on the applied tree.
+
+Asks lint, stage 2's lists, and what still needs CUDA.
 
 >>> from decouple.flows.verdict import JudgeRequest, judge_series
 >>> found = judge_series(JudgeRequest(project, "2.6", source=f"local:{source}"))
@@ -55,7 +57,7 @@ class SeriesVerdict(Struct, frozen=True):
         return not (self.faults or self.sources or self.couplings)
 
     def format_lines(self, release: str) -> list[str]:
-        """Describe the verdict in words, with the command behind each part that shows all of it."""
+        """Describe the verdict in words, with the command that shows all of each part."""
         parts = (
             ("lint", self.faults, f"decouple lint {release}"),
             ("stage2-sources", self.sources, f"decouple stages sources {release} --tree TREE"),
@@ -72,7 +74,10 @@ class SeriesVerdict(Struct, frozen=True):
 
 
 def judge_series(request: JudgeRequest, listener: Listener = QUIET) -> SeriesVerdict:
-    """Ask lint, stage 2's lists and the census. Raises DecoupleError where the pristine tree cannot be had."""
+    """Ask lint, stage 2's lists and the census.
+
+    Raises DecoupleError where the pristine tree cannot be had.
+    """
     project, release = request.project, request.release
     faults = _find_new_faults(project, release)
     tree = pristine_tree.fetch_tree(request, listener)
@@ -83,9 +88,10 @@ def judge_series(request: JudgeRequest, listener: Listener = QUIET) -> SeriesVer
 def judge_trees(
     project: Path, release: str, tree: Path, applied: Path, own: Path | None = None, listener: Listener = QUIET
 ) -> SeriesVerdict:
-    """Ask stage 2's lists of ``tree``, and the census of ``applied``, which is ``tree`` with the series of ``release``.
+    """Ask stage 2's lists of ``tree``, and the census of ``applied``.
 
-    ``own``: words, macros and rules of this tree alone. What cannot be asked is said in ``unasked``.
+    ``applied`` is ``tree`` with the series of ``release``. ``own``: words, macros and rules of this tree alone. What
+    cannot be asked is said in ``unasked``.
     """
     rules = additions.load_additions(own).extend_rules(load_rules()) if own else load_rules()
     unasked: list[str] = []
@@ -122,10 +128,7 @@ def judge_trees(
 
 
 def _find_new_faults(project: Path, release: str) -> tuple[str, ...]:
-    """Lint's faults of the series, but for those that a patch of the same name has in another series.
-
-    Carried along.
-    """
+    """Return lint's faults that no patch of that name has in another series."""
     explained = partial(is_explained, load_recipes(project))
     others = [other for other in Checkout(project).list_releases() if other != release]
     before = {_make_key(fault) for fault in lint_series(project, others, explained).faults} if others else set()

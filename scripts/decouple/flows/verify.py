@@ -1,4 +1,4 @@
-"""Is what was built what was promised? Audits, imports, upstream's tests and parity of the wheels in ``dist/``.
+"""Check the wheels in ``dist/``: audits, imports, upstream's tests, parity.
 
 >>> from decouple.flows.verify import VerifyRequest, audit_wheels, verify_wheels
 >>> [report.faults for report in audit_wheels(core=python)]  # a wheel, or a folder with ELF files
@@ -80,7 +80,7 @@ class VerifyResult(Struct, frozen=True):
 
 
 class SmokeRequest(WorkRequest, frozen=True):
-    """A quick check: stage 2's runtime part against a stock core, given up after ``minutes``."""
+    """Check stage 2's runtime part on a stock core; give up after ``minutes``."""
 
     archs: str = ""
     jobs: int | None = None
@@ -92,9 +92,9 @@ class SmokeRequest(WorkRequest, frozen=True):
 def audit_wheels(
     core: Path | None = None, backend: Path | None = None, others: Sequence[Path] = ()
 ) -> tuple[ElfAudit, ...]:
-    """Audit wheels or folders: each alone, both together, and extensions of ``others`` against them.
+    """Audit wheels or folders: each alone, and both together.
 
-    Raises UsageError when there is neither.
+    Extensions of ``others`` are audited against them. Raises UsageError when there is neither.
     """
     if core is None and backend is None:
         raise UsageError("nothing to look at", next_step="name --core, --backend or both")
@@ -118,7 +118,10 @@ def audit_wheels(
 def verify_wheels(
     request: VerifyRequest, listener: Listener = QUIET, heard: Heard = lambda reports: None
 ) -> VerifyResult:
-    """Check the wheels of the last build, and record the result in ``ci/status``. Raises UsageError without any."""
+    """Check the wheels of the last build, and record the result in ``ci/status``.
+
+    Raises UsageError without any.
+    """
     places = request.places
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
     core = places.dist / stamps[0].wheel if stamps[0] and request.core == "built" else None
@@ -156,9 +159,9 @@ def verify_wheels(
 
 
 def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = lambda reports: None) -> VerifyResult:
-    """Build that part, audit it, load it on a stock core, and compare its machine code with the official wheel's.
+    """Build that part, audit it, and load it on a stock core.
 
-    Raises DecoupleError when the time is over.
+    Its machine code is compared with the official wheel's. Raises DecoupleError when the time is over.
     """
     work = BuildRequest(
         request.project, request.release, request.env, request.tree,
@@ -215,21 +218,21 @@ class _Trial(Struct, frozen=True):
         )
 
     def install_wheels(self, kind: str, core: Path | None, backend: Path) -> TorchEnvironment:
-        """Make a virtual environment with both wheels, or with the backend on a stock core unpacked beside."""
+        """Make an environment with both wheels, or the backend on an unpacked stock core."""
         table = settings.find_core(kind)
         libraries = table.find_libraries(self.environment.kind)
         wheels = [core, backend] if core else [backend]
         return venvs.install_wheels(self.place, f"both-{kind}", wheels, packages=table.packages, libraries=libraries)
 
     def list_expected_facts(self, kind: str, backend: Path) -> tuple[ExpectedFact, ...]:
-        """Return what a user must read off the wheel ``backend`` on this kind of core in this environment."""
+        """Return the facts that ``backend`` must show a user on this kind of core here."""
         places, environment = self.environment.places, self.environment
         installed = environment.root.read_versions() if isinstance(environment, RootEnvironment) else {}
         toolchain = load_release(places.project, places.release).toolchain
         return facts.list_expected_facts(toolchain, read_manifest(backend).arch_list, environment.kind, installed, kind)
 
     def run_upstream_tests(self, core: Path) -> CheckResult:
-        """Run upstream's CPU tests with the core wheel alone, against the same on the unmodified build of the root."""
+        """Run upstream's CPU tests on our core alone and on the root's unmodified build."""
         table = settings.find_core("stock")
         libraries = table.find_libraries(self.environment.kind)
         stock = venvs.install_wheels(self.place, "stock", [], packages=table.packages, libraries=libraries)
@@ -254,7 +257,7 @@ class _Trial(Struct, frozen=True):
         return same
 
     def try_extensions(self, kind: str, both: TorchEnvironment, backend: Path) -> list[CheckResult]:
-        """Compile third-party CUDA extensions against both wheels for the architectures that the backend has."""
+        """Compile others' CUDA extensions against both wheels for the backend's archs."""
         archs = ";".join(read_manifest(backend).arch_list)
         variables = {**extensions.select_compilers(self.environment.kind), "TORCH_CUDA_ARCH_LIST": archs}
         if libraries := settings.find_core(kind).find_libraries(self.environment.kind):
@@ -299,7 +302,7 @@ def make_section(core: str, result: VerifyResult) -> status.VerifySection:
 
 
 def make_parity_section(parts: Sequence[Parity]) -> status.ParitySection:
-    """Make the section of all names that were compared: counts, and those without a reason by name."""
+    """Make the section of all compared names: counts, and names without a reason."""
     return status.ParitySection(
         sum(part.total for part in parts),
         sum(len(part.missing) for part in parts),
@@ -310,7 +313,7 @@ def make_parity_section(parts: Sequence[Parity]) -> status.ParitySection:
 
 
 def record_kernels(project: Path, release: str, label: str, comparison: KernelComparison) -> None:
-    """Write the figures of one of our builds (``label``) to the status file; those of others stay."""
+    """Write figures of our build ``label`` to the status file; keep those of others."""
     path = status.locate_status(project, release)
     section = status.KernelsSection(**comparison.to_dict())
     status.update_status(path, kernels={**status.read_status(path).kernels, label: section})

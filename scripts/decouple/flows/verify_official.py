@@ -1,4 +1,6 @@
-"""torch_cuda on the CPU half of the official wheel, over its kernels or compiled, against that wheel untouched.
+"""Compare torch_cuda on the official CPU half with the untouched wheel.
+
+torch_cuda is over that wheel's kernels, or compiled.
 
 >>> from decouple.flows.verify_official import VerifyOfficialRequest, verify_official_wheel
 >>> verify_official_wheel(VerifyOfficialRequest(project, "2.6", python=python))
@@ -37,7 +39,7 @@ from decouple.verify.venvs import TorchEnvironment
 
 
 class VerifyOfficialRequest(WorkRequest, frozen=True):
-    """Which wheel: the last one that was built in ``env``. ``python`` has the official torch with all that it needs."""
+    """Choose the wheel last built in ``env``; ``python`` has the full official torch."""
 
     python: Path | None = None
     cuda: str = ""
@@ -131,7 +133,7 @@ def _record_result(request: VerifyOfficialRequest, wheel: Path, result: VerifyRe
 
 
 def _prepare_half(places: Places, python: Path, wheel: Path) -> Path:
-    """Make the virtual environment with the half and the wheel, made anew when either is another."""
+    """Make the environment with half and wheel, anew when either is another."""
     folder, mark = places.verify / "half", places.verify / "half.content"
     content = hashlib.sha256(f"{python.absolute()} {compute_sha256(wheel)}".encode()).hexdigest()
     if not (mark.exists() and mark.read_text() == content):
@@ -144,7 +146,7 @@ def _prepare_half(places: Places, python: Path, wheel: Path) -> Path:
 
 
 def _check_unmodified(wheel: Path) -> CheckResult:
-    """Check that the libraries that are not ours are those that ``kernels.json`` names, by SHA-256."""
+    """Check others' libraries by the SHA-256 that ``kernels.json`` names for them."""
     with zips.open_zip(wheel) as archive:
         document = json.loads(archive.read("torch_cuda/kernels.json"))
         wrong = []

@@ -1,4 +1,6 @@
-"""The portable wheels against the official torch, on this machine: a core, and torch_cuda compiled with one CUDA.
+"""Check the portable wheels against the official torch, on this machine.
+
+They are a core, and torch_cuda compiled with one CUDA.
 
 The Python of the check is a user's own, with the official torch of the release in it: it brings what torch requires,
 and the values and names that ours are compared with.
@@ -159,9 +161,10 @@ def _check_same_core(places: Places, core: Path) -> CheckResult:
 
 
 def _record_result(request: VerifyPortableRequest, version: str, backend: Path, result: VerifyResult) -> None:
-    """Record a section per Python and CUDA, with the comparison with the official machine code.
+    """Record a section per Python and CUDA, with the comparison of kernels.
 
-    That with another's stands beside those of all builds, and the section keeps what was seen of the same wheel.
+    The comparison is with the official machine code. That with another's stands beside those of all builds, and the
+    section keeps what was seen of the same wheel.
     """
     path, made = status.locate_status(request.project, request.release), wheel_finishing.read_manifest(backend)
     before, label = status.read_status(path), f"py{version}-cu{made.cuda}"
@@ -197,9 +200,9 @@ def _list_pins(cuda: str) -> Iterator[str]:
 
 
 def install_libraries(python: Path, trial: Path, backend: Path, log: Path) -> None:
-    """Put what the wheel ``backend`` requires of NVIDIA into the Python ``trial`` by the pip of ``python``.
+    """Install what ``backend`` requires of NVIDIA into the Python ``trial``.
 
-    Raises CommandError.
+    The pip of ``python`` installs it. Raises CommandError.
     """
     with zips.open_zip(backend) as archive:
         metadata = archive.read(f"{wheel_finishing.find_dist_info(archive, backend)}/METADATA")

@@ -1,4 +1,4 @@
-"""Check that a wheel is what it says, signed by whom it should be, and made from this checkout's patches.
+"""Check a wheel's content and signer, and that this checkout's patches made it.
 
 >>> from decouple.flows.verify_wheel import VerifyWheelRequest, verify_wheel
 >>> verify_wheel(VerifyWheelRequest(project, wheel)).manifest.release
@@ -61,7 +61,7 @@ def verify_wheel(request: VerifyWheelRequest, listener: Listener = QUIET) -> Whe
 
 
 def _rebuild_tree(project: Path, read: Wheel, listener: Listener) -> str:
-    """Apply the committed series in a clone of the checkout, with and without Debian's patches under it.
+    """Apply the committed series in a clone, with and without Debian's patches.
 
     Nothing that was unpacked before is used: the archives, whose hashes are asked at each use, are unpacked anew.
     Raises DecoupleError when neither gives the tree that the wheel names.

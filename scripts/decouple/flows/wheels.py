@@ -1,4 +1,4 @@
-"""Prebuilt wheels of an index: the pair for a machine, verified against this checkout, and installed.
+"""Choose a machine's wheels of an index, verify them by this checkout, install.
 
 >>> from decouple.flows.wheels import WheelsRequest, choose_wheels, fetch_wheels
 >>> from decouple.index.site import build_site
@@ -53,7 +53,7 @@ class WheelsRequest(Struct, frozen=True):
 
 
 class WheelChoice(Struct, frozen=True):
-    """What to fetch, from which index, and the ones to ask for a file that it does not give."""
+    """Say what to fetch, from which index, and which mirrors to ask else."""
 
     packages: ChosenPackages
     index: Index

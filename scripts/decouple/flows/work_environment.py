@@ -1,4 +1,4 @@
-"""Where the commands of a build run: the applied tree, and the environment with the layers that the work needs."""
+"""Open the applied tree and the layered environment where builds' commands run."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def open_environment(
 
 
 def check_machine(work: WorkRequest, places: Places, layers: Sequence[str] = ()) -> None:
-    """Raise DecoupleError where this machine cannot make or enter the root that the work needs.
+    """Raise DecoupleError where this machine cannot make or enter the root.
 
-    That is seconds before the first download, not minutes behind it.
+    The root is the one that the work needs. That is seconds before the first download, not minutes behind it.
     """
     if work.env == portable_environment.KIND:
         preflight.check_root(find_cache(), root_description.load_description(root_description.PORTABLE), layers)
@@ -70,9 +70,10 @@ def check_machine(work: WorkRequest, places: Places, layers: Sequence[str] = ())
 
 
 def ensure_tree(work: WorkRequest, places: Places, listener: Listener, layers: Sequence[str] = ()) -> None:
-    """Fetch and apply first when there is no fitting tree, so that one command goes from nothing to wheels.
+    """Fetch and apply first when there is no fitting tree.
 
-    ``layers`` are those of the root in which it will be used: whether this machine can hold it is tried before.
+    So one command goes from nothing to wheels. ``layers`` are those of the root in which it will be used: whether this
+    machine can hold it is tried before.
 
     The Debian root has no third_party: there the tree carries Debian's own patches below ours. The portable one builds
     upstream's own tree, with the components shown in it.
@@ -121,7 +122,7 @@ def _choose_source(work: WorkRequest, places: Places, *, debian: bool) -> str:
 
 
 def needs_root(work: WorkRequest, places: Places, layers: Collection[str]) -> bool:
-    """Return whether the work runs in a Debian root, as far as that is known before the tree is there."""
+    """Return whether work runs in a Debian root, as far as is known without a tree."""
     return work.env != "host" and (
         work.env == portable_environment.KIND or not _can_use_host(work, places, cuda="cuda" in layers)
     )
