@@ -1,1 +1,1 @@
-"""Environments, the two stages, wheels and their manifests. Knows not how patches are made."""
+"""Make environments, stages and wheels without knowing how patches are made."""

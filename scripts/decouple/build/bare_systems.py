@@ -1,4 +1,4 @@
-"""Bare systems, as the machines of those who install wheels: which Python each has, and how its root is made."""
+"""Describe bare systems as wheel users have: which Python, and how a root is made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOUNTS = (Mount("proc", "/proc"), Mount("host", "/dev"), Mount("host", "/sys"))
 
 
 class System(Struct, frozen=True):
-    """A release of a distribution with ``packages`` on top of what every installation has."""
+    """Describe a distribution's release with ``packages`` on top of the usual ones."""
 
     name: str
     suite: str

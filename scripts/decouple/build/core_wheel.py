@@ -1,4 +1,4 @@
-"""The core that stage 2 is built against: a wheel of stage 1, unpacked, or a torch that is there."""
+"""Unpack the stage-1 wheel that stage 2 is built against, or use a torch there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from decouple.release.wheel_name import WheelName
 
 
 def unpack_core(environment: Environment, version: str) -> None:
-    """Unpack the newest stage-1 wheel for stage 2 to build against, unless it is there. Raises DecoupleError."""
+    """Unpack the newest stage-1 wheel for stage 2 to build against, if needed.
+
+    Raises DecoupleError.
+    """
     places = environment.places
     stamp = inputs.read_stamp(places.core_state / "stage1.json")
     wheel = places.dist / stamp.wheel if stamp else None

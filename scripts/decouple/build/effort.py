@@ -1,4 +1,4 @@
-"""What a build took: wall time, and how many objects the compiler made and how many came out of its cache."""
+"""Measure a build: wall time, and objects compiled or taken from the cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from decouple.build.environment import Environment, read_output
 
 
 class Effort(Struct, frozen=True):
-    """Wall ``seconds``, interrupted runs included; ``compiled`` and ``cached`` objects, None without a ccache."""
+    """Hold wall ``seconds``, ``compiled`` and ``cached`` objects.
+
+    Interrupted runs are included; the objects are None without a ccache.
+    """
 
     seconds: float
     compiled: int | None = None
@@ -63,7 +66,7 @@ def measure_effort(seconds: float, before: Counters | None, after: Counters | No
 
 
 def accumulate_effort(path: Path, digest: str, effort: Effort) -> Effort:
-    """Return ``effort`` together with that of interrupted runs on the same inputs, which ``path`` records."""
+    """Return ``effort`` with that of ``path``'s interrupted runs on the same inputs."""
     with contextlib.suppress(OSError, DecoupleError):  # none yet, or of another version of this file
         recorded = read_json(path, _EffortRecord, mend="")
         if recorded.digest == digest:

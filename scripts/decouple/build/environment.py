@@ -1,4 +1,4 @@
-"""Where commands run: on the host, or inside the Debian root; and how the places of a build are called there."""
+"""Run commands on the host or in the Debian root; name a build's places there."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Places(Struct, frozen=True):
         )
 
     def with_stage2_in(self, name: str) -> Places:
-        """Return the same places, but what stage 2 makes stands in ``build/<release>/<name>``.
+        """Return the same places with stage 2's in ``build/<release>/<name>``.
 
         For a check, which must not touch a build that took hours. Inside a root the folders have the usual names.
         """
@@ -82,15 +82,19 @@ class Places(Struct, frozen=True):
         return self._with_places_in(f"{kind}-cuda{version}", "stage2", "raw", "state")
 
     def with_python(self, version: str) -> Places:
-        """Return the same places with ``build/<release>/python<version>`` for what is made for that Python alone.
+        """Return the same places with those of one Python in a folder of their own.
 
-        The tree with the objects of stage 1 is shared, and so are the locks and the folder of the finished wheels.
+        The folder is ``build/<release>/python<version>``. The tree with the objects of stage 1 is shared, and so are
+        the locks and the folder of the finished wheels.
         """
         own = ("stage2", "core", "kernels", "verify", "raw", "state", "core_state")
         return self._with_places_in(f"python{version}", *own)
 
     def _with_places_in(self, name: str, *places: str) -> Places:
-        """Return the same, but ``places`` stand in ``build/<release>/<name>``, each in the folder of its usual name."""
+        """Return the same with ``places`` in ``build/<release>/<name>``.
+
+        Each is in the folder of its usual name.
+        """
         base, called = self.stage2.parent / name, {"raw": "wheels", "core_state": "state", "locks": "state"}
         return replace(self, **{place: base / called.get(place, place) for place in places})
 
@@ -125,7 +129,7 @@ class Environment(Protocol):
         """
 
     def describe_inputs(self, layers: Sequence[str]) -> dict[str, Any]:
-        """Return what is known of where the toolchain came from and how it was checked, for the build manifest."""
+        """Return where the toolchain came from and how it was checked, for the manifest."""
 
 
 class HostEnvironment(Struct, frozen=True):
@@ -156,10 +160,11 @@ class HostEnvironment(Struct, frozen=True):
 
 
 class RootEnvironment(Struct, frozen=True):
-    """A Debian root. Places have fixed names, so that wheels and ccache keys do not depend on the checkout's path.
+    """Run commands in a Debian root, where places have fixed names.
 
-    ``overrides`` are files shown in place of those in the tree, and folders shown in empty ones. ``kind`` says whose
-    variables of ``stages.toml`` hold: "rootfs" or "portable".
+    So wheels and ccache keys do not depend on the checkout's path. ``overrides`` are files shown in place of those in
+    the tree, and folders shown in empty ones. ``kind`` says whose variables of ``stages.toml`` hold: "rootfs" or
+    "portable".
     """
 
     places: Places
@@ -209,7 +214,7 @@ def replace_places(environment: Environment, places: Places) -> Environment:
 
 
 def read_output(environment: Environment, command: Sequence[str], variables: Mapping[str, str]) -> str | None:
-    """Return what a short command says on standard output, None when it fails or is not there."""
+    """Return a short command's standard output, None when it fails or is not there."""
     done = program_output.run_program(environment.argv(command, variables, "/"))
     return done.stdout.strip() if done.returncode == 0 else None
 

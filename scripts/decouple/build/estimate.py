@@ -1,4 +1,4 @@
-"""What a build will cost, said before it starts, and refused when the machine cannot hold it."""
+"""Estimate a build's cost before it starts; refuse one this machine cannot hold."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ MIB = 1 << 20
 
 
 class Estimate(Struct, frozen=True):
-    """Wall seconds with a cold compiler cache, MiB still to be written on the build's disk, memory for one job.
+    """Hold wall seconds with a cold compiler cache, MiB to write, memory of one job.
 
-    ``measured`` is another release, of which the figures are; "" where they are of this one.
+    The MiB are still to be written on the build's disk. ``measured`` is another release, of which the figures are; ""
+    where they are of this one.
     """
 
     what: str
@@ -45,7 +46,7 @@ class Estimate(Struct, frozen=True):
 
 
 class RootEstimate(Struct, frozen=True):
-    """What making a Debian root, or what it lacks, takes in ``folder`` of the cache: wall seconds, MiB."""
+    """Hold wall seconds and cache MiB in ``folder`` to make or complete a Debian root."""
 
     what: str
     folder: Path
@@ -60,9 +61,10 @@ class RootEstimate(Struct, frozen=True):
 def estimate_remaining(
     what: str, cost: Cost, *, done: int, jobs: int, share: float | None = None, measured: str = ""
 ) -> Estimate:
-    """Estimate the cost of what is left, when ``done`` objects are in the build directory and ``jobs`` run at once.
+    """Estimate the cost of what is left when ``done`` objects are there.
 
-    ``share`` of the seconds is left; None: as of the objects.
+    ``done`` objects are in the build directory and ``jobs`` run at once. ``share`` of the seconds is left; None: as of
+    the objects.
     """
     done = min(done, cost.objects)
     left = 1 - done / cost.objects
@@ -97,7 +99,7 @@ def refuse_if_too_small(
 
 
 def _refuse_full(folder: Path, needed: int, otherwise: str) -> None:
-    """Raise DecoupleError when ``needed`` MiB are not free where ``folder`` is, or will be."""
+    """Raise DecoupleError when ``needed`` MiB are not free where ``folder`` is to be."""
     free = shutil.disk_usage(_find_existing_folder(folder)).free // MIB
     if free < needed:
         raise DecoupleError(
@@ -108,7 +110,7 @@ def _refuse_full(folder: Path, needed: int, otherwise: str) -> None:
 
 
 def read_available_memory() -> int | None:
-    """Return bytes of memory that can be had (``MemAvailable`` of ``proc_meminfo(5)``)."""
+    """Return bytes of memory to be had (``MemAvailable`` of ``proc_meminfo(5)``)."""
     path = Path("/proc/meminfo")
     if path.exists():
         for line in path.read_text().splitlines():
@@ -128,7 +130,7 @@ def count_objects(build_dir: Path) -> int:
 
 
 def read_planned_objects(build_dir: Path) -> frozenset[str]:
-    """Read the objects that a configured ``build_dir`` compiles, by its ``build.ninja``.
+    """Read the objects that ``build_dir`` compiles from its ``build.ninja``.
 
     Empty before it is configured.
     """
@@ -145,16 +147,20 @@ def read_done_objects(build_dir: Path) -> frozenset[str]:
 
 
 def sum_object_seconds(build_dir: Path) -> float:
-    """Return seconds that the newest compile of each object in ``build_dir`` took, added up, by ninja's own log.
+    """Add up the seconds of the newest compile of each object in ``build_dir``.
 
-    With one compile per core at once, that over the cores is the wall time of a build from nothing. What came from the
-    compiler's cache counts with the little that it took, so a cold build takes no less.
+    The seconds are those of ninja's own log. With one compile per core at once, that over the cores is the wall time of
+    a build from nothing. What came from the compiler's cache counts with the little that it took, so a cold build takes
+    no less.
     """
     return sum(_read_object_seconds(build_dir).values())
 
 
 def _read_object_seconds(build_dir: Path) -> dict[str, float]:
-    """Read object -> seconds of its newest compile, for those that are there (``.ninja_log``: start and end in ms)."""
+    """Map each object that is there to the seconds of its newest compile.
+
+    They are read from ``.ninja_log`` (start and end in ms).
+    """
     log = build_dir / ".ninja_log"
     if not log.exists():
         return {}

@@ -1,4 +1,4 @@
-"""Whether this machine's own toolchain suffices (``--env host``), and what it lacks."""
+"""Check this machine's own toolchain (``--env host``) and name what it lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a stage is made from, as one digest: a second run with nothing changed takes seconds, a changed one builds."""
+"""Compute one digest over what a stage is made from.
+
+A second run with nothing changed takes seconds, a changed one builds.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from decouple.base.untrusted_input import read_json
 
 
 class Stamp(Struct, frozen=True):
-    """What a finished stage leaves in ``build/<release>/state``: its inputs' digest and the wheel it made."""
+    """Record in ``build/<release>/state`` a stage's inputs' digest and its wheel."""
 
     digest: str
     wheel: str
@@ -31,9 +34,10 @@ class Stamp(Struct, frozen=True):
 
 
 def read_tree_state(tree: Path) -> tuple[str, str]:
-    """Read (git tree id of HEAD, digest of what differs from it in tracked files; empty when nothing does).
+    """Read the id of HEAD's git tree and a digest of what differs from it.
 
-    Raises DecoupleError when ``tree`` is not an applied tree.
+    The digest is over tracked files, and empty when nothing differs. Raises DecoupleError when ``tree`` is not an
+    applied tree.
     """
     head = _run_git(tree, "rev-parse", "HEAD^{tree}").decode().strip()
     changed = _run_git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary")
@@ -41,9 +45,10 @@ def read_tree_state(tree: Path) -> tuple[str, str]:
 
 
 def hash_tree_content(tree: Path, without: Sequence[str]) -> str:
-    """Return 64 hex digits over the tracked files of the tree as they are now, those below ``without`` left out.
+    """Return 64 hex digits over the tree's tracked files but those in ``without``.
 
-    Raises DecoupleError when ``tree`` is not an applied tree.
+    The files are taken as they are now; those below ``without`` are left out. Raises DecoupleError when ``tree`` is not
+    an applied tree.
     """
     left_out = tuple(f"{path}/" for path in without)
     listed = _run_git(tree, "ls-tree", "-r", "-z", "--full-tree", "HEAD").decode("utf-8", "surrogateescape").split("\0")
@@ -68,7 +73,7 @@ def _run_git(tree: Path, *arguments: str) -> bytes:
 
 
 def read_upstream_file(tree: Path, path: str) -> bytes:
-    """Return a file as the first commit of the applied tree has it, that is as upstream has it.
+    """Return a file as upstream has it: as in the applied tree's first commit.
 
     Raises DecoupleError.
     """
@@ -146,7 +151,7 @@ def write_stamp(path: Path, stamp: Stamp) -> None:
 
 
 def find_current_stamp(path: Path, digest: str, dist: Path) -> Stamp | None:
-    """Return the stamp, when it is of the same inputs and its wheel is still the one it made."""
+    """Return the stamp if it is of the same inputs and its wheel is the one it made."""
     stamp = read_stamp(path)
     if stamp is None or stamp.digest != digest:
         return None

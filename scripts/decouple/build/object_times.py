@@ -1,10 +1,11 @@
-"""The core-seconds that a stage's objects take, shipped as ``seconds/<release>-….tsv``: a mean for each kind of object.
+"""Hold and record the core-seconds that a stage's objects take.
 
-A kind is a folder of the build directory, or one object that is unlike its neighbours; an object is of the longest kind
-that its name begins with. A table has a line for each: the kind ("." is all of the build directory), how many objects
-it had and their mean. They are processor time of one machine, so that they say how objects compare; a machine's own
-speed is a factor, which its first objects tell. Estimates, the time to go and the shards go by them. Written by
-``decouple record --seconds`` from what a build recorded (``inside/timed.sh``).
+They are shipped as ``seconds/<release>-….tsv``: a mean for each kind of object. A kind is a folder of the build
+directory, or one object that is unlike its neighbours; an object is of the longest kind that its name begins with. A
+table has a line for each: the kind ("." is all of the build directory), how many objects it had and their mean. They
+are processor time of one machine, so that they say how objects compare; a machine's own speed is a factor, which its
+first objects tell. Estimates, the time to go and the shards go by them. Written by ``decouple record --seconds`` from
+what a build recorded (``inside/timed.sh``).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class SecondsTable(Struct, frozen=True):
         return sum(kind.objects * kind.seconds for kind in self.kinds.values())
 
     def estimate_object(self, name: str, otherwise: float) -> float:
-        """Return the mean of the kind of object ``name``, ``otherwise`` where it is of none."""
+        """Return the mean of the kind of ``name``, ``otherwise`` where it is of none."""
         found = next((self.kinds[kind] for kind in _list_kinds(name) if kind in self.kinds), None)
         return found.seconds if found else otherwise
 
@@ -136,9 +137,10 @@ def estimate_stage_cost(release: str, kind: str, stage: int, choices: Choices) -
 
 
 def compute_share_left(names: Iterable[str], done: Collection[str], known: SecondsTable, usual: float) -> float:
-    """Return how much of the seconds of all objects (``names``) those take that are not ``done``.
+    """Return the share of all objects' seconds that those not ``done`` take.
 
-    By number they say little, as the large ones come last. What ``known`` has not takes ``usual``.
+    ``names`` are all objects. By number they say little, as the large ones come last. What ``known`` has not takes
+    ``usual``.
     """
     weights = {name: known.estimate_object(name, usual) for name in names}
     whole = sum(weights.values())
@@ -164,10 +166,10 @@ def estimate_cost(release: str, kind: str, stage: int, usual: Cost) -> Cost:
 
 
 def record_seconds(release: str, kind: str, stage: int, folders: Iterable[Path]) -> tuple[Path, int]:
-    """Make the table anew from what builds in ``folders`` measured; of an object in several the last one counts.
+    """Make the table anew from what builds in ``folders`` measured.
 
-    Gives the table and how many objects were measured. Raises DecoupleError where nothing was, or far less than the
-    table has.
+    Of an object in several folders the last one counts. Gives the table and how many objects were measured. Raises
+    DecoupleError where nothing was, or far less than the table has.
     """
     folders = list(folders)
     measured: dict[str, float] = {}
@@ -188,10 +190,10 @@ def record_seconds(release: str, kind: str, stage: int, folders: Iterable[Path])
 
 
 def read_measured_seconds(build_dir: Path) -> dict[str, float]:
-    """Read object -> core-seconds of its last compile in ``build_dir``, as ``inside/timed.sh`` wrote it.
+    """Read object -> core-seconds of its last compile in ``build_dir``.
 
-    A torn line counts for nothing, and so does what CMake tried while it configured: its names are made up anew each
-    time.
+    ``inside/timed.sh`` wrote them. A torn line counts for nothing, and so does what CMake tried while it configured:
+    its names are made up anew each time.
     """
     log = build_dir / "object-seconds.tsv"
     seconds: dict[str, float] = {}

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 
 class Provenance(Struct, frozen=True):
-    """Where the source comes from: what ``cli`` knows of the release, the series and the overlay."""
+    """Describe the source: what ``cli`` knows of the release, series and overlay."""
 
     version: str
     upstream: Mapping[str, str]
@@ -21,10 +21,11 @@ class Provenance(Struct, frozen=True):
 
 
 class Choices(Struct, frozen=True):
-    """What the user chose: profile of stage 1, core and kernels of stage 2, architectures, jobs, part of stage 2.
+    """Hold what the user chose for a build.
 
-    ``python`` ("3.13") is the one that the wheel is for; "" leaves it to the core and the environment.
-    ``revision`` tells published builds of one release apart: the end of the local version (``+decoupled.2``); 0: none.
+    These are profile of stage 1, core and kernels of stage 2, architectures, jobs, part of stage 2. ``python`` ("3.13")
+    is the one that the wheel is for; "" leaves it to the core and the environment. ``revision`` tells published builds
+    of one release apart: the end of the local version (``+decoupled.2``); 0: none.
     """
 
     profile: str = "core"

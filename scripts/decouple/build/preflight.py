@@ -1,4 +1,4 @@
-"""What a root needs of this machine, tried before anything is made: programs, namespaces, mounts, disk."""
+"""Check programs, namespaces, mounts and disk before anything of a root is made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INSIDE = "mount -t proc proc /proc && mount --bind / / && chroot / true"
 
 
 def check_root(cache: Path, description: Description, layers: Sequence[str] = ()) -> None:
-    """Try what making the root with ``layers`` takes, and what running a command in it takes.
+    """Try what making a root with ``layers`` and running a command in it takes.
 
     Raises DecoupleError naming every program that lacks, with the packages; which namespace or mount is refused; or how
     much disk is needed.
@@ -31,7 +31,7 @@ def check_root(cache: Path, description: Description, layers: Sequence[str] = ()
 
 
 def check_programs(*, making: bool = True) -> None:
-    """Raise DecoupleError naming each program that is not there; ``making``: what makes a root is needed, too."""
+    """Raise DecoupleError naming each missing program; ``making``: a root's, too."""
     needed = ["unshare", "mount", *([] if sandbox.is_root() else ["newuidmap"]), *(["mmdebstrap"] if making else [])]
     missing = [name for name in needed if shutil.which(name) is None]
     if missing:
@@ -40,7 +40,7 @@ def check_programs(*, making: bool = True) -> None:
 
 
 def check_namespaces() -> None:
-    """Raise DecoupleError where this user, or this container, may not make namespaces, or mount in them."""
+    """Raise DecoupleError where no namespaces, or mounts in them, are allowed here."""
     sandbox.check_sandbox()
     tried = program_output.run_program([*sandbox.make_unshare_prefix(), "sh", "-c", _INSIDE])
     if tried.returncode:

@@ -1,6 +1,7 @@
-"""Looked at before a build: is everything there that the stage needs? Each lack is one line with the next step.
+"""Check before a build that all is there that the stage needs.
 
-``probe_environment`` runs ``inside/environment_facts.py`` in the environment; ``check_stage2`` judges what it said.
+Each lack is one line with the next step. ``probe_environment`` runs ``inside/environment_facts.py`` in the environment;
+``check_stage2`` judges what it said.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _ARCH = re.compile(r"(\d+)\.(\d[af]?)(\+PTX)?")
 
 
 class ProbeResult(Struct, frozen=True):
-    """What the environment has: versions of CUDA, cuDNN and the core, and nvcc's architectures ("90a").
+    """Hold versions of CUDA, cuDNN and the core, and nvcc's architectures ("90a").
 
     ``host_gcc`` is the major version of gcc where that is what nvcc is to use.
     """
@@ -33,7 +34,7 @@ class ProbeResult(Struct, frozen=True):
 
 
 class Stage2Needs(Struct, frozen=True):
-    """What stage 2 needs: versions of CUDA ("12.4") and torch ("2.6.0"), architectures as in TORCH_CUDA_ARCH_LIST."""
+    """Hold stage 2's needs: CUDA ("12.4"), torch ("2.6.0"), TORCH_CUDA_ARCH_LIST."""
 
     cuda: str | None
     torch: str
@@ -92,7 +93,7 @@ def check_stage2(present: ProbeResult, wanted: Stage2Needs) -> None:
 
 
 def check_archs(archs: Sequence[str], known: Sequence[str], nvcc: str) -> None:
-    """Raise DecoupleError for an architecture that is misspelt or that this nvcc does not know."""
+    """Raise DecoupleError for an architecture that is misspelt or unknown to nvcc."""
     for arch in archs:
         match = _ARCH.fullmatch(arch)
         if match is None:

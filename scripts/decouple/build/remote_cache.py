@@ -1,4 +1,4 @@
-"""A compiler cache that several machines share, and the one proxy through which a build reaches it.
+"""Share a compiler cache of several machines through one proxy for the build.
 
 A build has no network. What it sees of a shared cache is a Unix socket, on which the proxy answers the four Redis
 commands that ccache uses for its objects and nothing else, and passes them on to the one store that the address names:
@@ -54,7 +54,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class CacheCounts:
-    """What went through the proxy: objects ``taken`` and ``put``; what did not, and the first reason in words."""
+    """Count objects ``taken`` and ``put``, failures, and the first reason in words."""
 
     taken: int = 0
     put: int = 0
@@ -72,7 +72,10 @@ class CacheCounts:
 
 
 class SharedObjects:
-    """The objects behind the proxy. No method raises: what cannot be had is not there, and is counted."""
+    """Store objects behind the proxy without ever raising.
+
+    What cannot be had is not there, and is counted.
+    """
 
     def __init__(self, store: ObjectStore, secret: bytes, tally: CacheCounts) -> None:
         self._store, self._secret, self._tally = store, secret, tally
@@ -132,7 +135,7 @@ class SharedObjects:
 
 
 class CacheProxy(Struct, frozen=True):
-    """An open proxy: ``folder`` holds its socket. ``name`` is the store without the password."""
+    """Serve a cache on a socket in ``folder``; ``name`` is the store, no password."""
 
     folder: Path
     name: str
@@ -140,7 +143,7 @@ class CacheProxy(Struct, frozen=True):
     tally: CacheCounts
 
     def add_to_environment(self, environment: Environment) -> tuple[Environment, dict[str, str]]:
-        """Return ``environment`` with the proxy in it, and the variables by which ccache finds it."""
+        """Return ``environment`` with the proxy in it, and ccache's variables to find it."""
         folder = str(self.folder)
         if isinstance(environment, RootEnvironment):
             environment = replace(environment, overrides=(*environment.overrides, BindMount(self.folder, _INSIDE)))

@@ -1,4 +1,4 @@
-"""Where the objects of a shared compiler cache lie: in a Redis, or in a folder that all of them see.
+"""Store a shared compiler cache's objects in a Redis or a shared folder.
 
 Neither is trusted: `remote_cache` signs what it puts there and checks what it takes.
 """
@@ -76,7 +76,7 @@ class RedisStore:
 
 
 class FolderStore:
-    """In ``folder``: a file for each object, whole or not there, called by the SHA-256 of its name."""
+    """Store each object whole or not at all, in a file named by its name's SHA-256."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

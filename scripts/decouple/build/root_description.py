@@ -1,4 +1,4 @@
-"""The description of a build root: TOML to frozen values, and the digests that say when it changed."""
+"""Describe a build root: TOML to frozen values, and digests that show changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ PORTABLE = Path(__file__).with_name("rootfs-bullseye.toml")
 
 
 class Bootstrap(Struct, frozen=True):
-    """What mmdebstrap gets; ``sources`` are further lines of apt's list, ``seconds`` and ``disk_mib`` estimates."""
+    """Describe what mmdebstrap gets.
+
+    ``sources`` are further lines of apt's list, ``seconds`` and ``disk_mib`` estimates.
+    """
 
     suite: str
     variant: str
@@ -48,7 +51,7 @@ class Trap(Struct, frozen=True):
 
 
 class PipTool(Struct, frozen=True):
-    """One wheel of PyPI, installed by the root's own Python for all who work in the root (a build tool)."""
+    """Describe a PyPI wheel that the root's Python installs for all (a build tool)."""
 
     project: str
     version: str
@@ -57,7 +60,10 @@ class PipTool(Struct, frozen=True):
 
 
 class PypiPiece(PipTool, frozen=True):
-    """One file of PyPI, unpacked into ``prefix`` (a path in the root), where symbolic links (name, target) are made."""
+    """Describe a PyPI file, unpacked into ``prefix`` (a path in the root).
+
+    Symbolic links (name, target) are made there.
+    """
 
     prefix: str
     links: tuple[tuple[str, str], ...] = ()
@@ -94,9 +100,9 @@ class UnpackedPackages(Struct, frozen=True):
 
 
 class DebianPackages(Struct, frozen=True):
-    """Debian packages of a suite that moves on, each by its path in the archive (which has its version) and SHA-256.
+    """Describe Debian packages of a moving suite by path in the archive and SHA-256.
 
-    They are unpacked into ``prefix``, without what they depend on.
+    The path has the version. They are unpacked into ``prefix``, without what they depend on.
     """
 
     prefix: str
@@ -109,9 +115,10 @@ class DebianPackages(Struct, frozen=True):
 
 
 class Toolkit(Struct, frozen=True):
-    """A CUDA toolkit in ``prefix``, of Debian packages of ``suite`` (without what they depend on) and NVIDIA's wheels.
+    """Describe a CUDA toolkit in ``prefix`` of Debian packages and NVIDIA's wheels.
 
-    Nothing of it is installed. ``take`` and ``whole`` are explained in ``inside/toolkit.py``, which lays it out.
+    The packages are of ``suite``, without what they depend on. Nothing of it is installed. ``take`` and ``whole`` are
+    explained in ``inside/toolkit.py``, which lays it out.
     """
 
     prefix: str

@@ -1,9 +1,10 @@
-"""What a Debian root was made from, with the chain of hashes and signatures that leads to each package.
+"""Record what a Debian root was made from.
 
-``record.json`` beside the root has, for each package, the SHA-256 that a package list gave for it; for each list, the
-one that a release file gave; for each release file, the keys of Debian's keyring that signed it. apt checked the same
-when it installed them; the record says so afterwards, and to others. What no list of the time names is left without a
-hash. Sources: deb822(5), Debian's repository format, GnuPG's doc/DETAILS.
+The record has the chain of hashes and signatures that leads to each package. ``record.json`` beside the root has, for
+each package, the SHA-256 that a package list gave for it; for each list, the one that a release file gave; for each
+release file, the keys of Debian's keyring that signed it. apt checked the same when it installed them; the record says
+so afterwards, and to others. What no list of the time names is left without a hash. Sources: deb822(5), Debian's
+repository format, GnuPG's doc/DETAILS.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _WANTED = ("Package", "Architecture", "Version", "SHA256")
 
 
 def read_installed_packages(tree: Path) -> dict[tuple[str, str], str]:
-    """Read (package, architecture) -> version of what dpkg's status file calls installed."""
+    """Map (package, architecture) to version, as dpkg's status has it installed."""
     status = tree / "var/lib/dpkg/status"
     if not status.exists():
         return {}
@@ -93,11 +94,11 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def describe_layers(tree: Path, folder: Path, description: Description, layers: Sequence[str]) -> dict[str, Any]:
-    """Describe each package that the layers name, with its hash and who signed for it, for a build manifest.
+    """Describe each package that the layers name, for a build manifest.
 
-    The keys are ``packages_sha256`` (name to 64 hex digits), ``signed_by`` (fingerprints), ``pypi`` (file to hash, as
-    the description pins it), ``debs`` (the same, of packages that it pins) where there are such, and ``unchecked``:
-    what neither a signature nor a pin vouches for.
+    It has the package's hash and who signed for it. The keys are ``packages_sha256`` (name to 64 hex digits),
+    ``signed_by`` (fingerprints), ``pypi`` (file to hash, as the description pins it), ``debs`` (the same, of packages
+    that it pins) where there are such, and ``unchecked``: what neither a signature nor a pin vouches for.
     """
     if not (folder / NAME).exists():
         update_record(tree, folder, Path(description.bootstrap.keyring))
@@ -132,14 +133,14 @@ def describe_layers(tree: Path, folder: Path, description: Description, layers: 
 
 
 def _find_package_lists(tree: Path) -> Iterator[tuple[Path, str]]:
-    """Return each package list of apt and the name of the release file that vouches for it."""
+    """Return each package list of apt and the release file's name that has its hash."""
     for path in sorted((tree / _LISTS).glob("*_Packages")):
         if match := _PACKAGES.fullmatch(path.name):
             yield path, match["release"]
 
 
 def _read_releases(tree: Path, keyring: Path) -> dict[str, dict[str, Any]]:
-    """Read the release files of apt that ``keyring`` verifies, by the name that their lists begin with."""
+    """Read the release files of apt that ``keyring`` verifies, by their lists' prefix."""
     made: dict[str, dict[str, Any]] = {}
     for path in sorted((tree / _LISTS).glob("*_InRelease")):
         keys = _find_signers(path, keyring)
@@ -156,10 +157,7 @@ def _read_releases(tree: Path, keyring: Path) -> dict[str, dict[str, Any]]:
 
 
 def _find_signers(path: Path, keyring: Path) -> list[str]:
-    """Return the fingerprints of the primary keys whose signatures on ``path`` gpgv finds good.
-
-    Empty where there is none.
-    """
+    """List primary keys' fingerprints of signatures on ``path`` that gpgv finds good."""
     if shutil.which("gpgv") is None or not keyring.exists():
         return []
     command = ["gpgv", "--keyring", str(keyring), "--status-fd", "1", str(path)]

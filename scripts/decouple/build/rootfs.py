@@ -137,7 +137,7 @@ _TOOLKIT = Path(__file__).parent / "inside" / "toolkit.py"
 
 
 class Root(Struct, frozen=True):
-    """A finished root: its tree, the layers in it and every installed package's version."""
+    """Hold a finished root: its tree, layers, and each installed package's version."""
 
     description: Description
     folder: Path
@@ -149,11 +149,11 @@ class Root(Struct, frozen=True):
         return self.folder / "root"
 
     def make_sandbox(self, binds: Sequence[BindMount] = ()) -> Sandbox:
-        """Make a sandbox for commands inside, with ``binds`` besides the description's own mounts."""
+        """Make a sandbox for commands, with ``binds`` besides the description's mounts."""
         return Sandbox(self.tree, self.description.mounts, tuple(binds))
 
     def read_versions(self) -> dict[str, str]:
-        """Read package name -> version of everything installed, as dpkg records it in the root."""
+        """Map each installed package to its version, as dpkg records it in the root."""
         return {name: version for (name, _), version in root_record.read_installed_packages(self.tree).items()}
 
 
@@ -260,7 +260,7 @@ def is_made(folder: Path) -> bool:
 
 
 def refuse_if_full(description: Description, wanted: Sequence[Layer], folder: Path) -> None:
-    """Raise DecoupleError, which says that another machine could, when the disk cannot hold what is not there yet."""
+    """Raise DecoupleError (another machine could) when the disk cannot hold the rest."""
     done = _read_done(folder)
     missing = sum(layer.disk_mib for layer in wanted if not _has_layer(done, layer))
     if not done.bootstrap:
@@ -305,7 +305,10 @@ def find_changed_versions(root: Root) -> list[str]:
 
 
 def remove_roots(cache: Path, description: Description) -> bool:
-    """Delete the roots from the cache; False when there was none. Raises DecoupleError when something is mounted."""
+    """Delete the roots from the cache; return False when there was none.
+
+    Raises DecoupleError when something is mounted.
+    """
     first = choose_folder(cache, description)
     folders = [path for path in (first, *sorted(first.parent.glob(f"{first.name}-*"))) if path.is_dir()]
     for folder in folders:
@@ -329,7 +332,7 @@ def _remove_folder(folder: Path) -> None:
 
 
 class _RootRecord(Struct):
-    """``done.json``: what of a root is finished, and each layer's content at that time."""
+    """Hold ``done.json``: what of a root is finished, and its layers' content then."""
 
     bootstrap: bool = False
     layers: dict[str, Any] = field(default_factory=dict)
@@ -475,7 +478,7 @@ def fetch_pypi_file(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Ca
 
 
 def _make_pip_options(file: str) -> list[str]:
-    """Make pip's options for a wheel of another Python or platform (PEP 425 tags of its name)."""
+    """Make pip's options for another platform's or Python's wheel (its PEP 425 tags)."""
     _, _, _, tags = parse_wheel_filename(file)
     options = [f"--platform={platform}" for platform in sorted({tag.platform for tag in tags} - {"any"})]
     for interpreter, abi in sorted({(tag.interpreter, tag.abi) for tag in tags if tag.interpreter.startswith("cp")}):

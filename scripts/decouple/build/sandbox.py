@@ -50,7 +50,7 @@ class BindMount(Struct, frozen=True):
 
 
 class Sandbox(Struct, frozen=True):
-    """A root and what is mounted in it while a command runs; ``hidden`` are paths inside that are shown empty."""
+    """Hold a root and the mounts of a command; ``hidden`` paths are shown empty."""
 
     root: Path
     mounts: tuple[Mount, ...]
@@ -84,9 +84,9 @@ class Sandbox(Struct, frozen=True):
 
 
 def _make_mount_point(root: Path, bind: BindMount) -> None:
-    """Make the folder or empty file to mount on; inside the user namespace when the root belongs to it.
+    """Make the folder or empty file to mount on.
 
-    Raises DecoupleError when that fails.
+    It is made inside the user namespace when the root belongs to it. Raises DecoupleError when that fails.
     """
     point = root / bind.inside.lstrip("/")
     if point.exists():
@@ -127,7 +127,7 @@ def make_unshare_prefix(*, network: bool = False) -> list[str]:
 
 @functools.cache
 def make_offline_prefix() -> tuple[str, ...]:
-    """Make the prefix under which a command on the host has no network but its own loopback.
+    """Make the prefix that gives a command on the host no network but loopback.
 
     Empty where this machine does not allow that.
     """
@@ -175,11 +175,11 @@ def check_sandbox() -> None:
 def make_clean_environment(
     variables: Mapping[str, str], *, network: bool = False, inherited: tuple[str, ...] = ()
 ) -> list[str]:
-    """Make the prefix that runs a command with ``variables``, a plain PATH and HOME, and nothing else of the caller's.
+    """Make the prefix that runs a command with ``variables`` and nothing else.
 
-    A command with network also has the caller's proxies, and the variables whose names begin with one of
-    ``inherited``. They may hold a password, and a command line can be read by everybody on the machine: so they are
-    inherited, and every other variable is taken away by its name.
+    A plain PATH and HOME are added, and nothing of the caller's. A command with network also has the caller's proxies,
+    and the variables whose names begin with one of ``inherited``. They may hold a password, and a command line can be
+    read by everybody on the machine: so they are inherited, and every other variable is taken away by its name.
     """
     merged = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb"), **variables}
     gone = ["-i"]

@@ -1,8 +1,9 @@
-"""The bill of materials of a wheel (CycloneDX 1.6, JSON): its parts, their origin and licences, and its requirements.
+"""Make a wheel's bill of materials (CycloneDX 1.6, JSON).
 
-It is made of the build manifest, METADATA and the names in the wheel, and of nothing else: the same wheel gives the
-same bytes, so its serial number is derived from those and its time is that of the sources. Sources: PEP 770 (where it
-lies in a wheel), the CycloneDX 1.6 specification, purl-spec (pypi, deb, generic, github).
+It has the wheel's parts, their origin and licences, and its requirements. It is made of the build manifest, METADATA
+and the names in the wheel, and of nothing else: the same wheel gives the same bytes, so its serial number is derived
+from those and its time is that of the sources. Sources: PEP 770 (where it lies in a wheel), the CycloneDX 1.6
+specification, purl-spec (pypi, deb, generic, github).
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ class _Facts(Struct, frozen=True):
 
 
 def make_bom(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str], epoch: int) -> bytes:
-    """Make the bill of materials of a wheel with this METADATA and these members (name to SHA-256).
+    """Make the bill of materials of a wheel with this METADATA and these members.
 
-    ``epoch`` is in seconds since 1970. Raises DecoupleError when this project's own table of licences is wrong.
+    ``members`` maps name to SHA-256. ``epoch`` is in seconds since 1970. Raises DecoupleError when this project's own
+    table of licences is wrong.
     """
     facts = toml.read_toml(_FACTS, _Facts, mend="git checkout scripts/decouple/build/sbom.toml")
     headers = projects.parse_metadata(metadata)
@@ -172,7 +174,7 @@ def _parse_licence(text: str) -> LicenseExpression | DisjunctiveLicense:
 
 
 def _describe_pytorch(manifest: WheelManifest, facts: _PytorchFacts) -> Component:
-    """Describe the source that was patched, with the files that the release manifest pins of it."""
+    """Describe the patched source, with its files that the release manifest pins."""
     upstream = manifest.upstream
     group, name = facts.repository.split("/")
     tag = upstream.get("tag", "")
@@ -189,7 +191,7 @@ def _describe_pytorch(manifest: WheelManifest, facts: _PytorchFacts) -> Componen
 
 
 def _list_third_party(manifest: WheelManifest, members: Mapping[str, str]) -> Iterator[Component]:
-    """List the rows of third-party components, unless nothing in the wheel was compiled here."""
+    """List the rows of third-party components, if anything was compiled here."""
     if _is_official(manifest) and not any(_BINDINGS.fullmatch(name) for name in members):
         return
     for row in manifest.sources:
@@ -231,7 +233,7 @@ def _make_package_url(name: str, version: str, row: Mapping[str, Any]) -> Packag
 
 
 def _list_linked_libraries(manifest: WheelManifest, facts: _Facts) -> Iterator[Component]:
-    """List what was linked into a core statically, where the manifest knows the file that it came from."""
+    """List what a core statically links, if the manifest knows the file it came from."""
     known = (manifest.toolchain.get("inputs") or {}).get("pypi") or {}
     for library in facts.linked:
         if any(manifest.environment.get(name) != value for name, value in library.variables.items()):
@@ -249,7 +251,7 @@ def _list_linked_libraries(manifest: WheelManifest, facts: _Facts) -> Iterator[C
 
 
 def _list_grafted_libraries(members: Mapping[str, str], facts: _Facts) -> Iterator[Component]:
-    """List the libraries of the build's system that auditwheel put into the wheel (``<project>.libs/``)."""
+    """List the build system's libraries that auditwheel put in (``<project>.libs/``)."""
     for name, sha256 in sorted(members.items()):
         folder, _, base = name.partition("/")
         if folder.endswith(".libs") and base:

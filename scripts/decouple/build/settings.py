@@ -1,6 +1,7 @@
-"""The facts of ``stages.toml``: which variables, layers and estimates belong to which stage, profile and core.
+"""Load ``stages.toml``: the variables, layers and estimates of each build.
 
-What is different in one environment ("host", "rootfs", …) stands in a table ``environments`` under its name.
+A build is a stage, its profile and its core. What is different in one environment ("host", "rootfs", …) stands in a
+table ``environments`` under its name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Variables = Mapping[str, str]
 
 
 class Cost(Struct, frozen=True):
-    """What a stage takes: objects, core-seconds for all of them, MiB on disk, MiB of memory for one job."""
+    """Hold objects, core-seconds of all, MiB of disk, and MiB of memory for one job."""
 
     objects: int
     core_seconds: float
@@ -31,7 +32,7 @@ class Cost(Struct, frozen=True):
 
 
 class PrepareCommand(Struct, frozen=True):
-    """A command in the tree before configuring, which ``makes`` a file; not where the tree has ``unless``."""
+    """Hold a command before configuring: ``makes`` a file, not if ``unless`` is there."""
 
     environment: str
     what: str
@@ -49,7 +50,7 @@ class FileOverride(Struct, frozen=True):
 
 
 class Packer(Struct, frozen=True):
-    """How a release that names this ``backend`` in its pyproject.toml is configured, installed and packed."""
+    """Describe how a release with this ``backend`` is configured, installed, packed."""
 
     backend: str
     """How ``build-backend`` begins."""
@@ -79,7 +80,10 @@ class CompileNeeds(Struct, frozen=True):
 
 
 class StageSettings(CompileNeeds, frozen=True):
-    """``[stage1]`` or ``[stage2]``. ``slice_`` is stage 2's runtime part, ``flash_`` its attention kernels."""
+    """Hold ``[stage1]`` or ``[stage2]``.
+
+    ``slice_`` is stage 2's runtime part, ``flash_`` its attention kernels.
+    """
 
     summary: str
     does_not_read: tuple[str, ...]
@@ -141,15 +145,15 @@ class Core(Struct, frozen=True):
     interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
 
     def find_libraries(self, kind: str) -> str:
-        """Return the LD_LIBRARY_PATH that wheels on this core need in an environment of ``kind``.
+        """Return the LD_LIBRARY_PATH that wheels on this core need.
 
-        "" where it finds its own.
+        It is for an environment of ``kind``, "" where that finds its own.
         """
         return self.environments.get(kind, {}).get("LD_LIBRARY_PATH", "")
 
 
 class HostSettings(Struct, frozen=True):
-    """What ``--env host`` needs, and the variables by which its user names compilers and libraries."""
+    """Hold ``--env host``'s needs, and its variables for compilers and libraries."""
 
     tools: tuple[str, ...]
     modules: tuple[str, ...]
@@ -246,7 +250,7 @@ def _find_choice(what: str, choices: Mapping[str, _Choice], name: str) -> _Choic
 
 
 def list_layers(number: int, *, profile: str, core: str) -> list[str]:
-    """Return the layers of the root that a stage needs, in the order of the description."""
+    """List the root layers that a stage needs, in the order of the description."""
     chosen = (
         _find_choice("profile", read_facts().profile, profile)
         if number == 1
@@ -256,9 +260,9 @@ def list_layers(number: int, *, profile: str, core: str) -> list[str]:
 
 
 def estimate_cost(number: int, kind: str = "", *, arch_count: int = 1, flash: bool = True, part: bool = False) -> Cost:
-    """Estimate a cold build of one stage in an environment of ``kind``, or of stage 2's runtime ``part``.
+    """Estimate a cold build of one stage in an environment of ``kind``.
 
-    A ``.cu`` costs per architecture.
+    With ``part``, of stage 2's runtime part. A ``.cu`` costs per architecture.
     """
     table = find_stage(number)
     objects = table.objects_in.get(kind, table.objects)
@@ -275,7 +279,7 @@ def estimate_cost(number: int, kind: str = "", *, arch_count: int = 1, flash: bo
 
 
 def make_variables(number: int, kind: str, places: Variables, more: Variables) -> dict[str, str]:
-    """Make the variables of a stage in an environment of ``kind`` ("host" or "rootfs"), with places filled in."""
+    """Make a stage's variables in a ``kind`` ("host", "rootfs"), places filled in."""
     table = find_stage(number)
     made = {**read_facts().common, **table.environment, **table.environments.get(kind, {}), **more}
     return {name: value.format_map(places) for name, value in made.items()}

@@ -1,4 +1,6 @@
-"""A stage's objects cut into slices that end together, one for each of several machines with one compiler cache.
+"""Cut a stage's objects into shards that end together.
+
+Each of several machines with one compiler cache compiles one.
 
 >>> cut_objects({"a.o": 9.0, "b.o": 5.0, "c.o": 4.0, "d.o": 1.0}, 2)
 [('a.o', 'd.o'), ('b.o', 'c.o')]

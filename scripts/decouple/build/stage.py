@@ -1,4 +1,4 @@
-"""Building a wheel. Every step may be interrupted; the next run goes on from there."""
+"""Build a wheel in steps that may be interrupted; the next run goes on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ _STATUS = re.compile(r"^\s*\[(\d+)/(\d+)[ \]]")
 
 
 class StageWheel(Struct, frozen=True):
-    """A stage's wheel; ``built`` is False when it was up to date. Effort and objects are of the last build."""
+    """Hold a stage's wheel; ``built`` is False when it was up to date.
+
+    Effort and objects are of the last build.
+    """
 
     stage: int
     wheel: Path
@@ -63,9 +66,10 @@ class StageWheel(Struct, frozen=True):
 
 
 class ShardResult(Struct, frozen=True):
-    """What one machine compiled of a stage: ``objects`` of ``total``, and how long that took, configuring apart.
+    """Hold what one machine compiled of a stage: ``objects`` of ``total``, and effort.
 
-    ``expected`` core-seconds of its objects and of all of them, as far as they are known.
+    The effort is how long that took, configuring apart. ``expected`` core-seconds of its objects and of all of them, as
+    far as they are known.
     """
 
     stage: int
@@ -77,7 +81,7 @@ class ShardResult(Struct, frozen=True):
 
 
 class BuildJob(Struct, frozen=True):
-    """One build: where, of what and as chosen; ``progress`` and ``say`` are told how it goes."""
+    """Say where, of what and as chosen to build; ``progress`` and ``say`` report."""
 
     environment: Environment
     provenance: Provenance
@@ -87,7 +91,7 @@ class BuildJob(Struct, frozen=True):
 
 
 class Stage(ABC):
-    """What both stages share: the check of the inputs, the manifest, the finished wheel, the stamp.
+    """Build a stage: check the inputs, write the manifest, finish the wheel, stamp.
 
     A stage of its own says what it is (``number``, ``project``, ``version``) and how its wheel is made (``make``).
     """
@@ -124,7 +128,7 @@ class Stage(ABC):
 
     @abstractmethod
     def describe_stage(self) -> dict[str, Any]:
-        """Return what the manifest says of this stage alone: ``flags``, and of stage 2 its CUDA."""
+        """Return what the manifest says of this stage: ``flags``, and stage 2's CUDA."""
 
     def identify_core(self) -> str:
         """Return what identifies the core wheel that it builds against.
@@ -220,9 +224,9 @@ class Stage(ABC):
         return compute_sha256(path) if named and path.is_file() else ""
 
     def compile_shard(self, shard: shards.ObjectShard) -> ShardResult:
-        """Compile ``shard`` of the objects, cut by the seconds of each as far as they are known, and pack nothing.
+        """Compile ``shard`` of the objects and pack nothing.
 
-        Raises DecoupleError naming the failing step.
+        Objects are cut by the seconds of each as far as they are known. Raises DecoupleError naming the failing step.
         """
         name = f"stage {self.number}, shard {shard}"
         with hold_lock(self.places.locks / f"stage{self.number}.lock"), self._keep_tree_clean():
@@ -245,7 +249,10 @@ class Stage(ABC):
     def run_step(
         self, what: str, command: Sequence[str], start: str, on_line: Callable[[str], None] = lambda _: None
     ) -> None:
-        """Run one step of the stage into its log, in folder ``start``. Raises DecoupleError with its telling line."""
+        """Run one step of the stage into its log, in folder ``start``.
+
+        Raises DecoupleError with its telling line.
+        """
         self.job.progress.start(what, None, "objects")
         argv = self.environment.argv(command, self.variables, start)
         try:
@@ -306,9 +313,9 @@ class Stage(ABC):
 
 
 class NinjaLogReader:
-    """Reads what each object took while ninja runs: the lines that its log in ``folder`` gets (start and end in ms).
+    """Read what each object took while ninja runs, from its log in ``folder``.
 
-    ``scale``: how many seconds one of the expected ones is by the estimate.
+    The log's lines have start and end in ms. ``scale``: how many seconds one of the expected ones is by the estimate.
     """
 
     def __init__(self, folder: Path, scale: float = 1.0) -> None:
@@ -316,7 +323,7 @@ class NinjaLogReader:
         self._offset = self._log.stat().st_size if self._log.exists() else 0
 
     def read_new(self) -> dict[str, float]:
-        """Map each output that came to the log since the last call to what it took, in expected seconds."""
+        """Map each output that is new in the log to what it took, in expected seconds."""
         try:
             with self._log.open("rb") as file:
                 if file.seek(0, os.SEEK_END) < self._offset:  # ninja wrote it anew, with the newest of each output
@@ -336,9 +343,10 @@ class NinjaLogReader:
 
 
 class _NinjaProgress:
-    """Turns ninja's status lines into progress, and passes on what wrapped_cmake says about a killed compiler.
+    """Turn ninja's status lines into progress; pass on wrapped_cmake's warnings.
 
-    Each object weighs the core-seconds that it is ``expected`` to take; all of them take ``seconds`` of wall time.
+    wrapped_cmake says when a compiler was killed. Each object weighs the core-seconds that it is ``expected`` to take;
+    all of them take ``seconds`` of wall time.
     """
 
     def __init__(
@@ -380,7 +388,7 @@ class _NinjaProgress:
             self._done = done
 
     def _read_measured(self) -> tuple[float, float] | None:
-        """Return of the objects that ninja's log has anew what was expected, and what they took."""
+        """Return what ninja's newly logged objects were expected to take, and took."""
         took = self._measured.read_new() if self._measured else {}
         known = {name: self._unmeasured.pop(name) for name in took if name in self._unmeasured}
         return (sum(known.values()), sum(took[name] for name in known)) if known else None

@@ -1,4 +1,7 @@
-"""The core: upstream's own packer, setup.py or what its pyproject.toml names, on the applied tree."""
+"""Build the core by upstream's own packer on the applied tree.
+
+It is setup.py, or what its pyproject.toml names.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ class Stage1(Stage):
         )
 
     def _clear_other_environment(self) -> None:
-        """Delete a build directory that another environment configured, or the same for another Python.
+        """Delete a build directory of another environment or another Python.
 
         CMake keeps what it found there for good.
 

@@ -1,4 +1,4 @@
-"""torch_cuda, by its own build backend against an installed core: with kernels compiled, or over those of others."""
+"""Build torch_cuda by its own backend against a core, kernels compiled or given."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from decouple.release import projects
 
 
 class Stage2(Stage):
-    """torch_cuda, by its own build backend against an installed core: configured, compiled and packed once each.
+    """Configure, compile and pack torch_cuda against an installed core, once each.
 
-    Raises DecoupleError where it is made, when the core or something of CUDA's is missing.
+    Its own build backend does it. Raises DecoupleError where it is made, when the core or something of CUDA's is
+    missing.
     """
 
     number, project = 2, projects.CUDA
@@ -88,7 +89,7 @@ class Stage2(Stage):
 
 
 class OtherVendor(Stage2):
-    """The same sources by another vendor's toolkit, which has a package of its own beside torch_cuda."""
+    """Build the sources by another vendor's toolkit, as a package beside torch_cuda."""
 
     def __init__(self, job: BuildJob) -> None:
         self.vendor = toolkits.find_vendor(job.choices.toolkit)
@@ -121,7 +122,7 @@ class OtherVendor(Stage2):
 
 
 class Bindings(Stage2):
-    """torch_cuda over libraries with kernels that somebody else compiled: host C++ alone."""
+    """Build torch_cuda over others' compiled kernel libraries: host C++ alone."""
 
     def __init__(self, job: BuildJob) -> None:
         super().__init__(job)
@@ -130,7 +131,7 @@ class Bindings(Stage2):
         self.variables["TORCH_CUDA_KERNELS"] = self.names["kernels"]
 
     def check_environment(self) -> None:
-        """Check less: nothing of CUDA's is needed but headers, which lie beside the kernels."""
+        """Check only for CUDA's headers, which lie beside the kernels."""
 
     def list_layers(self) -> Sequence[str]:
         return toolchain.list_bindings_layers(self.job.choices, self.environment.kind)

@@ -1,4 +1,4 @@
-"""What a stage is made with: layers of a root, a Python, programs, variables, files shown as upstream has them."""
+"""Choose layers, Python, programs, variables and upstream's files for a stage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from decouple.build.settings import Interpreter
 
 
 def list_layers(number: int, choices: Choices, kind: str) -> list[str]:
-    """Return the layers of a root that a stage which is compiled is built with in an environment of ``kind``."""
+    """Return the root's layers to compile a stage in an environment of ``kind``."""
     chosen = settings.list_layers(number, profile=choices.profile, core=choices.core)
     if number == 2 and choices.toolkit:
         chosen = toolkits.list_vendor_layers(choices.toolkit, chosen)
@@ -25,7 +25,7 @@ def list_layers(number: int, choices: Choices, kind: str) -> list[str]:
 
 
 def list_bindings_layers(choices: Choices, kind: str) -> list[str]:
-    """Return the layers of a root for stage 2 over libraries with kernels, in an environment of ``kind``."""
+    """Return the root's layers for stage 2 over kernels, in ``kind``'s environment."""
     facts, core = settings.read_facts(), settings.find_core(choices.core)
     return list(dict.fromkeys([*facts.bindings.layers, *core.layers, *choose_interpreter(2, choices, kind).layers]))
 
@@ -42,7 +42,7 @@ def choose_interpreter(number: int, choices: Choices, kind: str) -> Interpreter:
 
 
 def list_overrides(places: Places) -> tuple[BindMount, ...]:
-    """Files that the Debian root shows as upstream has them; ``stages.toml`` gives the reasons."""
+    """List files that the root shows as upstream has them (why: ``stages.toml``)."""
     made = []
     for override in settings.find_stage(1).override:
         if override.environment == "rootfs":
@@ -85,7 +85,7 @@ def make_variables(
 
 
 def _make_shared_variables(environment: Environment, choices: Choices) -> dict[str, str]:
-    """Variables of both stages: job limit, time of the sources, the host's compilers, what the user set by hand."""
+    """Make both stages' variables: jobs, time of the sources, compilers, user's own."""
     named = settings.read_facts().host.passes if environment.kind == "host" else ()
     made = {name: os.environ[name] for name in named if name in os.environ}
     made |= {"SOURCE_DATE_EPOCH": str(inputs.read_epoch(environment.places.tree))}

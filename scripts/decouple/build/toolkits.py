@@ -1,4 +1,4 @@
-"""The facts of ``toolkits.toml``: which CUDA a release is compiled with, and where a root has it.
+"""Load ``toolkits.toml``: a release's CUDA, and where a root has it.
 
 >>> check_release("2.6", "portable", "11.8")
 >>> check_release("2.6", "portable", "12.9")
@@ -21,7 +21,7 @@ _FILE = Path(__file__).with_name("toolkits.toml")
 
 
 class RootToolkit(Struct, frozen=True):
-    """A CUDA version in an environment of one kind: the layers that bring it, and its folder there."""
+    """Hold a CUDA version in a kind of environment: its layers and its folder there."""
 
     environment: str
     cuda: str
@@ -49,7 +49,10 @@ class Vendor(Struct, frozen=True):
 
 
 class Toolkits(Struct, frozen=True):
-    """All of ``toolkits.toml``; ``host_compilers``: CUDA version -> compiler -> newest major version that it takes."""
+    """Hold ``toolkits.toml``.
+
+    ``host_compilers``: CUDA version -> compiler -> newest major version that it takes.
+    """
 
     releases: Mapping[str, tuple[str, ...]]
     host_compilers: Mapping[str, Mapping[str, int]]
@@ -117,7 +120,7 @@ def list_vendor_variables(name: str, archs: Sequence[str], libraries: str) -> di
 
 
 def list_layers(kind: str, cuda: str, stage: Sequence[str]) -> list[str]:
-    """Return the layers ``stage`` of a root, with the one that brings CUDA exchanged for that of the version."""
+    """Return the layers ``stage`` of a root, with those of the version ``cuda``."""
     chosen = find_toolkit(kind, cuda)
     every = {layer for row in read_toolkits().toolkit for layer in row.layers}
     return [*(name for name in stage if chosen is None or name not in every), *(chosen.layers if chosen else ())]

@@ -1,8 +1,8 @@
-"""What git takes no notice of in an applied tree: what a build, or upstream's tests, made there and no person.
+"""Hide from git what a build, or upstream's tests, made in an applied tree.
 
-A pristine tree has no ``.gitignore``, so the patterns go to ``.git/info/exclude`` when the work is over. A process of
-its own waits for that: where the work is killed it does what was left to do, and what a kill of both leaves is done
-behind the next work.
+Nothing that a person made is hidden. A pristine tree has no ``.gitignore``, so the patterns go to ``.git/info/exclude``
+when the work is over. A process of its own waits for that: where the work is killed it does what was left to do, and
+what a kill of both leaves is done behind the next work.
 
     python -P -m decouple.build.tree_status TREE NAME [LOCK]
 """
@@ -29,10 +29,10 @@ _DONE = b"done"
 
 @contextlib.contextmanager
 def keep_clean(tree: Path, name: str, lock: Path | None = None) -> Iterator[None]:
-    """Let `git status` say afterwards what it says now, and of tracked files and of what a person has there already.
+    """Let `git status` say afterwards what it says now of untracked files.
 
-    ``name`` is the work's, one file of ``.git``; ``lock`` is one that the work, and what it starts, hold. Raises
-    DecoupleError when ``tree`` is no applied tree.
+    Of tracked files, and of what a person has there already, it says all. ``name`` is the work's, one file of ``.git``;
+    ``lock`` is one that the work, and what it starts, hold. Raises DecoupleError when ``tree`` is no applied tree.
     """
     unknown = _list_unknown_paths(tree)
     if not (tree / ".git").is_dir():  # a work tree of a person's repository, which is not ours to write to
@@ -76,7 +76,7 @@ def finish_exclusion(tree: Path, name: str) -> None:
 
 
 def is_applied(tree: Path) -> bool:
-    """Return whether a folder is an applied tree, whose ``.git`` is ours to write to, and no clone of a person's."""
+    """Return whether a folder is an applied tree with our own ``.git``, no clone."""
     return (tree / ".git/decouple/state.json").is_file()
 
 
@@ -85,7 +85,7 @@ def _locate_snapshot(tree: Path, name: str) -> Path:
 
 
 def _list_unknown_paths(tree: Path) -> set[str]:
-    """Return what git neither knows nor ignores, a folder with nothing else in it as one."""
+    """Return what git neither knows nor ignores; a folder of such files is one."""
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
     step = f"`git -C {tree} status` shows the state it is in"
@@ -94,7 +94,7 @@ def _list_unknown_paths(tree: Path) -> set[str]:
 
 
 def main(tree: str, name: str, lock: str = "") -> None:
-    """Wait for the end of the work, which says that it is done or is dead; then do what it could not."""
+    """Wait until the work is done or dead; then do what it could not."""
     if sys.stdin.buffer.read() == _DONE:
         return
     with hold_lock(Path(lock)) if lock else contextlib.nullcontext():  # what it started may go on for a while

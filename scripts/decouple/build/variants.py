@@ -1,7 +1,8 @@
-"""Variant wheels of torch_cuda wheels that exist: the same members, under one version and with a label each.
+"""Make variant wheels of existing torch_cuda wheels.
 
-For a machine that none of them is for there is one without members, which asks for the core alone. Made of the bindings
-that `split` wrote they are small: the libraries with the kernels are asked for, as by the wheel that each was made of.
+They have the same members, under one version and with a label each. For a machine that none of them is for there is one
+without members, which asks for the core alone. Made of the bindings that `split` wrote they are small: the libraries
+with the kernels are asked for, as by the wheel that each was made of.
 """
 
 from __future__ import annotations
@@ -50,10 +51,11 @@ class _SourceWheel(Struct, frozen=True):
 
 
 def make_variants(paths: Sequence[Path], folder: Path) -> tuple[Path, ...]:
-    """Write a variant of each torch_cuda wheel into ``folder``, and for each Python one for machines without CUDA.
+    """Write a variant of each torch_cuda wheel into ``folder``.
 
-    Raises UsageError when one is no wheel of torch_cuda for any core, when two have the same name as variants or are
-    pinned to two cores, DecoupleError when one was not built by decouple.
+    For each Python there is also one for machines without CUDA. Raises UsageError when one is no wheel of torch_cuda
+    for any core, when two have the same name as variants or are pinned to two cores, DecoupleError when one was not
+    built by decouple.
     """
     sources: dict[tuple[str, str], _SourceWheel] = {}
     for path in paths:

@@ -1,4 +1,4 @@
-"""Finishing a wheel: manifest and bill of materials go in, what depends on when or where it was zipped goes out."""
+"""Finish a wheel: add manifest and bill of materials, remove zip's time and place."""
 
 from __future__ import annotations
 
@@ -91,9 +91,10 @@ def finish_wheel(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -
 
 
 def check_platform(name: str, report: str) -> None:
-    """Check that the tag in a wheel's ``name`` promises no more than its libraries keep.
+    """Check that the tag in ``name`` promises no more than its libraries keep.
 
-    ``report`` is what auditwheel says of their symbols. Raises DecoupleError where it promises more.
+    ``name`` is a wheel's. ``report`` is what auditwheel says of their symbols. Raises DecoupleError where it promises
+    more.
     """
     tagged, asked = WheelName.parse(name).glibc, _PLATFORM.search(report.partition("constrains the platform tag")[2])
     if tagged is None or asked is None:

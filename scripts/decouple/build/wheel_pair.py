@@ -1,8 +1,9 @@
-"""A core under the name by which PyTorch's users know CUDA: ``torch 2.6.0+cu124``, which brings ``torch-cuda`` with it.
+"""Name a core ``torch 2.6.0+cu124``, as users know CUDA.
 
-The payload is that of the bare core, but for the version that it says of itself. The bare core and its ``torch-cuda``
-stay as they are: what goes with the new name is a second wheel of the bindings, which asks for that name (a requirement
-can name one local version only, PEP 440). The libraries with the kernels are the same file for both.
+It brings ``torch-cuda`` with it. The payload is that of the bare core, but for the version that it says of itself. The
+bare core and its ``torch-cuda`` stay as they are: what goes with the new name is a second wheel of the bindings, which
+asks for that name (a requirement can name one local version only, PEP 440). The libraries with the kernels are the same
+file for both.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def pair_wheels(core: Path, bindings: Path, folder: Path) -> PairedWheels:
 def _rewrite_wheel(
     wheel: Path, manifest: WheelManifest, version: str, asks: dict[str, str], folder: Path, work: Path
 ) -> Path:
-    """Write the same wheel as ``version``, its requirements but those in ``asks`` as they were."""
+    """Write the same wheel as ``version``, with only requirements in ``asks`` changed."""
     with zips.open_zip(wheel) as source:
         info = wheel_finishing.find_dist_info(source, wheel)
         headers = projects.parse_metadata(source.read(f"{info}/METADATA"))

@@ -73,9 +73,10 @@ def parse_plain_name(wheel: Path) -> WheelName:
 
 
 def _find_data_folders(source: zipfile.ZipFile, target: Path) -> set[str]:
-    """Return the folder whose content goes elsewhere than beside the packages (``.data``), if there is one.
+    """Return the ``.data`` folder, if there is one.
 
-    Installers take any of that ending for it. Raises DecoupleError when there are more.
+    Its content goes elsewhere than beside the packages. Installers take any of that ending for it. Raises DecoupleError
+    when there are more.
     """
     folders = {name.partition("/")[0] for name in source.namelist() if name.partition("/")[0].endswith(".data")}
     if len(folders) > 1:
@@ -87,7 +88,10 @@ def _find_data_folders(source: zipfile.ZipFile, target: Path) -> set[str]:
 
 
 def _make_wheel_file(source: zipfile.ZipFile, info: str, target: Path, name: WheelName) -> str:
-    """WHEEL for ``name``, one ``Tag`` for each that a compressed set stands for. Raises DecoupleError."""
+    """Make WHEEL for ``name``, a ``Tag`` for each that a compressed set stands for.
+
+    Raises DecoupleError.
+    """
     if f"{info}/WHEEL" not in source.namelist():
         raise DecoupleError(f"{source.filename or target}: no WHEEL in it", next_step="build the wheel again")
     purelib = projects.parse_metadata(source.read(f"{info}/WHEEL")).get("Root-Is-Purelib", "false")
@@ -127,7 +131,7 @@ def list_payload(source: zipfile.ZipFile, info: str) -> list[str]:
 
 
 def list_kept_members(source: zipfile.ZipFile, info: str) -> list[str]:
-    """Return what of the dist-info folder ``info`` does not depend on the wheel's name and metadata."""
+    """List what of dist-info ``info`` does not depend on wheel name and metadata."""
     return [member for member in source.namelist() if member.startswith(tuple(f"{info}/{name}" for name in _KEPT))]
 
 

@@ -1,4 +1,4 @@
-"""One torch_cuda wheel, or torch_hip's, as two: what any Python uses, and what one Python's C API is in.
+"""Split a torch_cuda or torch_hip wheel by what depends on one Python's C API.
 
 ``torch-cuda-libraries`` (``py3-none-<platform>``) holds the libraries with the kernels, headers and licences, and asks
 for NVIDIA's packages; ``torch-cuda`` keeps its Python's tag, holds the bindings, and asks for exactly one core and
@@ -148,7 +148,7 @@ def _make_libraries_metadata(headers: Message, project: str, version: str) -> st
 
 
 def _make_bindings_metadata(headers: Message, libraries: str) -> str:
-    """Return it as it was, but the vendor's packages come by way of the ``libraries`` that it asks for."""
+    """Return the metadata, with the vendor's packages by way of ``libraries``."""
     fields = [
         (key, value) for key, value in headers.items() if key != "Requires-Dist" or is_requirement_of(key, value, CORE)
     ]
@@ -162,7 +162,7 @@ def is_requirement_of(key: str, value: str, project: str) -> bool:
 
 
 def _has_same_payload(one: Path, other: Path) -> bool:
-    """Return whether two wheels hold the same members, by size and CRC-32, their metadata and RECORD apart."""
+    """Return whether members match by size and CRC-32, but for metadata and RECORD."""
     contents = []
     for path in (one, other):
         with zips.open_zip(path) as archive:

@@ -1,9 +1,9 @@
-"""A torch_cuda wheel for some GPUs only, of one for many, or torch_hip's: other architectures' machine code goes out.
+"""Remove other architectures' machine code from a torch_cuda or torch_hip wheel.
 
-Nothing is compiled. In each library the container of device images that nvcc wrote for a source keeps the images that
-such a GPU would load, moved to its start, and zeros stand where the others were: they take no room in the wheel, but
-what is installed is as large as before. A bundle of clang's keeps its images in their places.
-``torch.cuda.get_arch_list()`` says what is left.
+The wheel for many GPUs becomes one for some. Nothing is compiled. In each library the container of device images that
+nvcc wrote for a source keeps the images that such a GPU would load, moved to its start, and zeros stand where the
+others were: they take no room in the wheel, but what is installed is as large as before. A bundle of clang's keeps its
+images in their places. ``torch.cuda.get_arch_list()`` says what is left.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Thinner = Callable[[Path, Sequence[str]], None]
 
 
 def select_loadable(names: Collection[str], arch: str) -> set[str]:
-    """Select, of the images of one container, those that a GPU of ``arch`` ("8.6") may load.
+    """Select a container's images that a GPU of ``arch`` ("8.6") may load.
 
     Images are "sm_80", "sm_90a", "compute_90".
 
@@ -76,10 +76,11 @@ def select_loadable(names: Collection[str], arch: str) -> set[str]:
 
 
 def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, thinners: Mapping[str, Thinner]) -> Path:
-    """Write the wheel of ``wheel`` for ``archs`` ("9.0") alone into ``folder``: version X+cu124.sm90.
+    """Write the wheel for ``archs`` ("9.0") alone into ``folder``.
 
-    ``thinners`` are those of the projects whose wheels can be thinned. Raises UsageError when it is no whole wheel of
-    such a project or was not made for those, DecoupleError when its libraries are not of a known layout.
+    Its version is X+cu124.sm90. ``thinners`` are those of the projects whose wheels can be thinned. Raises UsageError
+    when it is no whole wheel of such a project or was not made for those, DecoupleError when its libraries are not of a
+    known layout.
     """
     manifest = wheel_finishing.read_manifest(wheel)
     wheel_rewrite.parse_plain_name(wheel)
@@ -134,7 +135,7 @@ def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, thinners: Mappin
 
 
 def rewrite_library(library: Path, containers: Iterable[KeptImages]) -> None:
-    """Leave in each container what is kept of it. The file keeps its size and everything else its place."""
+    """Leave in each container what is kept of it; change neither size nor places."""
     with library.open("r+b") as file, mmap.mmap(file.fileno(), 0) as text:
         for one in containers:
             kept = b"".join(text[at : at + size] for at, size in one.images)
@@ -143,7 +144,10 @@ def rewrite_library(library: Path, containers: Iterable[KeptImages]) -> None:
 
 
 def _replace_arch_list(libraries: Iterable[Path], said: str, now: str, wheel: Path) -> None:
-    """Change the one string that torch.cuda.get_arch_list() is made of. Raises DecoupleError unless there is one."""
+    """Change the one string that torch.cuda.get_arch_list() is made of.
+
+    Raises DecoupleError unless there is one.
+    """
     old = said.encode() + b"\0"
     places = []
     for path in libraries:
@@ -180,7 +184,7 @@ def _read_sm(word: str) -> str:
 
 
 def _make_gfx_label(arch: str) -> str:
-    """Return an architecture of AMD's as a part of a version, which has neither colon nor sign.
+    """Return an AMD architecture as part of a version, without colon and sign.
 
     >>> _make_gfx_label("gfx90a:xnack-")
     'gfx90axnackoff'

@@ -1,6 +1,6 @@
-"""Says as JSON what an environment has for stage 2. Runs inside it, with nothing but Python's standard library.
+"""Print as JSON what an environment has for stage 2.
 
-Argument: the prefix that the core is installed under.
+Runs inside it, with nothing but Python's standard library. Argument: the prefix that the core is installed under.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Lays a CUDA toolkit out in one folder, as NVIDIA's own installer does. Runs in a root, with Python's own library.
+"""Lay a CUDA toolkit out in one folder, as NVIDIA's own installer does.
 
-Argument: a JSON object with ``prefix``, ``packages`` (a folder of unpacked Debian packages), ``wheels``, and ``take``:
-pairs of a pattern and a place in ``prefix``. The first pattern that fits the beginning of a name decides; what lies
-below goes to the place, and to none where that is empty. Of a shared library only what a linker reads is written, but
-for names in ``whole``: the libraries of one CUDA have 1.7 GiB, most of it GPU code, and a build runs none of it.
+Runs in a root, with Python's own library. Argument: a JSON object with ``prefix``, ``packages`` (a folder of unpacked
+Debian packages), ``wheels``, and ``take``: pairs of a pattern and a place in ``prefix``. The first pattern that fits
+the beginning of a name decides; what lies below goes to the place, and to none where that is empty. Of a shared library
+only what a linker reads is written, but for names in ``whole``: the libraries of one CUDA have 1.7 GiB, most of it GPU
+code, and a build runs none of it.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ def place_of(name: str, take: list[tuple[str, str]]) -> str | None:
 
 
 def thin(path: Path) -> None:
-    """Leave of a shared library what a linker reads; the rest becomes holes. No process can load it by mistake.
+    """Leave of a shared library what a linker reads; the rest becomes holes.
 
-    Without program headers the dynamic linker says "no loadable segments"; ld goes by sections (ELF, chapter 4).
+    No process can load it by mistake. Without program headers the dynamic linker says "no loadable segments"; ld goes
+    by sections (ELF, chapter 4).
     """
     if path.is_symlink():
         return
