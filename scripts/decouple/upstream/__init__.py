@@ -1,1 +1,1 @@
-"""Getting a release: providers, verified downloads, the git baseline. Knows Debian's series, not ours."""
+"""Get a release: providers, verified downloads, git baseline, Debian's series."""

@@ -1,4 +1,4 @@
-"""Reading tar archives, whatever they are compressed with: forwards, once, with bounds, one block ahead."""
+"""Read tar archives of any compression forwards, once, bounded, one block ahead."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _read_ahead(stream: ByteStream) -> Iterator[ByteStream]:
 
 
 class _AheadStream:
-    """A stream that one thread reads into a queue and another takes out of it, until it is ``over``."""
+    """Read a stream in a thread, into a queue, for another thread until ``over``."""
 
     def __init__(self, stream: ByteStream) -> None:
         self.over = threading.Event()

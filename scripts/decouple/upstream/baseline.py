@@ -1,8 +1,9 @@
-"""The git baseline: the pristine tree of a release as one commit in a bare repository of the cache.
+"""Make the git baseline: a release's pristine tree as one commit.
 
-The commit is a function of the tree and the manifest alone (fixed author and date, no provider in the message), so the
-same source gives the same commit everywhere, from the release archive as from a git checkout. The applied tree in
-``build/<release>/src`` has its objects as hard links (copies on another file system) and outlives the cache.
+It lies in a bare repository of the cache. The commit is a function of the tree and the manifest alone (fixed author and
+date, no provider in the message), so the same source gives the same commit everywhere, from the release archive as from
+a git checkout. The applied tree in ``build/<release>/src`` has its objects as hard links (copies on another file
+system) and outlives the cache.
 
 ``git fast-import`` takes the bytes as they are: no ``.gitignore``, no ``.gitattributes``, no autocrlf is asked.
 
@@ -79,10 +80,11 @@ class Baseline(Struct, frozen=True):
 def ensure_baseline(
     cache: Path, manifest: Manifest, fetched: UnpackedRelease, debian_patches: bool = False, progress: Progress = SILENT
 ) -> Baseline:
-    """Make the baseline of ``fetched`` unless the cache has it. Seconds the first time, milliseconds later.
+    """Make the baseline of ``fetched`` unless the cache has it.
 
-    Raises DecoupleError when the tree holds something git cannot, when Debian's patches are asked for and there are
-    none, when one of them does not apply exactly, or when this machine has too few open files or too little memory.
+    That takes seconds the first time, milliseconds later. Raises DecoupleError when the tree holds something git
+    cannot, when Debian's patches are asked for and there are none, when one of them does not apply exactly, or when
+    this machine has too few open files or too little memory.
     """
     try:
         return _make_baseline(cache, manifest, fetched, debian_patches, progress)
@@ -185,14 +187,14 @@ def _check_baseline(repo: Path, ref: str, pinned: str | None) -> Baseline:
 
 
 def _check_refs(repo: Path, ref: str) -> None:
-    """Raise _DamageError unless the branches that are needed hold an id, OSError when they cannot be read."""
+    """Raise _DamageError (OSError if unreadable) unless needed branches hold an id."""
     for name in {UPSTREAM_REF, ref}:
         if not re.fullmatch(rb"[0-9a-f]{40}\n", (repo / name).read_bytes()):
             raise _DamageError(f"{name} holds no id of a commit")
 
 
 def _check_digests(repo: Path, record: _BaselineRecord, now: Mapping[str, list[int]]) -> None:
-    """Raise _DamageError when a file with objects is gone or has not the digest that was recorded, or that ends it."""
+    """Raise _DamageError for a file of objects that is gone or has a wrong digest."""
     if not now:
         raise _DamageError("it has no objects")
     for name in sorted({*record.digests, *now}):
@@ -226,7 +228,10 @@ def _is_whole(path: Path) -> bool:
 
 
 def _run_git(repo: Path, *arguments: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None) -> bytes:
-    """Run git in a baseline that `_list_files` looked at: nothing there is another's to say. Raises GitError."""
+    """Run git in a baseline that `_list_files` looked at.
+
+    So nothing there is of others. Raises GitError.
+    """
     doing = f"git {arguments[0]} in {repo}"
     return run_git(
         *WHOEVER_OWNS_IT, *arguments, cwd=repo, env={**(env or {}), "GIT_DIR": str(repo)}, stdin=stdin, doing=doing
@@ -248,7 +253,7 @@ def _has_same_content(repo: Path, record: _BaselineRecord, now: Mapping[str, lis
 
 
 class _BaselineRecord(Struct, frozen=True):
-    """What `_write_record` wrote: of each file size, time and inode, its SHA-256, and the commit of each ref."""
+    """Record each file's size, time, inode and SHA-256, and the commit of each ref."""
 
     files: dict[str, list[int]] = {}
     digests: dict[str, str] = {}
@@ -264,7 +269,7 @@ def _read_record(repo: Path) -> _BaselineRecord:
 
 
 def _write_record(repo: Path) -> None:
-    """Record the files and refs as they are; a cache that cannot be written costs time, never the baseline."""
+    """Record files and refs; an unwritable cache costs time, never the baseline."""
     refs = {
         ref: _run_git(repo, "rev-parse", ref).decode().strip()
         for ref in (UPSTREAM_REF, DEBIAN_REF)
@@ -441,7 +446,7 @@ def read_debian_series(folder: Path) -> list[tuple[Path, str]]:
 
 
 def _commit_debian_patches(repo: Path, manifest: Manifest, folder: Path, progress: Progress) -> None:
-    """Add the commit with Debian's folder and Debian's patches, each with its context exactly as it stands there."""
+    """Commit Debian's folder and patches, each patch's context exactly as it stands."""
     tree_record.check_tree(folder)
     patches = read_debian_series(folder)
     with tempfile.TemporaryDirectory(prefix="decouple-index-") as scratch:
@@ -476,7 +481,7 @@ def _commit_debian_patches(repo: Path, manifest: Manifest, folder: Path, progres
 
 
 def _store_blobs(repo: Path, folder: Path, listing: list[pristine.PristineFile]) -> bytes:
-    """Store the files of ``folder`` and give the lines that put them into an index under ``debian/``."""
+    """Store the files of ``folder``; return index lines for them under ``debian/``."""
     plain = [entry for entry in listing if entry.mode != SYMLINK]
     names = "".join(f"{folder}/{entry.path}\n" for entry in plain)
     hashed = _run_git(repo, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=os.fsencode(names))

@@ -1,8 +1,8 @@
-"""Third-party code that upstream keeps in submodules, for a source that comes without it (Debian's has none).
+"""Fetch third-party code for a source that comes without upstream's submodules.
 
-``series/third_party/<release>.toml`` names an archive for each component that the build wants: mostly what Debian has
-of it as a source package, by size and SHA-256. Its version is near what the tag's submodule names, seldom the same;
-every row says both, and the rows go into the manifest of the wheel.
+Debian's has none. ``series/third_party/<release>.toml`` names an archive for each component that the build wants:
+mostly what Debian has of it as a source package, by size and SHA-256. Its version is near what the tag's submodule
+names, seldom the same; every row says both, and the rows go into the manifest of the wheel.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Component(Struct, frozen=True):
 
 
 class MissingComponent(Struct, frozen=True):
-    """What no reachable registry has: the switch of upstream's build that stays off without it."""
+    """Name what no reachable registry has, and upstream's switch that stays off."""
 
     folder: str
     switch: str
@@ -97,7 +97,7 @@ class ComponentList(Struct, frozen=True, rename={"components": "component"}):
 
 
 class ThirdParty(Struct, frozen=True):
-    """A folder laid out as upstream's third_party: its path, a digest of what is in it, and a row per component."""
+    """Hold a folder like upstream's third_party: path, digest, a row per component."""
 
     path: Path
     digest: str
@@ -177,7 +177,7 @@ def open_folder(folder: Path) -> ThirdParty:
 
 
 def _unpack_components(shelf: Path, components: Sequence[Component], files: Sequence[Path], progress: Progress) -> None:
-    """Unpack every archive into ``shelf/third_party``; a component inside another one comes after it."""
+    """Unpack every archive into ``shelf/third_party``, inner components last."""
     pairs = sorted(zip(components, files, strict=True), key=lambda pair: pair[0].folder.count("/"))
     for component, file in pairs:
         part = tuple(component.part.split("/")) if component.part else ()

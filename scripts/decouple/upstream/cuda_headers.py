@@ -1,7 +1,8 @@
-"""The headers of the CUDA that a release is for, read by range out of NVIDIA's wheels on PyPI.
+"""Fetch a release's CUDA headers by range from NVIDIA's wheels on PyPI.
 
-A few MiB of wheels that have gigabytes together. What a release pins is taken at that version; what is needed for
-compiling alone, which no wheel of torch pins, at the newest version of the same CUDA.
+They are those of the CUDA that the release is for. A few MiB of wheels that have gigabytes together. What a release
+pins is taken at that version; what is needed for compiling alone, which no wheel of torch pins, at the newest version
+of the same CUDA.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ _MACHINE = {"sys_platform": "linux", "platform_machine": "x86_64", "extra": "all
 def fetch_headers(
     toolchain: Toolchain, cache: Path, downloader: Downloader, *, index: str = pypi.INDEX, progress: Progress = SILENT
 ) -> list[Path]:
-    """Return a folder of ``cache`` for each of NVIDIA's wheels that has headers, fetched where it is not there.
+    """Return a cached folder for each of NVIDIA's wheels that has headers.
 
-    Raises DecoupleError where the release names no CUDA, or the index has not what it names.
+    It is fetched where it is not there. Raises DecoupleError where the release names no CUDA, or the index has not what
+    it names.
     """
     if toolchain.cuda is None:
         raise DecoupleError("the official wheel names no CUDA", next_step="name a folder with CUDA's headers")
@@ -79,7 +81,7 @@ def _read_toolkit(pin: Requirement, downloader: Downloader, index: str) -> Itera
 
 
 def _choose_wheel(requirement: Requirement, downloader: Downloader, index: str) -> tuple[str, RemoteFile]:
-    """Return the newest wheel for x86-64 Linux that meets ``requirement``, and a name for what it has."""
+    """Return the newest x86-64 Linux wheel for ``requirement``, and a name for it."""
     fitting = [
         wheel
         for wheel in pypi.list_wheels(requirement.name, downloader, index)
@@ -99,7 +101,7 @@ def _is_for_machine(tags: Iterable[str]) -> bool:
 
 
 def _write_headers(wheel: RemoteFile, folder: Path, downloader: Downloader, progress: Progress) -> None:
-    """Write what stands below a folder ``include``, each file checked against the wheel's RECORD."""
+    """Write what is below folder ``include``, each file checked against RECORD."""
     part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()

@@ -1,4 +1,4 @@
-"""The archive inside a Debian binary package (``deb(5)``): an ar archive; its member ``data.tar.*`` holds the files."""
+"""Read a Debian package's files: ``data.tar.*`` in an ar archive (``deb(5)``)."""
 
 from __future__ import annotations
 

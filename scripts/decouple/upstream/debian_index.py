@@ -1,4 +1,4 @@
-"""Debian's source package of a release, found in the ``Sources`` index of a suite, which its ``InRelease`` signs."""
+"""Find Debian's source package in the ``Sources`` index signed by ``InRelease``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Downloads into the shared cache: resumed, retried, verified, atomic, safe when two runs race.
+"""Download to the shared cache: resumed, retried, verified, atomic, race-free.
 
 A file is in the cache under its final name only after its size and SHA-256 were checked. Half a download is
 ``<name>.part`` with ``<name>.part.json`` (where it is from and its ETag), so that the next run can go on with it.
@@ -66,7 +66,7 @@ class ExhaustionError(RefusalError):
 
 
 class RetryError(Exception):
-    """This URL may give the file when asked again, after ``wait`` seconds when the server said so."""
+    """Say that this URL may give the file later, after ``wait`` seconds if known."""
 
     def __init__(self, why: str, wait: float | None = None, *, connected: bool = True) -> None:
         super().__init__(why)
@@ -104,10 +104,11 @@ def make_session() -> requests.Session:
 
 
 class Downloader(Struct):
-    """Gets files into ``cache``. ``attempts`` are per URL; waits double from ``first_wait`` seconds with some jitter.
+    """Download files into ``cache``, with ``attempts`` per URL.
 
-    ``connect_attempts`` is the same for a host to which no connection can be made.
-    ``longest_wait`` (seconds) bounds what a server can ask for with Retry-After; ``timeout`` is (connect, read).
+    Waits double from ``first_wait`` seconds with some jitter. ``connect_attempts`` is the same for a host to which no
+    connection can be made. ``longest_wait`` (seconds) bounds what a server can ask for with Retry-After; ``timeout`` is
+    (connect, read).
     """
 
     cache: Path
@@ -226,7 +227,7 @@ class Downloader(Struct):
         )
 
     def _keep_file(self, file: RemoteFile, final: Path, url: str, size: int, sha256: str) -> tuple[Path, VerifiedFile]:
-        """Give a verified .part its final name, pinned first when this is the only time it can be trusted."""
+        """Give a verified .part its final name; pin it first where trust is on first use."""
         pin_file = _make_sibling_path(final, ".pin.json")
         pin = _read_pin(pin_file)
         _, want_hash, against = _choose_expectation(file, pin)
@@ -362,7 +363,10 @@ class Downloader(Struct):
             raise RetryError(f"the connection ended after {got} of {whole} bytes")
 
     def _check_part(self, file: RemoteFile, final: Path) -> tuple[str, int]:
-        """Compare ``.part`` with what the manifest, else the pin, says. Raises RefusalError."""
+        """Compare ``.part`` with what the manifest, else the pin, says.
+
+        Raises RefusalError.
+        """
         part = _make_part_path(final)
         size, sha256 = part.stat().st_size, compute_sha256(part)
         want_size, want_hash, against = _choose_expectation(file, _read_pin(_make_sibling_path(final, ".pin.json")))
@@ -394,7 +398,7 @@ def make_storage_error(error: OSError, where: Path, doing: str, needed: int | No
 
 
 def check_response(response: requests.Response, name: str) -> None:
-    """Raise RetryError or RefusalError for an answer that is not (a part of) the file ``name``."""
+    """Raise RetryError or RefusalError for what is not (a part of) the file ``name``."""
     status = response.status_code
     if status in _TRY_AGAIN:
         raise RetryError(f"HTTP {status} {response.reason}", _parse_retry_after(response.headers.get("Retry-After")))
@@ -406,7 +410,7 @@ def check_response(response: requests.Response, name: str) -> None:
 
 
 def _check_names(file: RemoteFile) -> None:
-    """Raise DecoupleError for a name or a digest that would lead out of the cache: paths are made of both."""
+    """Raise DecoupleError for a name or digest whose path would lead out of the cache."""
     if not is_basename(file.name):
         raise DecoupleError(f"{file.name[:100]!r}: not the name of a file", next_step="tell who published it")
     if file.sha256 is not None and not is_sha256(file.sha256):
@@ -437,7 +441,7 @@ def _make_part_record_path(final: Path) -> Path:
 
 
 def _remove_leftovers(final: Path) -> None:
-    """Remove the temporary files of runs that were killed while they wrote a record; with the lock held."""
+    """Remove temporary files of runs killed in a record's write, with the lock held."""
     for left in final.parent.glob(f".{final.name}.*.part"):
         left.unlink(missing_ok=True)
 
@@ -509,7 +513,7 @@ def read_piece(response: requests.Response, pace: RateMeter) -> bytes:
 
 
 def read_small_body(response: requests.Response) -> bytes:
-    """Read the whole body, at most `SMALL` bytes, unpacked when it was sent compressed.
+    """Read the whole body, at most `SMALL` bytes, unpacked if sent compressed.
 
     Raises requests' exceptions, and RefusalError for more or when it drips.
     """

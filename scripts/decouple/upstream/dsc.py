@@ -1,4 +1,4 @@
-"""Debian's control files: the ``.dsc`` of a source package and the ``Sources`` index (deb822 syntax)."""
+"""Parse Debian's control files: ``.dsc`` and ``Sources`` index (deb822 syntax)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from decouple.base.untrusted_input import is_count
 
 
 class DscFile(Struct, frozen=True):
-    """One file of a source package; ``size`` in bytes; ``sha1`` only finds it at snapshot.debian.org."""
+    """Hold a file: ``size`` in bytes; ``sha1`` only finds it at snapshot.debian.org."""
 
     name: str
     size: int

@@ -1,4 +1,4 @@
-"""``fetch``: one call for every provider, and ``auto``, which says which it took and why."""
+"""Fetch from any provider; ``auto`` says which it took and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Reading the facts of a release off published files, for its manifest. Nothing here is typed in or guessed.
+"""Read the facts of a release off published files, for its manifest.
+
+Nothing here is typed in or guessed.
 
 - commit and CUDA version: ``torch/version.py`` of the official Linux wheel, read by HTTP range;
 - CUDA libraries: ``Requires-Dist`` of the same wheel; Python versions: the wheels that there are;
@@ -41,10 +43,10 @@ class FillResult(Struct, frozen=True):
 def fill_manifest(
     release: str, downloader: Downloader, *, known: Manifest | None = None, progress: Progress = SILENT
 ) -> FillResult:
-    """Read all facts of ``release`` ("2.6"): its newest version that has a Linux wheel and is not yanked.
+    """Read all facts of ``release`` ("2.6").
 
-    What only GitHub could say (size and hash of the release archive) is taken over from ``known``, the manifest as it
-    is. Raises DecoupleError.
+    They are of its newest version that has a Linux wheel and is not yanked. What only GitHub could say (size and hash
+    of the release archive) is taken over from ``known``, the manifest as it is. Raises DecoupleError.
     """
     progress.start(f"facts of {release}", 4)
     torch = [
@@ -140,7 +142,7 @@ def parse_cuda_pins(metadata: bytes) -> tuple[str, ...]:
 
 
 def _read_max_gcc(cuda: str, downloader: Downloader) -> int | None:
-    """Read the newest gcc that nvcc of this CUDA takes; None when NVIDIA has no wheel of it."""
+    """Read the newest gcc that nvcc of ``cuda`` takes; None without NVIDIA's wheel."""
     project = "nvidia-cuda-nvcc-cu12" if cuda.startswith("12.") else "nvidia-cuda-crt"
     same = [
         wheel

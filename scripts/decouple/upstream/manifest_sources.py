@@ -1,4 +1,4 @@
-"""A source that a release manifest names, opened so that only what the series touches is read."""
+"""Open a manifest's source so that only what the series touches is read."""
 
 from __future__ import annotations
 

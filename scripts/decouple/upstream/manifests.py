@@ -1,4 +1,4 @@
-"""Reading ``series/<release>.toml``: what every manifest has, and of each source what its provider knows."""
+"""Read ``series/<release>.toml``: common keys, and each provider's for a source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _TAG = re.compile(r"v\d+\.\d+\.\d+(-rc\d+)?")
 
 
 def load_manifest(path: Path) -> Manifest:
-    """Read one manifest. Raises DecoupleError that names file, key and what was expected there."""
+    """Read one manifest.
+
+    Raises DecoupleError that names file, key and what was expected there.
+    """
     try:
         return parse_manifest(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
@@ -34,9 +37,9 @@ def load_manifest(path: Path) -> Manifest:
 
 
 def load_release(project: Path, release: str) -> Manifest:
-    """Read the manifest of ``release`` ("2.6", also "2.6.0") from a checkout. Raises DecoupleError.
+    """Read the manifest of ``release`` ("2.6", also "2.6.0") from a checkout.
 
-    Of a tree that a series is being carried to, the one that was read off it.
+    Raises DecoupleError. Of a tree that a series is being carried to, the one that was read off it.
     """
     have = Checkout(project)
     exact = is_name(release) and have.locate_manifest(release).is_file()
@@ -57,7 +60,7 @@ class _ManifestFile(Struct, frozen=True):
 
 
 def parse_manifest(text: str, path: Path) -> Manifest:
-    """Parse a manifest from text that is not on disk yet; ``path`` is only for messages."""
+    """Parse a manifest from text not on disk yet; ``path`` is only for messages."""
     mend = _make_refill_step(path)
     data = toml.parse_tables(text, path, mend=mend)
     file = toml.convert_tables(_replace_unknown(data), _ManifestFile, path, mend=mend)

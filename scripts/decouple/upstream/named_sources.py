@@ -1,7 +1,7 @@
-"""From the word behind ``--source`` (see ``decouple.upstream.source_specifier``) to something that ``check`` can read.
+"""Open what the word behind ``--source`` names for ``check`` to read.
 
-Only what the series touches is read: from a tree that an earlier fetch unpacked, straight from the downloaded archive,
-or by range from the wheel.
+The word is explained in ``decouple.upstream.source_specifier``. Only what the series touches is read: from a tree that
+an earlier fetch unpacked, straight from the downloaded archive, or by range from the wheel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How near a tree is to a release: the share of its files that have the bytes that the official wheel shows.
+"""Measure how near a tree is to a release.
 
-A wheel has the release's Python files and public headers as they are. What the build generated is in no source tree,
-so a file that the tree lacks says nothing; a file that both have and that differs says that it is not the release.
+It is the share of its files that have the bytes that the official wheel shows. A wheel has the release's Python files
+and public headers as they are. What the build generated is in no source tree, so a file that the tree lacks says
+nothing; a file that both have and that differs says that it is not the release.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ALL = "as official in all"
 
 
 class Likeness(Struct, frozen=True):
-    """A tree against the text of ``wheel``: how many files of both are the same, and which are not."""
+    """Count files that a tree and the text of ``wheel`` share, and those that differ."""
 
     wheel: str
     same: int
@@ -53,7 +54,7 @@ class Likeness(Struct, frozen=True):
 
 
 def measure_likeness(tree: Path, text: Path, wheel: str) -> Likeness:
-    """Compare ``tree`` with ``text``, the laid-out text of the official wheel of that name."""
+    """Compare ``tree`` with ``text``, the laid-out text of the official ``wheel``."""
     same, different = 0, []
     for path in sorted(text.rglob("*")):
         name = path.relative_to(text)

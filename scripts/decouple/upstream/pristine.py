@@ -1,9 +1,10 @@
-"""What belongs to a pristine tree: the same files, whether it came from the release archive, from git or from Debian.
+"""Select what belongs to a pristine tree, from an archive, from git or Debian.
 
-The reference is the release archive: upstream's release job copies a checkout, removes ``.ci`` and ``.circleci`` at the
-top and everything named ``.git*`` at any depth, and packs the rest (its ``.github/workflows/create_release.yml``).
-Debian's orig archive is that archive without third_party. So a git checkout has to lose the same entries, and line ends
-stay as a checkout writes them (``*.bat`` has CRLF in the archive through ``.gitattributes``).
+The files are the same in each case. The reference is the release archive: upstream's release job copies a checkout,
+removes ``.ci`` and ``.circleci`` at the top and everything named ``.git*`` at any depth, and packs the rest (its
+``.github/workflows/create_release.yml``). Debian's orig archive is that archive without third_party. So a git checkout
+has to lose the same entries, and line ends stay as a checkout writes them (``*.bat`` has CRLF in the archive through
+``.gitattributes``).
 """
 
 from __future__ import annotations

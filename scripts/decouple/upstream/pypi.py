@@ -1,4 +1,4 @@
-"""The simple index of PyPI: which files a project has (PEP 691 JSON where the server offers it, PEP 503 HTML else)."""
+"""List a project's files by PyPI's simple index (PEP 691 JSON, else PEP 503 HTML)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Where ``check`` reads files from: a folder, an archive, a git tree, or a wheel by range; never more than it needs.
+"""Read files for ``check`` from a folder, archive, git tree, or wheel by range.
 
-Each is a ``decouple.patch.apply.Source``. An archive is read once, from front to end, because a compressed tar
-allows nothing else; what was taken from it is kept in the cache under the archive's SHA-256, so the next check of the
-same archive reads only that. It has this user's seal (``base.seal``): what others put there is not believed.
+No more is read than it needs. Each is a ``decouple.patch.apply.Source``. An archive is read once, from front to end,
+because a compressed tar allows nothing else; what was taken from it is kept in the cache under the archive's SHA-256,
+so the next check of the same archive reads only that. It has this user's seal (``base.seal``): what others put there is
+not believed.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class FolderSource:
 
 
 class UnpackedSource(FolderSource):
-    """A tree that was unpacked into the cache. What is read must be what it was then; else DecoupleError."""
+    """Read a tree in the cache; raise DecoupleError for what changed since unpacking."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -129,7 +130,7 @@ class ListedSource:
 
 
 class GitTree(ListedSource):
-    """The tree of a commit in a git repository; one ``git cat-file`` process gives the blobs and ends with it."""
+    """Read a commit's tree through one ``git cat-file`` process that ends with it."""
 
     def __init__(self, repository: Path, revision: str) -> None:
         listing = run_git(
@@ -264,7 +265,7 @@ def _read_zip(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict
 
 
 def _check_size(data: dict[str, bytes]) -> None:
-    """Raise ValueError when the wanted files have more bytes than memory should be asked for."""
+    """Raise ValueError when wanted files have more bytes than memory should hold."""
     if sum(map(len, data.values())) > _MOST_DATA:
         raise ValueError(f"more than {_MOST_DATA} bytes in the files that patches touch")
 

@@ -1,4 +1,4 @@
-"""Reading members of a zip file on a web server by HTTP range, without downloading the rest.
+"""Read members of a zip file on a web server by HTTP range, not the rest.
 
 A wheel of 770 MB has 20 MB of text. Three requests get it: the end of the file with the central directory, and the
 ranges of the wanted members, coalesced where little lies between them.
@@ -44,7 +44,10 @@ class Member(Struct, frozen=True):
 
 
 class RemoteZip:
-    """A zip file behind the first of ``file``'s URLs that serves ranges. Raises DecoupleError from every method."""
+    """Read a zip file behind the first of ``file``'s URLs that serves ranges.
+
+    Every method raises DecoupleError.
+    """
 
     def __init__(
         self, file: RemoteFile, downloader: Downloader, progress: Progress = SILENT, *, tail: int = TAIL
@@ -88,7 +91,7 @@ class RemoteZip:
         return [member.info.filename for member in self.members]
 
     def load_members(self, wanted: Callable[[zipfile.ZipInfo], bool]) -> list[Member]:
-        """Get all members that are ``wanted``, in as few requests as :data:`GAP` allows, and return them."""
+        """Return all ``wanted`` members, in as few requests as :data:`GAP` allows."""
         chosen = [member for member in self.members if wanted(member.info)]
         ranges = list(merge_ranges((member.first, member.end) for member in chosen))
         self._progress.start(f"{self.file.name} by range", float(sum(end - first for first, end in ranges)), "bytes")

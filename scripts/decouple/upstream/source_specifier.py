@@ -1,4 +1,4 @@
-"""The one language of ``--source``: what a word behind it means, the same for every command.
+"""Parse the word behind ``--source``, which means the same for every command.
 
 ``auto`` (the manifest's order, what is in the cache first), a provider of the release manifest (``debian``, ``github``,
 ``git``, ``wheel``), or a path, with or without ``local:`` before it: a folder, an archive, a bare repository, or

@@ -1,8 +1,9 @@
-"""What an unpacked tree held when it was unpacked: kept beside it, and compared with what is read from it later.
+"""Record what an unpacked tree held, and compare what is read from it later.
 
-The archives in the cache are verified by their hashes whenever they are opened; a tree that was unpacked from them is
-read many times, and anything on the machine can edit it in between. Each reader compares just what it reads. Who can
-edit a tree can edit the record beside it: so that has a seal of each user who unpacked the archive (``base.seal``).
+The record is kept beside the tree. The archives in the cache are verified by their hashes whenever they are opened; a
+tree that was unpacked from them is read many times, and anything on the machine can edit it in between. Each reader
+compares just what it reads. Who can edit a tree can edit the record beside it: so that has a seal of each user who
+unpacked the archive (``base.seal``).
 
 Python leaves ``__pycache__`` beside whatever it imports, and people run scripts in such a tree. What was not unpacked
 and lies there is none of the tree's files: no reader sees it, and it damages nothing.
@@ -35,7 +36,7 @@ Known = Mapping[str, tuple[int, str]]
 
 
 def record_files(folder: Path, of: Path | None = None) -> None:
-    """Record every file below the folders of ``folder``, which were just unpacked there, with this user's seal.
+    """Record files below the folders of ``folder``, just unpacked, with a user's seal.
 
     ``of`` is what the folder will be called, where it moves there when it is whole. Raises OSError.
     """
@@ -45,9 +46,10 @@ def record_files(folder: Path, of: Path | None = None) -> None:
 
 
 def renew_records(folder: Path, fresh: Path) -> None:
-    """Record of ``folder``, which others may have unpacked or changed, what was unpacked to ``fresh`` just now.
+    """Record of ``folder`` what was unpacked to ``fresh`` just now.
 
-    Its files stay: who reads one that is not as it was there is told. Raises OSError.
+    Others may have unpacked or changed ``folder``. Its files stay: who reads one that is not as it was there is told.
+    Raises OSError.
     """
     record_files(fresh)
     for name in (PROVENANCE, RECORD):
@@ -141,7 +143,10 @@ def read_file_state(path: str, info: os.stat_result) -> tuple[int, str]:
 
 
 def check_tree(tree: Path) -> None:
-    """Read the whole of a tree that was unpacked into the cache. Raises DecoupleError naming a file that changed."""
+    """Read a whole tree unpacked into the cache.
+
+    Raises DecoupleError naming a file that changed.
+    """
     wanted = read_known_files(tree)
     if wanted is None:
         return

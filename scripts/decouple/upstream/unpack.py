@@ -1,4 +1,4 @@
-"""Unpacking without trusting the archive: all of it lands in a new folder or nothing does.
+"""Unpack an untrusted archive: all of it lands in a new folder or nothing does.
 
 The rules are ours and come on top of tarfile's ``data`` filter, which Python has from 3.11.4 (Debian 12's is 3.11.2)
 and which asks the disk (``realpath``). Alone it lets through more than half of the archives in
@@ -33,7 +33,7 @@ _ODD = re.compile(r"[\\\x00-\x1f\x7f]")
 
 
 class Limits(Struct, frozen=True):
-    """How large an archive may become: ``size`` in bytes over all files, ``members`` in entries.
+    """Bound an archive: ``size`` in bytes over all files, ``members`` in entries.
 
     PyTorch with all submodules is about 1.4 GB in 60,000 files.
     """
@@ -46,9 +46,9 @@ LIMITS = Limits()
 
 
 class TreeWriter:
-    """Writes files below ``root`` (an empty folder of ours), refusing names that do not belong in a source tree.
+    """Write files below ``root``, refusing names that no source tree has.
 
-    ``archive`` is only for messages. Every method raises DecoupleError.
+    ``root`` is an empty folder of ours. ``archive`` is only for messages. Every method raises DecoupleError.
     """
 
     def __init__(self, root: Path, archive: str, limits: Limits = LIMITS) -> None:
@@ -155,7 +155,10 @@ class TreeWriter:
             self.write_file(name, parts, info.st_size, content, bool(info.st_mode & 0o100))
 
     def check_links(self) -> None:
-        """Resolve every link through all others. Raises DecoupleError when one leaves the tree or goes in circles."""
+        """Resolve every link through all others.
+
+        Raises DecoupleError when one leaves the tree or goes in circles.
+        """
         for parts, target in self._links.items():
             self._resolve_link(parts, target)
 
@@ -199,7 +202,7 @@ def unpack_tar(
     limits: Limits = LIMITS,
     progress: Progress = SILENT,
 ) -> TreeWriter:
-    """Unpack a tar archive (plain, gz, xz, bz2) into the new folder ``into``; removes it again when it fails.
+    """Unpack a tar archive (plain, gz, xz, bz2) into the new folder ``into``.
 
     ``strip`` leading path components are dropped and must be the same for all entries; ``leave_out`` says which
     entries (by what is left of their path) are not written. Modes become 644 or 755, owner and times are not restored.

@@ -1,4 +1,4 @@
-"""What a provider hands out: an unpacked tree in the cache and where every byte of it came from."""
+"""Describe an unpacked tree in the cache, and where every byte of it came from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECORD = tree_record.PROVENANCE
 
 
 class VerifiedFile(Struct, frozen=True):
-    """One downloaded file. ``verified`` says against what: "manifest", "manifest and .dsc", "first use", ..."""
+    """Hold a file, ``verified`` by "manifest", "manifest and .dsc", "first use", ..."""
 
     name: str
     url: str

@@ -1,6 +1,7 @@
-"""A manifest for what nobody published: a release candidate, ``main`` at a date, a vendor's fork, a release to come.
+"""Make a manifest for what nobody published.
 
-Its facts are read off the tree or the repository; nothing is published of its toolchain, so that is not known.
+That is a release candidate, ``main`` at a date, a vendor's fork, a release to come. Its facts are read off the tree or
+the repository; nothing is published of its toolchain, so that is not known.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One module per place that a release can come from, each with ``fetch`` and ``cached``; `table` lists them."""
+"""Hold a module per kind of source (``fetch``, ``cached``); `table` lists them."""

@@ -1,4 +1,4 @@
-"""What every provider is given, and the steps they share: the shelf of unpacked trees and the version check."""
+"""Share the providers' input, shelf of unpacked trees and version check."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from decouple.upstream.unpacked_release import RECORD, UnpackedRelease, read_rec
 
 
 class ReleaseFacts(Struct, frozen=True):
-    """What a provider is told when the facts of an upstream release are read: its version ("2.6.0") and official wheel.
+    """Hold the version ("2.6.0") and official wheel whose facts a provider reads.
 
     ``known`` is the manifest as it is, for what is not published anywhere; ``remarks`` are for whoever reads the facts.
     """
@@ -104,7 +104,7 @@ class FetchContext(Struct, frozen=True):
 
 
 class Provider(Struct, frozen=True):
-    """What can be done with a source of one kind; each function is given the manifest, its own source, the context."""
+    """Describe what a source of one kind can do, given manifest, source and context."""
 
     keys: type[ManifestSource]
     """What its entry in a manifest has, next to ``provider``."""

@@ -1,7 +1,8 @@
-"""Debian's source package: ``.dsc``, ``.orig`` (upstream without third_party) and ``.debian`` (Debian's own folder).
+"""Fetch Debian's source package.
 
-Chain of hashes: the manifest holds the SHA-256 of all three as Debian's index listed them; the ``.dsc``, once it is
-what the manifest says, must name the same two archives with the same sizes and hashes.
+It is ``.dsc``, ``.orig`` (upstream without third_party) and ``.debian`` (Debian's own folder). Chain of hashes: the
+manifest holds the SHA-256 of all three as Debian's index listed them; the ``.dsc``, once it is what the manifest says,
+must name the same two archives with the same sizes and hashes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SNAPSHOT = "https://snapshot.debian.org/file"
 
 
 class DebianSource(ManifestSource, frozen=True):
-    """Debian's source package ``pytorch``: ``orig`` is upstream without third_party, ``debian`` Debian's own folder."""
+    """Describe Debian's ``pytorch``; ``orig`` lacks third_party, ``debian`` is added."""
 
     version: Annotated[str, Meta(pattern=r"\A\S+\Z")]
     suite: Annotated[str, Meta(pattern=r"\A[a-z]+\Z")]
@@ -83,9 +84,9 @@ def _parse_source(fields: dict[str, str], suite: str) -> DebianSource:
 
 
 def _add_snapshots(source: DebianSource, downloader: Downloader) -> DebianSource:
-    """Add the second place of each file: snapshot.debian.org names files by SHA-1, so they stay when the pool moves on.
+    """Add the second place of each file, at snapshot.debian.org by SHA-1.
 
-    The index has no SHA-1; the ``.dsc`` lists it for the archives.
+    Files there stay when the pool moves on. The index has no SHA-1; the ``.dsc`` lists it for the archives.
     """
     path, _ = downloader.fetch_file(source.dsc)
     control = path.read_bytes()

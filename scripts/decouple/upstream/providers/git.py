@@ -1,4 +1,4 @@
-"""The tag in the git repository, with its submodules; the commit must be the manifest's."""
+"""Clone the tag and its submodules; the commit must be the manifest's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from decouple.upstream.unpacked_release import UnpackedRelease
 
 
 class GitSource(ManifestSource, frozen=True):
-    """The repository; the manifest's tag is checked out with its submodules and must be the manifest's commit."""
+    """Describe the repository of the manifest's tag and commit, with its submodules."""
 
     url: Annotated[str, Meta(pattern=r"\A(https?|ssh|git|file)://\S+\Z")]
     #: Id of the git tree of the files, submodules in it; None: not pinned.
@@ -40,7 +40,10 @@ def find_cached(manifest: Manifest, source: GitSource, context: FetchContext) ->
 
 
 def fetch_source(manifest: Manifest, source: GitSource, context: FetchContext) -> UnpackedRelease:
-    """Clone the tag (history cut off), check commit and submodules, keep the files. Raises DecoupleError."""
+    """Clone the tag (history cut off), check commit and submodules, keep the files.
+
+    Raises DecoupleError.
+    """
     cached = find_cached(manifest, source, context)
     if cached:
         return cached
@@ -108,7 +111,7 @@ def _clone_commit(url: str, commit: str, tree: Path) -> None:
 
 
 def fetch_ref(here: Path, url: str, ref: str, *options: str, doing: str, next_step: str) -> None:
-    """Make the folder ``here`` a repository whose FETCH_HEAD is ``ref`` of ``url``, without history."""
+    """Make ``here`` a repository with ``ref`` of ``url`` as FETCH_HEAD, no history."""
     runner.run_git("init", "-q", cwd=here)
     runner.run_git("remote", "add", "origin", url, cwd=here)
     words = ("fetch", "-q", "--depth=1", *options, "origin", ref)
@@ -116,7 +119,7 @@ def fetch_ref(here: Path, url: str, ref: str, *options: str, doing: str, next_st
 
 
 class _CloneProgress:
-    """The objects of a clone as a Progress wants them: a total once it is known, then how many more came."""
+    """Report a clone's objects: a total once known, then how many more came."""
 
     def __init__(self, progress: Progress, tag: str) -> None:
         self._progress, self._what, self._seen = progress, f"git clone {tag}", -1.0

@@ -19,7 +19,7 @@ GITHUB = "https://github.com/pytorch/pytorch"
 
 
 class GithubSource(ManifestSource, frozen=True):
-    """The release archive with all submodules in it, as the project publishes it on GitHub."""
+    """Describe the release archive on GitHub, which has all submodules in it."""
 
     archive: RemoteFile
     #: Id of the git tree that the unpacked archive gives; None: not pinned.

@@ -1,4 +1,4 @@
-"""Source that the user has: a folder (used where it is), an archive or a commit (laid out in the cache)."""
+"""Use a user's source: a folder in place, an archive or commit laid out in cache."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The text of an official wheel: Python files, headers, CMake files; read by range, laid out as in the source tree.
+"""Lay out the text of an official wheel as in the source tree, read by range.
 
-Nothing can be built from it, but patches can be checked against it on a machine that reaches only PyPI. What the build
-generated (``ATen/ops``) is left out; headers go back to where the build took them from.
+The text is Python files, headers and CMake files. Nothing can be built from it, but patches can be checked against it
+on a machine that reaches only PyPI. What the build generated (``ATen/ops``) is left out; headers go back to where the
+build took them from.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _GUARD = (
 
 
 class WheelSource(ManifestSource, frozen=True):
-    """An official wheel on PyPI, of which only Python files, headers and other text are read, by HTTP range."""
+    """Describe an official wheel on PyPI, its text files read alone, by HTTP range."""
 
     wheel: RemoteFile
     provider: ClassVar[str] = "wheel"
@@ -115,7 +116,10 @@ def find_cached(manifest: Manifest, source: WheelSource, context: FetchContext) 
 
 
 def fetch_source(manifest: Manifest, source: WheelSource, context: FetchContext) -> UnpackedRelease:
-    """Read the wheel's text, check each file against the wheel's RECORD, lay it out. Raises DecoupleError."""
+    """Read the wheel's text, check each file against RECORD, and lay it out.
+
+    Raises DecoupleError.
+    """
 
     def make(folder: Path) -> UnpackedRelease:
         remote = RemoteZip(source.wheel, context.downloader, context.progress, tail=TEXT_TAIL)
@@ -153,13 +157,16 @@ def read_record(remote: RemoteZip) -> dict[str, str]:
 
 
 def check_member(remote: RemoteZip, name: str, data: bytes, recorded: Mapping[str, str]) -> None:
-    """Raise DecoupleError where ``data`` of the member ``name`` is not what the wheel's RECORD says."""
+    """Raise DecoupleError where ``data`` of member ``name`` is not what RECORD says."""
     if hashlib.sha256(data).hexdigest() != recorded.get(name):
         raise DecoupleError(f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later")
 
 
 def write_members(remote: RemoteZip, members: Iterable[Member], folder: Path) -> None:
-    """Write members of a wheel below ``folder``, each checked against RECORD. Raises DecoupleError."""
+    """Write members of a wheel below ``folder``, each checked against RECORD.
+
+    Raises DecoupleError.
+    """
     recorded = read_record(remote)
     writer = TreeWriter(folder, remote.file.name)
     for member in members:
@@ -247,7 +254,7 @@ def open_files(source: WheelSource, wanted: Collection[str], context: FetchConte
 
 
 def open_wheel(path: Path, wanted: Collection[str]) -> OpenedSource:
-    """Read the wanted members of a wheel on disk, under their paths in the source tree."""
+    """Read the wanted members of a wheel on disk, by their paths in the source tree."""
     data: dict[str, bytes] = {}
     modes: dict[str, int] = {}
     with zips.open_zip(path, mend="fetch it again") as archive:
