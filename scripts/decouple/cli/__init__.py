@@ -20,7 +20,10 @@ from decouple.cli.menu import EXTRAS, FORMER, GROUPS, VERBS
 
 
 class _Formatter(argparse.HelpFormatter):
-    """As wide as the terminal. argparse imports shutil to ask for that, and asks for each option that is added."""
+    """Format help as wide as the terminal, without importing shutil.
+
+    argparse imports it to ask for the width, and asks for each option that is added.
+    """
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_measure_width())
@@ -111,10 +114,10 @@ def _add_verbose(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_words(words: Sequence[str]) -> argparse.Namespace:
-    """Parse the words of a command line. argparse takes a list of words in one run only.
+    """Parse the words of a command line, lists of words in several runs, too.
 
-    Those after an option (`new 2.6 -m TITLE NAME`) belong to the same list, which a command names as the default
-    ``rest``.
+    argparse takes a list of words in one run only. Those after an option (`new 2.6 -m TITLE NAME`) belong to the same
+    list, which a command names as the default ``rest``.
     """
     before = [word for word in words[:1] if word in ("-v", "--verbose")]
     words = words[len(before) :]
@@ -152,11 +155,9 @@ def _explain_unknown(word: str) -> UsageError:
 
 
 def _restart_in_utf8_mode() -> None:
-    """Start anew in Python's UTF-8 mode where a locale has file names in another encoding.
+    """Restart in Python's UTF-8 mode where a locale's file names are not in UTF-8.
 
-    Patches name files in UTF-8.
-
-    The standard streams keep the encoding of the locale.
+    Patches name files in UTF-8. The standard streams keep the encoding of the locale.
     """
     if sys.getfilesystemencoding() == "utf-8" or sys.flags.utf8_mode or not sys.executable:
         return
@@ -166,10 +167,10 @@ def _restart_in_utf8_mode() -> None:
 
 
 def _refuse_unknown_release(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for a word in the place of a release that is none, before a verb does anything with it.
+    """Raise UsageError for a word in the place of a release that is none.
 
-    "2.6.0" is 2.6 to the verbs that read its manifest. What ``manifest fill`` is given may be new, what ``verify`` is
-    given may be a wheel.
+    It is called before a verb does anything with it. "2.6.0" is 2.6 to the verbs that read its manifest. What
+    ``manifest fill`` is given may be new, what ``verify`` is given may be a wheel.
     """
     release = getattr(arguments, "release", None)
     words = [release] if isinstance(release, str) else release or []
@@ -186,7 +187,7 @@ def _refuse_unknown_release(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code (0 ok, 1 the check failed, 2 usage; `last_resort` has the others)."""
+    """Run one command; return 0 ok, 1 check failed, 2 usage, or one of `last_resort`."""
     if argv is None:
         _restart_in_utf8_mode()
     words = sys.argv[1:] if argv is None else list(argv)

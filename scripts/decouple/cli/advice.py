@@ -21,9 +21,9 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 def select_fitting(
     next_step: str, words: Sequence[str], parser: Callable[[Sequence[str]], argparse.ArgumentParser]
 ) -> str:
-    """Return the alternatives of ``next_step`` that the command line ``words`` can take.
+    """Return the alternatives of ``next_step`` that the command line can take.
 
-    ``parser`` parses such words.
+    ``words`` are that line's, and ``parser`` parses such words.
 
     >>> from decouple.cli import build_parser
     >>> select_fitting("try again later, or another --source", ["wheels"], build_parser)
@@ -43,10 +43,7 @@ def select_fitting(
 
 
 def find_bare_options(text: str) -> set[str]:
-    """Return the options in ``text`` that belong to no command which is named with them.
-
-    Those of the one that was typed.
-    """
+    """Return options in ``text`` of the typed command, not of commands named there."""
     return set(_OPTION.findall(_COMMAND.sub("", text)))
 
 

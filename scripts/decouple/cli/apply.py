@@ -1,4 +1,4 @@
-"""``decouple apply | status``: a release from source to applied tree, and how far the two agree."""
+"""``decouple apply | status``: make the applied tree, tell how far it agrees."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_bisect(arguments: argparse.Namespace) -> int:
-    """Search and print; always 1, since a patch that breaks the command was found, or there is an error."""
+    """Search and print; always return 1: a bad patch was found, or an error."""
     words: list[str] = arguments.oracle  # argparse leaves all behind the release to it, our own options too
     at = words.index("--") if "--" in words else len(words) if words[:1] and words[0].startswith("-") else 0
     late = argparse.ArgumentParser(prog="decouple bisect RELEASE", add_help=False)

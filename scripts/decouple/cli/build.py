@@ -1,4 +1,4 @@
-"""``decouple build | smoke | shell | clean``: the two wheels of a release, what they are built in, and what is left."""
+"""``decouple build | smoke | shell | clean``: build wheels, enter roots, clean up."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run_census(arguments: argparse.Namespace) -> int:
-    """1 when the series is applied and something in the core still needs a vendor at compile time."""
+    """Return 1 if an applied series' core needs a vendor at compile time, else 0."""
     request = make_request(CensusRequest, arguments)
     taken = take_census(request, output.make_listener())
     if arguments.json:

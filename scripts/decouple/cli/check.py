@@ -1,4 +1,4 @@
-"""``decouple check``: what would become of every patch on a source, without a checkout."""
+"""``decouple check``: tell what would become of every patch, without a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``decouple contract``: the contract of backends on the wheels that were built, and the table of what proves it."""
+"""``decouple contract``: check backends by the contract, write what proves it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run_contract(arguments: argparse.Namespace) -> int:
 
 
 def _write_tables(arguments: argparse.Namespace) -> int:
-    """Write the tables of items and of runs; with ``--check`` 1 when one is out of date."""
+    """Write the tables of items and of runs; with ``--check`` 1 when one is outdated."""
     project = find_project()
     for folder in arguments.record:
         print(f"{runs.record_run(project, folder).relative_to(project)}: kept")

@@ -1,4 +1,4 @@
-"""How long work that is under way will take: from the estimate that it began with towards the pace that is seen."""
+"""Estimate how long work under way takes, from its estimate to the seen pace."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ class Eta:
         )
 
     def _compare(self, seconds: float, effort: float, spent: float) -> None:
-        """Count an item that took ``spent`` where ``effort`` was expected, ``seconds`` after the one before.
+        """Count an item that took ``spent`` where ``effort`` was expected.
 
-        What several jobs do at once is seen without a guess at what is under way: large objects, which end late, made
-        the pace too slow. One out of the compiler's cache tells nothing.
+        It came ``seconds`` after the one before. What several jobs do at once is seen without a guess at what is under
+        way: large objects, which end late, made the pace too slow. One out of the compiler's cache tells nothing.
         """
         fades = 0.5 ** (seconds / HALF_LIFE)
         known = (self._known_effort, self._known_spent, self._known_seconds)
@@ -101,7 +101,7 @@ class Eta:
         return (self._known_spent + PRIOR) / (self._known_effort + PRIOR)
 
     def _compute_known_pace(self) -> float:
-        """Effort in a second by what items took: as many at once as expected, where so many can have been at work."""
+        """Compute effort per second by what items took, many at once as far as seen."""
         slowness = self._compute_slowness()
         under_way = self._rate * self._squares / self._spent * slowness if self._spent else 0.0
         at_most = (self._known_spent + under_way) / self._known_seconds if self._known_seconds else self._rate

@@ -33,7 +33,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run_fetch(arguments: argparse.Namespace) -> int:
-    """Fetch, make the baseline, say what was taken, why, and from where. Raises DecoupleError."""
+    """Fetch, make the baseline, say what was taken, why, and from where.
+
+    Raises DecoupleError.
+    """
     request = make_request(BaselineRequest, arguments)
     fetched, base = fetch_source(request, output.make_listener())
     if fetched.identity:  # a tree of ours: its path is told to be read

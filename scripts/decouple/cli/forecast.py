@@ -37,7 +37,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run_forecast(arguments: argparse.Namespace) -> int:
-    """Judge and print; with --strict 1 when a patch conflicts, is ambiguous, or its target is gone."""
+    """Judge and print; with --strict 1 for a conflict, ambiguity or missing target."""
     request = make_request(flow.ForecastRequest, arguments)
     result = flow.forecast_series(request, output.make_listener())
     print("\n".join(forecast.render_text(result)))

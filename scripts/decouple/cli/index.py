@@ -1,4 +1,4 @@
-"""``decouple index …``: publish wheels as a static package index, check one, sign what is in it."""
+"""``decouple index …``: publish wheels as a static index, check it, sign it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``decouple kernels dump | compare | unpatched``: compare the machine code of CUDA libraries."""
+"""``decouple kernels dump | compare | unpatched``: compare CUDA machine code."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def print_comparison(result: KernelComparison, limit: int | None) -> None:
 
 
 def print_parity(categories: Sequence[Parity], limit: int | None) -> None:
-    """Print a line per category, with the names that are missing, extra or different (``limit`` of each)."""
+    """Print a line per category and ``limit`` names each missing, extra or different."""
     for group in categories:
         print(
             f"{'ok' if group.ok else 'FAILED':<6} {group.category}: {group.percent:.2f} % of {group.total}, "

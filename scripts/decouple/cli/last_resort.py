@@ -1,4 +1,4 @@
-"""How every command ends: one line and an exit code, whatever happened. Nobody is shown a traceback."""
+"""End every command with one line and an exit code, never with a traceback."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _format_report(report: LintReport, form: str) -> str:
 
 
 def _format_annotation(fault: Fault) -> str:
-    """Format a workflow command of GitHub Actions (docs.github.com, "Workflow commands", setting an error message)."""
+    """Format an error for GitHub Actions (docs.github.com, "Workflow commands")."""
 
     def escaped(text: str, also: str = "") -> str:
         for letter in "%\r\n" + also:

@@ -1,4 +1,4 @@
-"""``decouple manifest``: show release manifests, and read their facts off published files."""
+"""``decouple manifest``: show manifests, read their facts off published files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs of ``decouple``: where each is declared, and what ``--help`` says of it.
+"""List the verbs of ``decouple``: where each is declared, and its ``--help``.
 
 A verb is one row here and ``register`` of its module, which adds its parser. The work is in ``decouple.flows``.
 """

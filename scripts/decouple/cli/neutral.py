@@ -1,4 +1,4 @@
-"""``decouple neutral FILE…``: a program written for ``torch.cuda`` as it would be without naming a device."""
+"""``decouple neutral FILE…``: rewrite ``torch.cuda`` programs to name no device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``decouple new-device NAME``: a backend from the template, or an existing one brought up to the template."""
+"""``decouple new-device NAME``: make a backend from the template, or update one."""
 
 from __future__ import annotations
 

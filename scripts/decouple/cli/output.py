@@ -1,4 +1,4 @@
-"""Everything that is printed goes through here: rich on a terminal, plain lines in a log, no colour with NO_COLOR."""
+"""Print everything: rich on a terminal, plain in a log, no colour with NO_COLOR."""
 
 from __future__ import annotations
 

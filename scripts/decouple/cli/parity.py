@@ -53,7 +53,7 @@ def _run_parity(arguments: argparse.Namespace) -> int:
 
 
 def print_table(table: WholeTable, limit: int | None = None) -> int:
-    """Print a row for each section, its reasons and what has none (``limit`` of each kind).
+    """Print a row per section, its reasons, and what has none (``limit`` of each).
 
     Returns the exit code.
     """
@@ -95,7 +95,7 @@ def _print_left(section: JudgedSection, limit: int | None) -> None:
 
 
 def _gather_names(names: Sequence[str]) -> list[str]:
-    """Return missing names, those in a module or class that is missing itself only counted."""
+    """Return missing names; in a missing module or class they are only counted."""
     inner: dict[str, int] = {}
     for name in sorted(names):
         parts = name.split(".")

@@ -1,4 +1,4 @@
-"""quilt's verbs that make, change and show patches; ``refresh`` writes edits and commits of the tree back to them."""
+"""Define quilt's verbs; ``refresh`` writes edits and commits back to patches."""
 
 from __future__ import annotations
 

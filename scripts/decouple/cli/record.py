@@ -1,4 +1,4 @@
-"""``decouple record``: write what is proven of a series to ``ci/status/<release>.json``.
+"""``decouple record``: write what is proven to ``ci/status/<release>.json``.
 
 Nothing is built. With ``--seconds`` it writes what a build measured to the table that estimates go by.
 """
@@ -76,7 +76,7 @@ def run_record(arguments: argparse.Namespace) -> int:
 
 
 def _record_carried(arguments: argparse.Namespace) -> int:
-    """Record one of three and print what is known now; 1 when a patch stopped in what was recorded."""
+    """Record one of three and print what is known; return 1 when a patch stopped."""
     stopped = False
     if arguments.trial:
         name, _, folder = arguments.trial.partition("=")

@@ -1,4 +1,4 @@
-"""``decouple relocate``: the plan of what moves, and the rename-only patch that does it."""
+"""``decouple relocate``: plan what moves, make the rename-only patch that does it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run_relocate(arguments: argparse.Namespace) -> int:
-    """Print, write or check; 1 when --check finds a difference or --unclassified finds a file."""
+    """Print, write or check; 1 if --check differs or --unclassified finds a file."""
     request, listener = make_request(RelocateRequest, arguments), output.make_listener()
     if arguments.unclassified:
         left = find_unplaced(request, listener)

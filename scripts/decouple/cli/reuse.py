@@ -1,4 +1,7 @@
-"""``decouple reuse RELEASE``: what the relocated CUDA sources ask of a vendor that takes the CUDA key."""
+"""``decouple reuse RELEASE``: count what CUDA's sources ask of another vendor.
+
+That vendor takes the CUDA key; the sources are the relocated ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reaches the terminal: text from outside with its control characters escaped and its passwords left out.
+"""Escape control characters and hide passwords in text that reaches the terminal.
 
 File names, server answers, git's and pip's words, patches and metadata all come from elsewhere and may hold escape
 sequences (which rewrite what a person sees), halves of surrogate pairs (which no stream takes) or an address with a
@@ -28,7 +28,7 @@ _SECRET = re.compile(r"(?<=://)[^/?#\s'\"<>@]*(?:@[^/?#\s'\"<>@]*)*@")
 
 
 def escape_text(text: str) -> str:
-    r"""Write each character of ``text`` that is not seen as itself as Python writes it (``\x1b``)."""
+    r"""Write what is not seen as itself in ``text`` as Python does (``\x1b``)."""
     return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
@@ -56,7 +56,7 @@ class _EscapingStream:
 
     @property
     def buffer(self) -> Any:
-        """For bytes as they are (a patch): into a pipe or file unchanged, on a terminal escaped as well."""
+        """Return the stream for bytes as they are (a patch), escaped on a terminal."""
         return _EscapingBytes(self) if self.bare.isatty() else self.bare.buffer
 
     def __getattr__(self, name: str) -> Any:
@@ -80,7 +80,7 @@ class _EscapingBytes:
 
 @contextlib.contextmanager
 def escape_streams() -> Iterator[None]:
-    """Let standard output and error escape what is not ours, and what their encoding has no character for."""
+    """Let output and error streams escape what is not ours or not in their encoding."""
     before = sys.stdout, sys.stderr
     made = [stream if isinstance(stream, _EscapingStream) else _EscapingStream(stream) for stream in before]
     errors = [_escape_unencodable(one.bare) for one in made]
@@ -107,7 +107,7 @@ def _escape_unencodable(stream: TextIO) -> str | None:
 
 
 def open_closed_streams() -> None:
-    """Let what is written to a closed standard stream go nowhere, and what is read from one be empty.
+    """Let closed standard streams drop what is written, and be empty when read.
 
     A shell's ``1>&-``, cron and systemd close them. A file that is opened next would have their number, and what a
     program that we start prints would be written into that file.

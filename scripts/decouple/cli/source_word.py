@@ -1,4 +1,7 @@
-"""``--source``: the same words for every command; and the options of those that read upstream's pristine source."""
+"""Add ``--source``, with the same words for every command.
+
+Here are also the options of those that read upstream's pristine source.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def add_source_option(
 
 
 def add_pristine_options(parser: argparse.ArgumentParser) -> None:
-    """Add what `flows.pristine` is asked: the release, and ``--tree``, ``--source`` and ``--offline``."""
+    """Add `flows.pristine` options: release, ``--tree``, ``--source``, ``--offline``."""
     parser.add_argument("release", help="a release that series/ has, such as 2.6")
     parser.add_argument("--tree", type=Path, metavar="DIR", help="look at this tree instead of fetching the release")
     add_source_option(parser)

@@ -106,7 +106,7 @@ def find_patch(stack: Stack, words: list[str]) -> str:
 
 
 def find_paths(stack: Stack, words: list[str]) -> list[str]:
-    """Return files given relative to where the user stands, or to the tree, as paths in the tree."""
+    """Return tree paths of files named relative to the current folder or to the tree."""
     found = []
     root = stack.places.tree.resolve()
     for word in words:

@@ -1,4 +1,7 @@
-"""``decouple stages``: what moves is all compiled, a core has what the kernels need, and opens none of CUDA's files."""
+"""``decouple stages``: check that all that moves is compiled and a core suffices.
+
+A core has what the kernels need, and opens none of CUDA's files.
+"""
 
 from __future__ import annotations
 
@@ -126,9 +129,10 @@ def _add_units(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _run_units(arguments: argparse.Namespace) -> int:
-    """Check and print; 1 if a unit opens a file of CUDA or cannot be preprocessed, there is none, or the tree differs.
+    """Check and print; return 1 if stage 1 needs CUDA or the tree differs.
 
-    The tree differs when it is not the series: a patch missing or edited, a commit or an uncommitted edit besides.
+    1 if a unit opens a file of CUDA or cannot be preprocessed, or there is none. The tree differs when it is not the
+    series: a patch missing or edited, a commit or an uncommitted edit besides.
     """
     request = make_request(UnitsRequest, arguments)
     result = check_units(request, output.make_listener())

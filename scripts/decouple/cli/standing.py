@@ -1,4 +1,4 @@
-"""``decouple series``: its patches, and where the applied tree of a release stands among them."""
+"""``decouple series``: list patches, and where the applied tree stands in them."""
 
 from __future__ import annotations
 

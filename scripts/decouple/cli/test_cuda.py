@@ -1,4 +1,7 @@
-"""``decouple test-cuda``: upstream's CUDA test suites on a GPU or on the simulated device, and two builds compared."""
+"""``decouple test-cuda``: run upstream's CUDA suites, compare two builds.
+
+They run on a GPU or on the simulated device.
+"""
 
 from __future__ import annotations
 
@@ -135,9 +138,9 @@ def _read_commit(project: Path) -> str:
 def _print_results(
     results: Mapping[str, SuiteResult], device: str, limit: int | None, theirs: Mapping[str, SuiteResult] | None = None
 ) -> bool:
-    """Print figures per suite, and each failure that is neither known nor the other build's too.
+    """Print figures per suite and new failures; return whether there are none.
 
-    Whether there is none.
+    A failure is new that is neither known nor the other build's too.
     """
     for suite, counts in compare.tally_outcomes(results.values()).items():
         figures = ", ".join(f"{number} {name}" for name, number in counts.items() if number)

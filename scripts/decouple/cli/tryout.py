@@ -1,4 +1,4 @@
-"""``decouple try``: finished wheels on a bare system, as those have it who install them; extensions; patches."""
+"""``decouple try``: try finished wheels, extensions and patches on a bare system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``decouple upstream``: a patch as commits that upstream PyTorch could take; the series on upstream's main."""
+"""``decouple upstream``: make commits for upstream, try the series on its main."""
 
 from __future__ import annotations
 

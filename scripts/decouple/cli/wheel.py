@@ -1,4 +1,4 @@
-"""``decouple repack | explain``: a wheel made into others, without compiling; and what it was made from."""
+"""``decouple repack | explain``: make others of a wheel, or show its origin."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
 
 
 def describe_checks(known: Any) -> list[str]:
-    """Return how what a build used was checked, and what was not; ``known`` is ``toolchain.inputs`` of its manifest."""
+    """Return how ``known``, a manifest's ``toolchain.inputs``, was checked or not."""
     if not isinstance(known, dict):
         return ["nothing is recorded of how the toolchain was checked"]
     lines = [f"network of the build: {known.get('network', 'not recorded')}"]

@@ -1,4 +1,7 @@
-"""``decouple wheels RELEASE``: find prebuilt wheels in an index, verify them against this checkout, install them."""
+"""``decouple wheels RELEASE``: find, verify and install an index's wheels.
+
+They are verified against this checkout.
+"""
 
 from __future__ import annotations
 
