@@ -1,1 +1,1 @@
-"""Do a command's work, from a request to a value, and print nothing."""
+"""Do a command's work, from a request to a value, from Python, without printing."""

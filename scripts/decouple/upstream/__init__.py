@@ -1,1 +1,1 @@
-"""Get a release: providers, verified downloads, git baseline, Debian's series."""
+"""Get a verified release: providers, git baseline, Debian's series but not ours."""
