@@ -66,7 +66,6 @@ def test_the_guide_has_the_figures_of_the_tree() -> None:
             "template/csrc/extensions.cpp", "template/torch_newdevice/functions.py"
         ),
         "**together": driver + operators + kernels + packaging,
-        "for comparison: the simulated device": lines(*simulated),
         "the layer that is shared": lines("layer") - lines(*simulated, "layer/tests"),
     }
     rows = [line for line in (root / "docs" / "backends.md").read_text().splitlines() if line.startswith("| ")]
