@@ -46,9 +46,11 @@ class ProofRow(Struct, frozen=True):
     command: str
     figure: str
     verdict: str = ""
-    """A word of :data:`VERDICTS` with what changed since; "" where nobody has looked yet."""
+    """A word of :data:`VERDICTS`; "" where nobody has looked yet."""
     date: str = ""
     series: str = ""
+    since: str | None = None
+    """What changed after the proof, None where it is of today's series."""
 
     @property
     def short_series(self) -> str:
@@ -58,7 +60,12 @@ class ProofRow(Struct, frozen=True):
     @property
     def is_earlier(self) -> bool:
         """Whether patches changed after the proof was recorded."""
-        return EARLIER in self.verdict
+        return self.since is not None
+
+    @property
+    def full_verdict(self) -> str:
+        """The verdict, which says so where it is of an earlier series."""
+        return f"{self.verdict}, {EARLIER}" if self.is_earlier else self.verdict
 
 
 class Figure(Struct, frozen=True):
@@ -104,13 +111,25 @@ def _format_table(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def tabulate_proofs(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """Return the table of docs/proofs.md: a line per proof, release after release, newest first."""
+    """Return the tables of docs/proofs.md: of proofs, and of earlier series.
+
+    The first has a line per proof, release after release, newest first; the second says what changed after a series.
+    """
+    listed = [(name, row) for name in _sort_newest_first(statuses) for row in list_proof_rows(statuses[name])]
     rows = [
-        (name, row.name, f"`{row.command.format(release=name)}`", row.date, row.short_series, row.figure, row.verdict)
-        for name in _sort_newest_first(statuses)
-        for row in list_proof_rows(statuses[name])
-    ]
-    return _format_table(("release", "proof", "command", "date", "series", "figure", "verdict"), rows)
+        (
+            name, row.name, f"`{row.command.format(release=name)}`", row.date, row.short_series, row.figure,
+            row.full_verdict,
+        )
+        for name, row in listed
+    ]  # fmt: skip
+    text = _format_table(("release", "proof", "command", "date", "series", "figure", "verdict"), rows)
+    earlier = {(name, row.short_series): row.since for name, row in listed if row.since is not None}
+    if earlier:
+        text += "\n" + _format_table(
+            ("release", "earlier series", "since then"), ([*of, since] for of, since in earlier.items())
+        )
+    return text
 
 
 def list_proof_rows(status: ReleaseStatus) -> list[ProofRow]:
@@ -129,14 +148,14 @@ def _make_row(status: ReleaseStatus, name: str, proof: ProofKind, figure: Figure
     section = _find_section(status, figure.key)
     named = section.series if isinstance(section, (StageSection, WheelSection)) else None
     series = (named or (mark.series if mark else "")) if figure.of_series else ""
-    since = describe_changes(status, series)
     return ProofRow(
         name=f"{name}: {figure.label}" if figure.label else name,
         command=figure.command or proof.command,
         figure=figure.text,
-        verdict=f"{figure.verdict}, {EARLIER}{since}" if since is not None else figure.verdict,
+        verdict=figure.verdict,
         date=mark.date if mark else "not known",
         series=series or ("not known" if figure.of_series else "none"),
+        since=describe_changes(status, series),
     )
 
 
@@ -156,7 +175,7 @@ def describe_changes(status: ReleaseStatus, series: str) -> str | None:
         return None
     before, now = status.changes.get(series), status.changes.get(digest)
     if before is None or now is None:
-        return " (what changed since is not known)"
+        return "what changed is not known"
     was, there = ({_cut_number(name)[1]: value for name, value in known.items()} for known in (before, now))
     numbers = {slug: number for number, slug in map(_cut_number, [*before, *now])}
     parts = {
@@ -165,7 +184,7 @@ def describe_changes(status: ReleaseStatus, series: str) -> str | None:
         "gone": [slug for slug in was if slug not in there],
     }
     said = [f"{', '.join(sorted(numbers[slug] for slug in slugs))} {word}" for word, slugs in parts.items() if slugs]
-    return f"; since then {'; '.join(said)}" if said else "; since then only what patches say of themselves"
+    return "; ".join(said) or "only what patches say of themselves"
 
 
 def _cut_number(name: str) -> tuple[str, str]:
@@ -195,7 +214,8 @@ def _group_rows(
 def render_patch_matrix(statuses: Mapping[str, ReleaseStatus]) -> str:
     """Return the Markdown table of what was proven.
 
-    It has a row per patch (by Decouple-Id) and a column per release, oldest first.
+    It has a row per patch (by Decouple-Id), one for all where the same was proven of each, and a column per release,
+    oldest first.
     """
     releases = list(reversed(_sort_newest_first(statuses)))
     levels = {release: find_levels(statuses[release]) for release in releases}
@@ -207,6 +227,8 @@ def render_patch_matrix(statuses: Mapping[str, ReleaseStatus]) -> str:
         [identity, *(levels[release].get(identity, "not in the series") for release in releases)]
         for identity in sorted(first, key=lambda name: first[name].rsplit("/", 1)[-1])
     ]
+    if len(rows) > 1 and len({tuple(cells) for _, *cells in rows}) == 1:
+        rows = [[f"each of {len(rows)}", *rows[0][1:]]]
     return _format_table(["patch", *releases], rows)
 
 
@@ -607,9 +629,8 @@ def _describe_age(status: ReleaseStatus) -> str:
     kinds = ", ".join(dict.fromkeys(row.name.partition(":")[0] for row in old))
     if not old:
         return "all of this series"
-    since = describe_changes(status, min(old, key=lambda row: row.date).series) or ""
-    since = since.replace("since then", "since the oldest of them")
-    return f"{len(old)} of {len(rows)} proofs {EARLIER}: {kinds}{since}"
+    since = min(old, key=lambda row: row.date).since
+    return f"{len(old)} of {len(rows)} proofs {EARLIER}: {kinds}; since the oldest of them {since}"
 
 
 #: docs/rebase.md: of a release without a series of its own, what is known of another's there.

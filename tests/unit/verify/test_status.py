@@ -23,7 +23,7 @@ STAGE = status.StageSection("torch.whl", 100 << 20, objects=1528, cores=2, secon
 
 def figures(document: status.ReleaseStatus) -> dict[str, str]:
     """Proof -> figure and verdict, as the table has them."""
-    return {row.name: f"{row.figure} | {row.verdict}" for row in status_table.list_proof_rows(document)}
+    return {row.name: f"{row.figure} | {row.full_verdict}" for row in status_table.list_proof_rows(document)}
 
 
 def test_sections_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -124,7 +124,8 @@ def test_figures_of_wheels_that_another_series_made_say_so() -> None:
     document = status.ReleaseStatus(status.SeriesSection(2, "aa"), stage1=stages[0], stage2=stages[1])
     found = figures(document)
     assert found["stage 1"].endswith("MiB | holds")
-    assert found["stage 2"].endswith("MiB | holds, of an earlier series (what changed since is not known)")
+    assert found["stage 2"].endswith("MiB | holds, of an earlier series")
+    assert "| 1.0 | an older one | what changed is not known |\n" in status_table.tabulate_proofs({"1.0": document})
     assert "stage 2" in status_table.summarize({"1.0": document})
 
 
@@ -136,9 +137,22 @@ def test_a_proof_of_an_earlier_series_says_which_patches_changed_since() -> None
     }
     series = status.SeriesSection(3, "now")
     document = status.ReleaseStatus(series, stage1=replace(STAGE, series="old"), changes=changes)
-    assert figures(document)["stage 1"].endswith("of an earlier series; since then 0003 changed; 0002 new; 0003 gone")
+    assert figures(document)["stage 1"].endswith("of an earlier series")
+    assert last_line(document) == "| 1.0 | old | 0003 changed; 0002 new; 0003 gone |"
     document = replace(document, stage1=replace(STAGE, series="words"))
-    assert figures(document)["stage 1"].endswith("; since then only what patches say of themselves")
+    assert last_line(document) == "| 1.0 | words | only what patches say of themselves |"
+
+
+def last_line(document: status.ReleaseStatus) -> str:
+    return status_table.tabulate_proofs({"1.0": document}).splitlines()[-1]
+
+
+def test_what_changed_after_a_series_is_said_once_for_all_its_proofs() -> None:
+    older = replace(STAGE, series="old")
+    changes = {"old": {"0001-a.patch": "a"}, "now": {"0001-a.patch": "b"}}
+    document = status.ReleaseStatus(status.SeriesSection(1, "now"), stage1=older, stage2=older, changes=changes)
+    table = status_table.tabulate_proofs({"1.0": document})
+    assert table.count("of an earlier series |") == 2 and table.count("| 1.0 | old | 0001 changed |\n") == 1
 
 
 def test_a_torch_without_our_patches_is_of_no_series() -> None:
@@ -172,6 +186,12 @@ def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
     assert lines[0] == "| patch | 1.0 | 1.10 |"
     assert lines[2] == "| one | applied to the full tree | Python only |"
     assert lines[3] == "| cpp | not proven | not proven |"
+
+
+def test_patches_of_which_all_the_same_was_proven_share_a_line() -> None:
+    same = {name: status.Proof(f"1.0/{name}.patch", "configured") for name in ("one", "two")}
+    lines = status_table.render_patch_matrix({"1.0": status.ReleaseStatus(proven=same)}).splitlines()
+    assert lines[2:] == ["| each of 2 | configured |"]
 
 
 def test_the_command_leaves_no_status_file_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +245,9 @@ def test_the_readme_says_in_five_columns_what_a_user_asks() -> None:
     assert head == "| release | patches | builds | tested | compared with the single-stage build | how old |"
     assert newest == "| 2.7 | not known | no | no | no |  |"
     assert "| 22 | both stages on Debian 13 |" in row and "3 passed, 1 failed" in row and "90.00 % of 10" in row
-    assert row.endswith(" of 5 proofs of an earlier series: stage 1 (what changed since is not known) |")
+    assert row.endswith(
+        " of 5 proofs of an earlier series: stage 1; since the oldest of them what changed is not known |"
+    )
 
 
 def test_a_series_with_a_name_of_its_own_is_a_row_and_says_how_near_its_tree_is_to_the_release() -> None:
