@@ -269,7 +269,7 @@ def _describe_exact(status: ReleaseStatus) -> str:
     stops = sum(counts.pop(what, 0) for what in _STOPS)
     said = f"{sum(counts.values())} of {sum(found.patches.values())} patches"
     said += f" ({', '.join(f'{counts[what]} {what}' for what in sorted(counts))})" if counts else ""
-    said += "; of the relocation the Python files" if partly else ""
+    said += ", the relocation's Python files" if partly else ""
     return f"{said}; {f'stops: {stops}; ' if stops else ''}not seen: {unseen}"
 
 
@@ -279,8 +279,7 @@ def _describe_trials(status: ReleaseStatus) -> str:
     for name, found in sorted(status.trials.items()):
         stops = f"stops: {', '.join(found.stops)}" if found.stops else "0 stops"
         bad = [f"{what} {count}" for what, count in found.faults.items() if count]
-        fine = "lint, lists of stage 2 and couplings clean"
-        verdict = "" if found.stops else f", {', '.join(bad) or fine}"
+        verdict = "" if found.stops else f", {', '.join(bad) or 'clean'}"
         asked = f", {len(found.unasked)} not asked" if found.unasked else ""
         likeness = f"; {found.likeness.partition(':')[0]}" if found.likeness else ""
         lines.append(
@@ -294,23 +293,27 @@ def _describe_compiled(status: ReleaseStatus) -> str:
     found = status.headers
     if found is None:
         return "nothing"
-    refused = [f"{unit}: {error.rpartition('error: ')[2]}" for unit, error in sorted(found.refused.items())]
-    said = f"{found.units - len(refused)} of {found.units} own units of stage 2 against the wheel's headers"
+    refused = [f"{unit}: {_shorten_error(error)}" for unit, error in sorted(found.refused.items())]
+    said = f"{found.units - len(refused)} of {found.units} units"
     compiler = f"{found.compiler.partition(' ')[0]} {found.compiler.rpartition(' ')[2]}"
-    said += f" ({compiler}, C++{found.standard}, CUDA {found.cuda}), syntax alone"
+    said += f" ({compiler}, C++{found.standard}, CUDA {found.cuda})"
     return said + (f"; not {'; '.join(refused)}" if refused else "")
+
+
+def _shorten_error(error: str) -> str:
+    """Shorten a compiler's line to what it says; of a header that is not there, to its name."""
+    said = error.rpartition("error: ")[2]
+    header = said.removesuffix(": No such file or directory")
+    return said if header == said else f"no {header}"
 
 
 def _describe_unseen(status: ReleaseStatus) -> str:
     """Say what no command here could look at, by what was recorded of the others."""
     said = []
     if status.exact:
-        said.append(
-            f"{status.exact.files - status.exact.shown} of the {status.exact.files} files that the series edits, "
-            "as this release has them"
-        )
+        said.append(f"{status.exact.files - status.exact.shown} of {status.exact.files} edited files")
     if not (status.stage1 or status.stage2 or status.portable or status.over_official):
-        said.append("either stage compiled, linked or imported")
+        said.append("a stage built")
     return "; ".join(said) or "-"
 
 
