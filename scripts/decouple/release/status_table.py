@@ -233,16 +233,20 @@ def render_patch_matrix(statuses: Mapping[str, ReleaseStatus]) -> str:
 
 
 def render_suites(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """Return the table of upstream's CUDA suites: a row per release and torch, newest release first."""
+    """Return the table of upstream's CUDA suites, newest release first.
+
+    It has a row per torch, one for those whose suites all ended alike.
+    """
     runs = [(release, run) for release in _sort_newest_first(statuses) for run in _sort_ours_first(statuses[release])]
     outcomes = list(dict.fromkeys(name for _, run in runs for name in run.outcomes))
-    rows = []
+    alike: dict[tuple[str, str], list[str]] = {}
     for release, run in runs:
         counted = [
             f"{suite} {'/'.join(str(tally.get(name, 0)) for name in outcomes)}"
             for suite, tally in sorted(run.tally.items())
         ]
-        rows.append((release, f"{_describe_torch(run)} ({run.device})", ", ".join(counted)))
+        alike.setdefault((release, ", ".join(counted)), []).append(f"{_describe_torch(run)} ({run.device})")
+    rows = [(release, ", ".join(torches), counted) for (release, counted), torches in alike.items()]
     return _format_table(("release", "torch", f"of each suite: {'/'.join(outcomes)}"), rows)
 
 

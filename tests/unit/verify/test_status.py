@@ -230,6 +230,14 @@ def test_the_suites_have_a_row_per_torch_our_wheels_first() -> None:
     ]
 
 
+def test_torches_whose_suites_ended_alike_share_a_row() -> None:
+    run = status.SuitesSection("simulated", ("passed",), {"cuda": {"passed": 3}}, "official")
+    document = status.ReleaseStatus(suites={"a": run, "b": replace(run, label="official-kernels")})
+    assert status_table.render_suites({"1.0": document}).splitlines()[2:] == [
+        "| 1.0 | official (simulated), official-kernels (simulated) | cuda 3 |"
+    ]
+
+
 def test_the_readme_says_in_five_columns_what_a_user_asks() -> None:
     old = {**asdict(STAGE), "series": "aa"}
     suites = {"label": "built", "device": "simulated", "outcomes": ["passed", "failed"]}
