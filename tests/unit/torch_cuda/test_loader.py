@@ -299,7 +299,7 @@ def test_extensions_for_cuda_look_into_this_package_too(site: Path) -> None:
     code = "import torch, torch.utils.cpp_extension as e; print(e.include_paths('cuda'), e.library_paths('cuda'), {})"
     done = python(site, code.format("e.library_paths()"))
     package = site / "torch_cuda"
-    assert done.stdout.strip() == f"['core', '{package / 'include'}'] ['core', '{package / 'lib'}'] ['core']", (
+    assert done.stdout.strip() == f"['{package / 'include'}', 'core'] ['{package / 'lib'}', 'core'] ['core']", (
         done.stderr
     )
 
@@ -311,7 +311,7 @@ def test_extensions_in_c_plus_plus_alone_find_the_headers_that_need_no_toolkit(s
     done = python(
         site, "import torch, torch.utils.cpp_extension as e; print(e.include_paths(), e.include_paths('xpu'))"
     )
-    assert done.stdout.strip() == f"['core', '{site / 'torch_cuda/include'}'] ['core']", done.stderr
+    assert done.stdout.strip() == f"['{site / 'torch_cuda/include'}', 'core'] ['core']", done.stderr
 
 
 @needs_cc

@@ -89,3 +89,35 @@ def test_a_description_says_where_a_file_of_cudas_build_is_in_its_own(toolkit: s
     subprocess.run(["cmake", "-P", "ask.cmake"], cwd=tmp_path, check=True)
     expected = list(TRANSLATED.values() if toolkit == "rocm" else TRANSLATED)
     assert (tmp_path / "said").read_text().splitlines() == expected
+
+
+HOOKS = "ATen/detail/CUDAHooksInterface.h"
+
+
+@pytest.mark.tools("cmake")
+@pytest.mark.parametrize(("core", "brought"), [("stock", True), ("built", False)])
+def test_rocms_extensions_get_the_headers_that_stood_before_an_unmodified_cores(
+    core: str, brought: bool, tmp_path: Path
+) -> None:
+    """With -DUSE_ROCM, as extensions are compiled, hooks in the core header are not where libtorch_hip has them."""
+    tree = tmp_path / "tree"
+    for name in (f"aten/src/{HOOKS}", "aten/src/ATen/native/quantized/ConvUtils.h"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("// as the series has it\n")
+    shim = tree / "torch/csrc/inductor/aoti_torch/c/shim.h"
+    shim.parent.mkdir(parents=True)
+    shim.write_text("")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\n"
+        "project(headers LANGUAGES NONE)\n"
+        "function(torch_cuda_option)\nendfunction()\n"
+        f"include({CMAKE}/toolkit/rocm.cmake)\n"
+        f'set(CORE_KIND "{core}")\nset(PYTORCH_SOURCE_DIR "{tree}")\n'
+        "set(HIP_MAJOR 6)\nset(HIP_MINOR 4)\n"
+        "toolkit_flags()\n"
+    )
+    subprocess.run(["cmake", "-B", "build", "--install-prefix", tmp_path / "package"], cwd=tmp_path, check=True)
+    subprocess.run(["cmake", "--install", "build"], cwd=tmp_path, check=True)
+    installed = tmp_path / "package/include" / HOOKS
+    assert installed.exists() is brought
+    assert not brought or installed.read_text() == "// as the series has it\n"

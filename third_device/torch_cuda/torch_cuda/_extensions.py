@@ -2,7 +2,8 @@
 
 ``CUDAExtension``, ``load``, ``load_inline`` and Inductor (C++ wrapper, AOTInductor, CUTLASS) ask that module, and it
 knows torch's own folders. The patched core's asks for this package's in most places; what is there already is not added
-twice, so both kinds of core are treated alike.
+twice, so both kinds of core are treated alike. Ours stand before torch's, as when this package was compiled: for a
+vendor whose headers differ from an unmodified core's, it has them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _paths(paths: Callable[..., list[str]], ours: str, devices: Collection[str])
     @functools.wraps(paths)
     def with_ours(device_type: str = "cpu", *arguments: Any, **named: Any) -> list[str]:
         found = paths(device_type, *arguments, **named)
-        return [*found, ours] if device_type in devices and ours not in found else found
+        return [ours, *found] if device_type in devices and ours not in found else found
 
     return with_ours
 

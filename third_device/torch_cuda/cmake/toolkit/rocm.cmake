@@ -161,12 +161,15 @@ macro(toolkit_flags)
     list(APPEND TOOLKIT_FLAGS -O1) # a quick check
   endif()
   # An unmodified core's headers were made without ROCm: the hooks lack a virtual function that ROCm's build then calls (0023 has
-  # it at the end of the table, where it moves no other), and what USE_CUDA guards is hidden (0017). The applied tree's stand before.
+  # it at the end of the table, where it moves no other), and what USE_CUDA guards is hidden (0017). The applied tree's stand before,
+  # for extensions (-DUSE_ROCM) as for us.
   if(CORE_KIND STREQUAL "stock")
     foreach(header aten/src/ATen/detail/CUDAHooksInterface.h aten/src/ATen/native/quantized/ConvUtils.h
                    torch/csrc/inductor/aoti_torch/c/shim.h)
       string(REGEX REPLACE "^aten/src/" "" installed "${header}")
       configure_file("${PYTORCH_SOURCE_DIR}/${header}" "${CMAKE_BINARY_DIR}/generated/instead/${installed}" COPYONLY)
+      get_filename_component(folder "${installed}" DIRECTORY)
+      install(FILES "${CMAKE_BINARY_DIR}/generated/instead/${installed}" DESTINATION "include/${folder}")
     endforeach()
   endif()
   # Debian has no package of ROCm's own version header.
