@@ -85,6 +85,9 @@ def _format_lines(verdict: PatchFit, *, verbose: bool) -> list[str]:
         lines += _format_conflict(conflict, verdict, verbose=verbose)
     if not verbose and len(verdict.conflicts) > 5:
         lines.append(f"    and {len(verdict.conflicts) - 5} more files; -v shows all")
+    lines += [f"    {note}" for note in (verdict.notes if verbose else verdict.notes[:5])]
+    if not verbose and len(verdict.notes) > 5:
+        lines.append(f"    and {len(verdict.notes) - 5} more files that rules place otherwise; -v shows all")
     if verdict.after:
         lines.append(f"    perhaps only because of {', '.join(verdict.after)}, which failed before")
     return lines
@@ -154,4 +157,5 @@ def _make_record(verdict: PatchFit) -> dict[str, Any]:
         ],
         "unseen": list(verdict.unseen),
         "after": list(verdict.after),
+        "notes": list(verdict.notes),
     }

@@ -72,6 +72,7 @@ def check_series(request: CheckRequest, listener: Listener = QUIET) -> SeriesChe
         remade=workshop.bind_source(opened),
         lost=workshop.find_lost_changes,
         hidden=workshop.find_hidden_files,
+        ruled=workshop.bind_rules(opened),
     )
     return SeriesCheck(opened.described, tuple(verdicts))
 

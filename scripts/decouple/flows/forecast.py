@@ -48,13 +48,15 @@ def forecast_series(request: ForecastRequest, listener: Listener = QUIET) -> For
     workshop = PatchRemaker.of_project(request.project).with_merging(request.project, series, patches)
     listener.progress.start("releases", len(wanted))
     for word in wanted:
-        columns.append(_make_column(request, word, patches, workshop))
+        columns.append(_make_column(request, series, word, patches, workshop))
         listener.progress.advance()
     listener.progress.finish()
     return Forecast(series, tuple(patches), tuple(columns))
 
 
-def _make_column(request: ForecastRequest, word: str, patches: list[Patch], workshop: PatchRemaker) -> Column:
+def _make_column(
+    request: ForecastRequest, series: str, word: str, patches: list[Patch], workshop: PatchRemaker
+) -> Column:
     name, _, source = word.partition("=")
     try:
         opened = _open_source(request, name, source, check.list_wanted_paths(patches) | workshop.recipe_paths)
@@ -62,6 +64,8 @@ def _make_column(request: ForecastRequest, word: str, patches: list[Patch], work
         if source:
             raise
         return Column(name, "", missing=f"no source: {error.what}")
+    # the relocation of its own release was generated from this very text
+    generated = opened.partial or (name == series and not source)
     fits = check.check_series(
         patches,
         opened.source,
@@ -69,6 +73,7 @@ def _make_column(request: ForecastRequest, word: str, patches: list[Patch], work
         remade=workshop.bind_source(opened),
         lost=workshop.find_lost_changes,
         hidden=workshop.find_hidden_files,
+        ruled=None if generated else workshop.bind_rules(opened),
     )
     return Column(name, opened.described, tuple(fits))
 

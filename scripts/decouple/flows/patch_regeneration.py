@@ -16,13 +16,13 @@ from msgspec import Struct, structs
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import REGULAR, Repository
-from decouple.patch.apply import File, Source, Tree, apply_patch
+from decouple.patch.apply import Failure, File, Source, Tree, apply_patch
 from decouple.patch.parse import FilePatch, Patch, parse_patch
 from decouple.recipes.model import LostTextError, Recipe, RecipeError, find_placeholders, load_recipes
-from decouple.series.check import Fit, Remade, list_wanted_paths
+from decouple.series.check import Conflict, Fit, Remade, RuleDifferences, list_wanted_paths
 from decouple.stack.trees import hash_blob
 from decouple.upstream.named_sources import open_named_source
-from decouple.upstream.readers import FolderSource, OpenedSource
+from decouple.upstream.readers import FolderSource, OpenedSource, list_paths
 
 RELOCATION = "relocate-cuda-sources"
 """The Decouple-Id of the patch that `decouple relocate` generates."""
@@ -50,6 +50,13 @@ class PatchRemaker(Struct, frozen=True):
         except DecoupleError:
             return self
         return self if own.partial else PatchRemaker(self.recipes, SeriesMerge(series, own.source))
+
+    def bind_rules(self, opened: OpenedSource) -> Callable[[Patch], RuleDifferences | None]:
+        """Return how to compare the relocation with its rules on this source, for ``check_series``.
+
+        On a whole tree on disk that is all that they say; of any other source only Python files, which names tell.
+        """
+        return lambda patch: _compare_relocation(patch, opened)
 
     @property
     def recipe_paths(self) -> set[str]:
@@ -217,11 +224,53 @@ def _relocate_patch(patch: Patch, tree: Tree, opened: OpenedSource) -> tuple[Fit
 
     rules = rule_files.load_rules()
     try:
-        text = render_patch(make_plan(opened.source.root, rules).moves, rules, patch.name.partition("/")[0])
+        plan = make_plan(opened.source.root, rules)
+        text = render_patch(plan.moves, rules, patch.name.partition("/")[0])
     except DecoupleError:
+        return None
+    if plan.hollow:
         return None
     result = apply_patch(parse_patch(text.encode(), name=patch.name), tree)
     return (Fit.MADE, result.changes) if result.applies else None
+
+
+def _compare_relocation(patch: Patch, opened: OpenedSource) -> RuleDifferences | None:
+    if patch.header.decouple_id != RELOCATION:
+        return None
+    from decouple.inventory import rules as rule_files
+    from decouple.relocate.plan import HOLLOW, make_plan, plan_python_moves
+
+    rules, source = rule_files.load_rules(), opened.source
+    root = source.root if isinstance(source, FolderSource) and not opened.partial else None
+    stops: dict[str, str] = {}
+    try:
+        if root:
+            plan = make_plan(root, rules, strict=False)
+            moves = plan.moves
+            stops = dict.fromkeys(plan.unplaced, "no rule places this CUDA file") | dict.fromkeys(plan.hollow, HOLLOW)
+        else:
+            moves = tuple(plan_python_moves(list_paths(source), rules)[0])
+    except DecoupleError as error:
+        return RuleDifferences(stops=(Conflict("", Failure("rules", error.what)),))
+    ruled = {move.origin: move.target for move in moves}
+    patched = {file.old_path: file.new_path for file in patch.files if file.rename and file.old_path}
+    if root is None:
+        patched = {path: target for path, target in patched.items() if path.endswith((".py", ".pyi"))}
+    said = [
+        *(f"{path}: new in this source, moves to {ruled[path]}" for path in ruled.keys() - patched.keys()),
+        *(
+            f"{path}: moves to {target} by the rules now"
+            for path, target in ruled.items()
+            if path in patched and patched[path] != target
+        ),
+        *(
+            f"{path}: moved before, stays in this source"
+            for path in patched.keys() - ruled.keys()
+            if source.mode(path) is not None
+        ),
+    ]
+    conflicts = tuple(Conflict(path, Failure("rules", f"{path}: {why}")) for path, why in stops.items())
+    return RuleDifferences(tuple(sorted(said)), conflicts) if said or conflicts else None
 
 
 def _apply_recipe(recipe: Recipe, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:

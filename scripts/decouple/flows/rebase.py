@@ -37,7 +37,7 @@ from decouple.rebase.workspace import open_workspace
 from decouple.recipes.model import load_recipes
 from decouple.release.manifest import Manifest
 from decouple.relocate import move_cache
-from decouple.relocate.plan import Move, list_unclassified, make_plan, plan_python_moves
+from decouple.relocate.plan import HOLLOW, Move, list_unclassified, make_plan, plan_python_moves
 from decouple.relocate.relocation_patch import render_patch, render_python
 from decouple.upstream import source_specifier, tree_record
 from decouple.upstream.baseline import Baseline, ensure_baseline
@@ -47,11 +47,6 @@ from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.official_text import Likeness, compare_with_wheel
 from decouple.upstream.providers.wheel import find_wheel
 from decouple.upstream.readers import list_paths
-
-HOLLOW = (
-    "stage 1 compiles it, without CUDA nothing is in it, and its header moves: no library would have it; name it in "
-    "taken_out of inventory/rules.toml, and let a recipe of series/recipes take it out of its source list"
-)
 
 
 class RebaseRequest(Struct, frozen=True):

@@ -15,6 +15,11 @@ from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, is_suspect, lis
 from decouple.syntax.globs import find_match
 from decouple.syntax.include_graph import Edge, trace_chain
 
+HOLLOW = (
+    "stage 1 compiles it, without CUDA nothing is in it, and its header moves: no library would have it; name it in "
+    "taken_out of inventory/rules.toml, and let a recipe of series/recipes take it out of its source list"
+)
+
 
 class Move(Struct, frozen=True):
     """A move: ``origin`` becomes ``target``; ``rules`` agreed on it.
@@ -157,7 +162,8 @@ def plan_python_moves(names: Iterable[str], rules: RuleFile) -> tuple[list[Move]
         hits = [
             rule
             for rule in rules.rules
-            if find_match(path, rule.match) is not None
+            if path.startswith(rule.origin)
+            and find_match(path, rule.match) is not None
             and rule.find_target(path) is not None
             and not find_match(path, rule.excluded)
         ]

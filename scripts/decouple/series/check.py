@@ -53,6 +53,14 @@ class Conflict(Struct, frozen=True):
     """Whether the reverse of this section applies: this part of the patch is in the source already."""
 
 
+class RuleDifferences(Struct, frozen=True):
+    """Where the rules of a generated patch say something else about a source than the patch does; each a line."""
+
+    moves: tuple[str, ...] = ()
+    stops: tuple[Conflict, ...] = ()
+    """What the rules do not settle: making the patch anew stops there."""
+
+
 class PatchFit(Struct, frozen=True):
     """The verdict on one patch."""
 
@@ -64,6 +72,8 @@ class PatchFit(Struct, frozen=True):
     """Paths that a partial source does not have; nothing is known about them."""
     after: tuple[str, ...] = ()
     """Earlier patches that failed and touch the same files: perhaps only they are at fault."""
+    notes: tuple[str, ...] = ()
+    """What the rules of a generated patch say of this source and the patch does not."""
 
     @property
     def furthest(self) -> int:
@@ -95,6 +105,7 @@ def check_series(
     remade: Remade = lambda patch, tree: None,
     lost: Callable[[Patch, Tree], Sequence[str]] = lambda patch, tree: (),
     hidden: Callable[[Patch, Tree], Sequence[str]] = lambda patch, tree: (),
+    ruled: Callable[[Patch], RuleDifferences | None] | None = None,
 ) -> list[PatchFit]:
     """Return one verdict for each patch.
 
@@ -102,7 +113,8 @@ def check_series(
     ``partial``: the source lacks files of the real tree, so a missing one means nothing. ``remade`` is asked about
     a patch all of whose files are seen and that does not apply; ``lost`` about one that applies: what upstream has
     there that would go and come nowhere makes it a conflict. ``hidden`` names the files that rules read to make a
-    patch, and that a partial source does not show: of such a patch nothing is known.
+    patch, and that a partial source does not show: of such a patch nothing is known. ``ruled`` compares a generated
+    patch with its rules: one that applies and leaves out what they would move is made anew, or stops where they stop.
     """
     tree = Tree(source)
     for patch in under:
@@ -125,13 +137,22 @@ def check_series(
         if verdict.status in APPLIES and not unseen and (texts := lost(patch, tree)):
             conflicts = tuple(Conflict(text.partition(":")[0], Failure("lost", text)) for text in texts)
             verdict, changes = PatchFit(patch, Fit.CONFLICT, conflicts=conflicts), {}
+        notes: tuple[str, ...] = ()
+        if ruled and verdict.status is not Fit.UNSEEN and (found := ruled(patch)):
+            notes = found.moves
+            if verdict.status in APPLIES and found.stops:
+                verdict, changes = PatchFit(patch, Fit.CONFLICT, conflicts=found.stops), {}
+            elif found.stops:
+                verdict = structs.replace(verdict, conflicts=(*found.stops, *verdict.conflicts))
+            elif verdict.status in APPLIES and not unseen and (made := remade(patch, tree)):
+                verdict, changes = PatchFit(patch, made[0]), dict(made[1])
         before = tuple(dict.fromkeys(name for path in patch.touched_paths for name in failed.get(path, ())))
         bad = verdict.status in (Fit.CONFLICT, Fit.GONE)
         if bad:
             verdict = structs.replace(verdict, conflicts=tuple(_explain_moves(verdict.conflicts, taken)))
         else:
             taken.append(patch)
-        verdicts.append(structs.replace(verdict, unseen=unseen, after=before if bad else ()))
+        verdicts.append(structs.replace(verdict, unseen=unseen, after=before if bad else (), notes=notes))
         tree.update(changes)
         if bad:
             for path in patch.touched_paths:
