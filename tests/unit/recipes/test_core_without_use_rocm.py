@@ -1,0 +1,69 @@
+"""The recipe of patch 0024 on the forms in which releases choose a BLAS library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import structs
+
+from decouple.recipes.make import make_texts
+from decouple.recipes.model import load_recipe
+
+PATH = "aten/src/ATen/Context.cpp"
+PREFERRED = """\
+static const bool hipblaslt_preferred = ask();
+if (hipblaslt_preferred) {
+  to = from;
+}
+"""
+UNSUPPORTED = """\
+#ifdef USE_ROCM
+  // not everywhere
+  if (blas_preferred_backend == at::BlasBackend::Cublaslt) {
+    fall_back();
+  }
+#endif
+  return blas_preferred_backend;
+}
+"""
+
+
+def make(text: str) -> str:
+    """Return what the edits of this file make of it."""
+    recipe = load_recipe(Path(__file__).parents[3] / "series/recipes/core-without-use-rocm.toml")
+    alone = structs.replace(recipe, edit=[edit for edit in recipe.edit if edit.file == PATH])
+    return make_texts(alone, lambda path: text if path == PATH else None)[PATH]
+
+
+def indent(text: str, by: str) -> str:
+    return "".join(f"{by}{line}" for line in text.splitlines(keepends=True))
+
+
+def test_a_default_of_its_own_is_asked_for_when_it_runs() -> None:
+    """As 2.8 has it: the list of GPUs is in the function, by ROCm's version."""
+    listed = "    // some GPUs\n" + indent(PREFERRED, "    ").replace(
+        "ask()", "ask({\n#if ROCM_VERSION >= 1\n7\n#endif\n})"
+    )
+    made = make(
+        "at::BlasBackend Context::blasPreferredBackend() {\n"
+        "  if (blas_preferred_backend == at::BlasBackend::Default) {\n"
+        f"#ifdef USE_ROCM\n{listed}#endif\n  }}\n{UNSUPPORTED}"
+    )
+    assert "#" not in made
+    assert made.count("if (hasROCM()) {\n    static const bool hipblaslt_preferred = ask({\n7\n})") == 1
+    assert "at::BlasBackend::Cublaslt && hasROCM()) {" in made
+    assert made.count("{") == made.count("}")
+
+
+def test_a_default_in_a_function_of_its_own_is_too() -> None:
+    """As later releases have it."""
+    made = make(
+        "at::BlasBackend Context::blasDefaultBackend() {\n"
+        f"#ifdef USE_ROCM\n{indent(PREFERRED, '  ')}#endif\n  return to;\n}}\n\n"
+        "at::BlasBackend Context::blasPreferredBackend() {\n"
+        "  if (blas_preferred_backend == at::BlasBackend::Default) {\n    ask();\n  }\n\n" + UNSUPPORTED
+    )
+    assert "#" not in made
+    assert "  if (hasROCM()) {\n  static const bool hipblaslt_preferred" in made
+    assert "at::BlasBackend::Cublaslt && hasROCM()) {" in made
+    assert made.count("{") == made.count("}")
