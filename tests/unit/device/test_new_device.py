@@ -104,7 +104,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path, capsys: pytest.CaptureF
 TAKEN = {
     "attributes and modules of torch": ["nn", "optim", "jit", "utils", "fx", "ops", "linalg", "add", "relu", "view"],
     "devices of PyTorch": ["cpu", "cuda", "meta", "privateuseone"],
-    "what begins with another device's name": ["cudacustom", "cuda2", "mpsx", "xpus", "hpu0"],
+    "what begins with another device's name": ["cpux", "cudacustom", "cuda2", "mpsx", "xpus", "hpu0"],
     "what another device's name begins with": ["cu", "mp", "xp", "h"],
     "words of C++ and Python, and macros of g++": ["class", "int", "lambda", "linux", "unix", "errno"],
     "functions that headers of the kernels declare": ["time", "signal", "read", "j0"],
