@@ -20,6 +20,9 @@ from decouple.base.files import replace_sections
 PACKAGE = Path("third_device/contract/third_device_contract")
 PAGE = Path("docs/backends.md")
 
+_MANY = 8
+"""Of how many tests of one file an item's row says the number in place of their names."""
+
 
 class ContractItem(Struct, frozen=True):
     """One item: where upstream says it, the tests that prove it (``path::function``), what upstream lacks for it."""
@@ -126,11 +129,21 @@ def format_table(items: list[ContractItem]) -> str:
         lines += [f"### {group}", "", "| | PyTorch expects | upstream says so in | proof |", "|---|---|---|---|"]
         for item in items:
             if item.group == group:
-                proof = "<br>".join(f"`{test}`" for test in item.tests)
+                proof = "<br>".join(_name_tests(item.tests))
                 lacking = "".join(f"<br>**upstream lacks:** {_format_cell(gap)}" for gap in item.gaps)
                 lines.append(f"| {item.number} | {_format_cell(item.title)} | `{item.where}` | {proof}{lacking} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def _name_tests(tests: tuple[str, ...]) -> Iterator[str]:
+    """Name the tests, or the file alone where many are of one file."""
+    files = [test.partition("::")[0] for test in tests]
+    for file in dict.fromkeys(files):
+        if files.count(file) > _MANY:
+            yield f"`{file}`: {files.count(file)} tests"
+        else:
+            yield from (f"`{test}`" for test, of in zip(tests, files, strict=True) if of == file)
 
 
 def _format_cell(text: str) -> str:

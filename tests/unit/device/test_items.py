@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,39 @@ def test_tests_are_found_by_their_marks_without_torch(tmp_path: Path) -> None:
 def test_what_is_not_proven_is_an_error(tmp_path: Path, changed: dict[str, str], said: str) -> None:
     with pytest.raises(DecoupleError, match=re.escape(said)):
         items.read_items(project(tmp_path, **changed))
+
+
+def test_many_tests_of_one_file_are_a_number(tmp_path: Path) -> None:
+    tests = "".join(f"@m.contract_item(1)\ndef test_{number}(): pass\n" for number in range(9))
+    first, _ = items.read_items(project(tmp_path, test_b_py=tests))
+    assert "| `test_a.py::test_one`<br>`test_a.py::test_two`<br>`test_b.py`: 9 tests<br>" in items.format_table([first])
+
+
+REPORTS = tomllib.loads((ROOT / items.PACKAGE / "reports.toml").read_text())["report"]
+"""Public reports of what failed on PrivateUse1 backends."""
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: str(report["report"]))
+def test_a_public_report_names_a_test_that_holds_it(report: dict[str, str]) -> None:
+    assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", report["report"]) and report["tells"]
+    assert set(report) <= {"report", "tells", "held_by", "gap", "upstream"}
+    path, _, function = report["held_by"].partition("::")
+    found = {test.name: test for test in items.read_tests(ROOT / items.PACKAGE / path)} if "/" not in path else {}
+    if found:
+        assert ("gap" in report) <= (report.get("gap") in found[report["held_by"]].gaps)
+    else:
+        assert re.search(rf"^def {function}\(", (ROOT / path).read_text(), re.MULTILINE) and "gap" not in report
+    assert re.match(r"[\w./]+:\d+ of \d+\.\d+\.\d+", report.get("upstream", "torch/x.py:1 of 2.6.0"))
+
+
+def test_public_reports_are_counted_on_the_page_and_each_scenario_has_one() -> None:
+    assert len({report["report"] for report in REPORTS}) == len(REPORTS)
+    file = "test_public_reports.py"
+    held = {report["held_by"] for report in REPORTS}
+    assert {test.name for test in items.read_tests(ROOT / items.PACKAGE / file)} == {t for t in held if file in t}
+    gaps = sum("gap" in report or "upstream" in report for report in REPORTS)
+    page = " ".join(PAGE.read_text().split())
+    assert f"{len(REPORTS)} public reports, {gaps} of which meet a gap of upstream" in page
 
 
 def test_the_page_is_up_to_date() -> None:

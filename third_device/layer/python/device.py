@@ -420,6 +420,8 @@ def _get_generator(device: torch.device) -> torch.Generator:
 def __getattr__(name: str) -> Any:
     if name == "default_generators":
         return _default_generators()
+    if name == "_initialized":  # torch.utils.checkpoint asks, and keeps no random state where it is not true
+        return is_initialized()
     if name in _legacy.TYPES:
         return _legacy.TYPES[name]
     if name in ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen"):  # Inductor asks

@@ -601,6 +601,20 @@ void refuse_foreign_outputs(const c10::OperatorHandle& op, const torch::jit::Sta
   }
 }
 
+bool is_plain(const Tensor& tensor) {
+  const bool known = tensor.is_cpu() || tensor.is_cuda() || tensor.is_privateuseone();
+  return known && tensor.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::Dense));
+}
+
+// Whether one tensor may become the other and stay the same object, as parameters do when a module is moved. ATen's own
+// answer has a list of devices without this one; it says so and leaves the operator to backends with plain tensors.
+bool has_compatible_shallow_copy_type(const Tensor& self, const Tensor& from) {
+  return self.key_set() == from.key_set() || (is_plain(self) && is_plain(from));
+}
+
+// nn.TransformerEncoder asks before it makes a nested tensor of a batch; without any (layouts.cpp) it keeps the padding.
+bool may_be_nested(const Tensor&, const Tensor&) { return false; }
+
 const Fallback& fallback() {
   static const Fallback* instance = make_fallback();
   return *instance;
@@ -635,6 +649,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
   m.impl("is_set_to", TORCH_FN(at::native::is_set_to));
   m.impl("record_stream", TORCH_FN(record_stream));
+  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
+  m.impl("_nested_tensor_from_mask_left_aligned", TORCH_FN(may_be_nested));
   add_host_kernel(m, "_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   add_host_kernel(m, "_local_scalar_dense", TORCH_FN(local_scalar_dense));
