@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,11 @@ void launch(float* x) {{ scale<<<1, 32>>>(x); }}
 MORE = "__global__ void add(float* x, float y) { x[threadIdx.x] += y; }"
 
 
-def test_a_changed_constant_and_a_dropped_kernel_are_found_by_name(tmp_path: Path) -> None:
+def test_a_changed_constant_and_a_dropped_kernel_are_found_by_name() -> None:
     root = made_root("core", "cuda")
     variants = {"good": ("2.0f", MORE), "again": ("2.0f", MORE), "constant": ("3.0f", MORE), "dropped": ("2.0f", "")}
-    folder = root.tree / "tmp" / tmp_path.name
-    folder.mkdir()
-    try:
+    with tempfile.TemporaryDirectory(dir=root.tree / "tmp") as made:  # the root is everybody's who has this cache
+        folder = Path(made)
         for name, (factor, more) in variants.items():
             place = folder / name  # of one name, as the same source in two builds
             place.mkdir()
@@ -37,14 +37,12 @@ def test_a_changed_constant_and_a_dropped_kernel_are_found_by_name(tmp_path: Pat
             'for d in */; do (cd "$d" && nvcc -ccbin cuda-g++ -arch=sm_90 -O3 -Xfatbin -compress-all -c Scale.cu); done'
         )
         done = subprocess.run(
-            root.make_sandbox().make_command(["sh", "-ec", script], start=f"/tmp/{tmp_path.name}"),
+            root.make_sandbox().make_command(["sh", "-ec", script], start=f"/tmp/{folder.name}"),
             capture_output=True,
             text=True,
         )
         assert done.returncode == 0, done.stderr
         dumps = {name: dump.dump_libraries([folder / name / "Scale.o"], name) for name in variants}
-    finally:
-        subprocess.run(["rm", "-rf", str(folder)], check=True)
     same = compare.compare_dumps(dumps["again"], dumps["good"])
     assert (same.total, same.same, same.found) == (2, 2, ())
     (changed,) = compare.compare_dumps(dumps["constant"], dumps["good"]).found
