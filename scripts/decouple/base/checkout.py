@@ -134,7 +134,7 @@ class Checkout(NamedTuple):
         return tuple(sorted((path.stem for path in (self.root / "series").glob("*.toml")), key=make_version_key))
 
     def check_release(self, release: str) -> None:
-        """Raise UsageError for a release without a series and a manifest; it lists those there are."""
+        """Raise UsageError that lists releases, for one without series and manifest."""
         have = sorted({*self.list_releases(), *self.list_manifest_releases()}, key=make_version_key)
         if release not in have and not self.locate_draft_manifest(release).is_file():
             raise UsageError(

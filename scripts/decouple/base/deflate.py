@@ -1,4 +1,6 @@
-"""Deflate on all cores: the same bytes whatever their number, readable by everything that reads zip.
+"""Deflate on all cores, with the same bytes for any number of them.
+
+The result is readable by everything that reads zip.
 
 A block is compressed by itself, with the end of the one before as its dictionary, and ends at a byte: so blocks follow
 each other as one stream (RFC 1951; zlib's ``Z_SYNC_FLUSH``).
@@ -17,7 +19,10 @@ _WINDOW = 32 << 10
 
 
 class Deflater:
-    """A compressor in place of ``zlib.compressobj(level, zlib.DEFLATED, -15)``, to be closed by ``with``."""
+    """A compressor in place of ``zlib.compressobj(level, zlib.DEFLATED, -15)``.
+
+    It is closed by ``with``.
+    """
 
     def __init__(self, level: int, threads: int | None = None) -> None:
         self._level = level

@@ -1,4 +1,6 @@
-"""ELF files by pyelftools, which trusts most of what a file says: what it raises for a damaged one, in one line.
+"""Read ELF files by pyelftools; report a damaged one in one line.
+
+pyelftools trusts most of what a file says, so what it raises is caught.
 
 The tables of symbols are read by ``struct``: a library of PyTorch has more than 100,000 symbols, the device images of
 a build hold more still, and one unpack per table instead of one object per symbol makes an audit a matter of seconds.
@@ -33,7 +35,7 @@ OBJECT, FUNCTION, SECTION = 1, 2, 3
 
 
 class Symbol(NamedTuple):
-    """A row of a table of symbols; ``section`` is 0 where it is not defined, ``other`` is st_other."""
+    """A row of a symbol table; ``section`` is 0 if undefined, ``other`` is st_other."""
 
     name: str
     binding: int
@@ -60,7 +62,10 @@ def open_elf(path: Path, mend: str = "build it again") -> Iterator[ELFFile]:
 
 @contextlib.contextmanager
 def parse_elf(stream: IO[bytes]) -> Iterator[ELFFile]:
-    """Parse a stream by pyelftools. Raises ValueError for what it turns out to be in the ``with``."""
+    """Parse a stream by pyelftools.
+
+    Raises ValueError for what it turns out to be in the ``with``.
+    """
     from elftools.common.exceptions import ELFError  # of an extra, which not every command has
     from elftools.elf.elffile import ELFFile
 
@@ -75,7 +80,10 @@ def parse_elf(stream: IO[bytes]) -> Iterator[ELFFile]:
 
 
 def parse_symbols(table: bytes, names: bytes, *, little_endian: bool = True) -> Iterator[Symbol]:
-    """Parse a table of symbols of a 64-bit file, the nameless ones too, by the table of their names."""
+    """Parse a table of symbols of a 64-bit file by the table of their names.
+
+    The nameless ones are included.
+    """
     for start, info, other, section, value, size in (_LITTLE if little_endian else _BIG).iter_unpack(table):
         name = parse_string(names, start) if start else ""
         yield Symbol(name, info >> 4, info & 15, other, section, value, size)

@@ -10,7 +10,9 @@ CANNOT_HERE = 75  # EX_TEMPFAIL of sysexits.h: too little disk, memory or time o
 
 
 class DecoupleError(Exception):
-    """A failure in one line: what is wrong, in which file, patch or key, and what to do next.
+    """A failure in one line: what is wrong, where, and what to do next.
+
+    The place is a file, patch or key.
 
     ``cli`` prints it without a traceback and exits with ``code`` (1: the check or the work failed,
     2: the call itself was wrong, 75: this machine cannot do it, another can).

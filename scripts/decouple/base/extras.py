@@ -1,4 +1,4 @@
-"""What an install of this package lacks unless it was asked for: the extras of pyproject.toml.
+"""The extras of pyproject.toml: what a plain install of this package lacks.
 
 An extra holds those before it, too: ``publish`` all that ``build`` and ``verify`` have. Their modules are imported
 where they are used, so that a command without a use for them runs in the smallest install.
@@ -35,13 +35,13 @@ def require_extra(extra: str) -> None:
 
 
 def find_extra(module: str | None) -> str | None:
-    """Return the extra that brings ``module`` (or a module inside it), None when none does."""
+    """Return the extra that brings ``module`` or the package it is in, else None."""
     top = (module or "").partition(".")[0]
     return next((extra for extra, modules in EXTRAS.items() if top in modules), None)
 
 
 def explain_missing(module: str, extra: str) -> UsageError:
-    """Return the error for a module of ``extra`` (or one inside it) that is not installed."""
+    """Return the error for a module of ``extra``, or inside it, that is missing."""
     try:
         place: Path | str = find_project()
     except UsageError:

@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old bytes or the new ones, never a mixture."""
+"""Write files so that a reader sees the old bytes or the new, never a mixture."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _LEAST_ROOM = 64 << 10
 
 
 def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
-    """Replace ``path`` by ``data`` (str as UTF-8): a temporary sibling, fsync, rename. Raises OSError."""
+    """Replace ``path`` by ``data`` (str as UTF-8): temporary sibling, fsync, rename.
+
+    Raises OSError.
+    """
     payload = data.encode("utf-8") if isinstance(data, str) else data
     path.parent.mkdir(parents=True, exist_ok=True)
     mark_step(f"create a temporary file for {path.name}")
@@ -93,7 +96,9 @@ def is_disk_full_message(text: str) -> bool:
 
 
 def create_file(path: Path) -> BinaryIO:
-    """Open ``path`` as a new, empty file, in the place of what a killed run or somebody else left there.
+    """Open ``path`` as a new, empty file.
+
+    It replaces what a killed run or somebody else left there.
 
     For a temporary file whose name can be known before: no link is followed and no FIFO waited for. Raises OSError.
     """
@@ -167,7 +172,10 @@ def walk_files(
 
 
 def copy_folders(source: Path, target: Path, names: Iterable[str]) -> Path:
-    """Copy those of ``names`` that are folders of ``source`` into ``target``, links as links; return ``target``."""
+    """Copy those of ``names`` that are folders of ``source`` into ``target``.
+
+    Links stay links. Returns ``target``.
+    """
     for name in names:
         if (source / name).is_dir():
             shutil.copytree(source / name, target / name, symlinks=True)
@@ -271,11 +279,11 @@ def make_work_folder(folder: Path, name: str) -> Iterator[Path]:
 
 
 def replace_sections(page: Path, sections: Mapping[str, str], *, write: bool = True) -> bool:
-    """Put each text between the markers of its name on a page; return whether any differed.
+    """Put each text between the markers of its name on a page.
 
-    The markers of ``NAME`` are ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``. The page is written once, so that a
-    kill leaves all of its sections old or all new; without ``write`` it is only looked at. Raises DecoupleError, and
-    writes nothing, when the page lacks the markers of a name.
+    Returns whether any differed. The markers of ``NAME`` are ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``. The
+    page is written once, so that a kill leaves all of its sections old or all new; without ``write`` it is only looked
+    at. Raises DecoupleError, and writes nothing, when the page lacks the markers of a name.
     """
     before = after = page.read_text(encoding="utf-8")
     for name, text in sections.items():

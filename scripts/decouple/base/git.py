@@ -1,4 +1,6 @@
-"""Every git process of ours: started here, with a clean slate, so that a tree is the same whoever runs the command.
+"""Start every git process of this tool, independent of the caller's settings.
+
+So a tree is the same whoever runs the command.
 
 No ``GIT_*`` variable of the caller reaches git, and neither do the global and system configuration and attributes.
 What a repository's own configuration could still change is overridden on the command line. Fetching alone may know
@@ -132,9 +134,9 @@ class GitError(DecoupleError):
 
 
 def make_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of this process with every ``GIT_*`` variable replaced by ours.
+    """Return the environment of this process with ``GIT_*`` variables replaced.
 
-    ``extra`` is added last.
+    Every one of the caller's goes, ours take their place. ``extra`` is added last.
     """
     return {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | _SLATE | dict(extra or {})
 
@@ -155,7 +157,7 @@ def make_person_environment() -> dict[str, str | None]:
 
 
 def is_repository(path: Path) -> bool:
-    """Say whether a folder is a git repository with commits: bare, or with a work tree."""
+    """Return whether a folder is a git repository with commits, bare or not."""
     return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
@@ -414,7 +416,10 @@ class Repository:
     """A git repository and its work tree."""
 
     def __init__(self, root: Path, git_dir: Path | None = None) -> None:
-        """``root`` is the work tree; the repository is ``root/.git`` unless ``git_dir`` names it (bare)."""
+        """Name the work tree ``root`` and its repository.
+
+        The repository is ``root/.git`` unless ``git_dir`` names it (bare).
+        """
         self.root = root.absolute()
         self.git_dir = (git_dir or root / ".git").absolute()
         self._trees: dict[str, str] = {}

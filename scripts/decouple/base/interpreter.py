@@ -1,4 +1,4 @@
-"""Starting Pythons: none imports what lies in the folder that a person happens to be in.
+"""Start Pythons that import nothing from the current folder.
 
 ``python -m`` and ``python -c`` put the current folder first on the path of modules, before the standard library.
 """

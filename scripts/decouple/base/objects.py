@@ -1,4 +1,6 @@
-"""Read objects by one ``git cat-file --batch`` that runs until it is closed: a process for many questions.
+"""Read objects by one ``git cat-file --batch`` that runs until it is closed.
+
+So many questions need one process.
 
 Questions go in small batches, each answered before the next: git writes while it reads, and two full pipes wait for
 ever.

@@ -1,4 +1,6 @@
-"""Names that a file holds and that become paths: their types, which a reader parses them as, and where they lead.
+"""Types of names that a file holds and that become paths.
+
+A reader parses the names as these types and knows where they lead.
 
 A file in a checkout, in a cache or in a wheel may be somebody else's. msgspec checks these types while it reads, so
 that no reader has a name that leads out of the folder it is for.

@@ -1,4 +1,4 @@
-"""Long commands: everything they say goes to a log, an interrupt reaches them, the last words become the error."""
+"""Run long commands: output in a log, interrupts passed on, last words as error."""
 
 from __future__ import annotations
 

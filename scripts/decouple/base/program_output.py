@@ -1,4 +1,6 @@
-"""Programs whose words are read: they speak English, whatever the language of who runs us.
+"""Run programs whose output is read: they speak English.
+
+The language of the person who runs this does not matter.
 
 Messages of compilers, linkers, pip and the C library are translated where their catalogues are installed; what is
 looked for in them, and told of them, is not.

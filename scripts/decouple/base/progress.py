@@ -1,4 +1,4 @@
-"""How long work reports how far it is, without knowing whether a terminal, a log or a test is listening."""
+"""Report progress of long work to a terminal, a log or a test alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parse Python that others wrote: what its parser cannot take is a SyntaxError, whatever Python calls it."""
+"""Parse others' Python; whatever its parser cannot take is a SyntaxError."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parse_python(text: str | bytes, name: str = "<unknown>") -> ast.Module:
 
 
 def compile_python(text: str | bytes, name: str) -> None:
-    """Compile a module and run nothing. Raises SyntaxError, also for what is nested too deeply."""
+    """Compile a module, run nothing. Raises SyntaxError, also for too deep nesting."""
     try:
         compile(text, name, "exec", dont_inherit=True)
     except _REFUSED as error:

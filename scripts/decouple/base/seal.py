@@ -1,4 +1,6 @@
-"""What we kept in a cache and can prove to be ours: sealed with a key that is in no cache.
+"""Seal what this tool keeps in a cache, with a key that is in no cache.
+
+The seal proves that it is ours.
 
 A cache may be shared between people or come from a build server. Where what it holds cannot be compared with what it
 was made of without making it again, it is believed only with the seal of this very user (HMAC, RFC 2104).

@@ -1,4 +1,6 @@
-"""Name the moments right before something changes on disk, so that a test can stop there.
+"""Name the moments right before something changes on disk.
+
+A test can stop there.
 
 No command stops there: nothing that a person can set reaches this. The tests' package calls
 :func:`observe_steps` in a process of its own (``tests/support/stopped.py``), and looks at what a kill there leaves.

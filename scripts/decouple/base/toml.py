@@ -1,4 +1,7 @@
-"""Reading TOML into frozen values. What is wrong is told in one line: file, key (``$.layer[0].name``), remedy."""
+"""Read TOML into frozen values.
+
+An error is one line: file, key (``$.layer[0].name``), remedy.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def parse_tables(text: str, path: Path, *, mend: str, schema: int | None = SCHEM
 
 
 def convert_tables(data: dict[str, Any], kind: type[T], path: Path, *, mend: str, at: str = "$") -> T:
-    """Convert what was parsed already, the table ``at`` of the file. Raises DecoupleError."""
+    """Convert parsed data, the table ``at`` of the file. Raises DecoupleError."""
     import msgspec  # takes longer to import than all of base: only for who reads a file
 
     for place, key, known in _find_unknown_keys(data, _inspect_type(kind), at):  # type: ignore[arg-type]  # mypy: type[T] is no Hashable
@@ -71,7 +74,7 @@ def convert_tables(data: dict[str, Any], kind: type[T], path: Path, *, mend: str
 
 @functools.cache
 def _inspect_type(kind: type) -> Any:
-    """Return msgspec's view of ``kind``, which takes longer to make than a small file to read."""
+    """Return msgspec's view of ``kind``: slower to make than to read a small file."""
     import msgspec
 
     return msgspec.inspect.type_info(kind)
@@ -87,9 +90,9 @@ def _convert_pattern(kind: Any, value: Any) -> Any:
 
 
 def _find_unknown_keys(value: Any, kind: Any, at: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield place, name and the known neighbours of each key that ``kind`` does not have.
+    """Yield each key that ``kind`` does not have.
 
-    ``kind`` is msgspec's view of a type.
+    With it go its place, its name and the known neighbours. ``kind`` is msgspec's view of a type.
     """
     if isinstance(value, list):
         for number, item in enumerate(value):

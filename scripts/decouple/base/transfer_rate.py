@@ -1,4 +1,6 @@
-"""How slow a server may be: a total time for the head of an answer, a floor for the rate of its body.
+"""Limits for a slow server: seconds to the head of an answer, rate of its body.
+
+The head has a total time, the body a lowest rate.
 
 A socket's own time-out is per piece, so one byte every half minute would keep a run busy for ever.
 """

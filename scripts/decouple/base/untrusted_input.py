@@ -1,4 +1,6 @@
-"""Check what comes from outside: file names, digests, regular files of bounded size, JSON of bounded depth.
+"""Check what comes from outside before it is used.
+
+Checked are file names, digests, regular files of bounded size, JSON of bounded depth.
 
 Every name and digest that a server, an archive or a manifest gives passes here before a path is made of it, and every
 reader of such files has a bound, so that a small download cannot become a large memory.

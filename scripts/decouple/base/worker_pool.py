@@ -1,7 +1,7 @@
-"""Threads that run programs side by side and end them when this process is interrupted or terminated.
+"""Run programs side by side in threads.
 
-What runs in a namespace of its own (``unshare --fork``, util-linux) ignores SIGINT and SIGTERM, so a compiler would
-outlive the command that started it.
+They are ended when this process is interrupted or terminated. What runs in a namespace of its own (``unshare --fork``,
+util-linux) ignores SIGINT and SIGTERM, so a compiler would outlive the command that started it.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class WorkerPool:
         return [future.result() for future in failed or futures]
 
     def run_program(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        """Run a program that reads nothing, in one of the threads, and return its output as text.
+        """Run a program that reads nothing in one of the threads.
 
-        Raises OSError when it cannot be started.
+        Returns its output as text. Raises OSError when it cannot be started.
         """
         with self._lock:
             if self._ended:
@@ -88,9 +88,10 @@ class WorkerPool:
 
 @contextlib.contextmanager
 def _note_signals() -> Iterator[list[int]]:
-    """Yield a list to which SIGINT, SIGTERM and SIGHUP add their number; without effect outside the main thread.
+    """Yield a list to which SIGINT, SIGTERM and SIGHUP add their number.
 
-    One that is ignored (SIGINT of a shell's background job, SIGHUP under ``nohup``) stays ignored.
+    It has no effect outside the main thread. One that is ignored (SIGINT of a shell's background job, SIGHUP under
+    ``nohup``) stays ignored.
     """
     noted: list[int] = []
     main = threading.current_thread() is threading.main_thread()

@@ -1,7 +1,8 @@
-"""Opening a zip that others made: its directory is bounded before it is read, and whatever it turns out to be is told.
+"""Open a zip that others made.
 
-``zipfile`` keeps an object for every member before anybody can look at their number, and raises ten kinds of
-exceptions for a damaged archive. Source of the layout: PKWARE's APPNOTE.TXT, 4.3.14 to 4.3.16.
+Its directory is bounded before it is read, and an error says what is wrong with it. ``zipfile`` keeps an object for
+every member before anybody can look at their number, and raises ten kinds of exceptions for a damaged archive. Source
+of the layout: PKWARE's APPNOTE.TXT, 4.3.14 to 4.3.16.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def refuse_spread(archive: zipfile.ZipFile, size: int, name: str) -> None:
 
 
 def refuse_large_directory(source: BinaryIO, name: str) -> None:
-    """Raise DecoupleError when a zip has more in its directory than any that is of use.
+    """Raise DecoupleError when a zip has too many members to be of use.
 
     The end record is where ``zipfile`` looks for it: without a comment at the very end, else the last one of the last
     64 KiB; that of zip64, which 4 GiB or 65,536 members need, right before its locator. Refused is also a locator that
