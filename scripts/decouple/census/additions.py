@@ -1,4 +1,6 @@
-"""What one tree has besides: a fork that calls CUDA otherwise brings its own words, macros and rules in a file.
+"""Additions to the census for one tree: its own words, macros and rules.
+
+A fork that calls CUDA otherwise brings them in a file.
 
 The global files stay as they are; ``census --also FILE`` lays these on top::
 

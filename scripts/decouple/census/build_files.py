@@ -1,4 +1,4 @@
-"""Scan build files for a vendor: branches and lines in CMake, Starlark and setup.py."""
+"""Scan a vendor's branches and lines in CMake, Starlark and setup.py."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _undefine(names: frozenset[str]) -> Macros:
 
 
 def _scan_conditionals(path: str, spans: list[Branch], taxonomy: Taxonomy) -> Iterator[RawFinding]:
-    """Return one finding for each ``#if`` … ``#endif`` group that tests a macro of the vendor's."""
+    """Return one finding per ``#if`` … ``#endif`` group on a macro of the vendor's."""
     groups: dict[int, list[Branch]] = {}
     for branch in spans:
         groups.setdefault(branch.opening_line, []).append(branch)
@@ -144,11 +144,11 @@ def _scan_words(
     *,
     names: bool,
 ) -> Iterator[RawFinding]:
-    """Find the vendor's macros outside conditionals, code named for it, string literals.
+    """Find the vendor's macros outside conditionals, code named for it, strings.
 
-    One finding per name and file. Candidates come first, from the text as it is, and where each of them stands is
-    determined then: few files have many. Directives that define nothing have findings of their own. A name cannot reach
-    into a comment or a string, so that none is cut off or grows by what is hidden beside it.
+    Strings are string literals. One finding per name and file. Candidates come first, from the text as it is, and where
+    each of them stands is determined then: few files have many. Directives that define nothing have findings of their
+    own. A name cannot reach into a comment or a string, so that none is cut off or grows by what is hidden beside it.
     """
     uses: dict[str, list[int]] = {}
     quoted: dict[str, list[int]] = {}

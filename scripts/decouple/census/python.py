@@ -1,6 +1,6 @@
-"""Scan Python sources for a vendor's bindings that are accessed through ``torch._C``.
+"""Scan Python sources for a vendor's bindings.
 
-They are found in the syntax tree.
+They are accessed through ``torch._C``. They are found in the syntax tree.
 """
 
 from __future__ import annotations

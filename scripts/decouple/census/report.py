@@ -99,9 +99,9 @@ class _CensusFile(Struct, frozen=True):
 
 
 def read_couplings(census: Path, release: str) -> dict[str, tuple[int, int]]:
-    """Return each vendor's couplings before and after the series, of what ``decouple census --json`` wrote.
+    """Return each vendor's couplings before and after the series.
 
-    CUDA's are among them. Raises DecoupleError.
+    They are read from what ``decouple census --json`` wrote. CUDA's are among them. Raises DecoupleError.
     """
     mend = f"decouple census {release} --json FILE"
     vendors = read_json(census, _CensusFile, mend=mend).summary.vendors

@@ -172,7 +172,7 @@ def _find_scanner(path: str) -> str | None:
 
 
 def _report_whole_files(context: ScannedTree, paths: frozenset[str], taxonomy: Taxonomy) -> list[RawFinding]:
-    """Return one finding for each file that is the vendor's as a whole, at its path now."""
+    """Return one finding for each file that is all the vendor's, at its path now."""
     current_paths = {old: new for new, old in context.origins.items()}
     findings = []
     for origin, kind in context.membership.items():

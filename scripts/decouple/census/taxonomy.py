@@ -1,6 +1,7 @@
-"""The census's data files, one for each vendor: what to find, how to judge it, why it stays.
+"""The data files of the census: what to find, how to judge it, why it stays.
 
-CUDA's is ``taxonomy.toml``; ``taxonomy-rocm.toml`` stands beside it, with the same keys. The types are here.
+There is one for each vendor. CUDA's is ``taxonomy.toml``; ``taxonomy-rocm.toml`` stands beside it, with the same keys.
+The types are here.
 """
 
 from __future__ import annotations
@@ -224,9 +225,10 @@ def load_taxonomy(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset
 
 
 def complete_prefilter(prefilter: Iterable[str], wanted: Iterable[str]) -> tuple[bytes, ...]:
-    """Return the words of the prefilter in lower case, and those of ``wanted`` in which none of them stands.
+    """Return the prefilter's words in lower case, with what ``wanted`` needs.
 
-    Else a file that only has such a word would not be read.
+    Added are those of ``wanted`` in which none of the words stands. Else a file that only has such a word would not be
+    read.
     """
     words = [word.lower() for word in prefilter]
     more = {text.lower() for text in wanted if text}

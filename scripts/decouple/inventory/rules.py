@@ -1,4 +1,4 @@
-"""The rule file, ``rules.toml``: what is looked at, what moves where, what stays and why. Types here."""
+"""``rules.toml`` as types: what is read, what moves where, what stays and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What stage 1 (``USE_CUDA=0``) compiles and includes, told from the build files and the include lines of one tree."""
+"""Find what stage 1 (``USE_CUDA=0``) compiles and includes.
+
+It is told from the build files and the include lines of one tree.
+"""
 
 from __future__ import annotations
 

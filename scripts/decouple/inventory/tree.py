@@ -1,4 +1,7 @@
-"""The files of one tree, its build lists, and which of its paths look like CUDA's: what needs no compiler to tell."""
+"""List the files of one tree, its build lists, and paths that look like CUDA's.
+
+All this is told without a compiler.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +69,9 @@ def is_suspect(path: str, rules: RuleFile) -> bool:
 
 
 def list_include_names(path: str, folders: Iterable[str]) -> list[str]:
-    """List the names by which ``#include`` reaches ``path`` through the ``-I`` folders.
+    """List the names by which ``#include`` reaches ``path``.
 
-    "." is the tree itself.
+    It goes through the ``-I`` folders. "." is the tree itself.
     """
     names = (path if folder == "." else posixpath.relpath(path, folder) for folder in folders)
     return [name for name in names if not name.startswith("../")]

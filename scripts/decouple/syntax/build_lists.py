@@ -1,8 +1,9 @@
-"""The source lists that upstream's build files hold: ``build_variables.bzl`` and the CMake files.
+"""Read the source lists that upstream's build files hold.
 
-Both are read, never run: the first is Python syntax of which only list displays, ``+``, ``sorted`` and names matter,
-the second a sequence of commands of which ``set``, ``list(APPEND)``, ``file(GLOB)`` and PyTorch's own
-``append_filelist`` matter. Conditionals are ignored: a list holds what any configuration would put there.
+They are in ``build_variables.bzl`` and the CMake files. Both are read, never run: the first is Python syntax of which
+only list displays, ``+``, ``sorted`` and names matter, the second a sequence of commands of which ``set``,
+``list(APPEND)``, ``file(GLOB)`` and PyTorch's own ``append_filelist`` matter. Conditionals are ignored: a list holds
+what any configuration would put there.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ class CMakeLists:
             self._add_files(words[1], (path for path in self._bzl.get(words[0], ()) if path in self._present))
 
     def _list_candidates(self, pattern: str) -> Iterator[str]:
-        """Yield the files that can match ``pattern``, by its part before the first wildcard."""
+        """Yield the files that can match ``pattern`` by its part before a wildcard."""
         wild = _WILD(pattern)
         fixed = pattern[: wild.start()] if wild else pattern
         begin = bisect.bisect_left(self._files, fixed)

@@ -1,7 +1,7 @@
-"""``#if`` expressions under what is known about some macros: true, false, or not known.
+"""Evaluate ``#if`` expressions under what is known about some macros.
 
-A scanner that cannot run the compiler still knows that stage 1 never defines ``USE_CUDA``. Three-valued logic turns
-that into "this branch is never compiled" without guessing about any other macro.
+The result is true, false, or not known. A scanner that cannot run the compiler still knows that stage 1 never defines
+``USE_CUDA``. Three-valued logic turns that into "this branch is never compiled" without guessing about any other macro.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Path globs as data files write them: ``*`` and ``?`` stay within a name, ``**`` spans folders, ``{a,b}`` chooses."""
+"""Path globs as data files write them.
+
+``*`` and ``?`` stay within a name, ``**`` spans folders, ``{a,b}`` chooses.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
 
 
 def find_fixed_text(pattern: str) -> str:
-    """Return the longest text that stands in everything the glob matches; "" where there is none."""
+    """Return the longest text in everything the glob matches; "" if there is none."""
     outside = re.sub(r"\{[^}]*\}|\[[^]]+\]", "*", pattern)
     return max(re.split(r"[*?]", outside), key=len)
 

@@ -1,4 +1,7 @@
-"""Which files of a tree a set of translation units includes, directly or not, and through which chain."""
+"""Find which files of a tree a set of translation units includes.
+
+They are included directly or not; the chain of each is known.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,10 @@ class Edge(Struct, frozen=True):
 
 
 class IncludeGraph:
-    """The include lines of a tree that can be compiled under ``macros``, resolved as a compiler would.
+    """The include lines of a tree that can be compiled under ``macros``.
 
-    ``folders`` are the ``-I`` folders relative to the tree, in order. A header that CMake configures from
-    ``name.in`` counts as that template. Files are read once.
+    They are resolved as a compiler would. ``folders`` are the ``-I`` folders relative to the tree, in order. A header
+    that CMake configures from ``name.in`` counts as that template. Files are read once.
     """
 
     def __init__(self, tree: Path, files: Iterable[str], folders: Sequence[str], macros: Macros) -> None:
@@ -95,7 +98,7 @@ class IncludeGraph:
 
 
 def trace_chain(reached: Mapping[str, Edge | None], path: str) -> list[str]:
-    """Return the path from a translation unit to ``path``, as ``compute_closure`` found it."""
+    """Return the path from a unit to ``path``, as ``compute_closure`` found it."""
     out = [path]
     while (edge := reached[out[-1]]) is not None:
         out.append(edge.includer)

@@ -1,4 +1,4 @@
-"""C, C++ and CUDA text without a compiler: comments blanked, directives, conditional branches with their extents."""
+"""Read C, C++ and CUDA text: comments blanked, directives, branches, extents."""
 
 from __future__ import annotations
 
