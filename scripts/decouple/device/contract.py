@@ -1,4 +1,6 @@
-"""The contract on a PyTorch that was built here: a backend compiled against those wheels, where they run.
+"""Run the contract on a PyTorch that was built here.
+
+A backend is compiled against those wheels where they run.
 
 `tests/contract` does the same with a PyTorch that pip has. The wheels of ``dist/`` belong to the Debian root that built
 them (its Python, its libraries), so compiling and checking happen in there, in the folder of one virtual environment.
@@ -27,10 +29,11 @@ SHARED = ("layer", "added_to_core", "tools")
 
 
 class ContractSite(Struct, frozen=True):
-    """A virtual environment with the wheels in it: ``folder`` from outside, ``inside`` from in there.
+    """A virtual environment with the wheels in it.
 
-    ``libraries`` is the LD_LIBRARY_PATH that the wheels need, ``ccache`` the folder of objects inside, ``prefix`` where
-    a distribution's PyTorch was unpacked to, its headers in ``include``.
+    ``folder`` is its path from outside, ``inside`` the one from in there. ``libraries`` is the LD_LIBRARY_PATH that the
+    wheels need, ``ccache`` the folder of objects inside, ``prefix`` where a distribution's PyTorch was unpacked to, its
+    headers in ``include``.
     """
 
     environment: CommandPlace
@@ -74,11 +77,11 @@ def find_only_wheel(dist: Path, name: str) -> Path:
 
 
 def install_backend(site: ContractSite, third_device: Path, project: str, *, jobs: int | None = None) -> str:
-    """Build ``third_device/<project>`` against the site's PyTorch; its folder inside, for PYTHONPATH.
+    """Build ``third_device/<project>`` against the site's PyTorch.
 
-    ``jobs`` compilers run at once; without it what cores and memory allow (wrapped_cmake).
-    The sources are copied to the site, so that objects for another PyTorch are never mixed in and the checkout stays
-    clean. Nothing is done when these sources were built here. Raises DecoupleError when the build fails.
+    Returns its folder inside, for PYTHONPATH. ``jobs`` compilers run at once; without it what cores and memory allow
+    (wrapped_cmake). The sources are copied to the site, so that objects for another PyTorch are never mixed in and the
+    checkout stays clean. Nothing is done when these sources were built here. Raises DecoupleError when the build fails.
     """
     target, stamp = site.folder / "site" / project, site.folder / f"{project}.digest"
     inside = f"{site.inside}/site/{project}"
@@ -107,7 +110,7 @@ def install_backend(site: ContractSite, third_device: Path, project: str, *, job
 
 
 def run_contract(site: ContractSite, device: str, folders: Sequence[str], arguments: Sequence[str]) -> int:
-    """Run the contract on ``device`` with the packages in ``folders``; pytest's exit status."""
+    """Run the contract on ``device`` with ``folders``; return pytest's exit status."""
     (site.folder / "run").mkdir(exist_ok=True)
     command = [site.python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
     command += ["-p", "third_device_contract.plugin", "--pyargs", "third_device_contract", "--device", device]
@@ -144,9 +147,10 @@ def read_summary(report: Path) -> ContractSection:
 
 
 def mirror_sources(folder: Path, to: Path) -> None:
-    """Make ``to`` the sources of ``folder`` and the objects of earlier builds, from which ninja goes on.
+    """Make ``to`` the sources of ``folder`` and the objects of earlier builds.
 
-    Not what setuptools packs wheels from: it would pack a module that the sources no longer have.
+    From those objects ninja goes on. Not what setuptools packs wheels from: it would pack a module that the sources no
+    longer have.
     """
     for path in [*to.glob("*"), *to.glob("build/lib*")]:
         if path.is_dir() and path.name != "build":

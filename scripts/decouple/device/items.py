@@ -1,4 +1,6 @@
-"""What proves each item of the contract, read from its tests: the table of ``docs/backends.md``.
+"""Read from the contract's tests what proves each item.
+
+The result is the table of ``docs/backends.md``.
 
 ``items.toml`` of the contract says what PyTorch expects and where upstream says so. A test says which items it checks
 by its marker ``contract_item(N)``, and which gap of upstream it may meet by ``gap("key")``; neither needs torch to be
@@ -25,7 +27,10 @@ _MANY = 8
 
 
 class ContractItem(Struct, frozen=True):
-    """One item: where upstream says it, the tests that prove it (``path::function``), what upstream lacks for it."""
+    """One item of the contract.
+
+    It has where upstream says it, the tests that prove it (``path::function``), what upstream lacks for it.
+    """
 
     number: int
     group: str
@@ -36,7 +41,7 @@ class ContractItem(Struct, frozen=True):
 
 
 class ContractTest(Struct, frozen=True):
-    """A test function as its source has it: ``items`` it is marked with, keys of gaps it may end with."""
+    """A test as its source has it: ``items`` it is marked with, gaps it may end with."""
 
     name: str
     items: tuple[int, ...]
@@ -52,7 +57,7 @@ class _Gap(Struct, frozen=True):
 
 
 class _ItemEntry(Struct, frozen=True):
-    """An item as the file has it; ``elsewhere`` says who checks it when these tests cannot."""
+    """An item as the file has it; ``elsewhere``: who checks it if these tests cannot."""
 
     id: int
     group: str
@@ -151,5 +156,8 @@ def _format_cell(text: str) -> str:
 
 
 def insert_table(page: Path, text: str, *, write: bool) -> bool:
-    """Put the tables between the page's markers; returns whether they differed. Raises DecoupleError without any."""
+    """Put the tables between the page's markers; return whether they differed.
+
+    Raises DecoupleError without any markers.
+    """
     return replace_sections(page, {"items": text}, write=write)

@@ -1,4 +1,6 @@
-"""Programs written for ``torch.cuda``, rewritten so that they name no device: LibCST, by the table ``neutral.toml``.
+"""Rewrite programs for ``torch.cuda`` so that they name no device.
+
+LibCST does it, by the table ``neutral.toml``.
 
 What is rewritten keeps its comments and its place. Whatever else of CUDA a program names is told with its line.
 """
@@ -25,7 +27,7 @@ class RemainingName(Struct, frozen=True):
 
 
 class NeutralProgram(Struct, frozen=True):
-    """A program's text afterwards, how many places are other, and what still names CUDA."""
+    """A program's new text, how many places changed, and what still names CUDA."""
 
     text: str
     changes: int
@@ -33,7 +35,9 @@ class NeutralProgram(Struct, frozen=True):
 
 
 def rewrite_program(text: str, *, device: str = "", file: str = "the program") -> NeutralProgram:
-    """Rewrite a program's text. ``device`` names what torch.accelerator has no function for: ``torch.NAME.X``.
+    """Rewrite a program's text.
+
+    ``device`` names what torch.accelerator has no function for: ``torch.NAME.X``.
 
     Raises DecoupleError when the text does not parse, UsageError when libcst is not installed.
     """

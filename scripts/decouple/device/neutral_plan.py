@@ -1,4 +1,6 @@
-"""What becomes of each place of a program that names CUDA, planned on the tree that LibCST makes of it.
+"""Plan what becomes of each place of a program that names CUDA.
+
+The plan is made on the tree that LibCST makes of the program.
 
 `neutral` imports this module when a program is rewritten: libcst comes with an extra.
 """
@@ -65,10 +67,10 @@ class ChangeTransformer(cst.CSTTransformer):
 
 
 class ChangePlan:
-    """What becomes of which node, what is left, and the name that the program has for torch (None: it has none)."""
+    """What becomes of which node, what is left, torch's name in it (None: none)."""
 
     def __init__(self, wrapper: MetadataWrapper, device: str) -> None:
-        """Walk the program once for what can be rewritten, and once for what then still names CUDA.
+        """Walk the program for what can be rewritten, then for what still names CUDA.
 
         ``device`` names what torch.accelerator has no function for: ``torch.NAME.X``.
         """
@@ -163,7 +165,10 @@ class ChangePlan:
                 self._plan_backend(argument.value)
 
     def _plan_device(self, node: Any, *, type_only: bool = False, bare: bool = False) -> None:
-        """Texts that name a device: with ``type_only`` none has an index, with ``bare`` one without stays a text."""
+        """Plan texts that name a device.
+
+        With ``type_only`` none has an index, with ``bare`` one without stays a text.
+        """
         for one in _list_strings(node):
             kind = f"{self._accelerator}.type"
             if isinstance(one, cst.FormattedString):
@@ -227,7 +232,10 @@ class ChangePlan:
         return made.with_changes(func=to, args=rest)
 
     def _plan_amp(self, call: Any, name: str) -> None:
-        """``torch.cuda.amp.autocast(True)``: the type of device goes before, the others get their names."""
+        """Plan ``torch.cuda.amp.autocast(True)`` and its like.
+
+        The type of device goes before, the others get their names.
+        """
         if not any(argument.star for argument in call.args):
             self._settle(call, change=lambda made: self._change_amp(made, name))
 
@@ -302,7 +310,7 @@ class ChangePlan:
         self.left.sort(key=lambda left: left[0])
 
     def _is_changed(self, node: Any) -> bool:
-        """Return whether it, or something that it stands in, has become something else with it."""
+        """Return whether ``node``, or something that it stands in, has been replaced."""
         while node is not None and not isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
             if node in self._settled and (node in self.instead or isinstance(node, cst.Attribute)):
                 return True

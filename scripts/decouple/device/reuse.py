@@ -1,6 +1,7 @@
-"""What CUDA sources ask of a vendor whose device takes the CUDA key: names by family, files by what they need.
+"""Count what CUDA sources ask of a vendor whose device takes the CUDA key.
 
-The families are data (``reuse.toml``). A vendor's names come from a TOML file of its own::
+Names are counted by family, files by what they need. The families are data (``reuse.toml``). A vendor's names come from
+a TOML file of its own::
 
     missing = ["cusparseSpSM_solve"]          # this platform has nothing for it
     [prefix]                                  # the longest prefix that fits; upper case for constants
@@ -79,7 +80,10 @@ class VendorNames(Struct, frozen=True, rename={"names": "name", "prefixes": "pre
 
 
 class ReuseReport(Struct):
-    """What was counted. ``uses`` is family -> name -> how often; ``holders`` family -> files that use it."""
+    """What was counted.
+
+    ``uses`` is family -> name -> how often; ``holders`` family -> files that use it.
+    """
 
     families: Families
     uses: dict[str, Counter[str]]
@@ -121,7 +125,10 @@ _BEFORE = dict.fromkeys(KINDS, r"(?<![\w:])") | {"library": r"(?:(?<![\w:])|(?<=
 
 
 def load_families(path: Path = DEFAULT) -> Families:
-    """Read ``reuse.toml``; patterns match whole words. Raises DecoupleError naming the key that is wrong, OSError."""
+    """Read ``reuse.toml``; patterns match whole words.
+
+    Raises DecoupleError naming the key that is wrong, OSError.
+    """
     file = toml.read_toml(path, Families, mend="see the comment at its top", schema=None)
     words = (re.compile(rf"{_BEFORE[family.kind]}(?:{family.pattern.pattern})\b") for family in file.families)
     families = (replace(family, pattern=word) for family, word in zip(file.families, words, strict=True))
@@ -129,14 +136,14 @@ def load_families(path: Path = DEFAULT) -> Families:
 
 
 def load_names(path: Path) -> VendorNames:
-    """Read a vendor's names. Raises DecoupleError for an unknown key or a wrong type, OSError."""
+    """Read a vendor's names. Raises OSError, DecoupleError for a wrong key or type."""
     return toml.read_toml(path, VendorNames, mend="`decouple reuse --help` shows such a file", schema=None)
 
 
 def read_declared_words(folders: Iterable[Path], headers: re.Pattern[str]) -> frozenset[str]:
-    """Return every identifier in the toolkit headers (by ``headers``) below ``folders``.
+    """Return every identifier in the toolkit headers below ``folders``.
 
-    Raises DecoupleError if there is none, OSError.
+    The headers are those of ``headers``. Raises DecoupleError if there is none, OSError.
     """
     words: set[str] = set()
     for folder in folders:
@@ -211,9 +218,10 @@ def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Reu
 
 
 def format_header(report: ReuseReport, names: VendorNames, source: str) -> str:
-    """Format a C header that gives every used name of a library, as far as ``names`` knows it, the vendor's name.
+    """Format a C header that gives a library's used names the vendor's names.
 
-    To be included before any source (``-include``) where the vendor's headers take the place of the toolkit's.
+    It has those that ``names`` knows. To be included before any source (``-include``) where the vendor's headers take
+    the place of the toolkit's.
     """
     lines = [f"// The names that {source} uses, for this platform. Written by `decouple reuse`.", "#pragma once"]
     for name in sorted(report.count_library_names()):

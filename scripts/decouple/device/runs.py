@@ -1,4 +1,6 @@
-"""What runs of the contract found, for ``docs/backends.md``: a record for each PyTorch, and the table of them.
+"""Record what runs of the contract found, and tabulate it.
+
+The table for ``docs/backends.md`` has a record for each PyTorch.
 
 `record_run` takes the folder that ``--contract-report`` named, and writes ``ci/status/contract/2.13.0+cpu.json``.
 """
@@ -23,7 +25,7 @@ FOLDER = Path("ci/status/contract")
 
 
 class RunRecord(Struct, frozen=True):
-    """One run: items by status, tests by outcome; the items with a gap of upstream, and those without a test."""
+    """One run: items by status, tests by outcome; items with a gap or without a test."""
 
     device: str
     torch: str
@@ -56,9 +58,10 @@ def read_report(folder: Path) -> RunRecord:
 
 
 def record_run(project: Path, folder: Path) -> Path:
-    """Keep the run of ``folder`` in ``ci/status/contract``, in place of an earlier one on that PyTorch.
+    """Keep the run of ``folder`` in ``ci/status/contract``.
 
-    Raises UsageError as `read_report` does, and for a run of a part of the contract.
+    It takes the place of an earlier one on that PyTorch. Raises UsageError as `read_report` does, and for a run of a
+    part of the contract.
     """
     run = read_report(folder)
     if run.untried:
@@ -102,5 +105,8 @@ def format_table(runs: Sequence[RunRecord]) -> str:
 
 
 def insert_table(project: Path, *, write: bool) -> bool:
-    """Put the table between the page's markers; returns whether it differed. Raises DecoupleError without any."""
+    """Put the table between the page's markers; return whether it differed.
+
+    Raises DecoupleError without any markers.
+    """
     return replace_sections(project / PAGE, {"contract-runs": format_table(read_runs(project))}, write=write)

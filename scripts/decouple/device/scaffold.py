@@ -1,6 +1,7 @@
-"""A new backend from ``third_device/template``, and an old one brought up to a newer template.
+"""Make a new backend from ``third_device/template``, or update an old one.
 
-A vendor that takes the CUDA key gets ``third_device/template_key``, a thin folder beside ``torch_cuda``.
+An old one is brought up to a newer template. A vendor that takes the CUDA key gets ``third_device/template_key``, a
+thin folder beside ``torch_cuda``.
 
 The template is a project like any other, for a device called ``newdevice``; in a path or a text that stands for the
 name. What was rendered is kept in ``.scaffold.json`` beside the result, so that a later run can merge three ways, as a
@@ -54,7 +55,7 @@ class _ReservedFile(Struct, frozen=True):
 
 
 class _ScaffoldRecord(Struct, frozen=True):
-    """``.scaffold.json``: the device, and the text of each file as the template had it then."""
+    """``.scaffold.json``: the device, and each file's text as the template had it."""
 
     name: str
     files: Mapping[RelativePath, str]
@@ -72,7 +73,7 @@ class ScaffoldResult(Struct, frozen=True):
 
 
 def check_name(name: str) -> str:
-    """Return ``name`` if a device can be called so. Raises UsageError, saying who has it."""
+    """Return a usable device ``name``. Raises UsageError that says who has it."""
     if not re.fullmatch(r"[a-z]+", name):  # PyTorch reads no digit in a device string (c10/core/Device.cpp)
         raise UsageError(f"device name {name!r}: lower-case letters alone", next_step="e.g. acme")
     for reserved in toml.read_toml(_FILE, _ReservedFile, mend=f"git checkout {_FILE}").taken:
@@ -84,9 +85,10 @@ def check_name(name: str) -> str:
 
 
 def render_template(template: Path, name: str) -> dict[str, str]:
-    """Render the template for the device ``name``: relative path -> text of every file.
+    """Render the template for the device ``name``.
 
-    In capitals the word stands for the name in capitals. Raises DecoupleError.
+    Returns relative path -> text of every file. In capitals the word stands for the name in capitals. Raises
+    DecoupleError.
     """
 
     def named(text: str) -> str:
@@ -177,7 +179,10 @@ def _update_file(path: Path, mine: str | None, base: str | None, wanted: str) ->
 
 
 def merge_texts(mine: str, base: str, theirs: str) -> tuple[str, bool]:
-    """Three-way merge by git; the text, and False if it has conflict markers. Raises DecoupleError without git."""
+    """Merge three ways by git; return the text, and whether it is clean.
+
+    It is False if the text has conflict markers. Raises DecoupleError without git.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         files = [Path(scratch) / label for label in ("yours", "base", "template")]
         for file, text in zip(files, (mine, base, theirs), strict=True):

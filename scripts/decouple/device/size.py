@@ -1,6 +1,7 @@
-"""Lines of code, on the same terms for every backend: no blank lines, no comments, no docstrings.
+"""Count lines of code, on the same terms for every backend.
 
-C, C++ and CUDA by their comments, Python by its tokens, YAML, TOML and CMake by ``#``. Other files are not code.
+Blank lines, comments and docstrings do not count. C, C++ and CUDA by their comments, Python by its tokens, YAML, TOML
+and CMake by ``#``. Other files are not code.
 """
 
 from __future__ import annotations
