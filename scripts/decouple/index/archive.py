@@ -1,7 +1,8 @@
-"""The zip of a wheel from anywhere: opened within bounds, every member safe to install, ``RECORD`` true and whole.
+"""Open the zip of a wheel from anywhere, within bounds.
 
-Installers differ in what they make of a doubtful archive (which of two members of one name, what a missing row means),
-so everything doubtful is refused. Sources: PEP 427, the PyPA specification "Recording installed projects".
+Every member must be safe to install, ``RECORD`` true and whole. Installers differ in what they make of a doubtful
+archive (which of two members of one name, what a missing row means), so everything doubtful is refused. Sources: PEP
+427, the PyPA specification "Recording installed projects".
 """
 
 from __future__ import annotations
@@ -115,7 +116,10 @@ def fold_name(name: str) -> str:
 
 
 def check_record(archive: zipfile.ZipFile, info: str, where: str) -> None:
-    """Compare ``RECORD`` with the members, both ways and by content. Raises DecoupleError naming the first fault."""
+    """Compare ``RECORD`` with the members, both ways and by content.
+
+    Raises DecoupleError naming the first fault.
+    """
 
     def wrong(message: str) -> DecoupleError:
         return DecoupleError(f"{where}: RECORD does not hold: {message}", next_step="build it again")

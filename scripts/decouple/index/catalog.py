@@ -30,7 +30,10 @@ _MEND = "take it from an older copy of the site, or delete it and run `decouple 
 
 
 class CatalogEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """One published file. ``size`` in bytes, digests as SHA-256 hex, ``yanked`` None or the reason (PEP 592)."""
+    """One published file.
+
+    ``size`` in bytes, digests as SHA-256 hex, ``yanked`` None or the reason (PEP 592).
+    """
 
     filename: str
     project: str
@@ -60,7 +63,7 @@ class CatalogEntry(Struct, frozen=True, forbid_unknown_fields=True):
         return variants.split_label(self.filename)[1]
 
     def make_address(self, release: str) -> str:
-        """Return where the file is, from the top of the site; ``+`` of a local version is escaped for strict hosts."""
+        """Return where the file is below the site, ``+`` escaped for strict hosts."""
         return f"files/{release}/{self.filename.replace('+', '%2B')}"
 
     @classmethod
@@ -82,15 +85,18 @@ class CatalogEntry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_toolkit_label(entry: CatalogEntry) -> str | None:
-    """Read ``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone, ``rocm64`` of ``2.6.0+rocm6.4``.
+    """Read the toolkit label of a file's version.
 
+    It is ``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone, ``rocm64`` of ``2.6.0+rocm6.4``.
     None of a file without a vendor's toolkit.
     """
     return projects.parse_toolkit_label(Version(entry.version).local)
 
 
 def is_paired(entry: CatalogEntry) -> bool:
-    """Return whether it is of a core that brings its CUDA, or bindings for one (``decouple repack pair``).
+    """Return whether a file is of a core that brings its CUDA, or bindings for one.
+
+    ``decouple repack pair`` makes them.
 
     Such are for that CUDA's index.
 
@@ -113,10 +119,11 @@ def select_common(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ...]
 
 
 def select_labelled(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ...]:
-    """Select what of a release the index with variant wheels lists beside `select_common`.
+    """Select a release's files that the index with variant wheels lists besides.
 
-    Those, and libraries for some GPUs alone, which they ask for and nothing else does. An index of its own, because
-    Poetry 2.5.1 ends with an IndexError where a version has no other wheels.
+    `select_common` selects the others. These are variant wheels, and libraries for some GPUs alone, which they ask for
+    and nothing else does. An index of its own, because Poetry 2.5.1 ends with an IndexError where a version has no
+    other wheels.
     """
     found = tuple(entry for entry in entries if entry.variant is not None)
     thin = (entry for entry in entries if entry.project == LIBRARIES and "." in (read_toolkit_label(entry) or ""))
@@ -124,7 +131,10 @@ def select_labelled(entries: Collection[CatalogEntry]) -> tuple[CatalogEntry, ..
 
 
 def read_releases(site: Path) -> dict[str, tuple[CatalogEntry, ...]]:
-    """Release -> its entries, releases in version order. Raises DecoupleError naming the file and the key."""
+    """Read the entries of each release, in version order.
+
+    Raises DecoupleError naming the file and the key.
+    """
     releases: dict[str, tuple[CatalogEntry, ...]] = {}
     for path in (site / FOLDER).glob("*.json"):
         if not _RELEASE.fullmatch(path.stem):

@@ -1,4 +1,4 @@
-"""Checking an index as its users will see it: every page, link, hash, metadata file and manifest."""
+"""Check an index as users see it: pages, links, hashes, metadata and manifests."""
 
 from __future__ import annotations
 
@@ -184,10 +184,11 @@ def _find_file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
 
 @contextlib.contextmanager
 def _open_local_copy(index: Index, package: Offer) -> Iterator[tuple[Path, str]]:
-    """Open the file itself where the index is a folder, a temporary download otherwise, and its SHA-256.
+    """Open the file of an index, and give its SHA-256.
 
-    A wheel may be larger than the memory, so a download goes straight to the disk, and ends where it exceeds the size
-    that the page gives. Raises DecoupleError.
+    It is the file itself where the index is a folder, a temporary download otherwise. A wheel may be larger than the
+    memory, so a download goes straight to the disk, and ends where it exceeds the size that the page gives. Raises
+    DecoupleError.
     """
     local = parse_local_path(package.url)
     if local is not None:

@@ -1,6 +1,6 @@
-"""Choosing, from what an index offers, the one core and the one torch-cuda that suit a machine.
+"""Choose the one core and the one torch-cuda that suit a machine.
 
-The libraries of torch-cuda come along where they are a wheel of their own.
+They are chosen from what an index offers. The libraries of torch-cuda come along where they are a wheel of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from decouple.release.projects import CORE, CUDA, LIBRARIES
 
 
 class Machine(Struct, frozen=True):
-    """What the wheels must run on: a Python version, its tags best first, the newest CUDA its driver can run."""
+    """What the wheels must run on.
+
+    A Python version, its tags best first, the newest CUDA its driver can run.
+    """
 
     python: Version
     tags: tuple[Tag, ...]
@@ -218,7 +221,10 @@ def _read_metadata(index: Index, package: Offer) -> bytes:
 
 
 def _select_fitting(pages: _Pages, project: str, release: str, machine: Machine) -> list[Offer]:
-    """Wheels of a release that run here and are not yanked, worst first. Raises DecoupleError when none is left."""
+    """Select wheels of a release that run here and are not yanked, worst first.
+
+    Raises DecoupleError when none is left.
+    """
     page = pages[project]
     of_release = [package for package in page.offers if package.version.release[:2] == Version(release).release[:2]]
     kept = [package for package in of_release if package.yanked is None]

@@ -1,8 +1,9 @@
-"""Pages for what our wheels need from elsewhere, so that ``pip install --index-url`` with our index alone is enough.
+"""Make pages for what our wheels need from elsewhere.
 
-Nothing is copied: a page links to the files where they are (PyPI), with the hash that pip must see. Which files is
-pip's own answer (``pip install --dry-run --report``), so an index holds exactly what its wheels resolve to. Without
-such pages users add ``--extra-index-url``, and then any torch with a higher version wins over ours.
+So ``pip install --index-url`` with our index alone is enough. Nothing is copied: a page links to the files where they
+are (PyPI), with the hash that pip must see. Which files is pip's own answer (``pip install --dry-run --report``), so an
+index holds exactly what its wheels resolve to. Without such pages users add ``--extra-index-url``, and then any torch
+with a higher version wins over ours.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def read_links(site: Path) -> tuple[LinkedFile, ...]:
 
 
 def _check_facts(file: LinkedFile) -> None:
-    """Raise ValueError when a file's facts are not what a page may say (`decouple.index.offer`)."""
+    """Raise ValueError for facts that a page may not say (`decouple.index.offer`)."""
     good = (
         parse_project_name(file.project) is not None
         and is_basename(file.filename)
@@ -81,9 +82,10 @@ def write_links(site: Path, files: Iterable[LinkedFile]) -> None:
 
 
 def collect_requirements(metadata: Iterable[Sequence[str]], own: Iterable[str], python: str | None = None) -> list[str]:
-    """``Requires-Dist`` values that name none of our ``own`` projects, extras left out, each once and sorted.
+    """Collect ``Requires-Dist`` values that name none of our ``own`` projects.
 
-    Markers are settled for version ``python`` (``"3.13"``, ``"3.13t"``; None: the running one) and left out as well.
+    Extras are left out; each stands once, and they are sorted. Markers are settled for version ``python`` (``"3.13"``,
+    ``"3.13t"``; None: the running one) and left out as well.
     """
     ours = set(own)
     environment = {"extra": ""}
@@ -102,9 +104,9 @@ def collect_requirements(metadata: Iterable[Sequence[str]], own: Iterable[str], 
 
 
 def find_python(tags: Iterable[Tag]) -> str | None:
-    """Return the one CPython version that a wheel's tags allow, as ``"3.13"`` or ``"3.13t"``.
+    """Return the one CPython version that a wheel's tags allow.
 
-    None when they allow several.
+    It is ``"3.13"`` or ``"3.13t"``. None when they allow several.
     """
     pythons = {(tag.interpreter, tag.abi.endswith("t")) for tag in tags}
     interpreter, free = pythons.pop() if len(pythons) == 1 else ("", False)
@@ -115,11 +117,11 @@ def find_python(tags: Iterable[Tag]) -> str | None:
 def resolve_requirements(
     requirements: Sequence[str], python: str | None = None, options: Sequence[str] = ()
 ) -> list[LinkedFile]:
-    """Return the files that pip would take for ``requirements`` on this platform; ``options`` are pip's own.
+    """Return the files that pip would take for ``requirements`` on this platform.
 
-    ``python`` is the version that they are for (None: the running one). What the requirements need in turn pip decides
-    by the markers of the Python that it runs under, whatever it is asked for. Raises DecoupleError with pip's last
-    words, and for a file without a sha256.
+    ``options`` are pip's own. ``python`` is the version that they are for (None: the running one). What the
+    requirements need in turn pip decides by the markers of the Python that it runs under, whatever it is asked for.
+    Raises DecoupleError with pip's last words, and for a file without a sha256.
     """
     if not requirements:
         return []

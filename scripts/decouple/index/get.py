@@ -1,4 +1,4 @@
-"""Fetching chosen wheels and trusting none of them until hash, manifest and series agree."""
+"""Fetch chosen wheels, trusting none until hash, manifest and series agree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from decouple.upstream.download import Downloader
 
 
 class Trust(Struct, frozen=True):
-    """What a wheel must agree with: the checkout's series digest (None: any, ``--trust-index``) and a public key."""
+    """What a wheel must agree with.
+
+    The checkout's series digest (None: any, ``--trust-index``) and a public key.
+    """
 
     series_digest: str | None
     key: Path | None = None
@@ -41,12 +44,12 @@ def get_wheels(
     downloader: Downloader,
     mirrors: Sequence[Index] = (),
 ) -> list[Wheel]:
-    """Download ``packages`` through the shared cache, verify each, and put them into ``folder``.
+    """Download ``packages``, verify each, and put them into ``folder``.
 
-    The wheels in order.
+    The download goes through the shared cache. Returns the wheels in order.
 
-    ``mirrors`` are asked for a file that ``index`` cannot give; they must promise the same sha256.
-    Nothing comes into ``folder`` before every file was verified, so what is there may be installed.
+    ``mirrors`` are asked for a file that ``index`` cannot give; they must promise the same sha256. Nothing comes into
+    ``folder`` before every file was verified, so what is there may be installed.
     """
     wheels = [
         _verify_wheel(index, package, _fetch_to_cache(index, package, downloader, mirrors), trust)
@@ -58,7 +61,7 @@ def get_wheels(
 
 
 def _fetch_to_cache(index: Index, package: Offer, downloader: Downloader, mirrors: Sequence[Index]) -> Path:
-    """Fetch the file with the hash that the index promised, in the cache or where a local index keeps it."""
+    """Fetch the file with the promised hash: cached, or where a local index has it."""
     sha256 = package.sha256
     if sha256 is None:
         raise DecoupleError(

@@ -1,4 +1,7 @@
-"""The page that a person sees first: what is there for which PyTorch, CUDA and Python, and how to install it."""
+"""Make the page of an index that a person sees first.
+
+It says what is there for which PyTorch, CUDA and Python, and how to install it.
+"""
 
 from __future__ import annotations
 

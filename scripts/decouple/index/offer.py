@@ -1,8 +1,9 @@
-"""What an index's page says, checked: each row becomes an `Offer` or a `Refusal`, nothing raw goes further.
+"""Check what an index's page says.
 
-A page is written by whoever runs the server. So a file name is one name, and that of a wheel of the very project that
-was asked for, a digest is 64 hex digits, a version and an address have a sane length, and a page that came over the
-network links only to http and https. Sources: PEP 427 (file names), PEP 503 and PEP 691 (pages).
+Each row becomes an `Offer` or a `Refusal`, nothing raw goes further. A page is written by whoever runs the server. So a
+file name is one name, and that of a wheel of the very project that was asked for, a digest is 64 hex digits, a version
+and an address have a sane length, and a page that came over the network links only to http and https. Sources: PEP 427
+(file names), PEP 503 and PEP 691 (pages).
 """
 
 from __future__ import annotations
@@ -45,11 +46,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Offer(Struct, frozen=True):
-    """One wheel that an index offers. ``sha256`` None: its link has none; ``size`` in bytes, None: not given.
+    """One wheel that an index offers.
 
-    ``yanked`` None: it is not; else the reason, which may be empty (PEP 592). ``metadata`` None: the index has no
-    METADATA file beside the wheel; else that file's SHA-256, empty when the page gives none (PEP 658). ``variant``: the
-    label of a variant wheel (`decouple.release.variants`).
+    ``sha256`` None: its link has none; ``size`` in bytes, None: not given. ``yanked`` None: it is not; else the reason,
+    which may be empty (PEP 592). ``metadata`` None: the index has no METADATA file beside the wheel; else that file's
+    SHA-256, empty when the page gives none (PEP 658). ``variant``: the label of a variant wheel
+    (`decouple.release.variants`).
     """
 
     filename: str
@@ -83,7 +85,7 @@ class Refusal(Struct, frozen=True):
 
 
 class LabelList(Struct, frozen=True):
-    """The file of a page that says what the labels of one version's variant wheels stand for."""
+    """The file of a page that says what labels of a version's variant wheels mean."""
 
     filename: str
     url: str

@@ -1,8 +1,9 @@
-"""Who says that a wheel was made from what: an in-toto statement with an SLSA provenance predicate, signed as DSSE.
+"""Sign and verify who says that a wheel was made from what.
 
-The keys are ed25519 (``decouple index key NAME`` makes a pair), for hosts that have no network identity; the envelope
-is the one of sigstore and in-toto tools (securesystemslib does the cryptography), so that those can read it as well.
-Sources: in-toto Attestation Framework, Statement v1; SLSA provenance v1; DSSE v1.0.
+The statement is an in-toto statement with an SLSA provenance predicate, signed as DSSE. The keys are ed25519
+(``decouple index key NAME`` makes a pair), for hosts that have no network identity; the envelope is the one of sigstore
+and in-toto tools (securesystemslib does the cryptography), so that those can read it as well. Sources: in-toto
+Attestation Framework, Statement v1; SLSA provenance v1; DSSE v1.0.
 """
 
 from __future__ import annotations
@@ -73,10 +74,10 @@ def make_statement(wheel: Wheel) -> dict[str, Any]:
 
 
 def make_key(private: Path) -> Path:
-    """Write a new ed25519 key to ``private`` and its public half to ``<private>.pub``, which is returned.
+    """Write a new ed25519 key to ``private`` and return its public half.
 
-    The mode is 0600, the format PKCS8 PEM. Where the private half alone is there, as a killed run leaves it, that gets
-    its public one.
+    That half is in ``<private>.pub``. The mode is 0600, the format PKCS8 PEM. Where the private half alone is there, as
+    a killed run leaves it, that gets its public one.
 
     Raises UsageError rather than replace a key, DecoupleError when what is there is none.
     """
@@ -100,7 +101,10 @@ def make_key(private: Path) -> Path:
 
 
 def sign_wheel(wheel: Wheel, private: Path) -> Path:
-    """Write the signed statement beside the wheel (``<wheel>.intoto.json``); returns its path. Raises DecoupleError."""
+    """Write the signed statement beside the wheel (``<wheel>.intoto.json``).
+
+    Returns its path. Raises DecoupleError.
+    """
     key = load_private_key(private)
     envelope = Envelope(json.dumps(make_statement(wheel), sort_keys=True).encode(), PAYLOAD_TYPE, {})
     envelope.sign(CryptoSigner(key))
@@ -110,9 +114,9 @@ def sign_wheel(wheel: Wheel, private: Path) -> Path:
 
 
 def verify_statement(wheel: Wheel, signed: bytes, public: Path) -> Mapping[str, Any]:
-    """Check the envelope against the key and the statement against the wheel; returns the statement.
+    """Check the envelope against the key and the statement against the wheel.
 
-    Raises DecoupleError when the signature, the subject or any parameter is not the wheel's.
+    Returns the statement. Raises DecoupleError when the signature, the subject or any parameter is not the wheel's.
     """
     name = wheel.path.name + STATEMENT
     key = SSlibKey.from_crypto(_load_key(public, "public"))

@@ -1,9 +1,10 @@
-"""Which wheels are current, signed with an end date: against a server that replays an older list, or hides a yank.
+"""Sign and read the list of current wheels, with an end date.
 
-A wheel's own statement (`decouple.index.provenance`) is true for ever, also after the wheel was yanked. So the lists
-that the pages are made from (``releases/<release>.json``) are the targets of a repository of The Update Framework in
-``tuf/`` of the site: ``root`` names the keys, ``timestamp`` ends soon, and a client never goes back to a version below
-one that it saw. python-tuf does all of it; here is what our sites need. Source: TUF specification 1.0.
+It is against a server that replays an older list, or hides a yank. A wheel's own statement
+(`decouple.index.provenance`) is true for ever, also after the wheel was yanked. So the lists that the pages are made
+from (``releases/<release>.json``) are the targets of a repository of The Update Framework in ``tuf/`` of the site:
+``root`` names the keys, ``timestamp`` ends soon, and a client never goes back to a version below one that it saw.
+python-tuf does all of it; here is what our sites need. Source: TUF specification 1.0.
 
 One list of keys, no delegations, no consistent snapshots: a site is a folder on any web server.
 """
@@ -91,10 +92,10 @@ def _sign_site(
 
 
 def read_current_list(index: Index, root: Path, release: str, cache: Path) -> dict[str, CatalogEntry]:
-    """Read the signed list of a release, by file name; ``root`` is a root file that came by another way than the index.
+    """Read the signed list of a release, by file name.
 
-    What was seen is remembered in ``cache``, so that nothing older is taken later.
-    Raises DecoupleError when a signature, a version, an end date or a hash does not hold.
+    ``root`` is a root file that came by another way than the index. What was seen is remembered in ``cache``, so that
+    nothing older is taken later. Raises DecoupleError when a signature, a version, an end date or a hash does not hold.
     """
     site = urljoin(index.address, "../")
     folder = cache / FOLDER / hashlib.sha256(site.encode()).hexdigest()[:32]
@@ -139,9 +140,10 @@ def read_current_list(index: Index, root: Path, release: str, cache: Path) -> di
 
 
 def narrow_page(page: Page, listed: Mapping[str, CatalogEntry], release: str) -> Page:
-    """Return the page with nothing but what is on the signed list of ``release``, and all that the list says of it.
+    """Return the page with only what is on the signed list of ``release``.
 
-    Raises DecoupleError when the page lacks a file of the list, or gives it another hash.
+    It has all that the list says of it. Raises DecoupleError when the page lacks a file of the list, or gives it
+    another hash.
     """
     offers, refused = [], list(page.refused)
     for offer in page.offers:
@@ -191,7 +193,7 @@ class _Fetcher(FetcherInterface):
 def _write_root(
     folder: Path, online: CryptoSigner, root_key: Path | None, old_root_key: Path | None, now: datetime
 ) -> list[Path]:
-    """Write a root when there is none, when it names other keys, or when it ends soon; what was written."""
+    """Write a root if none exists, keys changed or it ends soon; return what it wrote."""
     path = folder / "root.json"
     old = _read_metadata(path)
     wanted = online.public_key.keyid

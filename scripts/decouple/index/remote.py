@@ -1,6 +1,7 @@
-"""Reading a package index, on a web server or in a folder, through ``pypi-simple``'s parsers (PEP 503, PEP 691).
+"""Read a package index, on a web server or in a folder.
 
-What a page says leaves this module only as `decouple.index.offer` let it through.
+``pypi-simple``'s parsers read it (PEP 503, PEP 691). What a page says leaves this module only as `decouple.index.offer`
+let it through.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _IS_IT = "is this the index's simple/ address?"
 
 
 class NotThereError(DecoupleError):
-    """The index gives nothing at this address, as opposed to something that cannot be used."""
+    """Nothing is at this address, as opposed to something that cannot be used."""
 
 
 class _Answer(NamedTuple):
@@ -64,11 +65,11 @@ class _Answer(NamedTuple):
 
 
 class Index:
-    """An index by the address of its ``simple/`` folder: ``https://…/simple/``, ``file:///…`` or a path.
+    """An index by the address of its ``simple/`` folder.
 
-    Credentials come from ``~/.netrc`` and proxies from the environment, as requests reads them. Pages that came over
-    the network are kept in ``cache``; with ``offline`` they are read from there and nothing is asked.
-    Raises DecoupleError for an address of another kind.
+    The address is ``https://…/simple/``, ``file:///…`` or a path. Credentials come from ``~/.netrc`` and proxies from
+    the environment, as requests reads them. Pages that came over the network are kept in ``cache``; with ``offline``
+    they are read from there and nothing is asked. Raises DecoupleError for an address of another kind.
     """
 
     def __init__(self, address: str, *, cache: Path | None = None, offline: bool = False) -> None:
@@ -106,9 +107,9 @@ class Index:
         return names
 
     def read_project(self, name: str) -> Page:
-        """Read the files of a project, from JSON where the index has it and from HTML otherwise.
+        """Read the files of a project.
 
-        Raises DecoupleError.
+        They are read from JSON where the index has it and from HTML otherwise. Raises DecoupleError.
         """
         try:
             page = self.read_project_json(name)
@@ -307,7 +308,10 @@ def _parse_body(url: str, parse: Callable[[], T]) -> T:
 
 
 def _locate_moved(kept: Path) -> Path:
-    """Return where the cache says of a page from which address it came, when that was not the one that was asked."""
+    """Return the file of the cache that names the other address a page came from.
+
+    It is there when that was not the address that was asked.
+    """
     return kept.with_name(f"{kept.name}.address")
 
 

@@ -1,4 +1,6 @@
-"""Building a static package index: PEP 503 pages and PEP 691 JSON side by side, PEP 658 metadata, relative links.
+"""Build a static package index.
+
+PEP 503 pages and PEP 691 JSON stand side by side, with PEP 658 metadata and relative links.
 
 Layout of a site, which any static host can serve::
 
@@ -52,7 +54,7 @@ OURS = (CORE, *BACKENDS, *map(name_libraries, BACKENDS))
 
 
 class PublishResult(Struct, frozen=True):
-    """What one call published: new files, those that were there already, and every page that changed."""
+    """What one call published: new files, present files, and every changed page."""
 
     added: tuple[str, ...]
     kept: tuple[str, ...]
@@ -131,9 +133,10 @@ def _publish_wheels(
 
 
 def refuse_loose_pin(wheel: Wheel) -> None:
-    """Raise DecoupleError when a wheel for a patched core would be content with another torch of the same release.
+    """Raise DecoupleError when a wheel for a patched core has a loose pin on torch.
 
-    ``torch==2.6.0`` takes any local version (PEP 440), so also PyTorch's own CUDA build, if that is installed already.
+    It would be content with another torch of the same release. ``torch==2.6.0`` takes any local version (PEP 440), so
+    also PyTorch's own CUDA build, if that is installed already.
     """
     if wheel.manifest.flags.get("core") != "built" or wheel.name == LIBRARIES:  # whose bindings pin the core
         return
@@ -148,7 +151,10 @@ def refuse_loose_pin(wheel: Wheel) -> None:
 
 
 def yank_file(site: Path, filename: str, reason: str) -> tuple[str, ...]:
-    """Mark a published file as yanked (PEP 592): pip takes it only when pinned. Returns the pages that changed."""
+    """Mark a published file as yanked (PEP 592): pip takes it only when pinned.
+
+    Returns the pages that changed.
+    """
     with hold_lock(site) if site.is_dir() else contextlib.nullcontext():
         for release, entries in catalog.read_releases(site).items():
             if any(entry.filename == filename for entry in entries):
@@ -159,7 +165,7 @@ def yank_file(site: Path, filename: str, reason: str) -> tuple[str, ...]:
 
 
 def write_pages(site: Path) -> tuple[str, ...]:
-    """Make every page from the catalog; returns the paths, relative to the site, whose bytes changed."""
+    """Make every page from the catalog; return the changed paths below the site."""
     releases = catalog.read_releases(site)
     rows = [(release, entry) for release, entries in releases.items() for entry in entries]
     linked = dependencies.read_links(site)

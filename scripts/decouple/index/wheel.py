@@ -1,4 +1,4 @@
-"""Reading one wheel: its name, its metadata, its build manifest, and whether it is safe and whole."""
+"""Read one wheel: name, metadata, manifest, and whether it is safe and whole."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _AGAIN = "build it again, or tell its publisher"
 
 
 class Wheel(Struct, frozen=True):
-    """One wheel file as it was read. ``metadata`` and ``manifest_bytes`` are the exact bytes of the members."""
+    """One wheel file as it was read.
+
+    ``metadata`` and ``manifest_bytes`` are the exact bytes of the members.
+    """
 
     path: Path
     name: str
@@ -90,7 +93,7 @@ def read_wheel(path: Path) -> Wheel:
 
 
 def _refuse_other_variant(said: bytes, label: str, manifest: WheelManifest, where: str) -> None:
-    """Raise DecoupleError when ``variant.json`` does not say for this label what the build manifest does."""
+    """Raise DecoupleError if ``variant.json`` contradicts the manifest on its label."""
     try:
         found = parse_json(said)["variants"]
     except (ValueError, KeyError, TypeError) as error:
