@@ -1,10 +1,11 @@
-"""Applying a patch in memory, with the rules of ``git apply`` (git 2.39 and later, no ``--recount``, no ``--3way``).
+"""Apply a patch in memory, with the rules of ``git apply``.
 
-Nothing is written and nothing is fuzzy: a hunk's context and removed lines must be found exactly. Where they are not at
-the line the hunk names, the nearest place wins, the later of two equally near; a hunk that starts at line 1 stays at
-the start of the file, one without context behind its last change stays at the end; lines that an earlier hunk left are
-never matched again. Sections of one patch see each other as git lets them: a rename or copy reads the file as it
-was before the patch, any other section reads what the sections before it made.
+They are those of git 2.39 and later, without ``--recount`` and ``--3way``. Nothing is written and nothing is fuzzy: a
+hunk's context and removed lines must be found exactly. Where they are not at the line the hunk names, the nearest place
+wins, the later of two equally near; a hunk that starts at line 1 stays at the start of the file, one without context
+behind its last change stays at the end; lines that an earlier hunk left are never matched again. Sections of one patch
+see each other as git lets them: a rename or copy reads the file as it was before the patch, any other section reads
+what the sections before it made.
 
 What git accepts and this refuses, always with a reason (the differential corpus and the fuzzer count them): binary
 changes, submodules, two sections that create one file, a file in the place of a folder, and a hunk whose last old line
@@ -33,9 +34,9 @@ _MOST_SYMBOLS = 0x10FFFF - 2
 
 
 class File:
-    """A file: its mode as git has it and its bytes (of a symbolic link: where it points).
+    """A file: its mode as git has it and its bytes.
 
-    The bytes are read when they are asked for.
+    Those of a symbolic link are where it points. The bytes are read when they are asked for.
     """
 
     def __init__(self, mode: int, data: bytes | Callable[[], bytes]) -> None:
@@ -267,7 +268,7 @@ class _Application:
         return PatchResult(tuple(results), changes)
 
     def _check_nesting(self, shown: list[FilePatch], results: list[FileResult]) -> None:
-        """Fail the section that writes a file where a later one (or an earlier one) needs a folder."""
+        """Fail the section that writes a file where another section needs a folder."""
         folders = {parent for path in self.writes for parent in _list_parents(path)}
         for at, (original, section) in enumerate(zip(shown, self.sections, strict=True)):
             if section.new_path in folders and section.new_path in self.writes and results[at].failure is None:

@@ -1,4 +1,4 @@
-"""What lint can say: one line of a file, a code that scripts can match, and a message for people."""
+"""What lint can say: a line of a file, a code for scripts, a message for people."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Patch headers: DEP-3 plus ``Decouple-Id``, ``Verify``, ``Drop-When``, ``Depends``; no byte of the text is lost.
+"""Read and write patch headers; no byte of the text is lost.
 
-DEP-3 (https://dep-team.pages.debian.net/deps/dep3/) gives a patch ``Name: value`` fields in RFC 2822 form: a line that
-starts with white space continues the field before it, and a lone dot stands for an empty line. Fields may come in more
-than one paragraph; any other paragraph is free text. ``From`` (or ``Author``) names who wrote it: ``git am`` refuses a
-patch without ``From``. A header that is read and written without a change is the same text.
+Fields are DEP-3's plus ``Decouple-Id``, ``Verify``, ``Drop-When``, ``Depends``. DEP-3
+(https://dep-team.pages.debian.net/deps/dep3/) gives a patch ``Name: value`` fields in RFC 2822 form: a line that starts
+with white space continues the field before it, and a lone dot stands for an empty line. Fields may come in more than
+one paragraph; any other paragraph is free text. ``From`` (or ``Author``) names who wrote it: ``git am`` refuses a patch
+without ``From``. A header that is read and written without a change is the same text.
 
 Here is which fields a header has and what those say that are this project's and DEP-3's. What a mail says of author,
 date and title, encoded as it may be, is for ``patch.mail``.

@@ -1,4 +1,7 @@
-"""The rules for one patch: its header, its text, its sections and its hunks. None of them stops at the first fault."""
+"""Check one patch by the rules: its header, its text, its sections and its hunks.
+
+No rule stops at the first fault.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Who wrote a patch, when, and what it says: read by git's own ``mailinfo``, as ``git am`` reads it.
+"""Read who wrote a patch, when, and what it says.
 
-Mail is written in too many ways for a reader of our own: folded fields, RFC 2047 words, other character sets, a sender
-who passes on what another wrote (``From`` as the first line of the text). Python's ``email`` knows the first three
-and not what ``git am`` makes of them: that takes ``[PATCH 1/2]`` and ``Re:`` off a title, guesses a character set that
-is not named, and ends the text at ``---``. So git reads every header here. What is no mail to ``git am`` (DEP-3
-fields, Mercurial's and StGit's headers, plain text) becomes one first.
+It is read by git's own ``mailinfo``, as ``git am`` reads it. Mail is written in too many ways for a reader of our own:
+folded fields, RFC 2047 words, other character sets, a sender who passes on what another wrote (``From`` as the first
+line of the text). Python's ``email`` knows the first three and not what ``git am`` makes of them: that takes ``[PATCH
+1/2]`` and ``Re:`` off a title, guesses a character set that is not named, and ends the text at ``---``. So git reads
+every header here. What is no mail to ``git am`` (DEP-3 fields, Mercurial's and StGit's headers, plain text) becomes one
+first.
 
 Lint and check do not come here, but for a date that only git can read: which fields a header has, and what our own
 say, ``patch.header`` reads without git, thousands in a second. git takes two to four milliseconds for a header;
@@ -97,7 +98,7 @@ class MailText(Struct, frozen=True):
         return "".join([self.envelope, *(field.raw for field in self.fields), self.body, tail])
 
     def with_field(self, name: str, *values: str) -> MailText:
-        """Return the mail with the fields ``name`` having ``values``; a new one stands last."""
+        """Return the mail with ``values`` in fields ``name``; a new one stands last."""
         same = [at for at, field in enumerate(self.fields) if field.name.lower() == name.lower()]
         at = same[0] if same else len(self.fields)
         new = tuple(Field(name, headers.fold_field(name, value), 0) for value in values)
@@ -440,7 +441,7 @@ def _read_day(header: Header) -> str:
 
 
 def _read_whole_date(text: str) -> str:
-    """Return a date that can be read in one way only, in git's raw format; "" for another."""
+    """Return a date that reads one way only in git's raw format; "" for another."""
     if not _WHOLE_DATE.match(text):
         return ""
     from email.utils import parsedate_to_datetime  # here: a verb that reads no date does not wait for it

@@ -1,7 +1,8 @@
-"""Text that a patch moves: a run of lines that goes from one file and comes in another.
+"""Find text that a patch moves.
 
-A patch says "moved", a reader believes it, and nobody compares 160 lines by eye. Here both sides are compared, white
-space left out, so that a line that went and did not come is seen: upstream's change that a hasty merge lost.
+That is a run of lines that goes from one file and comes in another. A patch says "moved", a reader believes it, and
+nobody compares 160 lines by eye. Here both sides are compared, white space left out, so that a line that went and did
+not come is seen: upstream's change that a hasty merge lost.
 """
 
 from __future__ import annotations

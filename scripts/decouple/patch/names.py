@@ -1,4 +1,7 @@
-"""The names in a patch, as git reads them: C quotes, stripped components, time stamps behind them, "diff --git A B"."""
+"""Read the names in a patch as git reads them.
+
+That covers C quotes, stripped components, time stamps behind names, "diff --git A B".
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,10 @@ def _parse_quoted_name(text: bytes, strip: int) -> str | None:
 
 
 def _unquote_name(text: bytes) -> tuple[bytes, int] | None:
-    """Return a name in C quotes at the start of ``text`` and the index behind it, or None."""
+    """Return a name in C quotes at the start of ``text``, and the index behind it.
+
+    It is None where there is none.
+    """
     if not text.startswith(b'"'):
         return None
     out = bytearray()
@@ -124,9 +130,9 @@ def _strip_prefix(name: bytes, strip: int) -> bytes | None:
 
 
 def find_common_name(text: bytes, strip: int) -> str | None:
-    """Find the one name on a ``diff --git A B`` line whose two sides agree once stripped.
+    """Find the one name on a ``diff --git A B`` line whose two sides agree.
 
-    Returns None if they differ.
+    They are compared once stripped. Returns None if they differ.
 
     Names with blanks make the middle ambiguous; git takes the one split at which both sides are the same.
     """

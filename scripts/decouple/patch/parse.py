@@ -1,4 +1,4 @@
-"""Reading a patch: unified diffs as git, GNU diff, quilt and Subversion write them.
+"""Read a patch: unified diffs as git, GNU diff, quilt and Subversion write them.
 
 The rules are those of ``git apply`` (git 2.39, documented in git-diff(1) "GENERATING PATCH TEXT WITH -p" and
 git-apply(1)), because git is what applies the series: what is read here as a file, a name or a hunk is what git takes

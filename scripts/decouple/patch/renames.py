@@ -1,4 +1,4 @@
-"""Where a file is once patches have moved it: what a patch that knows only its old place must be told."""
+"""Find where patches moved a file, for a patch that knows only its old place."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Series files in quilt's syntax: one patch per line, relative to ``patches/``, in the order they apply.
+"""Read and write series files in quilt's syntax.
 
-``#`` starts a comment (at the start of a line, or after white space behind a name), blank lines are ignored, and
-``-pN`` behind a name says how many leading path components to strip (quilt(1), "series file"). Reading and writing
-back an untouched file gives the same bytes: every line is kept as it was read.
+One patch per line, relative to ``patches/``, in the order they apply. ``#`` starts a comment (at the start of a line,
+or after white space behind a name), blank lines are ignored, and ``-pN`` behind a name says how many leading path
+components to strip (quilt(1), "series file"). Reading and writing back an untouched file gives the same bytes: every
+line is kept as it was read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Check: what would become of every patch of a series on a given source, without a checkout.
+"""Check what would become of every patch of a series on a given source.
 
-The series is applied in memory to the files it touches. A patch is taken whole or not at all; behind one that does not
-apply the check goes on with the tree as it was before it, and says which of the failures that follow may come from it.
+No checkout is made. The series is applied in memory to the files it touches. A patch is taken whole or not at all;
+behind one that does not apply the check goes on with the tree as it was before it, and says which of the failures that
+follow may come from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which patches of a series need which: found by leaving one out and seeing what no longer applies as it did."""
+"""Find which patches need which by leaving one out and applying the others."""
 
 from __future__ import annotations
 

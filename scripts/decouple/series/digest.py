@@ -1,4 +1,4 @@
-"""The digest of a series: what a wheel was made from, in 64 hex digits that can be compared."""
+"""Compute the digest of a series, 64 hex digits of what a wheel was made from."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def compute_patch_digests(project: Path, release: str) -> tuple[tuple[str, str],
 
 
 def compute_change_digests(project: Path, release: str) -> dict[str, str]:
-    """Compute for each patch, by the name of its file, a digest of what it changes in a tree.
+    """Compute for each patch a digest of what it changes in a tree.
 
-    Neither its header nor where a hunk stands counts: wheels of two series with equal digests are of the same text.
-    Raises DecoupleError when the series or one of its patches is missing or unreadable.
+    Patches are known by the names of their files. Neither its header nor where a hunk stands counts: wheels of two
+    series with equal digests are of the same text. Raises DecoupleError when the series or one of its patches is
+    missing or unreadable.
     """
     checkout = Checkout(project)
     names = [name for name, _ in compute_patch_digests(project, release)]
@@ -43,9 +44,9 @@ def compute_change_digests(project: Path, release: str) -> dict[str, str]:
 
 
 def digest_changes(data: bytes, name: str) -> str:
-    """Compute 16 hex digits of the SHA-256 over the changes of one patch, without blob ids and line numbers.
+    """Compute 16 hex digits of the SHA-256 over the changes of one patch.
 
-    Raises DecoupleError when it is no patch.
+    Blob ids and line numbers are left out. Raises DecoupleError when it is no patch.
     """
     lines = parse_patch(data, name=name).to_diff().splitlines()
     kept = [b"@@" if line.startswith(b"@@ ") else line for line in lines if not line.startswith(b"index ")]

@@ -1,4 +1,4 @@
-"""What is proven of each patch on a release without building it: where it was applied, and that its Python compiles."""
+"""Prove of each patch, unbuilt, where it applied, and that its Python compiles."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Forecast: every patch of a series against every release there is source for, before anybody rebases.
+"""Forecast every patch of a series against every release with a source.
 
-A release may be there as a full tree, or as the Python files and headers of its official wheel; what a source does not
-show is "not seen", never "clean".
+It is done before anybody rebases. A release may be there as a full tree, or as the Python files and headers of its
+official wheel; what a source does not show is "not seen", never "clean".
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ def describe_column(column: Column) -> str:
 
 
 def name_other_way(forecast: Forecast) -> str:
-    """Return the line that names releases with a stop, and the command that looks for a way with fewer; else ""."""
+    """Return the line that names releases with a stop, else "".
+
+    It names the command that looks for a way with fewer.
+    """
     stops = {Fit.CONFLICT, Fit.GONE, Fit.AMBIGUOUS}
     found = [one.release for one in forecast.columns if stops & {verdict.status for verdict in one.verdicts}]
     if not found:

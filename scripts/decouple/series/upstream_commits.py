@@ -1,7 +1,8 @@
-"""One patch of a series as upstream could take it: on pristine text, without anything that only this project has.
+"""Format one patch of a series as upstream could take it.
 
-A section below ``third_device/`` is brought back to the file that the series moved there, or dropped where that file is
-the project's own. What then still needs the project is refused, with the reason.
+It is on pristine text, without anything that only this project has. A section below ``third_device/`` is brought back
+to the file that the series moved there, or dropped where that file is the project's own. What then still needs the
+project is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class UpstreamTest(Struct, frozen=True):
 
 
 class UpstreamText(Struct, frozen=True):
-    """A file ``series/upstream/<Decouple-Id>.toml``: what upstream's reviewers read and run."""
+    """``series/upstream/<Decouple-Id>.toml``: what upstream's reviewers read and run."""
 
     id: str
     refused: str = ""
