@@ -1,8 +1,9 @@
-"""Puts patches on a tree without a checkout: git applies them to a small index that holds only the files they touch.
+"""Put patches on a tree without a checkout.
 
-An index of just those files makes the time of a push depend on the patch and not on the tree. ``git apply`` has no
-fuzz; it may find a hunk at another line, which is reported as an :class:`Offset`. What git says is not taken on trust:
-the files that changed must be exactly the files the patch names.
+git applies them to a small index that holds only the files they touch. An index of just those files makes the time of a
+push depend on the patch and not on the tree. ``git apply`` has no fuzz; it may find a hunk at another line, which is
+reported as an :class:`Offset`. What git says is not taken on trust: the files that changed must be exactly the files
+the patch names.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Offset(Struct, frozen=True):
 
 
 class AppliedPatch(Struct, frozen=True):
-    """One patch that applied: what it made of each path it touches (None: deleted), and its offsets."""
+    """An applied patch: what became of each path (None: deleted), and its offsets."""
 
     patch: Patch
     changes: Mapping[str, TreeEntry | None]
@@ -81,7 +82,10 @@ def explain_moved_files(error: ApplyError, before: Sequence[Patch]) -> ApplyErro
 
 
 def check_file_kinds(patch: Patch) -> None:
-    """Raise ApplyError for a change that could be pushed and never be refreshed: export takes text files only."""
+    """Raise ApplyError for a change that could be pushed and never be refreshed.
+
+    Export takes text files only.
+    """
     for file in patch.files:
         if file.binary:
             raise ApplyError(
@@ -106,10 +110,11 @@ class _Batch(Struct):
 
 
 def apply_patches(repository: Repository, tree: str, patches: Sequence[Patch], scratch: Path) -> list[AppliedPatch]:
-    """Apply ``patches`` in order on top of ``tree`` (a tree or commit id); nothing but new objects is written.
+    """Apply ``patches`` in order on top of ``tree`` (a tree or commit id).
 
-    Neighbours that share no file go to git in one call. ``scratch`` is where the small index is put.
-    Raises ApplyError naming patch, file and hunk; it carries the outcomes of the patches that did apply.
+    Nothing but new objects is written. Neighbours that share no file go to git in one call. ``scratch`` is where the
+    small index is put. Raises ApplyError naming patch, file and hunk; it carries the outcomes of the patches that did
+    apply.
     """
     state: dict[str, TreeEntry | None] = {}  # what the patches so far made of each path
     readable = [patch for patch in patches if not patch.problems]
@@ -150,7 +155,7 @@ class _BaseTree(Struct, frozen=True):
 def _apply_batch(
     base: _BaseTree, state: dict[str, TreeEntry | None], patches: Sequence[Patch], scratch: Path
 ) -> list[AppliedPatch]:
-    """Apply patches that share no file, together if that works; else one by one, to know which it is that fails."""
+    """Apply patches that share no file together, else singly to learn which fails."""
     if len(patches) > 1:
         try:
             return _apply_at_once(base, state, patches, scratch)
@@ -220,7 +225,10 @@ def _find_present_entries(
 def _run_git_apply(
     repository: Repository, before: Mapping[str, TreeEntry], patches: Sequence[Patch], scratch: Path
 ) -> tuple[dict[str, TreeEntry], dict[str, list[Offset]]]:
-    """Run ``git apply`` on an index made of ``before``; returns the index afterwards and the offsets per path."""
+    """Run ``git apply`` on an index made of ``before``.
+
+    Returns the index afterwards and the offsets per path.
+    """
     if not patches:
         return dict(before), {}
     if entries := _apply_renames(before, patches):

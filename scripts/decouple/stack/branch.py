@@ -62,10 +62,10 @@ def open_repository(path: Path) -> Repository:
 def make_branch(
     places: SeriesPlaces, repository: Repository, name: str, base: str, *, force: bool = False
 ) -> SeriesBranch:
-    """Make branch ``name`` in ``repository``: the whole series as commits on top of ``base``.
+    """Make branch ``name`` in ``repository``.
 
-    No work tree is touched. Raises ApplyError if a patch does not apply there, UsageError if ``base`` is unknown or
-    the branch exists and ``force`` is not set.
+    It is the whole series as commits on top of ``base``. No work tree is touched. Raises ApplyError if a patch does not
+    apply there, UsageError if ``base`` is unknown or the branch exists and ``force`` is not set.
     """
     start = repository.resolve_commit(base)
     if start is None:
@@ -92,10 +92,11 @@ def make_branch(
 def import_branch(
     stack: Stack, repository: Repository, revision: str, base: str, *, drop: bool = False
 ) -> SeriesUpdate:
-    """Write the commits ``base..revision`` of any repository back to ``patches/`` and the series file.
+    """Write the commits ``base..revision`` back to ``patches/`` and the series file.
 
-    The series becomes exactly these commits. The applied tree is not moved: `decouple apply` does that. Raises
-    DecoupleError if the history is not straight, or if a patch of the series has no commit and ``drop`` is not set.
+    They may be of any repository. The series becomes exactly these commits. The applied tree is not moved: `decouple
+    apply` does that. Raises DecoupleError if the history is not straight, or if a patch of the series has no commit and
+    ``drop`` is not set.
     """
     start, tip = repository.resolve_commit(base), repository.resolve_commit(revision)
     if start is None or tip is None:

@@ -1,9 +1,9 @@
-"""Patches as commits and back: the header becomes author, date and message; ``git fast-import`` writes the chain.
+"""Convert patches to commits and back.
 
-Commits are deterministic: author and date come from the header, the committer is a constant with the author's date, so
-one series on one base always gives the same commit ids, on every machine. The message is the header laid out as a git
-message, plus one trailer ``Decouple-Patch: NAME`` that keeps a commit's identity through ``commit --amend`` and
-``rebase -i``.
+The header becomes author, date and message; ``git fast-import`` writes the chain. Commits are deterministic: author and
+date come from the header, the committer is a constant with the author's date, so one series on one base always gives
+the same commit ids, on every machine. The message is the header laid out as a git message, plus one trailer
+``Decouple-Patch: NAME`` that keeps a commit's identity through ``commit --amend`` and ``rebase -i``.
 
     Title                      <- first line of Subject or Description
 
@@ -283,7 +283,10 @@ SCRATCH = CommitText(COMMITTER, "0 +0000", "scratch\n")
 
 
 class NewCommit(Struct, frozen=True):
-    """A commit to write: its text and what it changes against its parent (None: deleted; bytes: a new blob)."""
+    """A commit to write: its text and what it changes against its parent.
+
+    None: deleted; bytes: a new blob.
+    """
 
     text: CommitText
     changes: Mapping[str, TreeEntry | tuple[int, bytes] | None]
@@ -293,10 +296,10 @@ class NewCommit(Struct, frozen=True):
 
 
 def write_chain(repository: Repository, base: str, commits: Sequence[NewCommit]) -> list[str]:
-    """Write ``commits`` on top of ``base`` in one ``git fast-import``; returns their ids.
+    """Write ``commits`` on top of ``base`` in one ``git fast-import``.
 
-    Only the trees on the way to a changed path are read and written. The ref ``refs/decouple/next`` keeps the result
-    from being collected until the work tree has moved. Raises DecoupleError.
+    Returns their ids. Only the trees on the way to a changed path are read and written. The ref ``refs/decouple/next``
+    keeps the result from being collected until the work tree has moved. Raises DecoupleError.
     """
     if not commits:
         return []

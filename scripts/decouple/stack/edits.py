@@ -1,4 +1,7 @@
-"""The verbs that change patches: each works out the files (``series_update``) and makes one transaction of them."""
+"""The verbs that change patches.
+
+Each works out the files (``series_update``) and makes one transaction of them.
+"""
 
 from __future__ import annotations
 
@@ -52,11 +55,12 @@ class RefreshResult(Struct, frozen=True):
 def refresh_patches(
     stack: Stack, *, into: str | None = None, drop: bool = False, rewrite: Collection[str] = (), verb: str = "refresh"
 ) -> RefreshResult:
-    """Write the commits of the tree, and its uncommitted edits, back to ``patches/`` and the series file.
+    """Write the tree's commits and edits back to ``patches/`` and the series file.
 
-    Edits go into the top patch, or into ``into`` if no later patch touches the same files. ``rewrite`` names patches
-    that get a canonical diff even if they did not change (to take offsets out). All or nothing. Raises DecoupleError:
-    a patch lost its commit and ``drop`` is not set, an edit is in the overlay, a patch changed on disk as well, ...
+    The edits are those that are not committed. Edits go into the top patch, or into ``into`` if no later patch touches
+    the same files. ``rewrite`` names patches that get a canonical diff even if they did not change (to take offsets
+    out). All or nothing. Raises DecoupleError: a patch lost its commit and ``drop`` is not set, an edit is in the
+    overlay, a patch changed on disk as well, ...
     """
     items = read_draft_patches(stack)
     index, tree, edits = _read_uncommitted_edits(stack)
@@ -78,7 +82,10 @@ def refresh_patches(
 
 
 def fold_diff(stack: Stack, data: bytes, *, strip: int = 1) -> RefreshResult:
-    """Merge the diff ``data`` into the top patch: tree, commit and patch file. Raises ApplyError if it does not fit."""
+    """Merge the diff ``data`` into the top patch: tree, commit and patch file.
+
+    Raises ApplyError if it does not fit.
+    """
     if not stack.applied:
         raise UsageError("no patch is applied that could take the diff", next_step="push one, or `decouple new NAME`")
     stack.check_unedited()
@@ -100,9 +107,10 @@ def fold_diff(stack: Stack, data: bytes, *, strip: int = 1) -> RefreshResult:
 
 
 def create_patch(stack: Stack, name: str, *, title: str | None = None, now: float | None = None) -> str:
-    """Put a new, empty patch on top of the applied ones; returns its name in the series.
+    """Put a new, empty patch on top of the applied ones.
 
-    ``name`` is a slug (it gets the next number), a file name or a path below ``patches/``.
+    Returns its name in the series. ``name`` is a slug (it gets the next number), a file name or a path below
+    ``patches/``.
     """
     stack.check_unedited()
     series = stack.series
@@ -143,7 +151,10 @@ def rename_patch(stack: Stack, old: str, name: str) -> str:
 
 
 def delete_patch(stack: Stack, name: str, *, remove_file: bool = False) -> MoveResult:
-    """Take a patch out of the series; an applied one must be on top and is popped. ``remove_file`` deletes the file."""
+    """Take a patch out of the series.
+
+    An applied one must be on top and is popped. ``remove_file`` deletes the file.
+    """
     stack.check_unedited()
     applied = list(stack.applied)
     if name in applied and name != stack.top:
@@ -161,11 +172,11 @@ def delete_patch(stack: Stack, name: str, *, remove_file: bool = False) -> MoveR
 
 
 def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None, strip: int = 1) -> list[str]:
-    """Copy patch files into the series behind the top patch, not applied yet; returns their names.
+    """Copy patch files into the series behind the top patch, not applied yet.
 
-    An encoded mail is decoded, and the CR goes off a file whose lines all end in CR LF, as ``git am`` does; every other
-    file keeps its bytes. One that cannot be read as a patch, or that holds what a series cannot, is refused before
-    anything is written.
+    Returns their names. An encoded mail is decoded, and the CR goes off a file whose lines all end in CR LF, as ``git
+    am`` does; every other file keeps its bytes. One that cannot be read as a patch, or that holds what a series cannot,
+    is refused before anything is written.
     """
     if name and len(paths) != 1:
         raise UsageError("a name fits one patch only", next_step="import the patches one by one")
@@ -201,9 +212,10 @@ def _decode_patch(data: bytes, strip: int) -> bytes:
 
 
 def _check_line_ends(path: Path, patch: Patch) -> None:
-    """Raise DecoupleError where ``git am`` makes another tree of the patch than we do, and says nothing.
+    """Raise DecoupleError where ``git am`` makes another tree of the patch.
 
-    It takes the CR off every line of a mail. Where an old line has one, the patch then fails to apply, which is said.
+    It would say nothing of it. It takes the CR off every line of a mail. Where an old line has one, the patch then
+    fails to apply, which is said.
     """
     for file in patch.files:
         for hunk in file.hunks:
@@ -216,7 +228,10 @@ def _check_line_ends(path: Path, patch: Patch) -> None:
 
 
 def set_header(stack: Stack, name: str, text: str) -> None:
-    """Replace the header of a patch, applied or not. Raises DecoupleError if ``text`` would swallow or hold a diff."""
+    """Replace the header of a patch, applied or not.
+
+    Raises DecoupleError if ``text`` would swallow or hold a diff.
+    """
     stack.check_unedited()
     old = stack.read_patch(name)
     if text and not text.endswith("\n"):
@@ -229,7 +244,10 @@ def set_header(stack: Stack, name: str, text: str) -> None:
 
 
 def export_patches(stack: Stack, folder: Path) -> SeriesUpdate:
-    """Write the applied patches as the tree has them now, and their series, to ``folder``; nothing else changes."""
+    """Write the applied patches as the tree has them now, and their series.
+
+    They go to ``folder``; nothing else changes.
+    """
     written = make_series_update(stack, read_draft_patches(stack), drop=True)
     folder.mkdir(parents=True, exist_ok=True)
     for patch in written.patches:
@@ -257,7 +275,7 @@ def make_working_diff(stack: Stack, paths: Sequence[str] = ()) -> bytes:
 def _commit_patches(
     stack: Stack, verb: str, written: SeriesUpdate, *, index: Path | None = None, worktree: str | None = None
 ) -> None:
-    """Make the written patches the project's, the tree's commits theirs, and lay the overlay again."""
+    """Make the written patches the project's and the commits theirs; lay the overlay."""
     state = written.state
     if stack.state.overlay:
         state = replace(state, overlay=stack.write_overlay(state, written.patches, written.series.to_text().encode()))

@@ -57,7 +57,10 @@ class MoveResult(Struct, frozen=True):
 
 
 class Stack:
-    """A series and the tree it is applied to. Open one with :meth:`open`; it holds the tree's lock until left."""
+    """A series and the tree it is applied to.
+
+    Open one with :meth:`open`; it holds the tree's lock until left.
+    """
 
     def __init__(self, places: SeriesPlaces, journal: Journal, state: StackState) -> None:
         self.places = places
@@ -153,9 +156,9 @@ class Stack:
         files: Files = NO_FILES,
         start: StackState | None = None,
     ) -> MoveResult:
-        """Bring the tree to exactly ``wanted`` applied, with the overlay on top or not (None: as it is now).
+        """Bring the tree to exactly ``wanted`` applied.
 
-        ``files`` of the project go with it.
+        The overlay is on top or not (None: as it is now). ``files`` of the project go with it.
 
         Patches that are applied with the same bytes stay; the others are made anew on top of them. With
         ``keep_partial`` a patch that does not apply stops the move behind the one before it and is told in ``stopped``;
@@ -220,7 +223,10 @@ class Stack:
         return OverlayCommit(commit, files.digest)
 
     def transact(self, plan: Transaction) -> int:
-        """Carry out ``plan`` unless it changes nothing; returns how many paths of the work tree changed."""
+        """Carry out ``plan`` unless it changes nothing.
+
+        Returns how many paths of the work tree changed.
+        """
         changed = 0
         if plan.state != self.state or plan.files or plan.index or self.repository.read_head() != plan.state.head:
             changed = len(self.journal.commit(plan))
@@ -229,7 +235,7 @@ class Stack:
         return changed
 
     def push(self, what: str | int | None = 1, *, overlay: bool = True) -> MoveResult:
-        """Apply the next patch, the next N, those up to and including a name, or all (None).
+        """Apply the next patch, the next N, those up to a name (included), or all (None).
 
         The overlay goes on when the last patch is applied and the project has one. A patch that does not apply leaves
         those before it applied, as quilt does; see ``stopped``.
@@ -257,7 +263,10 @@ class Stack:
         return self.move_to(wanted, verb="push", overlay=lay, keep_partial=True)
 
     def pop(self, what: str | int | None = 1) -> MoveResult:
-        """Take off the top patch, the top N, those above a name, or all (None); the overlay goes first."""
+        """Take off the top patch, the top N, those above a name, or all (None).
+
+        The overlay goes first.
+        """
         self.check_unedited()
         done = self.applied
         if what is None:
@@ -303,7 +312,7 @@ class Stack:
         return read_chain(self.repository, self.state.base, head)
 
     def check_unedited(self) -> None:
-        """Raise DecoupleError if HEAD is not where the stack left it: moving would lose commits made by hand."""
+        """Raise DecoupleError if HEAD moved by hand: a move would lose commits."""
         head = self.repository.read_head()
         if head == self.state.head:
             return
@@ -336,10 +345,11 @@ def create_tree(
     source: Mapping[str, str],
     held: tuple[int, ...] = (),
 ) -> None:
-    """Make ``places.tree`` from a bare repository: its objects by hard link, ``commit`` checked out.
+    """Make ``places.tree`` from a bare repository, with ``commit`` checked out.
 
-    ``held`` are open files that git inherits: a lock, so that a git that outlives a killed run still holds it. The tree
-    is made beside its place and moved there when it is complete. Raises DecoupleError if something else is in the way.
+    Its objects are there by hard link. ``held`` are open files that git inherits: a lock, so that a git that outlives a
+    killed run still holds it. The tree is made beside its place and moved there when it is complete. Raises
+    DecoupleError if something else is in the way.
     """
     target = places.tree
     if target.exists() and any(target.iterdir()):
@@ -383,9 +393,10 @@ def create_tree(
 
 
 def link_objects(origin: Path, target: Path) -> None:
-    """Give ``target`` every object file of ``origin``: hard links, so that it costs nothing and outlives the cache.
+    """Give ``target`` every object file of ``origin`` by hard link.
 
-    Not ``origin``'s ``info``: objects of others that it would name are none of a baseline.
+    So it costs nothing and outlives the cache. Not ``origin``'s ``info``: objects of others that it would name are none
+    of a baseline.
     """
     for path in origin.rglob("*"):
         if path.relative_to(origin).parts[0] == "info" or path.is_symlink():

@@ -1,8 +1,8 @@
-"""Transactions: what the stack is, and how it changes so that a kill at any instant leaves the old or the new state.
+"""Change the stack in transactions.
 
-A transaction writes everything it will need (objects, staged files) first, then its journal, then moves index and work
-tree, the project's files, HEAD and last the state file; then the journal goes. A command that finds a journal finishes
-it, or drops it if the work tree was not yet touched.
+A kill at any instant leaves the old or the new state. A transaction writes everything it will need (objects, staged
+files) first, then its journal, then moves index and work tree, the project's files, HEAD and last the state file; then
+the journal goes. A command that finds a journal finishes it, or drops it if the work tree was not yet touched.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StackEntry(Struct, frozen=True):
 
 
 class OverlayCommit(Struct, frozen=True):
-    """The overlay commit on top of a complete series, and the digest of the files in it."""
+    """The overlay commit on top of a complete series, and the digest of its files."""
 
     commit: Id
     digest: str
@@ -108,14 +108,14 @@ class Transaction(Struct, frozen=True):
 
 
 class _StagedFile(Struct, frozen=True):
-    """A file of the project: its path, and the name of what it becomes among the staged ones (None: it goes)."""
+    """A file of the project: its path, and its name when staged (None: it goes)."""
 
     path: str
     staged: Annotated[str, Meta(pattern=r"\A[0-9]+\Z")] | None
 
 
 class _JournalRecord(Struct, frozen=True):
-    """The journal: the verb, what index and work tree held and will hold, HEAD before, and the state to come."""
+    """The journal: verb, old and new index and work tree, old HEAD, and next state."""
 
     verb: str
     old: str
@@ -177,9 +177,9 @@ class Journal:
 
     @contextlib.contextmanager
     def note_index_lock(self) -> Iterator[None]:
-        """Note that a git of ours takes ``index.lock`` outside of a transaction. Raises OSError (a full disk).
+        """Note that a git of ours takes ``index.lock`` outside of a transaction.
 
-        One that is killed leaves it behind; the next command then knows whose it is.
+        Raises OSError (a full disk). One that is killed leaves it behind; the next command then knows whose it is.
         """
         create_file(self._locking).close()
         try:
@@ -188,12 +188,15 @@ class Journal:
             self._locking.unlink()
 
     def save_state(self, state: StackState) -> None:
-        """Write the state file. Only for a new stack: everything else goes through :meth:`commit`."""
+        """Write the state file of a new stack; all else goes through :meth:`commit`."""
         write_atomically(self._own / "state.json", state.to_json())
 
     @contextlib.contextmanager
     def open_session(self) -> Iterator[list[str]]:
-        """Hold the lock; finish or drop what an earlier command left. Yields what was done about that, in words."""
+        """Hold the lock; finish or drop what an earlier command left.
+
+        Yields what was done about that, in words.
+        """
         if self._own.is_symlink():
             raise DecoupleError(f"{self._own}: a link, and not the stack's own folder", next_step=self._recovery_step)
         with hold_lock(self._own / "lock") as handle:
@@ -261,7 +264,7 @@ class Journal:
         )
 
     def recover(self) -> list[str]:
-        """Bring a transaction that was cut off to its end, or drop it. Returns what was done, in words."""
+        """Finish or drop a transaction that was cut off; say which, in words."""
         clear_folder(self.scratch)
         if self._locking.exists():
             worktree.forget_new_locks(self.repository, ("index.lock",), self._locking.stat().st_mtime)

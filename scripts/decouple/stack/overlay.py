@@ -1,7 +1,7 @@
-"""The overlay: ``third_device/`` of the project, laid over the patched tree as its last commit.
+"""Read the overlay, the project's ``third_device/``.
 
-Beside the files it holds the series as applied (``third_device/torch_cuda/torch_patches``, as the RFC asks), so that
-the tree alone says how it was made.
+It is laid over the patched tree as its last commit. Beside the files it holds the series as applied
+(``third_device/torch_cuda/torch_patches``, as the RFC asks), so that the tree alone says how it was made.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class OverlayFiles(Struct, frozen=True):
 
 
 def read_overlay(repository: Repository, project: Path, series: bytes, patches: Sequence[Patch]) -> OverlayFiles:
-    """Read ``third_device/`` of ``project`` (files its .gitignore names are left out), plus the series as applied.
+    """Read ``third_device/`` of ``project``, plus the series as applied.
 
-    Raises DecoupleError for a file that is neither regular nor a link.
+    Files its .gitignore names are left out. Raises DecoupleError for a file that is neither regular nor a link.
     """
     listed = _list_project_files(repository, project)
     content: dict[str, tuple[int, bytes]] = {}

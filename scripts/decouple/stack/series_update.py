@@ -1,8 +1,9 @@
-"""From commits to patch files: what the applied tree says, as the files and the series that say the same.
+"""Make patch files of commits.
 
-A patch whose commit changes the same files in the same way as before keeps its stored diff byte for byte, however it
-was formatted; a header keeps its bytes while the commit's text is the same. Only what changed is written anew, in the
-canonical form of ``export``, and proved by applying it again.
+What the applied tree says becomes the files and the series that say the same. A patch whose commit changes the same
+files in the same way as before keeps its stored diff byte for byte, however it was formatted; a header keeps its bytes
+while the commit's text is the same. Only what changed is written anew, in the canonical form of ``export``, and proved
+by applying it again.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ ID = "Decouple-Id"
 
 
 class DraftPatch(Struct, frozen=True):
-    """One patch to be: its commit's text and what it changes, by path: (before, after)."""
+    """One patch to be: its commit's text and its changes, path: (before, after)."""
 
     text: CommitText
     changes: Mapping[str, tuple[TreeEntry | None, TreeEntry | None]]
@@ -126,7 +127,10 @@ def read_draft_patches(stack: Stack) -> list[DraftPatch]:
 
 
 def make_series_update(stack: Stack, items: Sequence[DraftPatch], *, drop: bool = False) -> SeriesUpdate:
-    """Turn items into patch files, a series file and a state; writes objects, but no file of the project yet."""
+    """Turn items into patch files, a series file and a state.
+
+    Objects are written, but no file of the project yet.
+    """
     places, repository, state = stack.places, stack.repository, stack.state
     _refuse_drops(stack, items, drop)
     names = _choose_names(stack, items)
@@ -192,7 +196,7 @@ def make_series_update(stack: Stack, items: Sequence[DraftPatch], *, drop: bool 
 
 
 def refuse_overlay(stack: Stack, paths: Iterable[str]) -> None:
-    """Raise DecoupleError for a path that the overlay has laid: its edits belong into the project."""
+    """Raise DecoupleError for a path of the overlay: its edits go into the project."""
     laid = _list_overlay_paths(stack)
     for path in paths:
         if path in laid:
@@ -230,7 +234,7 @@ def make_slug(title: str) -> str:
 
 
 def _check_round_trip(stack: Stack, parent: str, patch: Patch, item: DraftPatch) -> None:
-    """Raise DecoupleError unless the patch, applied again, makes exactly what its commit holds."""
+    """Raise DecoupleError unless the patch applied again gives its commit."""
     if not item.changes:
         return
     (outcome,) = apply_patches(stack.repository, parent, [patch], stack.journal.scratch)

@@ -1,8 +1,9 @@
-"""What the state file of an applied tree says by itself, for questions that are asked many times a minute.
+"""Read what the state file of an applied tree says by itself.
 
-No engine, no git and no lock: the file is replaced as a whole. Where a command is under way or was cut off (there is a
-journal), and where anything else is unusual, a glance tells nothing. Then the engine is asked, which waits, brings that
-command to its end, and says what is wrong. The folders are `base.checkout`'s, which takes longer to load than all this.
+It is for questions that are asked many times a minute. No engine, no git and no lock: the file is replaced as a whole.
+Where a command is under way or was cut off (there is a journal), and where anything else is unusual, a glance tells
+nothing. Then the engine is asked, which waits, brings that command to its end, and says what is wrong. The folders are
+`base.checkout`'s, which takes longer to load than all this.
 """
 
 from __future__ import annotations

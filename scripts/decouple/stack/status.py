@@ -1,4 +1,4 @@
-"""How far the applied tree, the series and the patches agree: what ``decouple status`` says."""
+"""Compare the tree, the series and the patches: what ``decouple status`` says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading git trees and indexes: what stands at a path, what differs between two trees. No work tree."""
+"""Read git trees and indexes: entries and differences, without a work tree."""
 
 from __future__ import annotations
 

@@ -48,10 +48,11 @@ class EditedError(DecoupleError):
 
 
 def move_worktree(repository: Repository, old: str, new: str) -> list[Change]:
-    """Bring index and work tree from tree ``old`` to tree ``new`` (ids of trees or commits); returns what differs.
+    """Bring index and work tree from tree ``old`` to tree ``new``.
 
-    git checks every path before it touches the first one. Raises EditedError with the path in the way, GitError for
-    anything else (a full disk); after the latter call :func:`finish_move`.
+    Both are ids of trees or commits. Returns what differs. git checks every path before it touches the first one.
+    Raises EditedError with the path in the way, GitError for anything else (a full disk); after the latter call
+    :func:`finish_move`.
     """
     changes = compare_trees(repository, old, new)
     if not changes:
@@ -95,7 +96,7 @@ def _is_simple(root: Path, changes: Sequence[Change]) -> bool:
 
 
 def _move_single_files(repository: Repository, changes: Sequence[Change]) -> None:
-    """Move a few files by themselves: look at each one's content first, write them, then their index entries."""
+    """Move a few files: look at each one's content, write it, then its index entry."""
     paths = [change.path for change in changes]
     staged = read_index(repository, paths)
     for change in changes:
@@ -189,11 +190,11 @@ def has_begun(repository: Repository, changes: Iterable[Change]) -> bool:
 
 
 def finish_move(repository: Repository, changes: Sequence[Change], rescue: Path, since: float) -> list[str]:
-    """Finish a move that was cut off: put every path of ``changes`` into its new state, whatever it holds now.
+    """Finish a move that was cut off.
 
-    A file with content that is neither old, new nor torn was edited after the cut; it is copied below ``rescue``
-    first; ``since`` is when the move began (`forget_stale_lock`). Returns the paths that were copied there. Raises
-    OSError (a full disk): call it again then.
+    Every path of ``changes`` gets its new state, whatever it holds now. A file with content that is neither old, new
+    nor torn was edited after the cut; it is copied below ``rescue`` first; ``since`` is when the move began
+    (`forget_stale_lock`). Returns the paths that were copied there. Raises OSError (a full disk): call it again then.
     """
     rescued: list[str] = []
     ours = [change for change in changes if not _is_submodule(change)]
@@ -261,7 +262,7 @@ def _write_path(repository: Repository, change: Change, data: bytes | None) -> N
 
 
 def _move_to_other_disk(temporary: Path, full: Path) -> None:
-    """Move a finished file into a folder that is on another file system, by a name there that nobody has."""
+    """Move a finished file to another file system by a name that nobody has."""
     folder = Path(tempfile.mkdtemp(prefix=".decouple-", dir=full.parent))
     try:
         shutil.copy2(temporary, folder / "moving", follow_symlinks=False)
@@ -282,10 +283,11 @@ def is_new_lock(lock: Path, since: float) -> bool:
 
 
 def forget_stale_lock(repository: Repository, name: str, since: float, patience: float = 5.0) -> None:
-    """Remove the lock file ``name`` that a git of ours left when it was killed, after ``since`` (a file's mtime).
+    """Remove the lock file ``name`` that a git of ours left when it was killed.
 
-    Another git's is not ours to remove: one that was there before our transaction began, or one of a repository in
-    which a git process still lives. Raises DecoupleError then, after ``patience`` seconds.
+    It was killed after ``since`` (a file's mtime). Another git's is not ours to remove: one that was there before our
+    transaction began, or one of a repository in which a git process still lives. Raises DecoupleError then, after
+    ``patience`` seconds.
     """
     import time
 
@@ -302,14 +304,17 @@ def forget_stale_lock(repository: Repository, name: str, since: float, patience:
 
 
 def forget_new_locks(repository: Repository, names: Iterable[str], since: float) -> None:
-    """Remove those locks ``names`` that a killed git of ours left after ``since`` (a file's mtime); older ones stay."""
+    """Remove those locks ``names`` that a killed git of ours left after ``since``.
+
+    It is a file's mtime; older ones stay.
+    """
     for name in names:
         if is_new_lock(repository.git_dir / name, since):
             forget_stale_lock(repository, name, since)
 
 
 def forget_ref_locks(repository: Repository) -> None:
-    """Remove the locks of ``refs/decouple`` that a killed git left: nobody else writes these refs."""
+    """Remove locks of ``refs/decouple`` that a killed git left; others write none."""
     for lock in (repository.git_dir / "refs/decouple").glob("*.lock"):
         forget_stale_lock(repository, f"refs/decouple/{lock.name}", 0)
 
