@@ -1,7 +1,8 @@
-"""Where upstream only added lines right beside those that a patch takes out: no two sides changed one line.
+"""Settle where upstream only added lines right beside those a patch takes out.
 
-A 3-way merge calls that a conflict, because the two changes touch; GNU patch's fuzz drops the context on that side and
-takes the first place that fits. Neither is needed when the text itself shows which lines they are:
+There no two sides changed one line. A 3-way merge calls that a conflict, because the two changes touch; GNU patch's
+fuzz drops the context on that side and takes the first place that fits. Neither is needed when the text itself shows
+which lines they are:
 
 * the lines that the patch takes out, together with all of the patch's context on the other side, stand exactly once in
   the file that the patch was cut on and exactly once in the release's, so they are the same lines; and
@@ -29,7 +30,10 @@ from decouple.patch.parse import FilePatch, Hunk
 
 
 class ChangedRun(Struct, frozen=True):
-    """One run of changed lines of a hunk. ``at``: 0-based line of the old file; context is what the hunk quotes."""
+    """One run of changed lines of a hunk.
+
+    ``at``: 0-based line of the old file; context is what the hunk quotes.
+    """
 
     at: int
     before: tuple[bytes, ...]
@@ -39,7 +43,10 @@ class ChangedRun(Struct, frozen=True):
 
 
 class Addition(Struct, frozen=True):
-    """Lines that upstream put right beside what a patch takes out, and where (0-based) in the three texts they go."""
+    """Lines that upstream put right beside what a patch takes out.
+
+    It has where (0-based) in the three texts they go.
+    """
 
     lines: tuple[bytes, ...]
     old: int
@@ -48,16 +55,17 @@ class Addition(Struct, frozen=True):
 
 
 class MergedFile(Struct, frozen=True):
-    """The file as the merge leaves it, and what upstream had added beside the patch's lines."""
+    """The merged file, and what upstream had added beside the patch's lines."""
 
     data: bytes
     additions: tuple[Addition, ...]
 
 
 def settle_file(repository: Repository, file: FilePatch, old: bytes, patched: bytes, new: bytes) -> MergedFile | None:
-    """Merge what turned ``old`` into ``patched`` into ``new``; None unless the texts prove where each line goes.
+    """Merge what turned ``old`` into ``patched`` into ``new``.
 
-    ``file`` is the patch's part for this file, and must turn ``old`` into ``patched`` line for line.
+    Returns None unless the texts prove where each line goes. ``file`` is the patch's part for this file, and must turn
+    ``old`` into ``patched`` line for line.
     """
     olds, patcheds, news = (split_lines(data) for data in (old, patched, new))
     additions = []

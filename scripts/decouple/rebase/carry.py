@@ -1,8 +1,8 @@
-"""One patch onto another release, with git objects only: forwards, backwards, and as a 3-way merge through renames.
+"""Carry one patch onto another release, with git objects only.
 
-No single test is trusted. A forward apply that lands where a merge would not is a conflict (repeated context led it
-astray); a reverse apply proves "already upstream" only when the merge changes nothing either. What the three say
-together is the verdict; see the table in docs/rebase.md.
+It is tried forwards, backwards, and as a 3-way merge through renames. No single test is trusted. A forward apply that
+lands where a merge would not is a conflict (repeated context led it astray); a reverse apply proves "already upstream"
+only when the merge changes nothing either. What the three say together is the verdict; see the table in docs/rebase.md.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class Step(Struct, frozen=True):
 
 
 class TreeSource:
-    """The files of a git tree for ``patch.apply``. Those named at first are read at once, others when asked for."""
+    """The files of a git tree for ``patch.apply``.
+
+    Those named at first are read at once, others when asked for.
+    """
 
     def __init__(self, repository: Repository, tree: str, paths: Sequence[str] = ()) -> None:
         self._repository, self._tree = repository, tree
@@ -71,7 +74,10 @@ class TreeSource:
 
 
 class Merge(Struct, frozen=True):
-    """A 3-way merge: the tree it made (with conflict markers where it could not), and git's words on each conflict."""
+    """A 3-way merge: the tree it made, and git's words on each conflict.
+
+    The tree has conflict markers where git could not merge.
+    """
 
     tree: str
     conflicts: tuple[tuple[str, str], ...]
@@ -89,9 +95,10 @@ def carry_patch(repository: Repository, step: Step, tip: str, scratch: Path) -> 
 
 
 def carry_unchanged(repository: Repository, step: Step, tip: str) -> CarryResult | None:
-    """Return the verdict where ``tip`` has, wherever the patch looks, what its old series had.
+    """Return the verdict where ``tip`` has what the patch's old series had.
 
-    Nothing but the paths that the patch names, and the folders above them, is read. None: ask :func:`carry_patch`.
+    That holds wherever the patch looks. Nothing but the paths that the patch names, and the folders above them, is
+    read. None: ask :func:`carry_patch`.
     """
     patch = step.patch
     same = _find_unmerged_changes(repository, step, tip)
@@ -213,7 +220,7 @@ def _read_texts(repository: Repository, step: Step, tip: str, merge: Merge) -> d
 def _port_patch(
     repository: Repository, step: Step, tip: str, merge: Merge, texts: Mapping[str, FileTexts]
 ) -> CarryResult | None:
-    """Return the verdict where upstream's changes of moved lines merge into the copies."""
+    """Return the verdict where upstream's changes of moved lines merge in the copies."""
     if len(texts) != len(merge.conflicts):
         return None
     targets = {run.target for run in moved_text(step.patch)} - texts.keys()

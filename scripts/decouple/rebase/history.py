@@ -1,4 +1,7 @@
-"""Which upstream commits changed the lines that a patch fails on, from a clone of upstream that has both tags."""
+"""Find which upstream commits changed the lines that a patch fails on.
+
+They are read from a clone of upstream that has both tags.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which lines of a release are which of the one before: a range of the old text, found in the new."""
+"""Map lines of a release to those of the one before.
+
+A range of the old text is found in the new.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Upstream changed text that a patch moves: the change goes to the copy, and the old place is emptied as before.
+"""Carry upstream's changes of text that a patch moves.
 
-A 3-way merge knows the move as a deletion and calls any change of those lines a conflict; who settles it with "ours"
-loses what upstream mended. Here the moved lines are found in the release (``Across.place``), what upstream did to them
-is merged into the copy, and the rest of the file is merged as if upstream had left them alone. Both must merge without
-a conflict, or a person is shown what upstream did.
+The change goes to the copy, and the old place is emptied as before. A 3-way merge knows the move as a deletion and
+calls any change of those lines a conflict; who settles it with "ours" loses what upstream mended. Here the moved lines
+are found in the release (``Across.place``), what upstream did to them is merged into the copy, and the rest of the file
+is merged as if upstream had left them alone. Both must merge without a conflict, or a person is shown what upstream
+did.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ class PortResult(Struct, frozen=True):
 def port_changes(
     repository: Repository, patch: Patch, conflicts: Mapping[str, FileTexts], merged: Mapping[str, bytes]
 ) -> PortResult | None:
-    """Settle the files in conflict by bringing upstream's changes of moved text to where it went.
+    """Settle conflicts in files where upstream changed moved text.
 
-    ``merged`` has the text of each file that the patch moves text to, as the merge left it. None where a conflict is no
-    such thing, or where a merge is not clean.
+    Its changes are brought to where the text went. ``merged`` has the text of each file that the patch moves text to,
+    as the merge left it. None where a conflict is no such thing, or where a merge is not clean.
     """
     runs = [moved_run for moved_run in find_moved_runs(patch) if moved_run.source in conflicts]
     texts = dict(merged)

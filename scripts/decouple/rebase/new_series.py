@@ -1,4 +1,7 @@
-"""Writing the new series: patches that changed get a body under the new release, the others keep their old home."""
+"""Write the new series.
+
+Patches that changed get a body under the new release, the others keep their old place.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ from decouple.stack.commits import SCRATCH, NewCommit, write_chain
 
 
 class NewSeries(Struct, frozen=True):
-    """The files of the new series: ``lines`` of ``series/<release>``, ``bodies`` by path below ``patches/``."""
+    """The files of the new series.
+
+    ``lines`` of ``series/<release>``, ``bodies`` by path below ``patches/``.
+    """
 
     lines: tuple[str, ...]
     bodies: tuple[tuple[str, bytes], ...]
@@ -67,7 +73,10 @@ def read_patches(project: Path, series: NewSeries) -> list[Patch]:
 
 
 def check_series(repository: Repository, sides: ReleasePair, outcome: RebaseOutcome, patches: Sequence[Patch]) -> None:
-    """Apply the new series to the new release from its own text; raise DecoupleError unless it gives the same tree."""
+    """Apply the new series to the new release from its own text.
+
+    Raises DecoupleError unless it gives the same tree.
+    """
     made = applier.apply_patches(repository, sides.new, patches, repository.state_folder)
     commits = write_chain(repository, sides.new, [NewCommit(SCRATCH, applied.changes) for applied in made])
     if repository.read_tree_id(commits[-1] if commits else sides.new) != repository.read_tree_id(outcome.tips[-1]):
@@ -75,9 +84,10 @@ def check_series(repository: Repository, sides: ReleasePair, outcome: RebaseOutc
 
 
 def write_series(project: Path, release: str, series: NewSeries, *, old: str) -> list[Path]:
-    """Write the new series; the series file comes last, so that a kill leaves no series that names a missing patch.
+    """Write the new series; the series file comes last.
 
-    Returns the paths written. Raises UsageError when ``series/<release>`` exists already.
+    So a kill leaves no series that names a missing patch. Returns the paths written. Raises UsageError when
+    ``series/<release>`` exists already.
     """
     target = Checkout(project).locate_series(release)
     if target.exists():

@@ -1,7 +1,8 @@
-"""A release of which only the official wheel can be read: its text as a commit, and what that shows of a patch.
+"""Judge patches on a release of which only the official wheel can be read.
 
-The wheel has every Python file of the packages it installs and the headers it ships, but no C++ source and no build
-file. A patch is judged only when each file that it changes is there; of the others nothing is said. No series is made.
+Its text becomes a commit. The wheel has every Python file of the packages it installs and the headers it ships, but no
+C++ source and no build file. A patch is judged only when each file that it changes is there; of the others nothing is
+said. No series is made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A rebase that waits for a person: its state in one file, the conflict in a git work tree.
+"""The state of a rebase that waits for a person.
 
-The state holds only what a person decided; everything else is worked out anew by the next call, so a kill at any
-instant loses nothing and ``--continue`` after an edit of a patch file does the right thing.
+It is in one file, the conflict in a git work tree. The state holds only what a person decided; everything else is
+worked out anew by the next call, so a kill at any instant loses nothing and ``--continue`` after an edit of a patch
+file does the right thing.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Leg(Struct, frozen=True):
 
 
 class RebaseState(Struct, frozen=True, forbid_unknown_fields=True):
-    """A rebase under way: from which release to which, with which source, and what was decided so far."""
+    """A rebase under way: from and to which release, which source, what was decided."""
 
     old: PathPart
     new: PathPart
@@ -87,7 +88,7 @@ def find_next_step(stopped: CarryResult | None) -> str:
 
 
 def refuse_edits(repository: Repository) -> None:
-    """Raise DecoupleError when the work tree has edits that showing a conflict there would lose."""
+    """Raise DecoupleError for edits that showing a conflict there would lose."""
     dirty = repository.read_text("status", "--porcelain", "--untracked-files=no")
     if dirty and repository.resolve_commit("HEAD") is not None:
         raise DecoupleError(
@@ -97,7 +98,7 @@ def refuse_edits(repository: Repository) -> None:
 
 
 def show_conflict(repository: Repository, tip: str, step: Step) -> None:
-    """Put the work tree on ``tip`` and pick the patch's old commit there, so that plain git shows the conflict."""
+    """Pick the patch's old commit on ``tip``, so that plain git shows the conflict."""
     repository.run("checkout", "-q", "--detach", tip)
     repository.try_run(
         "-c", "merge.conflictStyle=diff3", "-c", "user.name=decouple", "-c", "user.email=decouple@localhost",
@@ -112,7 +113,10 @@ def drop_conflict(repository: Repository, tip: str) -> None:
 
 
 def forget_locks(repository: Repository, since: float) -> None:
-    """Remove what a git of ours left that was killed at the work tree after ``since``; see `forget_stale_lock`."""
+    """Remove the locks of a git of ours that was killed after ``since``.
+
+    It was killed at the work tree; see `forget_stale_lock`.
+    """
     worktree.forget_new_locks(repository, ("index.lock", "HEAD.lock"), since)
 
 

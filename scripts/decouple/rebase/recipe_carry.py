@@ -1,4 +1,4 @@
-"""A patch that a recipe makes anew on the new release, next to what merging its old text would give."""
+"""Make a patch anew by its recipe, and compare it with merging its old text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telling a rebase: Markdown for people, JSON for programs, annotations for CI hosts."""
+"""Report a rebase: Markdown for people, JSON for programs, annotations for CI."""
 
 from __future__ import annotations
 

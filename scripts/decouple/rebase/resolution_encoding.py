@@ -1,9 +1,9 @@
-"""How a conflict was settled, told without upstream's text: hashes of its lines, and our own lines.
+"""Encode how a conflict was settled, without upstream's text.
 
-A merged file is read as tokens: a line is one, and a whole conflict is one, known by its three sides with white space
-left out. What a person made of it is where tokens went and lines came. Of those lines, the ones that upstream has are
-told by their hash, and only ours are quoted. So another comment elsewhere in the file changes nothing, and the same
-conflict on another release is settled the same way.
+The code is hashes of its lines, and our own lines. A merged file is read as tokens: a line is one, and a whole conflict
+is one, known by its three sides with white space left out. What a person made of it is where tokens went and lines
+came. Of those lines, the ones that upstream has are told by their hash, and only ours are quoted. So another comment
+elsewhere in the file changes nothing, and the same conflict on another release is settled the same way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BEGIN, _BASE, _MIDDLE, _END = (
 
 
 class Token(Struct, frozen=True):
-    """One line, or one conflict with the lines of its sides: the release's, the base's, the patch's."""
+    """One line, or one conflict with its lines in release, base and patch."""
 
     key: str
     line: bytes = b""
@@ -33,7 +33,10 @@ class Token(Struct, frozen=True):
 
 
 class SettledChange(Struct, frozen=True):
-    """Tokens that went, between tokens that stayed, and what came: ``=HASH`` of upstream's lines, ``+`` and ours."""
+    """Tokens that went, between tokens that stayed, and what came.
+
+    What came is ``=HASH`` of upstream's lines, ``+`` and ours.
+    """
 
     before: tuple[str, ...]
     gone: tuple[str, ...]

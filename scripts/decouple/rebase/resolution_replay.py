@@ -1,4 +1,4 @@
-"""Between trees and resolutions: what a settled tree says of a conflict, and the tree that a resolution makes."""
+"""Read resolutions from settled trees, and make trees from resolutions."""
 
 from __future__ import annotations
 

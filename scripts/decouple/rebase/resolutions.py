@@ -1,9 +1,9 @@
-"""Conflict memory: how a person settled a conflict, or left a patch out and why; used again for the same conflict.
+"""Remember how a person settled a conflict, or why a patch was left out.
 
-One file per pair of releases, ``series/resolutions/<from>-<to>.toml``; all of them are looked into. A resolution is
-found by the Decouple-Id and by the conflicts themselves (``decouple.rebase.resolution_encoding``), so it outlives other
-tags, other places in the file and new bodies of the patch. It holds our own lines and hashes of upstream's, never
-upstream's text.
+It is used again for the same conflict. One file per pair of releases, ``series/resolutions/<from>-<to>.toml``; all of
+them are looked into. A resolution is found by the Decouple-Id and by the conflicts themselves
+(``decouple.rebase.resolution_encoding``), so it outlives other tags, other places in the file and new bodies of the
+patch. It holds our own lines and hashes of upstream's, never upstream's text.
 """
 
 from __future__ import annotations

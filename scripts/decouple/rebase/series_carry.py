@@ -1,4 +1,4 @@
-"""A whole series onto another release: patch after patch, each on top of what the ones before it became."""
+"""Carry a series to another release, each patch on top of those before it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,17 @@ Regenerate = Callable[[Patch], "RegeneratedPatch | None"]
 
 
 class RegeneratedPatch(Struct, frozen=True):
-    """A generated patch for the new release. ``data`` is None where the rules do not cover it; ``notes`` say why."""
+    """A generated patch for the new release.
+
+    ``data`` is None where the rules do not cover it; ``notes`` say why.
+    """
 
     data: bytes | None
     notes: tuple[Note, ...] = ()
 
 
 class Decision(Struct, frozen=True):
-    """What a person decided about one patch: leave it out, or the tree id it shall lead to."""
+    """What a person decided on a patch: leave it out, or the tree id it leads to."""
 
     tree: Id | None
     """None: skip the patch."""
@@ -61,7 +64,10 @@ class ReleasePair(Struct, frozen=True):
 
 
 class RebaseOutcome(Struct, frozen=True):
-    """How far a rebase got. ``tips`` holds the commit after each carried patch, the new release itself first."""
+    """How far a rebase got.
+
+    ``tips`` holds the commit after each carried patch, the new release itself first.
+    """
 
     carried: tuple[CarryResult, ...]
     steps: tuple[Step, ...]
@@ -80,7 +86,10 @@ class RebaseOutcome(Struct, frozen=True):
 
 
 class _CarriedCommits:
-    """The commits of what was carried. They are written together, where no patch asks what one before it did."""
+    """The commits of what was carried.
+
+    They are written together, where no patch asks what one before it did.
+    """
 
     def __init__(self, repository: Repository, base: str) -> None:
         self._repository = repository
@@ -91,7 +100,10 @@ class _CarriedCommits:
         self._folders: set[str] = set()
 
     def add(self, changes: Mapping[str, TreeEntry | None]) -> None:
-        """Add what a patch changes. Where a file goes, a folder may: that is written at once."""
+        """Add what a patch changes.
+
+        Where a file goes, a folder may come: that is written at once.
+        """
         self._waiting.append(changes)
         self._changed |= changes.keys()
         self._folders |= {folder for path in changes for folder in list_parents(path)}
@@ -99,7 +111,10 @@ class _CarriedCommits:
             self.write()
 
     def holds_back(self, paths: set[str]) -> bool:
-        """Return whether the last commit lacks something that was added at ``paths``, above or below them."""
+        """Return whether the last commit lacks something that was added at ``paths``.
+
+        Paths above or below them count too.
+        """
         reach = {*paths, *(folder for path in paths for folder in list_parents(path))}
         return not self._changed.isdisjoint(reach) or not self._folders.isdisjoint(paths)
 
@@ -116,7 +131,10 @@ class _CarriedCommits:
 
 
 class RebaseWork(Struct, dict=True):
-    """The work, with everything that it depends on. ``run`` may be called again with more decisions."""
+    """The work, with everything that it depends on.
+
+    ``run`` may be called again with more decisions.
+    """
 
     repository: Repository
     sides: ReleasePair
@@ -130,9 +148,10 @@ class RebaseWork(Struct, dict=True):
     """The new release is known from its wheel only."""
 
     def run(self, *, stop: bool = True, progress: Progress = SILENT) -> RebaseOutcome:
-        """Carry every patch; with ``stop`` the first that a person must settle ends it, without it is left out.
+        """Carry every patch.
 
-        Raises DecoupleError when the old series does not apply to its own release.
+        With ``stop`` the first that a person must settle ends it, without it is left out. Raises DecoupleError when the
+        old series does not apply to its own release.
         """
         with keep_object_reader(self.repository):
             return self._carry_steps(stop=stop, progress=progress)
@@ -166,9 +185,9 @@ class RebaseWork(Struct, dict=True):
         return RebaseOutcome(tuple(carried), steps, tuple(commits.tips))
 
     def _write_named_commits(self, carried: Sequence[CarryResult]) -> tuple[str, ...]:
-        """Write the commits of ``carried`` with what their patches say: a person is shown the last.
+        """Write the commits of ``carried`` with what their patches say.
 
-        Returns the commit after each, the new release itself first.
+        A person is shown the last. Returns the commit after each, the new release itself first.
         """
         patches = {patch.name: patch for patch in self.patches}
         changing = [result for result in carried if result.changes]
@@ -181,7 +200,7 @@ class RebaseWork(Struct, dict=True):
         return tuple(tips)
 
     def _name_step(self, step: Step) -> Step:
-        """Return ``step`` with a commit that says what its patch says: a person picks it, and git shows it."""
+        """Return ``step`` with a commit of its patch's text, which git shows a person."""
         text = parse_commit_text(step.patch.header_text, step.patch.name)
         commit = NewCommit(text, read_changes(self.repository, step.before, step.after))
         return structs.replace(step, after=write_chain(self.repository, step.before, [commit])[0])
@@ -217,9 +236,9 @@ class RebaseWork(Struct, dict=True):
         )
 
     def _carry_unchanged(self, step: Step, commits: _CarriedCommits) -> CarryResult | None:
-        """Carry a patch that finds all as its old series had it, before those in front of it are committed.
+        """Carry a patch that finds all as its old series had it.
 
-        None where it has to be asked of a commit that holds them.
+        This comes before those in front of it are committed. None where it has to be asked of a commit that holds them.
         """
         if self.partial or step.patch.name in self.decisions:
             return None

@@ -1,8 +1,9 @@
-"""What of a patch the release has already: hunks that upstream took, and text that would then stand there twice.
+"""Find what of a patch the release has already.
 
-A merge drops what both sides did and says nothing; where upstream put the same function elsewhere, it keeps both. So
-each hunk is looked for in the release's text: is its new side there and its old side gone, it is told. A function, or a
-run of lines, that the patch adds and that upstream added as well stops the patch: no text says which of the two goes.
+That is hunks that upstream took, and text that would then stand there twice. A merge drops what both sides did and says
+nothing; where upstream put the same function elsewhere, it keeps both. So each hunk is looked for in the release's
+text: is its new side there and its old side gone, it is told. A function, or a run of lines, that the patch adds and
+that upstream added as well stops the patch: no text says which of the two goes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _CALLED = re.compile(rb"\b(\w+)\s*\(")
 
 
 class _ChangedFile(Struct, frozen=True):
-    """A file that upstream changed: before the patch in the old series, and in the release."""
+    """A file that upstream changed: before the patch, and in the release."""
 
     section: FilePatch
     old: bytes
@@ -35,9 +36,10 @@ class _ChangedFile(Struct, frozen=True):
 
 
 def examine_patch(repository: Repository, patch: Patch, before: str, tip: str, result: CarryResult) -> CarryResult:
-    """Add to ``result`` what upstream has of ``patch``; it stops where text of it would stand in a file twice.
+    """Add to ``result`` what upstream has of ``patch``.
 
-    ``before`` is the commit that the patch was cut on, ``tip`` the one that it comes onto.
+    It stops where text of it would stand in a file twice. ``before`` is the commit that the patch was cut on, ``tip``
+    the one that it comes onto.
     """
     files = list(_find_changed_files(repository, patch, before, tip))
     if not files or result.verdict is Verdict.ALREADY_UPSTREAM:

@@ -52,7 +52,10 @@ class Verdict(enum.Enum):
 
 
 class Note(Struct, frozen=True):
-    """One piece of evidence: a file, where in it (1-based line of the new release, 0: the whole file), what it is."""
+    """One piece of evidence: a file, where in it, and what it is.
+
+    ``line`` is 1-based, of the new release; 0 is the whole file.
+    """
 
     path: str
     line: int
@@ -68,7 +71,10 @@ class Note(Struct, frozen=True):
 
 
 class CarryResult(Struct, frozen=True):
-    """A patch on the new release. ``changes`` is what it does to the new tree, None where a person must decide."""
+    """A patch on the new release.
+
+    ``changes`` is what it does to the new tree, None where a person must decide.
+    """
 
     name: str
     verdict: Verdict

@@ -1,4 +1,4 @@
-"""A repository of its own that sees the objects of both releases, so that a rebase disturbs no tree of the user's."""
+"""Make a repository that sees the objects of both releases, away from the user's."""
 
 from __future__ import annotations
 
