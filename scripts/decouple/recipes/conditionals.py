@@ -1,4 +1,4 @@
-"""Conditionals settled for macros whose value is known, as unifdef(1) does: their other branches go, the rest stays."""
+"""Settle conditionals for known macros, as unifdef(1) does; other branches go."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from decouple.syntax.preprocessor import Branch
 
 
 def settle_lines(lines: Sequence[Line], *, define: Sequence[str] = (), undefine: Sequence[str] = ()) -> list[Line]:
-    """Return ``lines`` as they read when ``define`` are defined as 1 and ``undefine`` are not.
+    """Return ``lines`` as they read under known macros.
 
-    A conditional that the macros do not decide stays as it is. Where one goes whole between two empty lines, so
-    does the one below. Each line that stays keeps its number.
+    Those of ``define`` are defined as 1 and those of ``undefine`` are not. A conditional that the macros do not decide
+    stays as it is. Where one goes whole between two empty lines, so does the one below. Each line that stays keeps its
+    number.
     """
     macros = Macros(dict.fromkeys(define, 1), frozenset(undefine))
     known = {*define, *undefine}

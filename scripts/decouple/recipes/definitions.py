@@ -1,4 +1,4 @@
-"""The functions that a text defines, with the scope that each stands in: what must not stand there twice."""
+"""Find the functions of a text with their scopes: none may stand there twice."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SCOPES = {"namespace_definition", "class_specifier", "struct_specifier"}
 
 
 def find_signatures(text: str, path: str) -> dict[str, list[int]]:
-    """Map each function that ``text`` defines to the lines (from 1) where it does; none in other languages.
+    """Map each function that ``text`` defines to the lines (from 1) where it does.
 
-    An overload in C++ is another function, and so is a method of another class.
+    In other languages there are none. An overload in C++ is another function, and so is a method of another class.
     """
     signatures: dict[str, list[int]] = {}
     pairs = (

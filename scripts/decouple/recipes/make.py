@@ -20,9 +20,10 @@ _SHOWN = 6
 
 
 def make_texts(recipe: Recipe, read: Read) -> dict[str, str]:
-    """Make path -> new text. Raises RecipeError with everything that the tree lacks or that would be lost.
+    """Return path -> new text.
 
-    ``parts`` of the error has one entry for each place. Upstream's text that goes and comes nowhere is a LostTextError.
+    Raises RecipeError with everything that the tree lacks or that would be lost. ``parts`` of the error has one entry
+    for each place. Upstream's text that goes and comes nowhere is a LostTextError.
     """
     return _RecipeRun(recipe, read).make_texts()
 
@@ -33,7 +34,10 @@ def is_done_upstream(recipe: Recipe, read: Read) -> bool:
 
 
 def list_rule_releases(recipe: Recipe, read: Read) -> tuple[str, ...]:
-    """Return the releases since which those rules hold that this tree calls for and older ones do not, oldest first."""
+    """Return since which releases the rules hold that this tree calls for.
+
+    Older trees do not call for them; the oldest release comes first.
+    """
     making = _RecipeRun(recipe, read)
     tables = [(edit, edit.file) for edit in recipe.edit] + [(new, "") for new in recipe.new]
     found = {
@@ -51,7 +55,7 @@ def _is_there(sign: UpstreamSign, text: str | None) -> bool:
 
 
 class _RecipeRun:
-    """One recipe on one tree. What is missing is collected, so that one run shows all of it."""
+    """One recipe on one tree; what is missing is collected and shown at once."""
 
     def __init__(self, recipe: Recipe, read: Read) -> None:
         self.recipe = recipe
@@ -141,7 +145,10 @@ class _RecipeRun:
         return text
 
     def _apply_edit(self, path: str, edit: Edit, lines: list[Line], text: str) -> list[Line]:
-        """Apply ``edit`` to ``lines``, which are ``text``; the very same list where its condition does not hold."""
+        """Apply ``edit`` to ``lines``, which are ``text``.
+
+        Returns the very same list where its condition does not hold.
+        """
         if not self.is_met(edit, path, text):
             return lines
         self._acted = True

@@ -1,7 +1,8 @@
-"""``series/recipes/<Decouple-Id>.toml``: one recipe makes the body of one patch on any release. Its types, its reader.
+"""Types and reader of a recipe, ``series/recipes/<Decouple-Id>.toml``.
 
-A recipe holds our own lines and says where they go by symbol, guard or node, never by line number, so that it makes the
-patch anew where upstream moved or mended what stands around them.
+One recipe makes the body of one patch on any release. A recipe holds our own lines and says where they go by symbol,
+guard or node, never by line number, so that it makes the patch anew where upstream moved or mended what stands around
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from decouple.base.path_names import RelativePath
 
 
 class Selector(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One step that narrows a range of lines: exactly one of the first group; ``has`` chooses among several."""
+    """One step that narrows a range of lines.
+
+    It is exactly one of the first group; ``has`` chooses among several.
+    """
 
     function: str | None = None
     """The definition of this C++ function or method (its last name), from its first line to its closing brace."""
@@ -53,7 +57,10 @@ KINDS = ("function", "inside", "include", "guard", "branch", "line", "begin")
 
 
 class TextMove(Struct, frozen=True, forbid_unknown_fields=True):
-    """Upstream's text that moves: found, kept under ``name``, and put where ``{{name}}`` stands in a text of ours."""
+    """Upstream's text that moves.
+
+    It is found, kept under ``name``, and put where ``{{name}}`` stands in a text of ours.
+    """
 
     name: str
     file: RelativePath
@@ -110,7 +117,7 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UpstreamSign(Struct, frozen=True, forbid_unknown_fields=True):
-    """One sign in the text that upstream did the same. Where all signs are there the patch is not needed."""
+    """A sign that upstream did the same; with all of them the patch is not needed."""
 
     since: str
     """The first release that has it, and what it does: for people."""
@@ -169,7 +176,7 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RecipeError(DecoupleError):
-    """A recipe that is wrong, or that does not find what it looks for. ``path`` is the upstream file, if one is."""
+    """A recipe is wrong or misses its place; ``path`` is the upstream file, if any."""
 
     def __init__(self, what: str, *, next_step: str, path: str = "", parts: Sequence[RecipeError] = ()) -> None:
         super().__init__(what, next_step=next_step)
@@ -179,7 +186,10 @@ class RecipeError(DecoupleError):
 
 
 class LostTextError(RecipeError):
-    """Upstream's text that would go and come nowhere. Merging the patch's old text does not make up for it."""
+    """Upstream's text that would go and come nowhere.
+
+    Merging the patch's old text does not make up for it.
+    """
 
 
 def load_recipes(project: Path) -> dict[str, Recipe]:
@@ -263,9 +273,10 @@ def _check_pattern(what: str, pattern: str | None) -> list[str]:
 
 
 def is_explained(recipes: Mapping[str, Recipe], identity: str, line: str) -> bool:
-    """Return whether a recipe drops or rewrites such a line, which may then be missing from the copy.
+    """Return whether a recipe drops or rewrites a line.
 
-    ``identity`` is the Decouple-Id of the recipe's patch, ``line`` the text.
+    The line may then be missing from the copy. ``identity`` is the Decouple-Id of the recipe's patch, ``line`` the
+    text.
     """
     recipe = recipes.get(identity)
     if recipe is None:

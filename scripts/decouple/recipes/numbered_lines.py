@@ -16,7 +16,7 @@ _CPP = re.compile(r"\.(?:c|cc|cpp|cu|cuh|h|hpp)$")
 
 
 class Line(Struct, frozen=True):
-    """A line of a text, without its newline; ``number`` from 0 is where upstream has it, None: it is ours."""
+    """A line without newline; ``number`` from 0 is upstream's place, None: ours."""
 
     text: str
     number: int | None = None
@@ -28,7 +28,7 @@ def number_lines(text: str) -> list[Line]:
 
 
 def find_telling_lines(text: str, path: str) -> set[int]:
-    """Return the numbers of the lines that say something: no blank line or bracket, conditional or comment."""
+    """Return numbers of lines other than blanks, brackets, conditionals, comments."""
     plain = blank_comments(text) if _CPP.search(path) else re.sub(r"(?m)^\s*#.*$", "", text)
     return {
         number
@@ -38,7 +38,7 @@ def find_telling_lines(text: str, path: str) -> set[int]:
 
 
 def find_covered_lines(lines: Sequence[Line], patterns: Iterable[str]) -> Iterator[int]:
-    """Yield the numbers of upstream's lines that one of ``patterns`` finds, whole or in part."""
+    """Yield the numbers of upstream's lines that ``patterns`` find, whole or in part."""
     text = "\n".join(line.text for line in lines)
     for pattern in patterns:
         for match in re.finditer(pattern, text, re.MULTILINE):

@@ -1,4 +1,7 @@
-"""Finding a place by what it is: a function, a guard, an include, a line. Ranges of lines, from 0, end excluded."""
+"""Find a place by what it is: a function, a guard, an include, a line.
+
+Ranges are of lines, from 0, end excluded.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The moves of a tree, worked out once: what stage 1 includes takes thousands of files to find, and stays the same.
+"""Keep the moves of a tree that were worked out once.
 
-They are kept under the id of the commit that has the tree, and hold for the rules and for this code alone. What is
-kept has this user's seal, and is made anew where that or anything else does not fit.
+What stage 1 includes takes thousands of files to find, and stays the same. They are kept under the id of the commit
+that has the tree, and hold for the rules and for this code alone. What is kept has this user's seal, and is made anew
+where that or anything else does not fit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The relocation plan of one tree: each file that moves with the rules that say so, each suspect that stays and why."""
+"""Plan the relocation of one tree.
+
+Each file that moves has the rules that say so, each suspect that stays has why.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The rename-only patch of a plan: git-format, with a header that DEP-3 readers and ``git am`` both take.
+"""Write the rename-only patch of a plan.
 
-Layout of the header (docs/patches.md): the mail fields ``git am`` needs (``From``, ``Date``, ``Subject``), a blank
-line, the description, a blank line, the remaining DEP-3 fields as a last paragraph, which ``git am`` keeps in the
-commit message.
+It is git-format, with a header that DEP-3 readers and ``git am`` both take. Layout of the header (docs/patches.md): the
+mail fields ``git am`` needs (``From``, ``Date``, ``Subject``), a blank line, the description, a blank line, the
+remaining DEP-3 fields as a last paragraph, which ``git am`` keeps in the commit message.
 """
 
 from __future__ import annotations

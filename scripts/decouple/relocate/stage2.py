@@ -1,7 +1,8 @@
-"""Does stage 2 compile every translation unit that moves? Asked of the texts alone, before anybody compiles.
+"""Check whether stage 2 compiles every translation unit that moves.
 
-The lists are those of stage 2's ``Sources.cmake`` and of its toolkit's description, read as CMake reads them: patterns
-and names are upstream's paths, so they are held against the pristine tree.
+The texts alone are asked, before anybody compiles. The lists are those of stage 2's ``Sources.cmake`` and of its
+toolkit's description, read as CMake reads them: patterns and names are upstream's paths, so they are held against the
+pristine tree.
 """
 
 from __future__ import annotations
@@ -135,9 +136,9 @@ class _ListReader:
             )
 
     def _find_absent_submodule(self, pattern: str) -> str:
-        """Return the submodule that ``pattern`` leads into, where the tree has nothing of it.
+        """Return the submodule that ``pattern`` leads into and that is absent.
 
-        Else it is "".
+        The tree then has nothing of it. Else it is "".
         """
         parts = pattern.split("/")
         folder = "/".join(parts[:2])
