@@ -41,13 +41,13 @@ class RemoteFile(Struct, frozen=True):
 
 
 class ManifestSource(Struct, frozen=True):
-    """A ``[[source]]``; its keys are a class of its provider's, in ``upstream/providers``."""
+    """A ``[[source]]``; its keys are a class of its ``upstream/providers`` module."""
 
     provider: ClassVar[str]
 
 
 class Toolchain(Struct, frozen=True):
-    """The tools and libraries that the official wheel was made with and for. None: not known."""
+    """Tools and libraries the official wheel was made with and for; None: unknown."""
 
     #: Python versions that have an official Linux x86-64 wheel, e.g. ("3.9", "3.10").
     python: tuple[Annotated[str, Meta(pattern=r"\A3\.\d+t?\Z")], ...]

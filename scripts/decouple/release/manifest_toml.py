@@ -1,4 +1,4 @@
-"""Writing a manifest as TOML: the same manifest is always the same bytes, and reads back as the same manifest."""
+"""Write a manifest as TOML: same manifest, same bytes, and it reads back equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The projects that wheels are made of here, and what METADATA and RECORD say in a wheel."""
+"""The projects that wheels are made of, and their METADATA and RECORD entries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ _ROCM, _GFX = re.compile(r"rocm([0-9]{1,2})\.([0-9]{1,2})(?![0-9])"), re.compile
 
 
 def name_libraries(project: str) -> str:
-    """Name the project of the libraries of ``project`` that are the same for all Pythons.
+    """Name the project of the libraries of ``project``.
+
+    They are the same for all Pythons.
 
     >>> name_libraries(CUDA) == LIBRARIES
     True

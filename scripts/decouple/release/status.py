@@ -1,4 +1,6 @@
-"""``ci/status/<release>.json``: what was built and verified. Only this module writes it.
+"""Read and write ``ci/status/<release>.json``: what was built and verified.
+
+Only this module writes it.
 
 The classes are the document: who builds, records or verifies fills one in and calls :func:`update_status`. README and
 the docs show it as tables: `decouple.release.status_table`. A record holds figures, and names only of what went wrong;
@@ -42,7 +44,7 @@ class SeriesSection(StatusSection, frozen=True):
 
 
 class AppliesSection(StatusSection, frozen=True):
-    """The verdicts of the patches on one source: ``clean`` ones in number, the others by name."""
+    """Verdicts of patches on one source: ``clean`` as a number, others by name."""
 
     source: str
     """What the source is."""
@@ -68,7 +70,10 @@ class VendorCouplings(StatusSection, frozen=True):
 
 
 class CensusSection(StatusSection, frozen=True):
-    """Couplings between the core and CUDA, before the series and after; other vendors' under their words."""
+    """Couplings between the core and CUDA, before the series and after.
+
+    Other vendors' stand under their words.
+    """
 
     before: int
     after: int
@@ -76,7 +81,10 @@ class CensusSection(StatusSection, frozen=True):
 
 
 class StageSection(StatusSection, frozen=True):
-    """A stage's wheel and what it took: wall ``seconds``, and ``object_seconds`` of all compiles together."""
+    """A stage's wheel and what it took.
+
+    ``seconds`` are of the wall clock, ``object_seconds`` of all compiles together.
+    """
 
     wheel: str
     wheel_bytes: int
@@ -174,7 +182,10 @@ class SuitesComparison(StatusSection, frozen=True):
 
 
 class SuitesSection(StatusSection, frozen=True):
-    """Upstream's CUDA suites: suite -> outcome -> tests, in the order of ``outcomes``, on a ``device``."""
+    """Upstream's CUDA suites on a ``device``: suite -> outcome -> tests.
+
+    Outcomes are in the order of ``outcomes``.
+    """
 
     device: str
     outcomes: tuple[str, ...]
@@ -184,9 +195,9 @@ class SuitesSection(StatusSection, frozen=True):
 
 
 class PatchTrialSection(StatusSection, frozen=True):
-    """The answers of one torch to `decouple try patches`, in number; by name those that are not what they must be.
+    """The answers of one torch to `decouple try patches`, in number.
 
-    ``kind`` says whether it has the patches.
+    Those that are not what they must be stand by name. ``kind`` says whether it has the patches.
     """
 
     kind: str
@@ -205,7 +216,10 @@ class ContractSection(StatusSection, frozen=True):
 
 
 class ExactSection(StatusSection, frozen=True):
-    """A series of another release on the text that the official ``wheel`` shows, which is the release's own."""
+    """A series of another release on the text that the official ``wheel`` shows.
+
+    That text is the release's own.
+    """
 
     series: str
     """Digest of the series that was carried; so in the two below."""
@@ -220,7 +234,10 @@ class ExactSection(StatusSection, frozen=True):
 
 
 class CarriedTrialSection(StatusSection, frozen=True):
-    """The same on a tree that stands for the release; ``faults``: check of the verdict -> how many it found."""
+    """A series of another release on a tree that stands for the release.
+
+    ``faults``: check of the verdict -> how many it found.
+    """
 
     series: str
     patches: Mapping[str, int]
@@ -237,7 +254,7 @@ class CarriedTrialSection(StatusSection, frozen=True):
 
 
 class HeaderCompileSection(StatusSection, frozen=True):
-    """Stage 2's own units, checked by a compiler against the wheel's headers as the series leaves them."""
+    """Stage 2's own units, compiled against the headers as the series leaves them."""
 
     series: str
     wheel: str
@@ -252,7 +269,7 @@ class HeaderCompileSection(StatusSection, frozen=True):
 
 
 class RecordMark(StatusSection, frozen=True):
-    """The day on which a proof's figures were recorded as they stand, and the digest of the series they are of."""
+    """The day a proof's figures were recorded as they stand, and its series' digest."""
 
     date: str
     series: str = ""
@@ -351,7 +368,7 @@ _OF_STAGE_2 = ("verify", "kernels/built")
 
 
 def list_proofs(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Map the key of each proof in a document to its figures: "stage1", "suites/built-simulated"."""
+    """Map each proof's key to its figures: "stage1", "suites/built-simulated"."""
     proofs = {name: document[name] for name in SINGLE_PROOFS if name in document}
     for name in PROOFS_BY_LABEL:
         proofs |= {f"{name}/{label}": value for label, value in document.get(name, {}).items()}
@@ -384,17 +401,20 @@ def _mark_records(
 
 
 def _make_plain(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sections as a file that is read has them, lists and all: figures that stand are equal to these."""
+    """Return sections as read from a file, lists and all, so that equality holds."""
     return dict(msgspec.json.decode(msgspec.json.encode(sections)))
 
 
 def render_document(document: Mapping[str, Any]) -> str:
-    """Return the document as sorted JSON; a record that fits in a line stands in one, and so does its change."""
+    """Return the document as sorted JSON.
+
+    A record that fits in a line stands in one, and so does its change.
+    """
     return f"{_render_value(document, 0, whole=False)}\n"
 
 
 def _render_value(value: Any, depth: int, *, key: str = "", whole: bool = True) -> str:
-    """Render ``value``, which stands behind ``key`` at ``depth``; in one line where that fits, if ``whole``."""
+    """Render ``value`` of ``key`` at ``depth``, if ``whole`` in a line where it fits."""
     flat = json.dumps(value, sort_keys=True, ensure_ascii=False)
     indent = "  " * depth
     if not (isinstance(value, (Mapping, list, tuple)) and value) or (whole and len(indent + key + flat) < _WIDTH):

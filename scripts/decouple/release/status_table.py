@@ -1,7 +1,8 @@
-"""What ``ci/status`` says, as Markdown: README's summary, every proof, every patch, every suite.
+"""Render what ``ci/status`` says as Markdown.
 
-A row of the first table of docs/proofs.md is one of :data:`PROOFS`, a column of README's table one of :data:`SUMMARY`,
-and of docs/rebase.md's one of :data:`CARRIED`.
+The tables are README's summary, every proof, every patch, every suite. A row of the first table of docs/proofs.md is
+one of :data:`PROOFS`, a column of README's table one of :data:`SUMMARY`, and of docs/rebase.md's one of
+:data:`CARRIED`.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class ProofRow(Struct, frozen=True):
 
 
 class Figure(Struct, frozen=True):
-    """What was recorded under ``key`` (decouple.release.status.list_proofs), and what it is worth."""
+    """Figures recorded under ``key`` (status.list_proofs), and what they are worth."""
 
     key: str
     text: str
@@ -82,7 +83,7 @@ class Figure(Struct, frozen=True):
 
 
 class ProofKind(Struct, frozen=True):
-    """A kind of proof: the command that records it, and how its figures are read from a document."""
+    """A kind of proof: the command that records it, and how to read its figures."""
 
     command: str
     describe: Callable[[ReleaseStatus], Iterable[Figure]]
@@ -166,9 +167,10 @@ def _find_section(status: ReleaseStatus, key: str) -> Any:
 
 
 def describe_changes(status: ReleaseStatus, series: str) -> str | None:
-    """Say which patches changed, came or went after ``series``, by their numbers today; None where it is today's.
+    """Say which patches changed, came or went after ``series``.
 
-    Changed is what the tree gets by it: header, blob ids and line numbers do not count.
+    They are named by their numbers today. Returns None where it is today's series. Changed is what the tree gets by it:
+    header, blob ids and line numbers do not count.
     """
     digest = status.series.digest if status.series else ""
     if not digest or not series or series == digest:
@@ -251,20 +253,20 @@ def render_suites(statuses: Mapping[str, ReleaseStatus]) -> str:
 
 
 def tabulate_carried(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """Return the table of docs/rebase.md: a line for each release to which another's series was carried."""
+    """Return the table of docs/rebase.md: a line for each release carried to."""
     told = {release: describe_carried(statuses[release]) for release in reversed(_sort_newest_first(statuses))}
     return _format_table(["release", *CARRIED], ([release, *said.values()] for release, said in told.items() if said))
 
 
 def describe_carried(status: ReleaseStatus) -> dict[str, str]:
-    """Say column by column of :data:`CARRIED` how far a carried series was seen; nothing where nobody looked."""
+    """Say by column of :data:`CARRIED` how far a series was seen; else nothing."""
     if not (status.exact or status.trials or status.headers):
         return {}
     return {name: cell(status) for name, cell in CARRIED.items()}
 
 
 def _describe_exact(status: ReleaseStatus) -> str:
-    """Say what the official wheel's own text proved: a patch counts only where the wheel shows all of it."""
+    """Say what the official wheel proved; a patch counts only where all is shown."""
     found = status.exact
     if found is None:
         return "not asked"
@@ -278,7 +280,7 @@ def _describe_exact(status: ReleaseStatus) -> str:
 
 
 def _describe_trials(status: ReleaseStatus) -> str:
-    """Write a line per tree: stops, seconds, verdict, and how near the tree is to the release."""
+    """Write a line per tree: stops, seconds, verdict, and likeness to the release."""
     lines = []
     for name, found in sorted(status.trials.items()):
         stops = f"stops: {', '.join(found.stops)}" if found.stops else "0 stops"
@@ -293,7 +295,7 @@ def _describe_trials(status: ReleaseStatus) -> str:
 
 
 def _describe_compiled(status: ReleaseStatus) -> str:
-    """Of stage 2's own units those that a compiler took, and why it did not take the others."""
+    """Say which of stage 2's own units a compiler took, and why not the others."""
     found = status.headers
     if found is None:
         return "nothing"
@@ -359,7 +361,7 @@ def _describe_proofs(status: ReleaseStatus) -> str:
 
 
 def _describe_other_tree(series: SeriesSection | None) -> str:
-    """Describe a series that was carried to a tree that is not the release byte for byte."""
+    """Describe a series carried to a tree that is not the release byte for byte."""
     if series is None or series.made_on is None:
         return ""
     percent, measured, _ = (series.likeness or "").partition(" % official text")
@@ -423,7 +425,7 @@ def _list_parity(status: ReleaseStatus) -> Iterator[Figure]:
 
 
 def _judge_names(verify: VerifySection) -> str:
-    """Say whether every name is there as it must be; a missing one may have its reason."""
+    """Say whether all names are as they must be; a missing one may have its reason."""
     found = verify.parity
     if not (found and (found.missing or found.different)):
         return HOLDS
@@ -439,7 +441,7 @@ def _describe_names(verify: VerifySection) -> str:
 
 
 def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield the largest part of the official wheel that was compared, each monolith, and the unpatched tree."""
+    """Yield the official wheel's largest part, each monolith, the unpatched tree."""
     found = {f"kernels/{label}": one for label, one in status.kernels.items()}
     wheels = {f"portable/{label}": wheel.kernels for label, wheel in status.portable.items() if wheel.kernels}
     official = {key: one for key, one in (found | wheels).items() if one.theirs.startswith("official")}
@@ -482,7 +484,10 @@ def _describe_kernels(found: KernelsSection) -> str:
 
 
 def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str = "untouched") -> Iterator[Figure]:
-    """Yield a wheel of bindings over another build's kernels against that build, or of our own kernels."""
+    """Yield the comparison of a wheel of bindings over another build's kernels.
+
+    It is compared with that build; or the wheel is of our own kernels.
+    """
     if wheel is None:
         return
     bad = len(wheel.verify.failed)
@@ -499,7 +504,7 @@ def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str
 
 
 def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield how much of other vendors' objects is what upstream's own build for them has."""
+    """Yield how much of other vendors' objects equals upstream's own build for them."""
     for label, one in sorted(status.kernels.items()):
         if label.endswith(f"/{SINGLE_STAGE}"):
             text = f"{one.same} of {one.total} functions in {one.sources} files ({', '.join(one.archs)})"
@@ -516,7 +521,7 @@ def _list_portable(status: ReleaseStatus) -> Iterator[Figure]:
 
 
 def _list_suites(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield upstream's CUDA tests by outcome, torch by torch, and against another build."""
+    """Yield upstream's CUDA tests by outcome, per torch, and against another build."""
     for run in _sort_ours_first(status):
         key = next(key for key, known in status.suites.items() if known is run)
         which = ", ".join(run.tally) if len(run.tally) <= 3 else f"{len(run.tally)} suites"
@@ -529,7 +534,7 @@ def _list_suites(status: ReleaseStatus) -> Iterator[Figure]:
 
 
 def _is_ours(run: SuitesSection) -> bool:
-    """Say whether the torch of a run has our patches: the official wheel and Debian's build are run as they come."""
+    """Say whether a run's torch has our patches; the official and Debian's have not."""
     return run.label.startswith("official-kernels") or not run.label.startswith(("official", "monolith"))
 
 
@@ -546,7 +551,7 @@ def _sort_ours_first(status: ReleaseStatus) -> list[SuitesSection]:
 
 
 def _describe_torch(suites: SuitesSection) -> str:
-    """Name the torch of a run, so that nobody takes its outcomes for those of our wheels."""
+    """Name the torch of a run, so that its outcomes are not read as our wheels'."""
     return suites.label if suites.label not in ("", BUILT) else "our wheels"
 
 
@@ -611,7 +616,10 @@ def _describe_builds(status: ReleaseStatus) -> str:
 
 
 def _describe_tests(status: ReleaseStatus) -> str:
-    """Take from the proofs upstream's CUDA tests on our wheels and the contract on a simulated backend."""
+    """Take from the proofs upstream's CUDA tests and the contract.
+
+    The tests ran on our wheels, the contract on a simulated backend.
+    """
     ours = [run for run in status.suites.values() if run.label in ("", BUILT)]
     parts = [
         f"upstream's `{'`, `'.join(run.tally)}` suite, {run.device} device: {_describe_outcomes(run)}" for run in ours
@@ -621,7 +629,7 @@ def _describe_tests(status: ReleaseStatus) -> str:
 
 
 def _describe_differences(status: ReleaseStatus) -> str:
-    """Take from the proofs, in one line, what a user would notice against the single-stage build."""
+    """Say in one line what users would notice against the single-stage build."""
     parts = [f"names {figure.text}" for figure in _list_parity(status)]
     parts += [f"machine code {figure.text}" for figure in _list_kernels(status) if figure.label == "official"]
     return "; ".join(parts) or "no"

@@ -1,9 +1,10 @@
-"""Variant wheels: of one version of a project several wheels, of which an installer takes the one for the machine.
+"""Variant wheels: several of one version, of which an installer takes one.
 
-A label at the end of the file name stands for properties that the machine must have; a wheel says in ``variant.json``
-which, and a page of an index for all of them. To an installer that knows none of this such a name is no wheel's.
-Sources: PEP 825 (a draft, as of 2026-11; names and documents), variant schema 0.2.0 (``providers``, which uv 0.13.9
-needs and PEP 825 leaves to a later one), nvidia-variant-provider (the properties of a driver and a GPU).
+It takes the one for the machine. A label at the end of the file name stands for properties that the machine must have;
+a wheel says in ``variant.json`` which, and a page of an index for all of them. To an installer that knows none of this
+such a name is no wheel's. Sources: PEP 825 (a draft, as of 2026-11; names and documents), variant schema 0.2.0
+(``providers``, which uv 0.13.9 needs and PEP 825 leaves to a later one), nvidia-variant-provider (the properties of a
+driver and a GPU).
 
 For owners of an index whose users install by a uv that chooses by driver and GPU (docs/wheels.md): an issue asked for
 these beside the ordinary wheels. If the draft is given up, `repack variants` and ``variants/simple/`` go.
@@ -67,7 +68,9 @@ def parse_list_name(filename: str) -> str | None:
 
 
 def make_variant_version(version: str) -> str:
-    """Return the version of a variant of ``version``, the same for every CUDA and every GPU.
+    """Return the version of a variant of ``version``.
+
+    It is the same for every CUDA and every GPU.
 
     >>> make_variant_version("2.6.0+cu124.official.sm90"), make_variant_version("2.6.0+cu118.2")
     ('2.6.0+variants.official', '2.6.0+variants.2')
@@ -98,7 +101,7 @@ def make_properties(label: str, cuda: str | None, archs: Iterable[str]) -> Prope
 
 
 def encode_document(labels: Mapping[str, Properties]) -> bytes:
-    """Encode ``variant.json`` of a wheel, or a page's file for all labels of a version."""
+    """Encode a wheel's ``variant.json``, or a page's file for all of its labels."""
     body = {
         "$schema": _SCHEMA,
         "default-priorities": {"namespace": [_NAMESPACE]},

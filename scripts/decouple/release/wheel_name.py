@@ -1,4 +1,4 @@
-"""A wheel's file name and its parts (PEP 427), the label of a variant wheel among them (PEP 825)."""
+"""A wheel's file name in parts (PEP 427), with the label of a variant (PEP 825)."""
 
 from __future__ import annotations
 

@@ -37,9 +37,10 @@ def select_unset_table(release: str, project: str) -> tuple[str, ...]:
 
 
 def select_cache(device: str, cache: Path) -> dict[str, str]:
-    """Return the variable by which a Python of this machine takes the stand-ins that the roots' torches share.
+    """Return the variable that makes a Python take the stand-ins of the roots.
 
-    With a cache of its own it fetched NVIDIA's wheels and compiled everything once more. SIMCUDA_CACHE goes before.
+    It is a Python of this machine; the roots' torches share the stand-ins. With a cache of its own it fetched NVIDIA's
+    wheels and compiled everything once more. SIMCUDA_CACHE goes before.
     """
     chosen = os.environ.get("SIMCUDA_CACHE", str(cache / "simcuda"))
     return {"SIMCUDA_CACHE": chosen} if device == "simulated" else {}
