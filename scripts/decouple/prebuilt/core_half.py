@@ -130,7 +130,10 @@ def finish_core(site: Path) -> None:
 
 
 def _refuse_hidden_bindings(theirs: Path, ours: Path) -> None:
-    """Raise DecoupleError where ``theirs`` asks itself for its bindings, which would then be taken for ours."""
+    """Raise DecoupleError where ``theirs`` asks itself for its bindings.
+
+    They would then be taken for ours.
+    """
     asked = {name for name in dynamic_symbols.read_file_symbols(ours).defined if name.startswith("_Z")}
     hidden = sorted(asked - dynamic_symbols.read_file_symbols(theirs).defined.keys())
     if hidden:

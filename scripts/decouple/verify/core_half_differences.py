@@ -1,4 +1,4 @@
-"""What must be different on the CPU half of an official wheel: a fault with a reason is none."""
+"""What must differ on an official wheel's CPU half: a fault with a reason is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILE = Path(__file__).with_name("core_half_differences.toml")
 
 
 class HalfDifference(Struct, frozen=True):
-    """One entry of ``core_half_differences.toml``: a file, the rule that it breaks, and why."""
+    """An entry of ``core_half_differences.toml``: file, broken rule, and why."""
 
     file: str
     rule: re.Pattern[str]

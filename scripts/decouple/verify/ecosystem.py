@@ -1,4 +1,7 @@
-"""What others made for the official torch, as PyPI has it: which projects, and what shows that they work on ours."""
+"""Try what others made for the official torch, as PyPI has it.
+
+It says which projects, and what shows that they work on ours.
+"""
 
 from __future__ import annotations
 

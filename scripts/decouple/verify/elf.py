@@ -47,7 +47,10 @@ def is_elf(path: Path) -> bool:
 
 
 def read_library(path: Path) -> Library:
-    """Read one 64-bit shared object or program. Raises DecoupleError when it is none, OSError as ``open`` does."""
+    """Read one 64-bit shared object or program.
+
+    Raises DecoupleError when it is none, OSError as ``open`` does.
+    """
     with elf_files.open_elf(path) as elf:
         return _parse_library(path, elf)
 

@@ -1,4 +1,4 @@
-"""Third-party CUDA extensions: they must compile and import against the wheels as they do against the monolith."""
+"""Compile and import third-party CUDA extensions on the wheels and the monolith."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a user reads off torch, value by value against the official build of the release: being there is not enough."""
+"""Compare what a user reads off torch, value by value, with the official build.
+
+That build is of the same release. That a value is there is not enough.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Our own units of stage 2, compiled against the headers of an official wheel, which are read by range.
+"""Compile our own units of stage 2 against the headers of an official wheel.
 
-Nothing is linked: the compiler checks syntax and types alone. So it sees a release of which no source can be had.
+The headers are read by range. Nothing is linked: the compiler checks syntax and types alone. So it sees a release of
+which no source can be had.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ class CompilerAnswer(Struct, frozen=True):
 
 
 def lay_out_headers(wheel: RemoteFile, folder: Path, downloader: Downloader, progress: Progress = SILENT) -> Headers:
-    """Write the headers of ``wheel`` below ``folder``, each checked against its RECORD. Raises DecoupleError."""
+    """Write the headers of ``wheel`` below ``folder``, each checked by its RECORD.
+
+    Raises DecoupleError.
+    """
     remote = RemoteZip(wheel, downloader, progress, tail=TEXT_TAIL)
     members = remote.load_members(lambda info: info.filename.startswith(_INCLUDE) and not info.is_dir())
     folder.mkdir(parents=True)
@@ -60,7 +64,7 @@ def lay_out_headers(wheel: RemoteFile, folder: Path, downloader: Downloader, pro
 
 
 class InstalledHeaders:
-    """The installed headers under the paths that they have in the source, for ``patch.apply``."""
+    """The installed headers at their source paths, for ``patch.apply``."""
 
     def __init__(self, include: Path) -> None:
         self._include = include
@@ -77,7 +81,10 @@ class InstalledHeaders:
         return REGULAR if self.locate(path).is_file() else None
 
     def read(self, path: str) -> bytes:
-        """See ``decouple.patch.apply.Source``; without the guard that installing puts around a header."""
+        """Read a header without the guard that installing puts around it.
+
+        See ``decouple.patch.apply.Source``.
+        """
         place = self.locate(path)
         return make_source_text(_INCLUDE + place.relative_to(self._include).as_posix(), place.read_bytes())
 
@@ -85,9 +92,10 @@ class InstalledHeaders:
 def compile_units(
     folder: Path, headers: Headers, cuda: Sequence[Path], compiler: str = "g++", progress: Progress = SILENT
 ) -> CompilerAnswer:
-    """Have each ``.cpp`` below ``folder`` checked. ``cuda``: folders with a toolkit's headers somewhere below.
+    """Have each ``.cpp`` below ``folder`` checked.
 
-    Raises DecoupleError without the compiler or the headers.
+    ``cuda``: folders with a toolkit's headers somewhere below. Raises DecoupleError without the compiler or the
+    headers.
     """
     if shutil.which(compiler) is None:
         raise DecoupleError(

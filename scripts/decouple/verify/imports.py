@@ -1,4 +1,4 @@
-"""Importing torch under watch: which libraries it opens, asked of the kernel through strace."""
+"""Import torch under strace to see which libraries it opens."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""ninja's dependency log, ``.ninja_deps``: the files that the compiler said it opened, object by object.
+"""Read ninja's dependency log, ``.ninja_deps``.
 
-ninja reads the compiler's depfile after each command and keeps it here (CMake's ``deps = gcc``). ``ninja -t deps`` can
-print it, but it may also rewrite the file, and it needs a ninja; this only reads. The format, version 4 (ninja 1.9 and
-later; its ``deps_log.cc``): a header line, a version, then records of a length and a body. A body is a path (its number
-is its place among the paths, and its complement stands behind it), or, with the length's highest bit set, an output's
-number, the time of that output, and the numbers of what was opened.
+It has the files that the compiler said it opened, object by object. ninja reads the compiler's depfile after each
+command and keeps it here (CMake's ``deps = gcc``). ``ninja -t deps`` can print it, but it may also rewrite the file,
+and it needs a ninja; this only reads. The format, version 4 (ninja 1.9 and later; its ``deps_log.cc``): a header line,
+a version, then records of a length and a body. A body is a path (its number is its place among the paths, and its
+complement stands behind it), or, with the length's highest bit set, an output's number, the time of that output, and
+the numbers of what was opened.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Parity with the monolith: what both offer is asked in processes of their own, and compared as sets."""
+"""Compare with the monolith what both offer.
+
+Each is asked in a process of its own; the answers are compared as sets.
+"""
 
 from __future__ import annotations
 

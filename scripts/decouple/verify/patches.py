@@ -1,7 +1,7 @@
-"""What the ``Verify:`` of a patch promises of a running torch, asked with the patch and without.
+"""Ask a running torch what the ``Verify:`` of a patch promises.
 
-The header of a patch says it in words for a reader; ``patches.toml`` has it as programs, with the answers that each
-kind of build must give.
+It is asked with the patch and without. The header of a patch says it in words for a reader; ``patches.toml`` has it as
+programs, with the answers that each kind of build must give.
 """
 
 from __future__ import annotations

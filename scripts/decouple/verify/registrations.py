@@ -1,4 +1,7 @@
-"""Operators that torchgen writes registrations for, and which of them an installed torch has on that key."""
+"""Operators that torchgen writes registrations for.
+
+They are compared with those that an installed torch has on that key.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ print(json.dumps({key: sorted(name for name in names if has(name, key)) for key 
 
 
 def read_registrations(folder: Path) -> dict[str, frozenset[str]]:
-    """Read the files ``Register*.cpp`` of torchgen in ``folder``: dispatch key -> the operators, with their namespace.
+    """Read the files ``Register*.cpp`` of torchgen in ``folder``.
 
-    Raises DecoupleError where they register nothing.
+    Returns dispatch key -> the operators, with their namespace. Raises DecoupleError where they register nothing.
     """
     found: dict[str, set[str]] = {}
     for path in sorted(folder.glob("Register*.cpp")):
@@ -37,9 +40,9 @@ def read_registrations(folder: Path) -> dict[str, frozenset[str]]:
 
 
 def compare_registrations(torch: TorchEnvironment, wanted: Mapping[str, frozenset[str]]) -> list[Parity]:
-    """Compare what ``torch`` has kernels of with ``wanted``, key by key; more than that is no fault.
+    """Compare what ``torch`` has kernels of with ``wanted``, key by key.
 
-    Raises DecoupleError when torch cannot be imported.
+    More than that is no fault. Raises DecoupleError when torch cannot be imported.
     """
     done = run_python([*torch.prefix, "-c", _ASK, json.dumps(sorted(wanted))])
     if done.returncode:

@@ -1,10 +1,10 @@
-"""What the build itself recorded of stage 1's units, and for which units that is still true.
+"""Read what the build itself recorded of stage 1's units.
 
-The record (``.ninja_deps``) is as good as the object it is of. Whether that object is what the tree and the commands
-of now would give is ninja's own question, so ninja answers it: a dry run (``ninja -n``) of exactly the objects in
-question names those that it would compile again, because a file that they opened, their command or their record
-changed. Nothing is written; but a dry run beside a running ninja may meet half a record and cut it off, so a build
-that runs is a refusal.
+It says for which units that is still true. The record (``.ninja_deps``) is as good as the object it is of. Whether that
+object is what the tree and the commands of now would give is ninja's own question, so ninja answers it: a dry run
+(``ninja -n``) of exactly the objects in question names those that it would compile again, because a file that they
+opened, their command or their record changed. Nothing is written; but a dry run beside a running ninja may meet half a
+record and cut it off, so a build that runs is a refusal.
 """
 
 from __future__ import annotations

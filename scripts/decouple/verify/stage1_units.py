@@ -1,11 +1,11 @@
-"""Proof that stage 1 is free of CUDA: look at every file that its translation units open.
+"""Prove that stage 1 is free of CUDA.
 
-CMake writes the commands (``compile_commands.json``). For a unit that is compiled, the build's own record names the
-files that the compiler opened (:mod:`decouple.verify.stage1_record`). Any other is preprocessed: its command is run
-with ``-M`` instead of ``-c``, which names them too; generated headers must exist for that (ninja target
-``generate-torch-sources``). A unit fails if one of the files lies in a folder it must not reach
-(``third_device/torch_cuda``), if it is a header of the CUDA toolkit, or if it cannot be preprocessed, for example
-because a header was moved away.
+Every file that its translation units open is looked at. CMake writes the commands (``compile_commands.json``). For a
+unit that is compiled, the build's own record names the files that the compiler opened
+(:mod:`decouple.verify.stage1_record`). Any other is preprocessed: its command is run with ``-M`` instead of ``-c``,
+which names them too; generated headers must exist for that (ninja target ``generate-torch-sources``). A unit fails if
+one of the files lies in a folder it must not reach (``third_device/torch_cuda``), if it is a header of the CUDA
+toolkit, or if it cannot be preprocessed, for example because a header was moved away.
 """
 
 from __future__ import annotations

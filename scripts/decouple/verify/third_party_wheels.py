@@ -1,7 +1,8 @@
-"""Whether a compiled wheel that was made for the official torch finds its symbols in other libraries, such as ours.
+"""Check whether a compiled wheel finds its symbols in other libraries.
 
-Most of PyPI's wheels for PyTorch are linked against its official wheel. The dynamic linker takes whatever library
-defines a name, so such a wheel works on a build of ours exactly if every torch symbol that it names is defined there.
+The wheel was made for the official torch, the libraries are such as ours. Most of PyPI's wheels for PyTorch are linked
+against its official wheel. The dynamic linker takes whatever library defines a name, so such a wheel works on a build
+of ours exactly if every torch symbol that it names is defined there.
 """
 
 from __future__ import annotations

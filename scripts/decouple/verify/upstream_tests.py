@@ -1,4 +1,7 @@
-"""Upstream's own tests, run by pytest on two torches: what passes on an unmodified build must pass on ours."""
+"""Run upstream's own tests by pytest on two torches.
+
+What passes on an unmodified build must pass on ours.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Environments that wheels are tried in: a virtual environment per combination, made where the wheels were built."""
+"""Make environments that wheels are tried in.
+
+There is a virtual environment per combination, made where the wheels were built.
+"""
 
 from __future__ import annotations
 

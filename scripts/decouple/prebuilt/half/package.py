@@ -1,7 +1,7 @@
-"""The package ``torch_core_half`` beside an official wheel's CPU half: entry point of ``torch.backends.preload``.
+"""Preload the package ``torch_core_half`` beside an official wheel's CPU half.
 
-Called after torch_cuda's own (``cuda`` sorts before ``cuda_core_half``), while torch_cuda's libraries are in the
-process and libtorch_python is not.
+It is an entry point of ``torch.backends.preload``. Called after torch_cuda's own (``cuda`` sorts before
+``cuda_core_half``), while torch_cuda's libraries are in the process and libtorch_python is not.
 """
 
 import importlib
@@ -14,7 +14,10 @@ from torch_cuda import _libraries
 
 
 def preload() -> None:
-    """Put what takes the core's own CUDA bindings away first in the process, and our bindings second."""
+    """Take the core's own CUDA bindings away, and put our bindings in.
+
+    What takes them away comes first in the process, our bindings second.
+    """
     torch_folder = Path(next(iter(sys.modules["torch"].__path__)))
     core: Any = importlib.import_module("torch_cuda._core_preload")
     folders = _libraries.search_folders(torch_folder, core.installed_folders())

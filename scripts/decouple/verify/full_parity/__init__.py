@@ -1,1 +1,1 @@
-"""All that an installed torch offers, against another: what the official wheel has, and ours has not."""
+"""Compare installed torches: what the official wheel has, and ours has not."""

@@ -1,4 +1,7 @@
-"""Two offers compared: sections of names, each equal, missing, extra or different; and the reasons of what differs."""
+"""Compare two offers.
+
+They are sections of names, each equal, missing, extra or different; and the reasons of what differs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the libraries of two installations export to who links them, taken together and by namespace."""
+"""List the names that two installations' libraries export, by namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two installations brought to disk, file by file; where the split moved one, it is the same file."""
+"""Compare two installations' files; one that the split moved is the same file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one installed torch is: what it says when it is asked, the files it brought, and the libraries among them."""
+"""Read an installed torch: what it says of itself, its files and its libraries."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Says as JSON what an installed torch offers. Runs in a process of its own, with that torch on its path.
+"""Write as JSON what an installed torch offers.
 
-Arguments: a JSON object with dispatch_keys, binding_words and modules; each of them null for all there are. With
-backends, environment, distributions and libraries it also says how torch was built and installed. Needs no GPU and uses
-only torch and the standard library. Output goes to the file named by the second argument, because importing torch may
-print.
+It runs in a process of its own, with that torch on its path. Arguments: a JSON object with dispatch_keys, binding_words
+and modules; each of them null for all there are. With backends, environment, distributions and libraries it also says
+how torch was built and installed. Needs no GPU and uses only torch and the standard library. Output goes to the file
+named by the second argument, because importing torch may print.
 """
 
 from __future__ import annotations

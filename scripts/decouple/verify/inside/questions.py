@@ -1,8 +1,8 @@
-"""Asks an installed torch the questions of the patches. Runs in a process of its own, with that torch on its path.
+"""Ask an installed torch the questions of the patches.
 
-Argument: a JSON list of programs; each leaves its answer in ``answer``. Prints a line of JSON behind a mark for what
-torch this is, and one for each answer, so that what a torch prints by itself does no harm and a death loses one answer.
-Uses only torch and the standard library.
+It runs in a process of its own, with that torch on its path. Argument: a JSON list of programs; each leaves its answer
+in ``answer``. Prints a line of JSON behind a mark for what torch this is, and one for each answer, so that what a torch
+prints by itself does no harm and a death loses one answer. Uses only torch and the standard library.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The machine code in a CUDA library, kernel by kernel: read, kept as hashes, compared; never executed."""
+"""Read a CUDA library's machine code by kernel; hash, compare, never execute."""

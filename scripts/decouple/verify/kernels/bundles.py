@@ -1,7 +1,8 @@
-"""The bundles in which clang puts AMD's device code into an object or library: an ELF image per architecture.
+"""Read the bundles in which clang puts AMD's device code.
 
-A bundle is its magic, the number of entries, the entries (offset from the bundle's begin, size, name), then the images
-(Clang's "Offload Bundler", "Bundled Binary File Layout"). In a library those of its objects follow each other.
+Each lies in an object or library and has an ELF image per architecture. A bundle is its magic, the number of entries,
+the entries (offset from the bundle's begin, size, name), then the images (Clang's "Offload Bundler", "Bundled Binary
+File Layout"). In a library those of its objects follow each other.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MEND = "compile it with --no-offload-compress, or with another clang"
 
 
 class BundleEntry(Struct, frozen=True):
-    """An image: its name as it stands there, and where it begins from the bundle's own begin."""
+    """An image: its name as it stands, and its offset from the bundle's begin."""
 
     name: str
     offset: int
@@ -43,7 +44,10 @@ class OffloadBundle(Struct, frozen=True):
 
 
 def list_bundles(content: bytes | mmap.mmap, begin: int, end: int) -> Iterator[OffloadBundle]:
-    """List the bundles in a section of ``content``. Raises ValueError where it is of another layout."""
+    """List the bundles in a section of ``content``.
+
+    Raises ValueError where it is of another layout.
+    """
     at = content.find(_MAGIC, begin, end)
     if content[begin : begin + len(_PACKED)] == _PACKED:
         raise ValueError("its images are compressed")
@@ -68,9 +72,10 @@ def _list_entries(content: bytes | mmap.mmap, begin: int, end: int) -> Iterator[
 
 
 def keep_architectures(library: Path, archs: Sequence[str]) -> None:
-    """Leave in each bundle of ``library`` the images for ``archs`` ("gfx90a"), at their places; zeros for the others.
+    """Leave in each bundle of ``library`` the images for ``archs`` ("gfx90a").
 
-    A bundle without one of them stays as it is. Raises DecoupleError where the layout is not known.
+    They stay at their places; the others become zeros. A bundle without one of them stays as it is. Raises
+    DecoupleError where the layout is not known.
     """
     with open_elf(library, "name a library of torch_hip") as elf:
         found = [(int(one["sh_offset"]), int(one["sh_size"])) for one in elf.iter_sections() if one.name == SECTION]

@@ -30,9 +30,10 @@ _DISTANCE = slice(16, 24)
 
 
 def read_device_objects(path: Path, file: str) -> list[KernelUnit]:
-    """Read the device code in the object at ``path``, compiled from ``file``: one unit per architecture.
+    """Read the device code in the object at ``path``, compiled from ``file``.
 
-    None where it has no device code. Raises DecoupleError when it is no object, or its device code of another layout.
+    Returns one unit per architecture. None where it has no device code. Raises DecoupleError when it is no object, or
+    its device code of another layout.
     """
     image = path.read_bytes()
     try:
@@ -73,7 +74,7 @@ def _read_image(arch: str, image: bytes, file: str) -> KernelUnit:
 
 
 def _read_content(image: bytes, home: Section, one: Symbol) -> bytes:
-    """Return what stands under a symbol: its value is an address, for the image is linked."""
+    """Return what stands under a symbol; its value is an address in a linked image."""
     return home.read(image)[one.value - home.address :][: one.size]
 
 

@@ -1,4 +1,6 @@
-"""Two dumps compared, function by function: the same machine code, launched with the same resources.
+"""Compare two dumps, function by function.
+
+Equal functions have the same machine code, launched with the same resources.
 
 Functions of one file are paired by name; what stays is paired by its readable name without CUB's and Thrust's inline
 namespaces (they shift the numbers of a mangled name), then with a file of another name. What still stays and has the

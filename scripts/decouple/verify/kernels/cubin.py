@@ -1,7 +1,8 @@
-"""The functions in a cubin: an ELF file for NVIDIA's machine, one ``.text.<name>`` section per function.
+"""Read the functions in a cubin.
 
-What decides how a function behaves lies in sections named after it: its machine code, its constants, the sizes of its
-arguments and of its shared memory; registers and stack stand in ``.nv.info``.
+It is an ELF file for NVIDIA's machine with one ``.text.<name>`` section per function. What decides how a function
+behaves lies in sections named after it: its machine code, its constants, the sizes of its arguments and of its shared
+memory; registers and stack stand in ``.nv.info``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a library's device code is, as hashes: made from the library, kept as a file, read again.
+"""Describe a library's device code as hashes.
 
-A dump is text, one line per function, packed with xz; the official library of a release with 19,000 functions for one
-architecture takes some hundred kilobytes. The file holds no byte of anybody's machine code.
+They are made from the library, kept as a file, read again. A dump is text, one line per function, packed with xz; the
+official library of a release with 19,000 functions for one architecture takes some hundred kilobytes. The file holds no
+byte of anybody's machine code.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _make_sort_key(kernel: Kernel) -> tuple[str, str, str]:
 
 
 def hash_code(content: bytes) -> str:
-    """Return the digest by which machine code, or the content of a variable, is compared."""
+    """Return the digest to compare machine code or a variable's content by."""
     return hashlib.sha256(content).hexdigest()[:_CODE]
 
 

@@ -1,7 +1,8 @@
-"""The functions of an object that a compiler of the host made, to be compared as those of a device are.
+"""Read the functions of an object that a compiler of the host made.
 
-What decides how a function behaves: its machine code, and what its relocations name. An address in a section is told by
-what stands there where that is text (the messages and file names of checks), else by the section and the place in it.
+They are compared as those of a device are. What decides how a function behaves: its machine code, and what its
+relocations name. An address in a section is told by what stands there where that is text (the messages and file names
+of checks), else by the section and the place in it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def read_host_object(path: Path, file: str, folders: Sequence[str] = ()) -> Kern
 
 
 def normalise_name(name: str) -> str:
-    """Return a name without the numbers that a compiler gives by a source's path, or by what stands before.
+    """Return a name without the numbers that a compiler gives.
+
+    It gives them by a source's path, or by what stands before.
 
     >>> normalise_name("_ZL3one.static.0123456789abcdef"), normalise_name("__func__.17")
     ('_ZL3one.static.', '__func__')
@@ -98,7 +101,7 @@ class _Relocations:
         }
 
     def describe(self, section: int, begin: int, end: int) -> bytes:
-        """Describe those between two places of a section: where each is, its type, and what it names."""
+        """Describe the relocations between two places: where, their type, what they name."""
         rows = self._of.get(section, [])
         at = bisect_right(rows, (begin, -1, -1, -1))
         told = []

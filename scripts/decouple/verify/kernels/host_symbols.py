@@ -1,4 +1,7 @@
-"""The host's half of the device code: which functions a library registers, and which it needs of NVIDIA's libraries."""
+"""Read the host's half of the device code.
+
+That is which functions a library registers, and which it needs of NVIDIA's libraries.
+"""
 
 from __future__ import annotations
 

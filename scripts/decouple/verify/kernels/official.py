@@ -1,4 +1,7 @@
-"""The official wheel's machine code: as a dump that is kept with this package, or read from the wheel on the index."""
+"""Read the official wheel's machine code.
+
+It is a dump that is kept with this package, or read from the wheel on the index.
+"""
 
 from __future__ import annotations
 
