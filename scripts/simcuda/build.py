@@ -1,4 +1,4 @@
-"""Makes the stand-ins and the shadows for one build of PyTorch, in a cache folder named after all that went in."""
+"""Make stand-ins and shadows for a PyTorch, cached by all that went in."""
 
 from __future__ import annotations
 
@@ -58,10 +58,11 @@ def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
 
 
 def locate_built(kind: str, digest: str) -> Path:
-    """Return the folder of the cache for what has ``digest``: one that loads here, or the one to make.
+    """Return the folder of the cache for what has ``digest``.
 
-    The cache is shared by systems: a machine and its build roots. What one has linked is loaded by another only if its
-    C library is not older; so the name says which it was, and the youngest that is not too young is taken.
+    It is one that loads here, or the one to make. The cache is shared by systems: a machine and its build roots. What
+    one has linked is loaded by another only if its C library is not older; so the name says which it was, and the
+    youngest that is not too young is taken.
     """
     parent, here = cache_folder() / kind, find_c_library()
     made = {}
@@ -79,10 +80,11 @@ def find_c_library() -> tuple[int, ...]:
 
 
 def identify_library(library: Path) -> str:
-    """Return what tells one library from another: the SHA-256 in RECORD of the wheel that brought it.
+    """Return what tells one library from another.
 
-    So every virtual environment with the same torch shares one shadow, which takes minutes to compile. Without a wheel,
-    or where the file is of another size than that of the wheel, it is the path, the size and the time.
+    It is the SHA-256 in RECORD of the wheel that brought it. So every virtual environment with the same torch shares
+    one shadow, which takes minutes to compile. Without a wheel, or where the file is of another size than that of the
+    wheel, it is the path, the size and the time.
     """
     size = library.stat().st_size
     site = library.parent.parent.parent  # of site-packages/torch/lib/libtorch.so
@@ -95,15 +97,15 @@ def identify_library(library: Path) -> str:
 
 
 def cuda_of(torch: TorchBuild) -> str:
-    """Return the CUDA version whose runtime ``torch`` needs, as ``vendor.toml`` names it."""
+    """Return the CUDA version, as in ``vendor.toml``, whose runtime ``torch`` needs."""
     return vendor.version_of(symbols.needed(torch.library("c10_cuda")))
 
 
 def stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None] = print) -> Path:
-    """Return the folder with every stand-in, for any torch; make it if it is not there.
+    """Return the folder with every stand-in, for any torch.
 
-    ``site`` is a site-packages folder that may have NVIDIA's wheels installed, ``version`` NVIDIA's CUDA version;
-    ``say`` gets one line per library made.
+    It is made if it is not there. ``site`` is a site-packages folder that may have NVIDIA's wheels installed,
+    ``version`` NVIDIA's CUDA version; ``say`` gets one line per library made.
     """
     folder = locate_built("stand-ins", fingerprint(version))
     kit = vendor.find(site, cache_folder() / "wheels", version)
@@ -119,9 +121,10 @@ def stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None]
 
 
 def build(torch: TorchBuild, version: str = "", out: Path | None = None, say: Callable[[str], None] = print) -> Path:
-    """Return the folder with every stand-in and ``libsimcuda_shadow.so`` for ``torch``.
+    """Return the folder with the stand-ins and the shadow for ``torch``.
 
-    It is made if it is not there. ``version``: another CUDA than the one whose runtime that torch needs.
+    The shadow is ``libsimcuda_shadow.so``. It is made if it is not there. ``version``: another CUDA than the one whose
+    runtime that torch needs.
     """
     version = version or cuda_of(torch)
     folder = out or locate_built("built", fingerprint(version, torch))
@@ -137,7 +140,7 @@ def build(torch: TorchBuild, version: str = "", out: Path | None = None, say: Ca
 
 
 def recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) -> Path:
-    """Return the library that records what a program asks of a real GPU; make it if it is not there."""
+    """Return the library that records requests to a real GPU; make it if missing."""
     folder = out or locate_built("recorder", fingerprint(version))
     if (folder / "done").exists():
         return folder / RECORDER
@@ -155,7 +158,7 @@ def recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) ->
 
 
 def _finished(part: Path, folder: Path) -> Path:
-    """Give the folder its name when all of it is there; one without the mark of that goes."""
+    """Give the folder its name when it is complete; one without the mark goes."""
     shutil.rmtree(part / "work", ignore_errors=True)
     (part / "done").touch()
     if folder.exists() and not (folder / "done").exists():
@@ -177,7 +180,10 @@ def flags(kit: vendor.Kit, one: library.Library) -> list[str]:
 
 
 def stand_in(one: library.Library, fills: tuple[library.Fill, ...], kit: vendor.Kit, out: Path) -> str:
-    """Compile and link one stand-in into ``out``; how many functions are written by hand, recorded, not supported."""
+    """Compile and link one stand-in into ``out``.
+
+    Returns how many functions are written by hand, recorded, not supported.
+    """
     work = out / "work" / one.soname
     work.mkdir(parents=True, exist_ok=True)
     defines = [f"-D{name}" for name in one.defines]
@@ -216,7 +222,7 @@ def prefixed(declared: dict[str, declarations.Function], one: library.Library) -
 
 
 def shadow(torch: TorchBuild, kit: vendor.Kit, out: Path) -> None:
-    """Make the library that gives CUDA tensors their values, for this torch's headers and C++ ABI."""
+    """Make the library that computes CUDA tensors, for this torch's headers and ABI."""
     work = out / "work" / SHADOW
     include = [f"-I{path}" for path in (NATIVE, *torch.include, *kit.include())]
     sources = sorted((NATIVE / "shadow").glob("*.cpp"))

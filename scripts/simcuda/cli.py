@@ -22,7 +22,7 @@ def size(text: str) -> int:
 
 
 def devices(text: str) -> int:
-    """Read a number of devices from 0 to 8. Raises ArgumentTypeError for anything else."""
+    """Read a number of devices from 0 to 8. Raises ArgumentTypeError otherwise."""
     if not text.isdigit() or int(text) > 8:
         raise argparse.ArgumentTypeError(f"{text} is no number of devices from 0 to 8")
     return int(text)

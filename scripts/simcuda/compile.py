@@ -1,4 +1,4 @@
-"""Runs the C++ compiler; one object per source, as many at a time as there are processors."""
+"""Run the C++ compiler, one object per source, as many at a time as processors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST_ERROR = re.compile(r"\berror: |undefined reference|cannot find |multiple d
 
 
 def compiler() -> list[str]:
-    """``CXX`` or ``g++``, behind ccache where there is one. Raises SimcudaError where there is no compiler."""
+    """Return ``CXX`` or ``g++``, behind ccache if any. Raises SimcudaError for none."""
     wanted = os.environ.get("CXX") or "g++"
     found = shutil.which(wanted)
     if found is None:
@@ -28,13 +28,13 @@ def compiler() -> list[str]:
 
 
 def ask(command: Sequence[str], given: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a compiler, which speaks English whatever the user does; ``given`` is what it reads from stdin."""
+    """Run a compiler in English with ``given`` on its stdin."""
     variables = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": ""}
     return subprocess.run(command, input=given, capture_output=True, text=True, errors="replace", env=variables)
 
 
 def first_error(said: str) -> str:
-    """Return the line of a compiler's or linker's first error; the last words where none is recognised."""
+    """Return the line of the first error of a compiler or linker, else the last one."""
     lines = said.strip().splitlines() or ["it says nothing"]
     return next((line.strip() for line in lines if FIRST_ERROR.search(line)), lines[-1])
 

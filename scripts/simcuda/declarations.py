@@ -20,7 +20,10 @@ class Parameter:
 
     @property
     def writable(self) -> str | None:
-        """What it points to, if the function may write there; None for values and pointers to constants."""
+        """Return what the parameter points to, if the function may write there.
+
+        None for values and pointers to constants.
+        """
         if not self.type.endswith("*"):
             return None
         target = self.type[:-1].strip()
@@ -29,7 +32,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Function:
-    """One prototype. ``parameters`` is None when it has something that is left alone (a function pointer, ``...``)."""
+    """One prototype.
+
+    ``parameters`` is None when it has something that is left alone (a function pointer, ``...``).
+    """
 
     name: str
     returns: str
@@ -58,7 +64,7 @@ def preprocess(headers: Sequence[str], include: Sequence[Path], defines: Sequenc
 
 
 def functions(text: str) -> Iterator[Function]:
-    """Every function that preprocessed ``text`` declares, outside bodies and structures."""
+    """Return the functions of preprocessed ``text``, outside bodies and structures."""
     depth = start = 0
     outer = 0  # braces of extern "C", which do not hide declarations
     for match in BOUNDARY.finditer(text):
@@ -83,7 +89,7 @@ def functions(text: str) -> Iterator[Function]:
 
 
 def parse(statement: str) -> Function | None:
-    """Return the function that one statement declares, or None if it declares something else."""
+    """Return the function that a statement declares, None if it declares none."""
     text = re.sub(r"\s+", " ", ATTRIBUTE.sub(" ", statement)).strip()
     text = re.sub(r'^(extern "C" |extern )', "", text)
     if text.startswith(("typedef", "static", "inline", "template", "using", "namespace", "constexpr")) or "=" in text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SimcudaError(Exception):
-    """One line that names the file or command at fault; ``next_step`` says what to do about it."""
+    """One line on the file or command at fault; ``next_step`` says what to do."""
 
     def __init__(self, what: str, *, next_step: str) -> None:
         super().__init__(f"{what}; {next_step}")

@@ -12,7 +12,10 @@ from simcuda.library import Fill, Library
 def sources(
     library: Library, declared: Mapping[str, Function], wanted: Iterable[str], fills: tuple[Fill, ...]
 ) -> dict[str, str]:
-    """File name -> text: a definition for each name in ``wanted``, "success" where the rules say so, else not."""
+    """Return file name -> text: a definition for each name in ``wanted``.
+
+    It answers "success" where the rules say so, else not.
+    """
     lines = [f"#include <{header}>" for header in library.headers]
     lines += ['#include "libraries/record.h"', ""]
     plain = []
@@ -27,7 +30,7 @@ def sources(
 
 
 def defined(function: Function, library: Library, fills: tuple[Fill, ...]) -> str:
-    """One function with its real prototype, so that the compiler holds it against the header."""
+    """Define a function with its real prototype; the compiler holds it to the header."""
     assert function.parameters is not None
     listed = ", ".join(f"{p.type} {p.name}" for p in function.parameters)
     head = f'extern "C" __attribute__((visibility("default"))) {function.returns} {function.name}({listed})'
@@ -54,12 +57,12 @@ def written(fill: Fill, into: Parameter, parameters: Iterable[Parameter]) -> str
 
 
 def answer(returns: str, code: int) -> str:
-    """Write the return statement: the code where a status is returned, an empty value otherwise."""
+    """Write the return statement: a status code where one is returned, else empty."""
     return "return;" if returns == "void" else f"return simlib::answer<{returns}>({code});"
 
 
 def without_declaration(names: Iterable[str], code: int) -> str:
-    """Define what the real library exports and nothing declares, or in a way that is not parsed."""
+    """Define exports that nothing declares, or only in a way that is not parsed."""
     return "".join(
         f'extern "C" __attribute__((visibility("default"))) int {name}(void) '
         f'{{ simcuda_not_supported("{name}"); return {code}; }}\n'

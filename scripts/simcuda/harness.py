@@ -1,4 +1,4 @@
-"""What upstream's test harness (``torch.testing._internal``) spends most of its time with, spared."""
+"""Spare the most costly parts of upstream's harness, torch.testing._internal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _MODULE = "torch.testing._internal.common_device_type"
 
 
 def only_operators(asked: Collection[str], root: Path) -> None:
-    """Have the harness make tests of those operators only that the ``asked`` ids (below ``root``) name.
+    """Have the harness make tests of the ``asked`` operators only.
 
-    ``test_ops.py`` has some forty thousand tests, and to make and collect them takes two minutes, under memcheck an
-    hour. What is made otherwise than by ``@ops`` stays. Where upstream changed the harness nothing is spared.
+    The ids (below ``root``) name them. ``test_ops.py`` has some forty thousand tests, and to make and collect them
+    takes two minutes, under memcheck an hour. What is made otherwise than by ``@ops`` stays. Where upstream changed the
+    harness nothing is spared.
     """
     if not any(_uses_harness(root / file) for file in {one.partition("::")[0] for one in asked}):
         return
@@ -49,9 +50,10 @@ def _uses_harness(file: Path) -> bool:
 
 
 def frames_without_source() -> None:
-    """Before every sample the harness asks for the whole stack, and reads the frames only.
+    """Have the harness read frames without their source lines.
 
-    The lines of source around each frame are four fifths of the time of ``test_unary_ufuncs.py``.
+    It asks for the whole stack before every sample, and reads the frames only. The lines of source around each frame
+    are four fifths of the time of ``test_unary_ufuncs.py``.
     """
     harness = sys.modules.get("torch.testing._internal.common_utils")
     if harness and getattr(harness, "inspect", None) is inspect:

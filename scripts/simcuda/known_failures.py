@@ -1,4 +1,4 @@
-"""Tests that cannot pass on the simulated device, by their names or by their failures: ``known_failures.toml``."""
+"""Tests that cannot pass when simulated, by name or failure: known_failures.toml."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ KINDS = frozenset({"compiler", "network", "race", "slow", "values"})
 
 @dataclass(frozen=True)
 class Known:
-    """Tests, by the end of the file's path and by name (a pattern of a shell where it has a star), with the reason.
+    """Tests, by the end of the file's path and by name, with the reason.
 
-    With ``said`` only where that is part of what the test failed with.
+    The name is a pattern of a shell where it has a star. With ``said`` only where that is part of what the test failed
+    with.
     """
 
     file: str
@@ -32,7 +33,7 @@ def load(path: Path = HERE / "known_failures.toml") -> tuple[Known, ...]:
 
 
 def reason(node: str, known: tuple[Known, ...], said: str = "") -> str | None:
-    """Why the test of that pytest id cannot pass, or None; ``said``: what it failed with, once it has."""
+    """Return why the test of a pytest id cannot pass, or None; ``said``: its failure."""
     file, _, rest = node.partition("::")
     name = rest.rpartition("::")[2].partition("[")[0]
     for row in known:

@@ -1,4 +1,4 @@
-"""The environment in which a command sees the simulated device instead of NVIDIA's libraries."""
+"""Make an environment with the simulated device in place of NVIDIA's libraries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_RANDOM_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE of personality(2)
 
 @dataclass(frozen=True)
 class Device:
-    """What is simulated: how many devices, their memory in bytes, their compute capability."""
+    """What is simulated: the number of devices, memory in bytes, compute capability."""
 
     devices: int = 2
     memory: int = 16 << 30
@@ -32,11 +32,11 @@ def environment(
     shake: int = 0,
     base: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return ``base`` plus what preloads the stand-ins of ``built`` and, with ``shadows``, gives values.
+    """Return ``base`` plus what preloads the stand-ins of ``built``.
 
-    ``base``: without it this process's own. ``ledger``: every entry goes to that file, with the number of the process
-    appended. ``log``: names of functions that were asked for and are not implemented. ``unset`` and ``shake``: see
-    `simcuda.unset_bytes`.
+    With ``shadows`` it gives values. ``base``: without it this process's own. ``ledger``: every entry goes to that
+    file, with the number of the process appended. ``log``: names of functions that were asked for and are not
+    implemented. ``unset`` and ``shake``: see `simcuda.unset_bytes`.
     """
     env = dict(os.environ if base is None else base)
     names = (built / "preload").read_text(encoding="utf-8").split()
@@ -64,7 +64,7 @@ def environment(
 
 
 def recording(recorder: Path, *, ledger: Path | None = None) -> dict[str, str]:
-    """Return the environment of this process plus what puts the recorder in front of NVIDIA's runtime."""
+    """Return this process's environment with the recorder before NVIDIA's runtime."""
     env = dict(os.environ)
     env["LD_PRELOAD"] = ":".join([str(recorder), *filter(None, [env.get("LD_PRELOAD")])])
     if ledger:
@@ -74,9 +74,10 @@ def recording(recorder: Path, *, ledger: Path | None = None) -> dict[str, str]:
 
 
 def fixed_addresses() -> bool:
-    """From the next program on, addresses of this process repeat from run to run; False where that is not allowed.
+    """Make this process's addresses repeat from run to run, from its next program on.
 
-    Structures that are given to kernels hold bytes that nobody set, and those hold addresses of the host.
+    Returns False where that is not allowed. Structures that are given to kernels hold bytes that nobody set, and those
+    hold addresses of the host.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     now = int(libc.personality(0xFFFFFFFF))

@@ -14,13 +14,13 @@ KINDS = ("launches", "copies", "sets", "allocations", "calls", "graphs", "events
 
 @dataclass(frozen=True)
 class Totals:
-    """Digests over every entry since the last reset, in each thread's order, and how many there were of each kind.
+    """Digests over every entry since the last reset, in each thread's order.
 
-    ``exact`` has each device pointer as (allocation, offset), allocations numbered as they first appear; ``loose``
-    has all device pointers alike. ``plain`` is over launches without their argument bytes, copies, fills, events and
-    graphs: what a real GPU is asked for too. ``device`` says which it was: "simulated" or "gpu". ``unset`` tells one
-    list of argument bytes that are left out (``run --unset``) from another; ledgers with different ones say nothing of
-    each other.
+    They come with how many there were of each kind. ``exact`` has each device pointer as (allocation, offset),
+    allocations numbered as they first appear; ``loose`` has all device pointers alike. ``plain`` is over launches
+    without their argument bytes, copies, fills, events and graphs: what a real GPU is asked for too. ``device`` says
+    which it was: "simulated" or "gpu". ``unset`` tells one list of argument bytes that are left out (``run --unset``)
+    from another; ledgers with different ones say nothing of each other.
     """
 
     device: str
@@ -42,7 +42,7 @@ class Totals:
 
 
 class Ledger:
-    """The ledger of this process. ``Ledger.here()`` is None when the stand-ins are not preloaded."""
+    """This process's ledger; ``Ledger.here()`` is None if no stand-in is preloaded."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
@@ -51,12 +51,12 @@ class Ledger:
 
     @classmethod
     def here(cls) -> Ledger | None:
-        """Return the ledger of the simulated runtime that this process has loaded, or of the recorder."""
+        """Return the ledger of the simulated runtime loaded here, or of the recorder."""
         library = ctypes.CDLL(None)
         return cls(library) if hasattr(library, "simcuda_ledger_reset") else None
 
     def reset(self, *, keep_entries: bool = False) -> None:
-        """Begin anew; with ``keep_entries`` each entry is kept as text, at most 64 MiB of it."""
+        """Begin anew; ``keep_entries`` keeps each entry as text, at most 64 MiB of it."""
         self._library.simcuda_ledger_reset(int(keep_entries))
 
     def totals(self) -> Totals:
@@ -68,7 +68,7 @@ class Ledger:
         return Totals(device, _unset(), *digests, *(int(n) for n in out[3:]))
 
     def entries(self) -> list[str]:
-        """Return what was kept: a JSON array each, for example ``["copy","HD",1024,0,[0,512]]``."""
+        """Return what was kept, JSON arrays such as ``["copy","HD",1024,0,[0,512]]``."""
         size = self._library.simcuda_ledger_entries(None, 0)
         room = ctypes.create_string_buffer(size + 1)
         self._library.simcuda_ledger_entries(room, size)

@@ -30,7 +30,7 @@ class Fill:
     count: str = ""
 
     def matches(self, function: str, target: str, parameter: str) -> bool:
-        """Return whether the rule holds for ``parameter``, which points to ``target``, of ``function``."""
+        """Return whether the rule holds for ``function`` and ``parameter`` to ``target``."""
         pairs = ((self.function, function), (self.type, target), (self.parameter, parameter))
         return all(re.fullmatch(pattern, text) for pattern, text in pairs)
 
@@ -64,7 +64,10 @@ class Library:
         return any(re.fullmatch(pattern, function) for pattern in self.success)
 
     def version_script(self) -> str:
-        """For the linker: the version that the real library gives its symbols; nothing of the C++ library exported."""
+        """Return the linker's script with the version that the real library has.
+
+        It gives its symbols that version; nothing of the C++ library is exported.
+        """
         exported = "".join(f" {pattern};" for pattern in self.export)
         name = f"{self.soname} " if self.versioned else ""
         own = "".join(f" {pattern};" for pattern in self.own_export)

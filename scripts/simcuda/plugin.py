@@ -1,9 +1,9 @@
-"""pytest plug-in (``-p simcuda.plugin``): a line of JSON per test, with its outcome and its ledger.
+"""Write a line of JSON per test, with its outcome and its ledger.
 
-``--simcuda-results FILE`` names the file, which lines are appended to; ``--simcuda-entries`` adds every entry of the
-ledger. ``--simcuda-only FILE`` runs the tests whose ids it holds, a line each; one that is not collected has failed.
-Works without the simulated device as well: on a GPU under ``python -m simcuda record`` the ledger is that of the
-recorder, elsewhere it is null. A line::
+It is a pytest plug-in (``-p simcuda.plugin``). ``--simcuda-results FILE`` names the file, which lines are appended to;
+``--simcuda-entries`` adds every entry of the ledger. ``--simcuda-only FILE`` runs the tests whose ids it holds, a line
+each; one that is not collected has failed. Works without the simulated device as well: on a GPU under ``python -m
+simcuda record`` the ledger is that of the recorder, elsewhere it is null. A line::
 
     {"id": "test_cuda.py::TestCuda::test_x", "outcome": "passed", "seconds": 0.1, "why": null,
      "known": null,
@@ -49,7 +49,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Recorder:
-    """Writes the lines; safe with pytest-xdist, since a line is one write to a file opened for appending."""
+    """Writes the lines; it is safe with pytest-xdist.
+
+    A line is one write to a file opened for appending.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self.path: Path = config.getoption("--simcuda-results").resolve()
@@ -136,11 +139,11 @@ class Recorder:
 
 
 def give_back() -> None:
-    """Have the allocators give back what the tests before left in their caches, but for one small segment.
+    """Have the allocators give back what the tests before left in their caches.
 
-    Whichever test empties a cache first frees it, and that would stand in its ledger: how much it is, hangs on the
-    order and the timing of others. After a sticky error nothing can be freed. The segment is for tests that tell a
-    graph's pool from the usual one, by whatever is there when they begin.
+    One small segment stays. Whichever test empties a cache first frees it, and that would stand in its ledger: how much
+    it is, hangs on the order and the timing of others. After a sticky error nothing can be freed. The segment is for
+    tests that tell a graph's pool from the usual one, by whatever is there when they begin.
     """
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():

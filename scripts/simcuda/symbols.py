@@ -10,7 +10,10 @@ from simcuda.errors import SimcudaError
 
 
 def defined(path: Path, *, dynamic: bool = True) -> frozenset[str]:
-    """Functions that the library (or, with ``dynamic=False``, the object file) defines, without versions."""
+    """Return the functions that the library defines, without versions.
+
+    With ``dynamic=False`` it is an object file.
+    """
     command = ["nm", "--defined-only", *(["-D"] if dynamic else []), str(path)]
     done = compile.ask(command)
     if done.returncode:

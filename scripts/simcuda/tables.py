@@ -1,4 +1,4 @@
-"""The files of this package that are tables: TOML, which Python reads by itself from 3.11 on."""
+"""Read this package's tables, TOML, which Python reads itself from 3.11 on."""
 
 from __future__ import annotations
 

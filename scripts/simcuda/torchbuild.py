@@ -1,4 +1,4 @@
-"""The build of PyTorch that the stand-ins are put in front of, looked at without importing it."""
+"""Look at the PyTorch that the stand-ins go before, without importing it."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class TorchBuild:
 
 
 def absolute_path() -> dict[str, str]:
-    """Return this process's variables, with the folders in ``PYTHONPATH`` as they are called from anywhere."""
+    """Return this process's variables with ``PYTHONPATH``'s folders made absolute."""
     named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # an empty one is the current folder
     path = os.pathsep.join(str(Path(one).absolute()) for one in named)
     return {**os.environ, "PYTHONPATH": path} if path else {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
 
 
 def look(python: Path, include: tuple[Path, ...] = (), libraries: tuple[Path, ...] = ()) -> TorchBuild:
-    """Find the torch that ``python`` would import; ``include`` and ``libraries`` are searched first."""
+    """Find ``python``'s torch, searching ``include`` and ``libraries`` first."""
     name = str(python.absolute()) if python.parent != Path() else str(python)
     # not in the current folder, which -c would put first on the path of modules
     done = subprocess.run([name, "-c", ASK], capture_output=True, text=True, cwd="/", env=absolute_path())

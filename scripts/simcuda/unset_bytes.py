@@ -1,4 +1,6 @@
-r"""Which bytes of a kernel's arguments nobody sets, learned from runs of one build that differ in nothing else.
+r"""Learn which bytes of a kernel's arguments nobody sets.
+
+They are learned from runs of one build that differ in nothing else.
 
 A structure that is given to a kernel has padding, and parts that this launch has no use for: in them lies what earlier
 calls left on the stack. Such a byte says nothing of a build. It is told from others by trying: with ``--shake N`` a run
@@ -54,9 +56,10 @@ Gaps = dict[str, set[tuple[int, int]]]
 
 
 def launches(path: Path) -> dict[str, list[Launch]]:
-    """Test -> kernel and arguments of each launch, of a file that the plug-in wrote with ``--simcuda-entries``.
+    """Return test -> kernel and arguments of each launch.
 
-    Kernels whose argument sizes are not known have no arguments here.
+    They are of a file that the plug-in wrote with ``--simcuda-entries``. Kernels whose argument sizes are not known
+    have no arguments here.
     """
     found = {}
     with _told(path), path.open(encoding="utf-8") as lines:
@@ -82,7 +85,7 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def learn(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
-    """Return the bytes that memcheck saw, and those that differ between two of ``runs``.
+    """Return the bytes memcheck saw, and those that differ between two of ``runs``.
 
     They differ in the same launch of the same test. A test that launched other kernels in one of them is left out: its
     launches cannot be laid side by side.
@@ -148,7 +151,9 @@ def _seconds(path: Path) -> dict[str, float]:
 
 
 def spread(argument: str) -> list[str]:
-    """Return a text for each byte: its digits, or of a device pointer the pointer and which byte of it.
+    """Return a text for each byte.
+
+    The text is its digits, or of a device pointer the pointer and which byte of it.
 
     >>> spread("00ff[1,512]") == ["00", "ff", *(f"[1,512]{n}" for n in range(8))]
     True
@@ -160,10 +165,10 @@ def spread(argument: str) -> list[str]:
 
 
 def differing(one: Sequence[str], other: Sequence[str], known: Set[int] = frozenset()) -> set[int]:
-    """Bytes that are not the same in both; of a word that is an address of the host in both, all of them.
+    """Return the bytes that are not the same in both.
 
-    Those that are ``known`` to differ are not looked at. Two pointers to device memory were set: what differs is where
-    the allocator put it.
+    Of a word that is an address of the host in both, all bytes are returned. Those that are ``known`` to differ are not
+    looked at. Two pointers to device memory were set: what differs is where the allocator put it.
 
     The low bits of an address are the same in every run of one build, and not in another build's. An argument that is
     one number differs from its lowest byte on when it was measured (a time): then all of it does. Padding comes behind
@@ -185,7 +190,7 @@ def differing(one: Sequence[str], other: Sequence[str], known: Set[int] = frozen
 
 
 def _is_address(word: Sequence[str]) -> bool:
-    """Whether eight bytes are an address of a program of Linux on x86-64: below 2**47, above what a size may be."""
+    """Return whether eight bytes are a Linux x86-64 address: above sizes, below 2**47."""
     return len(word) == _WORD and all(len(part) == 2 for part in word) and word[5] in _HIGH and word[6:] == ["00", "00"]
 
 
@@ -217,9 +222,10 @@ def write_table(path: Path, lines: str) -> None:
 
 
 def unpack_table(path: Path, folder: Path) -> Path:
-    """Return where the runtime, which knows no xz, finds the text of a table: in ``folder`` where it is packed.
+    """Return where the runtime finds the text of a table.
 
-    Raises SimcudaError where it is damaged.
+    The runtime knows no xz; the text is in ``folder`` where the table is packed. Raises SimcudaError where it is
+    damaged.
     """
     if path.suffix != _PACKED:
         return path

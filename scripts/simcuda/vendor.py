@@ -1,4 +1,4 @@
-"""Where NVIDIA's headers and the names its libraries export come from: its own wheels, at build time."""
+"""Find NVIDIA's headers and exported names in its wheels, at build time."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ BASE = ("cuda-runtime", "cuda-nvcc", "cuda-cccl")
 
 @dataclass(frozen=True)
 class Kit:
-    """One CUDA version's headers and symbol names; a wheel is fetched when it is first asked for.
+    """One CUDA version's headers and symbol names.
 
-    ``site`` is a site-packages folder that may have the wheels installed, ``wheels`` one that pip looks into first.
-    ``pins``, ``sonames`` and ``inside`` are rows of ``vendor.toml``.
+    A wheel is fetched when it is first asked for. ``site`` is a site-packages folder that may have the wheels
+    installed, ``wheels`` one that pip looks into first. ``pins``, ``sonames`` and ``inside`` are rows of
+    ``vendor.toml``.
     """
 
     version: str
@@ -63,12 +64,15 @@ class Kit:
 
 
 def listing(cache: Path, pin: str, soname: str) -> Path:
-    """Return the file with the names that a library exports; ``pin`` is its wheel's, ``name==version``."""
+    """Return the file of a library's exported names; ``pin``: wheel, name==version."""
     return cache / f"{pin.replace('==', '-')}-{soname}.symbols"
 
 
 def write_listing(library: Path, listed: Path) -> None:
-    """Write that file. What is mangled or reserved is internal, and nobody outside links to it."""
+    """Write the file with the names that a library exports.
+
+    What is mangled or reserved is internal, and nobody outside links to it.
+    """
     found = symbols.defined(library)
     names = {name for name in found if not name.startswith("_") or name.startswith("__cuda")}
     handle, part = tempfile.mkstemp(prefix=f"{listed.name}.part", dir=listed.parent)
@@ -79,7 +83,7 @@ def write_listing(library: Path, listed: Path) -> None:
 
 
 def find(site: Path, cache: Path, version: str = CUDA, wheels: Path | None = None) -> Kit:
-    """Return the kit of ``version``; ``SIMCUDA_WHEELS`` names ``wheels`` where it is not given."""
+    """Return the kit of ``version``; ``SIMCUDA_WHEELS`` is the default of ``wheels``."""
     table = tables.read(TABLE)
     if version not in table["cuda"]:
         raise SimcudaError(
@@ -145,7 +149,7 @@ def fetched(pin: str, cache: Path, wheels: Path | None) -> Path:
 
 
 def new_part(folder: Path) -> Path:
-    """Make a folder beside ``folder``, which it becomes when all of it is there; another process has one of its own."""
+    """Make this process's own folder beside ``folder``, which it becomes when whole."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part", dir=folder.parent))
     part.chmod(0o755)
@@ -153,7 +157,7 @@ def new_part(folder: Path) -> Path:
 
 
 def settle(part: Path, folder: Path) -> Path:
-    """Give a folder its name when all of it is there; where another process was quicker, what that one made stays."""
+    """Give a folder its name when whole, unless another process was quicker."""
     try:
         part.rename(folder)
     except OSError:

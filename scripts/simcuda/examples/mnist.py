@@ -1,4 +1,6 @@
-"""The MNIST example's shape on made-up data: two epochs, AMP, pinned memory, DDP over two processes with NCCL.
+"""Train a net of the MNIST example's shape on made-up data.
+
+It has two epochs, AMP, pinned memory, DDP over two processes with NCCL.
 
     python -m simcuda run python scripts/simcuda/examples/mnist.py
 
@@ -70,7 +72,7 @@ def train(rank: int, port: int, amp: bool, answer: Any) -> None:
 
 
 def on_cpu() -> tuple[nn.Module, float]:
-    """Take the same steps in one process: each batch is the two ranks' batches together."""
+    """Take the same steps in one process, on the two ranks' batches together."""
     model, data = network(), images()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(EPOCHS):

@@ -1,4 +1,7 @@
-"""On the module path of every Python under ``python -m simcuda run``: loads the shadows when torch is imported."""
+"""Load the shadows when torch is imported.
+
+It is on the module path of every Python under ``python -m simcuda run``.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ class AfterTorch(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return a spec for ``torch`` whose loader does one thing more; None for anything else."""
+        """Return a spec for ``torch`` whose loader does one thing more; else None."""
         if name != "torch":
             return None
         sys.meta_path.remove(self)
