@@ -1,4 +1,6 @@
-"""Patches of other people in a folder: what import and push make of each, and what ``git am`` does.
+"""Compare what import and push make of other people's patches with ``git am``.
+
+The patches are in a folder.
 
     python scripts/compare_received.py FOLDER [--json FILE]
 

@@ -1,4 +1,6 @@
-"""The names of ``torch.cuda`` that a backend of the layer has and those that it lacks, with the reasons.
+"""List the names of ``torch.cuda`` that a backend of the layer has or lacks.
+
+Those that it lacks have the reasons.
 
 python scripts/cuda_names.py --torch PYTHON [--check]    # an interpreter with torch_sim; writes docs/backends.md
 """
@@ -28,9 +30,9 @@ print(json.dumps([torch.__version__, told]))
 
 
 def ask(interpreter: Path, environment: Mapping[str, str]) -> tuple[str, dict[str, str | None]]:
-    """Ask for the version of PyTorch, and name -> why torch.sim lacks it, None where it does not.
+    """Ask for the version of PyTorch, and which names torch.sim lacks.
 
-    Raises CalledProcessError.
+    Each name has the reason why it lacks it, None where it does not. Raises CalledProcessError.
     """
     command = [str(interpreter), "-W", "ignore", "-c", CODE]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(environment))

@@ -1,4 +1,6 @@
-"""Run the tests of PyPI projects that were written for CUDA on a backend, unmodified, by ``torch.<dev>.as_cuda()``.
+"""Run unmodified CUDA tests of PyPI projects on a backend.
+
+It stands in by ``torch.<dev>.as_cuda()``.
 
 python scripts/cuda_programs.py --torch PYTHON [--device sim] [--folder build/cuda-programs] [PROJECT ...]
 
@@ -24,7 +26,10 @@ from decouple.base.paths import find_project
 
 @dataclass(frozen=True)
 class Program:
-    """A project on PyPI: its sdist's version, the tests that it carries, what they need beside torch and pytest."""
+    """A project on PyPI.
+
+    Its sdist's version, the tests that it carries, what they need beside torch and pytest.
+    """
 
     name: str
     version: str
@@ -150,7 +155,10 @@ def unpack(python: Path, folder: Path, program: Program) -> Path:
 
 
 def run(python: Path, source: Path, program: Program, device: str) -> tuple[dict[str, str], list[str]]:
-    """Outcomes by test, and what is other in PyTorch afterwards. An empty ``device``: the CPU, without any backend."""
+    """Return outcomes by test, and what is other in PyTorch afterwards.
+
+    An empty ``device``: the CPU, without any backend.
+    """
     out = source.with_name(f"{program.name}-{device or 'cpu'}.json")
     contract = find_project() / "third_device" / "contract"
     variables = dict(os.environ, PYTHONPATH=os.pathsep.join([str(contract), *_path(), str(source)]))
@@ -177,7 +185,10 @@ def counted(outcomes: dict[str, str]) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run them; 1 if a test fails on the device that holds on the CPU, or a trace of the block is left."""
+    """Run the projects' tests.
+
+    Returns 1 if a test fails on the device that holds on the CPU, or a trace of the block is left.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch", type=Path, required=True, metavar="PYTHON", help="an interpreter with the backend")
     parser.add_argument("--device", default="sim", metavar="NAME")

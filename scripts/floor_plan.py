@@ -1,4 +1,6 @@
-"""The rooms of ``scripts/decouple`` as their imports make them; draws the plan in docs/architecture.md.
+"""Draw the plan in docs/architecture.md from the imports of the code.
+
+The plan has the rooms of ``scripts/decouple``.
 
 python scripts/floor_plan.py [--check]
 """
@@ -34,7 +36,7 @@ LAYERS = (
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of everything that ``path`` imports, inside functions and for typing as well."""
+    """Yield line and dotted name of all imports of ``path``, nested and typing too."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -47,9 +49,9 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def graph(package: Path = PACKAGE) -> dict[str, set[str]]:
-    """Map each module of ``package`` to those of its modules that it imports, by dotted name.
+    """Map each module of ``package`` to those of its modules that it imports.
 
-    What runs in a build root is left out.
+    Modules are known by their dotted names. What runs in a build root is left out.
     """
     paths = {
         ".".join(("decouple", *path.relative_to(package).with_suffix("").parts)).removesuffix(".__init__"): path
@@ -64,7 +66,10 @@ def graph(package: Path = PACKAGE) -> dict[str, set[str]]:
 
 
 def _names(path: Path) -> Iterator[str]:
-    """Yield the dotted names that ``path`` imports, ``from a import b`` as ``a.b``: b may be a module."""
+    """Yield the dotted names that ``path`` imports.
+
+    ``from a import b`` is ``a.b``: b may be a module.
+    """
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -73,7 +78,7 @@ def _names(path: Path) -> Iterator[str]:
 
 
 def cycle(modules: Mapping[str, set[str]]) -> list[str]:
-    """Modules that import each other in a ring, the first one again at the end; empty when there is no ring."""
+    """Return a ring of modules, the first again at the end; empty without a ring."""
     try:
         graphlib.TopologicalSorter(modules).prepare()
     except graphlib.CycleError as error:

@@ -1,4 +1,4 @@
-"""What benches share: runs in wall-clock and processor seconds, and their command line."""
+"""What benches share: wall-clock and processor seconds, and their command line."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Sample:
 
 
 def timed(action: Callable[[], object], *, own: bool = False) -> Sample:
-    """Run ``action``; its wall-clock time, and the processor time of the child processes that it waited for.
+    """Run ``action``; return its wall-clock time and its children's processor time.
 
-    With ``own`` that of this process as well.
+    Children are the processes that it waited for. With ``own`` that of this process as well.
     """
     whose = [resource.RUSAGE_CHILDREN, *([resource.RUSAGE_SELF] if own else [])]
     before, began = _sum_processor_seconds(whose), time.perf_counter()

@@ -1,4 +1,6 @@
-"""The whole series against ``git am`` and ``quilt push -a``; a one-patch push on a big and on a small tree.
+"""Time the whole series against ``git am`` and ``quilt push -a``.
+
+A push of one patch is timed on a big and on a small tree.
 
     python scripts/bench/apply.py [--rounds 5] [--json FILE] [--scratch FOLDER]
 
@@ -39,10 +41,10 @@ _NOBODY = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
 
 
 def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
-    """Ours (process start included), git am, quilt and the floor, on the project's series; seconds and ratios.
+    """Time ours, git am, quilt and the floor on the project's series.
 
-    ``ratio`` (wall) and ``cpu_ratio`` are of medians; ``best_ratio`` and ``best_cpu_ratio`` of each side's least, as
-    what else runs on the machine only adds.
+    Seconds and ratios; ours includes process start. ``ratio`` (wall) and ``cpu_ratio`` are of medians; ``best_ratio``
+    and ``best_cpu_ratio`` of each side's least, as what else runs on the machine only adds.
     """
     project, places, base = _project(scratch / "ours")
     names = series_file.read_series(places.series).names
@@ -93,7 +95,7 @@ def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
 
 
 def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
-    """Time a push of a patch of one file, on the whole release and on a tree of 100 of its files."""
+    """Time a push of a one-file patch, on the whole release and on 100 of its files."""
     _, places, base = _project(scratch / "big")
     target = "setup.py"
     patch = _one_line_patch(places.tree, target)
@@ -231,7 +233,10 @@ def _write(path: Path, size: int) -> None:
 
 
 def measure(rounds: int = 5, scratch: Path | None = None) -> list[dict[str, Any]]:
-    """Both measurements in one run. ``scratch`` is where the trees are made (the temporary directory by default)."""
+    """Make both measurements in one run.
+
+    ``scratch`` is where the trees are made (the temporary directory by default).
+    """
     with tempfile.TemporaryDirectory(prefix="decouple-bench-", dir=scratch) as folder:
         return [measure_series(Path(folder) / "a", rounds), measure_push(Path(folder) / "b", rounds)]
 

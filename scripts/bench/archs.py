@@ -1,4 +1,6 @@
-"""What an architecture list costs stage 2, measured on a sample of its .cu files and computed for the whole.
+"""Measure what an architecture list costs stage 2.
+
+A sample of its .cu files is measured, the whole is computed.
 
     python scripts/bench/archs.py --release 2.6 --env portable --cuda 12.4 [--core official] [--files 8] [--json FILE]
 
@@ -29,7 +31,10 @@ from decouple.verify.stage1_units import TranslationUnit, choose_units
 
 
 def measure(release: str, env: str, python: str, cuda: str, core: str, files: int) -> dict[str, Any]:
-    """For each list: processor seconds and bytes of the sample, and as multiples of those for 9.0; hours of all."""
+    """Measure each list: processor seconds and bytes of the sample, hours of all.
+
+    Seconds and bytes are also given as multiples of those for 9.0.
+    """
     built = stage2_commands.open_commands(
         BuildRequest(find_project(), release, env=env, python=python, cuda=cuda, core=core)
     )

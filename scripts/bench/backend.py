@@ -1,4 +1,6 @@
-"""The cost of the layer for third-party backends: torch_sim against plain CPU tensors, ratios of one run.
+"""Measure the cost of the layer for third-party backends.
+
+It compares torch_sim with plain CPU tensors; ratios of one run.
 
     python scripts/bench/backend.py [--json FILE]
 
@@ -23,7 +25,7 @@ from _timing import run
 
 
 def measure() -> dict[str, Any]:
-    """Measure the ratios, with the releases they are of. Raises NoTorchError, CalledProcessError."""
+    """Measure the ratios and their releases. Raises NoTorchError, CalledProcessError."""
     interpreter = backend_env.python()
     packages = [backend_env.install(interpreter, backend_env.THIRD_DEVICE / name) for name in ("torch_sim", "contract")]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, packages)))

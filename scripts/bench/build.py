@@ -1,4 +1,6 @@
-"""What a change costs in the two-stage build, and in upstream's single-stage build of the same flags.
+"""Measure what a change costs in the two-stage build.
+
+The same is measured in upstream's single-stage build of the same flags.
 
     python scripts/bench/build.py [--release 2.6] [--monolith] [--clean 1 2] [--json FILE]
 
@@ -50,7 +52,7 @@ MONOLITH = {
 
 
 def decouple(*words: str) -> str:
-    """Run the command; returns what it printed. Raises CalledProcessError with its output shown."""
+    """Run the command; return its output. Raises CalledProcessError, output shown."""
     done = subprocess.run([*OWN, "-m", "decouple", *words], capture_output=True, text=True)
     if done.returncode:
         print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
@@ -89,7 +91,10 @@ def touched(path: Path) -> Iterator[None]:
 
 @contextmanager
 def aside(*paths: Path) -> Iterator[None]:
-    """``paths`` (files and folders) are gone for a while; finished new ones stay, otherwise the old ones come back."""
+    """Move ``paths`` (files and folders) away for a while.
+
+    Finished new ones stay, otherwise the old ones come back.
+    """
     kept = {path: path.with_name(path.name + ".aside") for path in paths if path.exists()}
     for path, elsewhere in kept.items():
         path.rename(elsewhere)
@@ -112,7 +117,7 @@ def _remove(path: Path) -> None:
 
 
 def time_clean_build(places: Places, stage: int) -> dict[str, Any]:
-    """Time a build of one stage from an empty build directory on the warm compiler cache."""
+    """Time a build of one stage from an empty directory on a warm compiler cache."""
     stamp = inputs.read_stamp(places.state / f"stage{stage}.json")
     assert stamp is not None
     folder = places.stage1 if stage == 1 else places.stage2
@@ -138,14 +143,17 @@ def time_clean_build(places: Places, stage: int) -> dict[str, Any]:
 
 
 def _flags(places: Places) -> list[str]:
-    """Return the options that the stage-2 wheel was built with, so that building again is the same build."""
+    """Return the options of the stage-2 wheel, so that the next build is the same."""
     stamp = inputs.read_stamp(places.state / "stage2.json")
     assert stamp is not None
     return [] if read_manifest(places.dist / stamp.wheel).flags["flash"] else ["--no-flash"]
 
 
 def count_monolith(places: Places) -> int:
-    """Objects of upstream's single-stage build with CUDA of the same flags, configured in the same root."""
+    """Count the objects of upstream's single-stage build with CUDA.
+
+    It has the same flags and is configured in the same root.
+    """
     tree, ninja = places.tree.parent / "monolith", places.tree.parent / "monolith/build/build.ninja"
     attention = "0" if _flags(places) else "1"
     given = {**MONOLITH, "USE_FLASH_ATTENTION": attention, "USE_MEM_EFF_ATTENTION": attention}
@@ -167,7 +175,10 @@ def count_monolith(places: Places) -> int:
 
 
 def measure(release: str, monolith: bool, clean: list[int]) -> dict[str, Any] | None:
-    """All figures, None without a finished build. Raises CalledProcessError when a build fails."""
+    """Measure all figures; return None without a finished build.
+
+    Raises CalledProcessError when a build fails.
+    """
     places = Places.of_release(find_project(), release, find_cache())
     if not all((places.state / f"stage{stage}.json").exists() for stage in (1, 2)):
         print(f"skipped: no finished build of both stages; nox -s build-{release} makes one (hours)")

@@ -1,4 +1,6 @@
-"""Census and relocation plan against one ``git grep -c cuda`` over the same tree, and against half of it.
+"""Time census and relocation plan against one ``git grep -c cuda``.
+
+Both read the same tree. The census also runs on half of it.
 
     python scripts/bench/census.py [--rounds 3] [--release 2.6] [--tree FOLDER] [--json FILE]
 
@@ -32,7 +34,7 @@ from decouple.upstream.manifests import load_release
 
 
 def timed(work: Callable[[], object], rounds: int) -> dict[str, float]:
-    """Median wall seconds and CPU seconds (children too) of ``work``, after one warm-up."""
+    """Return median wall and CPU seconds (with children) of ``work`` after a warm-up."""
     work()
     taken = _timing.median([_timing.timed(work, own=True) for _ in range(rounds)])
     return {"wall_s": round(taken.wall, 3), "cpu_s": round(taken.cpu, 3)}
@@ -40,7 +42,10 @@ def timed(work: Callable[[], object], rounds: int) -> dict[str, float]:
 
 @contextmanager
 def half_tree(tree: Path, rules: RuleFile, files: list[str]) -> Iterator[Path]:
-    """Every other of ``files`` (hard links) and what the rules name, without what only the other half explains."""
+    """Make a tree of every other of ``files`` (hard links) and what the rules name.
+
+    It lacks what only the other half explains.
+    """
     named = {name for cut in rules.cuts for name in (cut.header, *cut.included_by)}
     with tempfile.TemporaryDirectory(dir=tree.parent) as folder:
         half = Path(folder)
@@ -53,7 +58,10 @@ def half_tree(tree: Path, rules: RuleFile, files: list[str]) -> Iterator[Path]:
 
 
 def measure(rounds: int, release: str, tree: Path | None) -> dict[str, Any]:
-    """Seconds of each side and the ratios aimed at. Raises DecoupleError, CalledProcessError."""
+    """Measure the seconds of each side and the ratios aimed at.
+
+    Raises DecoupleError, CalledProcessError.
+    """
     tree = tree or fetch_source(load_release(find_project(), release)).path
     rules = load_rules()
     words = taxonomy.load_taxonomy(undefined=rules.stage1.undefined)

@@ -1,4 +1,6 @@
-"""``decouple check`` against a full checkout and ``git apply``, in alternating rounds, process start included.
+"""Time ``decouple check`` against a full checkout and ``git apply``.
+
+Rounds alternate; process start is included.
 
     python scripts/bench/check.py [--rounds 3] [--release 2.6] [--json FILE]
 
@@ -33,7 +35,10 @@ from decouple.upstream.providers.debian import DebianSource
 
 
 def measure(release: str = "2.6", rounds: int = 3) -> dict[str, Any]:
-    """Seconds (medians) of each side, their ratios, and the floor. Raises DecoupleError, CalledProcessError."""
+    """Measure the median seconds of each side, their ratios, and the floor.
+
+    Raises DecoupleError, CalledProcessError.
+    """
     project = find_project()
     source = load_release(project, release).find_source("debian")
     assert isinstance(source, DebianSource), f"release {release} has no Debian source"
@@ -96,7 +101,7 @@ def _unpack_and_apply(archive: Path, patches: list[str], scratch: Path) -> None:
 
 
 def _baseline(archive: Path, scratch: Path) -> Path:
-    """Make a git repository with the archive's tree as its only commit; done once, not measured."""
+    """Make a git repository with the archive as its only commit, once, not measured."""
     folder = scratch / "baseline"
     folder.mkdir()
     _run(["tar", "-x", "--strip-components=1", "-f", str(archive)], folder)

@@ -1,4 +1,6 @@
-"""A torch on the CPU against another, in one run on one core: operators, a small network, import time and memory.
+"""Time a torch on the CPU against another, in one run on one core.
+
+Measured are operators, a small network, import time and memory.
 
     python scripts/bench/cpu.py --ours PYTHON --theirs PYTHON [--rounds 5] [--json FILE]
 
@@ -64,7 +66,10 @@ class _Worker:
 
 
 def measure(ours: str, theirs: str, rounds: int) -> dict[str, Any]:
-    """Microseconds of each case on both, and the ratios. Raises DecoupleError where a Python has no torch."""
+    """Measure the microseconds of each case on both, and the ratios.
+
+    Raises DecoupleError where a Python has no torch.
+    """
     if not ours or not theirs:
         return {"name": "a torch on the CPU", "not measured": "name two Pythons with --ours and --theirs"}
     imports = {side: _imported(python, rounds) for side, python in (("ours", ours), ("theirs", theirs))}

@@ -1,4 +1,6 @@
-"""fetch + verify + unpack against ``curl`` + ``tar``, from a server on this machine, in alternating rounds.
+"""Time fetch, verify and unpack against ``curl`` and ``tar``.
+
+The server is on this machine, the rounds alternate.
 
     python scripts/bench/fetch.py [--rounds 3] [--archive FILE] [--json FILE]
 
@@ -86,7 +88,7 @@ def measure(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
 
 
 def real_archive() -> Path:
-    """Return the .orig archive of 2.6 in the cache. Raises DecoupleError when it can be had nowhere."""
+    """Return 2.6's .orig archive in the cache. Raises DecoupleError if unobtainable."""
     source = load_release(find_project(), "2.6").find_source("debian")
     assert isinstance(source, DebianSource)
     return Downloader(find_cache()).fetch_file(source.orig)[0]

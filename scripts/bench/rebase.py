@@ -1,4 +1,6 @@
-"""The rebase of the whole 2.6 series between two real trees, and the forecast over every release with a warm cache.
+"""Time the rebase of the whole 2.6 series between two real trees.
+
+The forecast over every release is timed with a warm cache.
 
     python scripts/bench/rebase.py [--rounds 3] [--json FILE]
 
@@ -35,7 +37,10 @@ _DECOUPLE = [*OWN, "-m", "decouple"]
 
 
 def measure(rounds: int = 3) -> dict[str, Any]:
-    """Seconds (medians), the ratio, and what the forecast read. Raises DecoupleError when the source cannot be had."""
+    """Measure seconds (medians), the ratio, and what the forecast read.
+
+    Raises DecoupleError when the source cannot be had.
+    """
     project = find_project()
     manifest = load_release(project, "2.6")
     baseline = ensure_baseline(find_cache(), manifest, fetch_source(manifest, "debian"), debian_patches=True)
@@ -73,7 +78,10 @@ def _git_am(repo: Path, commit: str, project: Path, patches: list[str], folder: 
 
 
 def _sources(project: Path) -> dict[str, dict[str, Any]]:
-    """Per release: what a forecast reads of the wheel into an empty cache, and the size of the whole wheel (bytes)."""
+    """Measure, per release, what a forecast reads of the wheel into an empty cache.
+
+    The size of the whole wheel stands beside it (bytes).
+    """
     wanted = check.list_wanted_paths(check.load_series(project, "2.6"))
     found = {}
     for release in Checkout(project).list_manifest_releases():
@@ -87,7 +95,10 @@ def _sources(project: Path) -> dict[str, dict[str, Any]]:
 
 
 def _seconds(command: list[str], folder: Path) -> Sample:
-    """Time a command. Raises CalledProcessError for one that fails: what did nothing took no time."""
+    """Time a command.
+
+    Raises CalledProcessError for one that fails: its time says nothing.
+    """
     return timed(partial(subprocess.run, command, cwd=folder, check=True, capture_output=True))
 
 

@@ -1,4 +1,6 @@
-"""What a command costs before it does anything: start-up and the quick verbs, as ratios in one run.
+"""Time what a command costs before it does anything: start-up and quick verbs.
+
+Figures are ratios in one run.
 
     python scripts/bench/startup.py [--rounds 11] [--before CHECKOUT] [--json FILE]
 
@@ -41,7 +43,7 @@ VERBS: dict[str, tuple[list[str], list[str]]] = {
 
 
 def measure(rounds: int, before: Path | None) -> dict[str, Any]:
-    """Milliseconds of processor time per verb, and the ratios to each yardstick. Raises DecoupleError."""
+    """Measure processor ms per verb, and ratios to yardsticks. Raises DecoupleError."""
     with tempfile.TemporaryDirectory(prefix="bench-startup-") as scratch:
         return _measure_below(Path(scratch), rounds, before and before.resolve())
 
@@ -100,7 +102,7 @@ def _run(command: list[str], folder: Path, environment: Mapping[str, str] = os.e
 
 
 def _project(scratch: Path) -> Path:
-    """Make a checkout with three patches on a source of a hundred files, two of them applied."""
+    """Make a checkout of a hundred files with three patches, two of them applied."""
     project, source, maker = (scratch / name for name in ("project", "project/source", "maker"))
     for folder in (project / "series", project / "patches" / RELEASE, source):
         folder.mkdir(parents=True)
