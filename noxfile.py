@@ -1,4 +1,6 @@
-"""The menu: ``nox -l`` lists it. Each session hands its arguments to the ``decouple`` command.
+"""The sessions of this project: ``nox -l`` lists them.
+
+Each session hands its arguments to the ``decouple`` command.
 
 Sessions named after a release exist for every series in ``series/``; a new series file is all it takes to get them.
 Arguments after ``--`` go to the command: ``nox -s apply-2.6 -- --source git``.
@@ -88,10 +90,11 @@ GENERAL: dict[str, str] = {
 
 
 def environment(session: nox.Session, extra: str = "") -> Path:
-    """Return the ``bin`` folder of the one virtual environment that all sessions share, with the ``extra`` in it.
+    """Return the ``bin`` folder of the one virtual environment of all sessions.
 
-    It is installed once per pyproject.toml. nox makes one environment per session; with a menu of this size that would
-    install the same package dozens of times. virtualenv is a dependency of nox, so it is there also under pipx.
+    The ``extra`` is in it. It is installed once per pyproject.toml. nox makes one environment per session; with a menu
+    of this size that would install the same package dozens of times. virtualenv is a dependency of nox, so it is there
+    also under pipx.
     """
     binaries = VENV / ("Scripts" if sys.platform == "win32" else "bin")
     wanted = f"{ROOT}[{extra}]" if extra else str(ROOT)
@@ -174,7 +177,10 @@ TYPED = (
 
 @nox.session(venv_backend="none")
 def tools(session: nox.Session) -> None:
-    """Look for the commands of ci/tools.toml that the tests start; end plain ``nox`` when one is missing."""
+    """Look for the commands of ci/tools.toml that the tests start.
+
+    End plain ``nox`` when one is missing.
+    """
     rows = tomllib.loads((ROOT / "ci" / "tools.toml").read_text(encoding="utf-8"))["tool"]
     missing = [row for row in rows if shutil.which(row["command"]) is None]
     if missing:  # SystemExit, where an error of this session would let the others install and run for minutes
@@ -206,14 +212,17 @@ WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
 
 @nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
-    """The quick tests, as many at a time as there are cores; after -- any pytest arguments."""
+    """Run the quick tests on all cores; after -- any pytest arguments."""
     paths = session.posargs or ["tests/unit", "tests/fault"]
     session.run(str(environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *paths, external=True)
 
 
 @nox.session(name="tests-real", venv_backend="none")
 def tests_real(session: nox.Session) -> None:
-    """The tests on the real PyTorch source, which is fetched once and cached; after -- any pytest arguments."""
+    """Run the tests on the real PyTorch source; after -- any pytest arguments.
+
+    The source is fetched once and cached.
+    """
     session.run(
         str(environment(session, "dev") / "pytest"), *SLOWEST, *(session.posargs or ["tests/real"]), external=True
     )
@@ -236,7 +245,10 @@ def tests_contract(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", default=False)
 def bench(session: nox.Session) -> None:
-    """Speed as ratios in one run; results in bench-results/; after -- the names of benches to run."""
+    """Measure speed as ratios in one run; after -- the names of benches to run.
+
+    Results are in bench-results/.
+    """
     python = environment(session, "dev") / "python"
     results = ROOT / "bench-results"
     results.mkdir(exist_ok=True)
@@ -247,7 +259,10 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", default=False)
 def ci(session: nox.Session) -> None:
-    """Run one job of ci/matrix.toml here: -- JOB; without a name, list them (-- --json: with their commands)."""
+    """Run one job of ci/matrix.toml here: -- JOB; without a name, list them.
+
+    ``-- --json`` lists them with their commands.
+    """
     if not session.posargs or session.posargs[0].startswith("-"):
         session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), *session.posargs, external=True)
         return
@@ -261,9 +276,9 @@ def ci(session: nox.Session) -> None:
 
 
 def suggest(words: list[str], known: list[str]) -> list[str]:
-    """Return a line for each session asked for (``-s``) that there is not, with the names near to it.
+    """Return a line for each session asked for (``-s``) that does not exist.
 
-    nox only says which it did not find.
+    It has the names near to it. nox only says which it did not find.
     """
     lines, named = [], False
     for word in words[: words.index("--")] if "--" in words else words:

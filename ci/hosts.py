@@ -10,7 +10,7 @@ DEBIAN = ("git", "pipx", "xz-utils", "mmdebstrap", "mount")  # what README.md as
 
 
 def lines(job: Job) -> list[str]:
-    """Its commands as a shell takes them; each begins with a program that ``pipx run`` knows."""
+    """Return the job's shell commands; each begins with a program ``pipx run`` knows."""
     return [shlex.join(command) for command in job.commands]
 
 
@@ -42,10 +42,10 @@ def _pattern(names: tuple[str, ...]) -> str:
 
 
 def gitlab(jobs: list[Job]) -> dict[str, object]:
-    """Return a child pipeline (JSON is YAML): each job with its needs, cache and limits.
+    """Return a child pipeline: each job with its needs, cache and limits.
 
-    At the end stands a job that makes the site. Its runners must be privileged: the Debian root is entered through
-    mounts.
+    It is YAML, as JSON is. At the end stands a job that makes the site. Its runners must be privileged: the Debian root
+    is entered through mounts.
     """
     used = {job.stage for job in jobs}
     pipeline: dict[str, object] = {

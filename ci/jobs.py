@@ -26,12 +26,12 @@ _OFFICIAL = "build/official"  # a virtual environment with the official torch, w
 
 
 class MatrixError(Exception):
-    """The matrix names something that cannot be built; the message names the entry and the key."""
+    """The matrix names something that cannot be built; the text names entry and key."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How long a job may take, in minutes, and how many of them are left for saving what the build has so far."""
+    """Minutes of a job, and how many are left for saving what the build has so far."""
 
     job_minutes: int
     spare_minutes: int
@@ -75,7 +75,10 @@ class Buildable:
 
     @classmethod
     def of(cls, release: str, root: Path) -> Buildable:
-        """Read from ``series/<release>.toml`` and what says how it is built. Raises OSError, MatrixError."""
+        """Read a release from ``series/<release>.toml`` and what says how it is built.
+
+        Raises OSError, MatrixError.
+        """
         manifest = _read(root / "series" / f"{release}.toml")
         toolchain = manifest.get("toolchain", {})
         if not toolchain.get("cuda"):
@@ -96,7 +99,10 @@ class Buildable:
 
 
 def expand(matrix: Path = HERE / "matrix.toml", root: Path = HERE.parent) -> list[Job]:
-    """All jobs, in an order in which they could run one by one; ``root`` is the checkout. Raises MatrixError."""
+    """Return all jobs, in an order in which they could run one by one.
+
+    ``root`` is the checkout. Raises MatrixError.
+    """
     document = _read(matrix)
     limits = Limits(**{name: int(value) for name, value in document["limits"].items()})
     jobs: list[Job] = []

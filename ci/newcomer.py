@@ -1,8 +1,9 @@
-"""Run README.md's commands as a new user would: in a bare root of a distribution, with an environment of its own.
+"""Run README.md's commands as a new user would, in a bare root of a distribution.
 
-`.ci/run` calls it. The root is made by mmdebstrap and entered by pivot_root in a mount namespace of its own, so that it
-is the root of its mount tree and a build's own roots (namespaces, chroot) work inside as on a machine. Only the proxies
-and certificates that apt and pip need come from this machine, and two caches of downloads that README.md names.
+The root has an environment of its own. `.ci/run` calls it. The root is made by mmdebstrap and entered by pivot_root in
+a mount namespace of its own, so that it is the root of its mount tree and a build's own roots (namespaces, chroot) work
+inside as on a machine. Only the proxies and certificates that apt and pip need come from this machine, and two caches
+of downloads that README.md names.
 
 Plain Python, so that a CI host runs it with nothing installed but mmdebstrap.
 """
@@ -75,12 +76,12 @@ exec chroot . "$@"
 
 
 class NewcomerError(Exception):
-    """A command of README.md failed, or the page lacks what a newcomer needs; the message names it."""
+    """A command of README.md failed, or the page lacks a part; the message names it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where the commands run: the words before each, and the clone that they make as this machine sees it."""
+    """Where commands run: the words before each, and the clone as seen from here."""
 
     prefix: tuple[str, ...]
     clone: Path
@@ -98,9 +99,9 @@ class Place:
 
 
 def read_commands(readme: str, headings: Sequence[str] = HEADINGS) -> list[str]:
-    """Return the lines after ``$`` of the ```console blocks below ``headings``, each as a shell takes it.
+    """Return the commands of the page below ``headings``, each as a shell takes it.
 
-    Raises NewcomerError when a heading has no such block.
+    They are the lines after ``$`` of the ```console blocks. Raises NewcomerError when a heading has no such block.
     """
     commands: list[str] = []
     for heading in headings:
@@ -114,7 +115,10 @@ def read_commands(readme: str, headings: Sequence[str] = HEADINGS) -> list[str]:
 
 
 def choose_place(suite: str, folder: Path, caches: Path) -> Place:
-    """Return a bare root of ``suite`` in ``folder``, or this machine where it may not mount."""
+    """Return a bare root of ``suite``, or this machine where it may not mount.
+
+    The root is made in ``folder``.
+    """
     repository = folder / "repository.git"
     subprocess.run(["git", "clone", "--quiet", "--bare", "--no-local", str(CHECKOUT), str(repository)], check=True)
     tried = subprocess.run([*NAMESPACE, "mount", "--bind", str(folder), str(folder)], capture_output=True, text=True)
@@ -129,7 +133,10 @@ def choose_place(suite: str, folder: Path, caches: Path) -> Place:
 
 
 def make_root(suite: str, folder: Path) -> Path:
-    """Make a bare root of ``suite`` in ``folder``: what is essential, apt, and this machine's own authorities."""
+    """Make a bare root of ``suite`` in ``folder``.
+
+    It holds what is essential, apt, and this machine's own authorities.
+    """
     root = folder / "root"
     mirror, components = SUITES[suite]
     source, keyring = f"{mirror} {suite} {components}", fetch_keyring(mirror, folder)
@@ -146,9 +153,10 @@ def make_root(suite: str, folder: Path) -> Path:
 
 
 def fetch_keyring(mirror: str, folder: Path) -> Path | None:
-    """Return the file with the keys of ``mirror``; None where mmdebstrap finds them by itself.
+    """Return the file with the keys of ``mirror``.
 
-    Raises NewcomerError when the package with the keys is not the pinned one, OSError when it cannot be fetched.
+    It is None where mmdebstrap finds them by itself. Raises NewcomerError when the package with the keys is not the
+    pinned one, OSError when it cannot be fetched.
     """
     systems = tomllib.loads(PINS.read_text(encoding="utf-8"))["system"]
     pins = [system["keyring"] for system in systems if system["mirror"] == mirror and "keyring" in system]
@@ -164,7 +172,10 @@ def fetch_keyring(mirror: str, folder: Path) -> Path | None:
 
 
 def enter_root(root: Path, caches: Path, repository: Path) -> Place:
-    """Return how commands run in ``root``, with the caches of ``caches`` and what ``repository`` has committed."""
+    """Return how commands run in ``root``.
+
+    They see the caches of ``caches`` and what ``repository`` has committed.
+    """
     home, inside_repository = "/root", "/srv/decouple.git"
     binds = [f"{repository}:{inside_repository}"]
     for cache in CACHES:
@@ -175,16 +186,20 @@ def enter_root(root: Path, caches: Path, repository: Path) -> Place:
 
 
 def clean_environment(home: str, repository: str) -> tuple[str, ...]:
-    """Return the prefix that gives a command a new user's variables, and this machine's proxies and certificates."""
+    """Return the prefix that gives a command a new user's variables.
+
+    It keeps this machine's proxies and certificates.
+    """
     kept = {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
     own = {"HOME": home, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb", "REPOSITORY": repository}
     return ("/usr/bin/env", "-i", "-C", home, *(f"{name}={value}" for name, value in sorted({**kept, **own}.items())))
 
 
 def run_commands(commands: Sequence[str], place: Place) -> None:
-    """Run each in turn, as one shell would: a folder that one changes to is the next one's.
+    """Run each in turn, as one shell would.
 
-    Raises NewcomerError naming the first that fails. Prints the minutes of those that were run.
+    A folder that one changes to is the next one's. Raises NewcomerError naming the first that fails. Prints the minutes
+    of those that were run.
     """
     minutes: list[str] = []
     folder = "."
@@ -204,7 +219,10 @@ def run_commands(commands: Sequence[str], place: Place) -> None:
 
 
 def run_script(script: str, place: Place, *, builds: bool) -> int:
-    """Run a script to its end; one that builds is interrupted, as a user would, when the first objects are there."""
+    """Run a script to its end, or interrupt it once a build has its first objects.
+
+    A user would interrupt it then.
+    """
     process = place.start(script)
     if not builds:
         return process.wait()
@@ -242,7 +260,7 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the commands in a bare root, or on this machine where the kernel allows no namespaces."""
+    """Run the commands in a bare root, or here where the kernel has no namespaces."""
     args = read_arguments(argv)
     commands = read_commands((CHECKOUT / "README.md").read_text(encoding="utf-8"))[: args.only]
     if args.without:

@@ -1,4 +1,7 @@
-"""Prints what layers of a root's description install: ``packages FILE LAYER…`` or ``requirements FILE LAYER…``."""
+"""Print what layers of a root's description install.
+
+Call: ``packages FILE LAYER…`` or ``requirements FILE LAYER…``.
+"""
 
 from __future__ import annotations
 
