@@ -79,9 +79,9 @@ def refuse_taken(name: str) -> None:
 
 
 def generate_operators(root: Path, layer: Path, into: Path) -> None:
-    """``operators.yaml`` of the project as C++, written into ``into`` where it differs.
+    """Generate C++ from ``operators.yaml`` of the project.
 
-    Raises SystemExit with what is wrong in it and where.
+    It is written into ``into`` where it differs. Raises SystemExit with what is wrong in it and where.
     """
     try:
         generate(root / "operators.yaml", layer / "autocast.yaml").write(into)
@@ -99,9 +99,9 @@ def import_toolkit(third_device: Path) -> ModuleType:
 
 
 def list_compilers(root: Path, third_device: Path) -> list[dict[str, Any]]:
-    """Return what an extension of the backend is told of the compilers in its ``wrapped_cmake.toml``.
+    """Return what an extension of the backend is told of its compilers.
 
-    Raises SystemExit with what is wrong in that file.
+    They are those of its ``wrapped_cmake.toml``. Raises SystemExit with what is wrong in that file.
     """
     wrapped_cmake = import_toolkit(third_device)
     try:
@@ -124,9 +124,10 @@ def list_compilers(root: Path, third_device: Path) -> list[dict[str, Any]]:
 
 
 def build_library(root: Path, third_device: Path, work: Path) -> Path:
-    """Configure and build the CMake project in ``root``; the folder with its ``include/`` and ``lib/``.
+    """Configure and build the CMake project in ``root``.
 
-    Raises SystemExit with CMake's or the compiler's first error and the log.
+    Returns the folder with its ``include/`` and ``lib/``. Raises SystemExit with CMake's or the compiler's first error
+    and the log.
     """
     wrapped_cmake = import_toolkit(third_device)
     environ = dict(os.environ)
@@ -145,7 +146,7 @@ def build_library(root: Path, third_device: Path, work: Path) -> Path:
 
 
 def cpp_extension(third_device: Path) -> ModuleType:
-    """Load the module of ``NewDeviceCppExtension`` from its file: only a patched PyTorch has it."""
+    """Load ``NewDeviceCppExtension``'s module by file: patched PyTorch alone has it."""
     spec = importlib.util.spec_from_file_location("third_device_cpp_extension", third_device / CPP_EXTENSION)
     assert spec is not None and spec.loader is not None  # a path that ends in .py
     module = importlib.util.module_from_spec(spec)
@@ -155,7 +156,10 @@ def cpp_extension(third_device: Path) -> ModuleType:
 
 
 def _build_ext(package: str, root: Path, third_device: Path, work: Path) -> type:
-    """torch's ``build_ext`` that builds the library first, and puts it and its headers into the package."""
+    """Make torch's ``build_ext`` build the library first.
+
+    It and its headers are put into the package.
+    """
     from torch.utils.cpp_extension import BuildExtension
 
     class BuildBackend(BuildExtension):  # type: ignore[misc]  # torch need not be typed for who checks this
@@ -187,7 +191,10 @@ def _build_ext(package: str, root: Path, third_device: Path, work: Path) -> type
 
 
 def _build_py(package: str, name: str, root: Path, third_device: Path, built_for: str) -> type:
-    """setuptools' ``build_py`` that adds what ties the package to its PyTorch, and `CPP_EXTENSION` for extensions."""
+    """Make setuptools' ``build_py`` add what ties the package to its PyTorch.
+
+    It adds `CPP_EXTENSION` for extensions too.
+    """
     from setuptools.command.build_py import build_py
 
     class BuildPy(build_py):

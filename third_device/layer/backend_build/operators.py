@@ -1,7 +1,8 @@
-"""``operators.yaml`` -> C++: declarations of the kernels a vendor writes, and everything that registers them.
+"""Generate C++ from ``operators.yaml``.
 
-Schemas, signatures and names come from the torchgen of the PyTorch that is installed, so that a kernel whose signature
-does not match is a compile error and an operator that this release does not have is an error of the generator.
+It is declarations of the kernels a vendor writes, and everything that registers them. Schemas, signatures and names
+come from the torchgen of the PyTorch that is installed, so that a kernel whose signature does not match is a compile
+error and an operator that this release does not have is an error of the generator.
 
 The file has these keys, all optional but ``namespace``::
 
@@ -80,7 +81,7 @@ _KIND_NAMES: dict[type, str] = {list: "list", dict: "mapping"}
 
 
 class OperatorsError(ValueError):
-    """``operators.yaml`` is wrong; the message names the file, the entry and what is allowed."""
+    """``operators.yaml`` is wrong; the message: file, entry and what is allowed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Generated:
     source: str
 
     def write(self, folder: Path) -> list[Path]:
-        """Write both into ``folder`` where they differ, so that an unchanged build stays built."""
+        """Write both into ``folder`` where they differ: an unchanged build stays built."""
         folder.mkdir(parents=True, exist_ok=True)
         paths = [folder / "operators.h", folder / "operators.cpp"]
         for path, text in zip(paths, (self.header, self.source), strict=True):
@@ -126,9 +127,9 @@ class _Aten:
         return f"at::native::structured_{metadata.kernel}"
 
     def shapes_class(self, function: Any) -> str | None:
-        """Name the C++ class that checks operands and shapes the output of a structured operator.
+        """Name the C++ class of a structured operator.
 
-        None for other operators.
+        It checks operands and shapes the output. None for other operators.
         """
         if not function.structured or len(function.func.arguments.out) != 1:
             return None
@@ -207,7 +208,10 @@ def _make_identifier(op: str) -> str:
 
 
 def _count_outputs(schema: Any, where: str) -> int:
-    """How many tensors an operator returns. Raises OperatorsError for one that returns anything else, or a view."""
+    """Return how many tensors an operator returns.
+
+    Raises OperatorsError for one that returns anything else, or a view.
+    """
     if not schema.returns or any(str(returned.type) != "Tensor" for returned in schema.returns):
         raise OperatorsError(f"{where}: a gradient is for operators that return tensors and nothing else: {schema}")
     if any(argument.annotation for argument in (*schema.arguments.flat_all, *schema.returns)):
@@ -216,7 +220,10 @@ def _count_outputs(schema: Any, where: str) -> int:
 
 
 def generate(path: Path, defaults: Path) -> Generated:
-    """Read ``path``; ``defaults`` has the autocast lists of the layer. Raises OperatorsError, OSError."""
+    """Read ``path``; ``defaults`` has the autocast lists of the layer.
+
+    Raises OperatorsError, OSError.
+    """
     spec = _read(path)
     aten = _Aten()
     namespace = spec.get("namespace")
@@ -271,9 +278,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _entries(spec: Mapping[str, Any], group: str, path: Path, key: str, more: str = "") -> list[dict[str, Any]]:
-    """Return the entries of a group as mappings; a bare name stands for ``{key: name}``.
+    """Return the entries of a group as mappings.
 
-    Refuses entries with one ``key`` and one value of ``more``, where that is named, and values that are no text.
+    A bare name stands for ``{key: name}``. Refuses entries with one ``key`` and one value of ``more``, where that is
+    named, and values that are no text.
     """
     made: list[dict[str, Any]] = []
     for entry in spec.get(group) or []:
@@ -466,7 +474,7 @@ class _Writer:
     def _autograd(
         self, namespace: str, op: str, schema: Any, signature: _Signature, backward: str, call: str, where: str
     ) -> None:
-        """Register the vendor's gradient of an operator, which ``call`` calls below autograd."""
+        """Register the vendor's gradient of an operator; ``call`` runs below autograd."""
         count = _count_outputs(schema, where)
         if signature.lists():
             raise OperatorsError(f"{where}: a gradient is for tensors, not for lists of them: {schema}")
@@ -524,7 +532,7 @@ class _Writer:
         self.wrappers.append(line)
 
     def custom(self, entry: Mapping[str, Any]) -> None:
-        """Add an operator of the vendor's own, with a meta kernel and, where asked, a gradient."""
+        """Add the vendor's own operator, a meta kernel and, where asked, a gradient."""
         from torchgen.model import FunctionSchema
 
         where = f"{self.path}: custom: {entry['func']}"
@@ -557,7 +565,7 @@ class _Writer:
             self.python[python] = op.split(".")[0]
 
     def _register_meta(self, entry: Mapping[str, Any], op: str, schema: Any, signature: _Signature, where: str) -> None:
-        """Register what gives a custom operator's outputs without data: their shapes and types."""
+        """Register a custom operator's output shapes and types, without data."""
         meta, like = entry.get("meta"), entry.get("like")
         if meta:
             own = dataclasses.replace(signature, name=meta)
@@ -590,7 +598,10 @@ class _Writer:
         self._register_at(self.namespace, "Meta", op, f"TORCH_FN({name})")
 
     def _note_writes(self, op: str, signature: _Signature, written: Sequence[str]) -> None:
-        """Count up the versions of the tensors that a custom operator writes to, by which autograd knows of it."""
+        """Count up the versions of the tensors that a custom operator writes to.
+
+        By them autograd knows of it.
+        """
         name = f"inplace_{_make_identifier(op)}"
         self.wrappers.append(
             f"{signature.returns} {name}({signature.parameters}) {{\n"

@@ -1,6 +1,7 @@
-"""The Python half of the layer, packaged inside every backend as ``torch_<name>._layer``.
+"""The Python half of the layer.
 
-It is copied into the backend's wheel and never shared, so that two backends built from different checkouts do not meet.
+It is packaged inside every backend as ``torch_<name>._layer``. It is copied into the backend's wheel and never shared,
+so that two backends built from different checkouts do not meet.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ GROUP = "torch.backends"
 
 
 class BackendLoadError(ImportError):
-    """The backend cannot work with the PyTorch that is installed; the message says which one it wants."""
+    """The backend cannot work with this PyTorch; the message says with which."""
 
 
 def _line(version: str) -> tuple[str, ...]:
-    """Major and minor of a PyTorch release, all of whose patch releases have one C++ interface.
+    """Return major and minor of a PyTorch release.
 
-    With the patch of one that is not released yet (``2.14.0a0``), whose interface still moves.
+    All of their patch releases have one C++ interface. With the patch of one that is not released yet (``2.14.0a0``),
+    whose interface still moves.
     """
     parts = version.split("+")[0].split(".")
     released = len(parts) == 3 and parts[2].isdigit()
@@ -33,7 +35,9 @@ def _line(version: str) -> tuple[str, ...]:
 
 
 def activate(package: str) -> types.ModuleType | None:
-    """Make the backend ``package`` (its import name) usable as ``torch.<name>``; more calls change nothing.
+    """Make the backend ``package`` usable as ``torch.<name>``.
+
+    ``package`` is its import name. More calls change nothing.
 
     Returns None while ``import torch`` loads backends and ``$TORCH_DEVICE_BACKEND`` chose another one: PyTorch has one
     key for private backends. Raises BackendLoadError when another one holds it or was chosen, when nobody has the name
@@ -101,10 +105,10 @@ def _load_binary(package: str, info: types.ModuleType) -> types.ModuleType:
 
 
 def _is_chosen(package: str, name: str, *, loading: bool) -> bool:
-    """Whether ``$TORCH_DEVICE_BACKEND`` leaves the key to this backend: unset, its name, or its package's.
+    """Return whether ``$TORCH_DEVICE_BACKEND`` leaves the key to this backend.
 
-    ``loading``: ``import torch`` loads all backends, and those that were not chosen stay out. Otherwise somebody
-    imports this one himself. Raises BackendLoadError.
+    It is unset, its name, or its package's. ``loading``: ``import torch`` loads all backends, and those that were not
+    chosen stay out. Otherwise somebody imports this one himself. Raises BackendLoadError.
     """
     chosen = os.environ.get(CHOICE, "").strip()
     if chosen in ("", name, package):
@@ -142,7 +146,7 @@ def _add_functions(package: str, device: types.ModuleType) -> None:
 
 
 def _distributed(package: str) -> None:
-    """Register the backend's collectives; a PyTorch built without torch.distributed has none."""
+    """Register the backend's collectives, if PyTorch has torch.distributed."""
     import torch.distributed
 
     if torch.distributed.is_available():
@@ -150,9 +154,10 @@ def _distributed(package: str) -> None:
 
 
 def _when_imported(name: str, follower: str) -> None:
-    """Import ``follower`` and call its ``register()`` right after the module ``name`` was imported, now or later.
+    """Call ``register()`` of ``follower`` right after module ``name`` is imported.
 
-    Compilation takes seconds to import, and most programs never need it.
+    ``follower`` is imported for that. ``name`` may have been imported already. Compilation takes seconds to import, and
+    most programs never need it.
     """
     if name in sys.modules:
         importlib.import_module(follower).register()

@@ -55,7 +55,10 @@ _device_slots: dict[str, Any] = gc.get_referents(vars(torch.device))[0]
 
 
 class _Session:
-    """One ``with`` block; threads that it started share it, and stop being inside when it ends."""
+    """One ``with`` block.
+
+    Threads that it started share it, and stop being inside when it ends.
+    """
 
     def __init__(self, warn: bool, owner: object) -> None:
         self.open = True
@@ -79,7 +82,10 @@ def _sessions() -> list[_Session]:
 
 
 def _seen_by_program(depth: int = 2) -> bool:
-    """Whether the code that asks is the program's: it is inside a context, and neither PyTorch's nor this backend's."""
+    """Return whether the code that asks is the program's.
+
+    It is inside a context, and neither PyTorch's nor this backend's.
+    """
     asking = sys._getframe(depth).f_globals.get("__name__") or ""
     return asking.partition(".")[0] not in ("torch", _PACKAGE) and bool(_sessions())
 
@@ -90,7 +96,10 @@ _CUDA = re.compile(r"cuda(:[0-9]+)?\Z")
 
 
 def _translated(value: Any) -> Any:
-    """``value`` with ``cuda`` as this device, where it names a device, a type of tensors, or is a device."""
+    """Return ``value`` with ``cuda`` as this device.
+
+    It is changed where it names a device, a type of tensors, or is a device.
+    """
     if isinstance(value, str):
         if _CUDA.match(value):
             return NAME + value[4:]
@@ -192,7 +201,7 @@ class _Mode(TorchFunctionMode):
 
 
 def _counterpart(module: str) -> Any:
-    """Return what answers for a module of ``torch.cuda``; None where the device has no such thing."""
+    """Return what answers for a module of ``torch.cuda``; None without such."""
     device = getattr(torch, NAME)
     part = module.removeprefix("torch.cuda").lstrip(".")
     return getattr(device, part, None) if part else device
@@ -209,7 +218,10 @@ def _refusal(full: str) -> Callable[..., Any]:
 
 
 class _Facade(types.ModuleType):
-    """The class that ``torch.cuda`` and its modules have while a context is open; nothing in them changes."""
+    """The class of ``torch.cuda`` and its modules while a context is open.
+
+    Nothing in them changes.
+    """
 
     def __getattribute__(self, name: str) -> Any:
         own = types.ModuleType.__getattribute__
@@ -245,7 +257,7 @@ _pristine: dict[str, dict[str, Any]] = {}
 
 
 def _inside(original: Callable[..., Any], *names: str | int) -> Callable[..., Any]:
-    """``original`` with its arguments of these names or places translated, in a context."""
+    """Return ``original``; it translates arguments ``names`` (or places) in a context."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -268,7 +280,10 @@ def _scaler(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _unpositional(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``torch.is_autocast_enabled()`` and its like: without an argument they mean CUDA."""
+    """Replace ``torch.is_autocast_enabled()`` and its like.
+
+    Without an argument they mean CUDA.
+    """
 
     @functools.wraps(original)
     def call(*args: Any) -> Any:
@@ -281,7 +296,10 @@ def _unpositional(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gpu(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """``torch.get_autocast_gpu_dtype`` and its like, by the function that names a device."""
+    """Replace ``torch.get_autocast_gpu_dtype`` and its like.
+
+    The function that names a device does it.
+    """
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -340,7 +358,10 @@ def _start(original: Callable[..., None]) -> Callable[..., None]:
 
 
 class _StandIn:
-    """A name for a class: calling it translates the device; all else, instances and subclasses too, is the class's."""
+    """A name for a class: calling it translates the device.
+
+    All else, instances and subclasses too, is the class's.
+    """
 
     def __init__(self, stands_for: type) -> None:
         self._stands_for = stands_for
@@ -417,13 +438,16 @@ def _true(original: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def _pairs(name: str, devices: dict[str, str], kinds: dict[str, str]) -> str:
-    """``nccl`` or ``cpu:gloo,cuda:nccl`` with other names for devices and kinds of backends."""
+    """Rename devices and kinds of backends in ``nccl`` or ``cpu:gloo,cuda:nccl``."""
     pairs = [pair.rpartition(":") for pair in name.lower().split(",")]
     return ",".join(devices.get(device, device) + colon + kinds.get(kind, kind) for device, colon, kind in pairs)
 
 
 def _backends(original: Any) -> Any:
-    """``dist.Backend("nccl")`` is the collective backend of this device, alone or in ``cpu:gloo,cuda:nccl``."""
+    """Make ``dist.Backend("nccl")`` the collective backend of this device.
+
+    It may stand alone or in ``cpu:gloo,cuda:nccl``.
+    """
     make = original.__func__ if isinstance(original, staticmethod) else original
 
     def new(cls: Any, name: Any) -> Any:
@@ -456,7 +480,10 @@ Replacement = tuple[Any, str, Callable[[Any], Any]]
 
 
 def _replacements() -> Iterator[Replacement]:
-    """Whose attribute of which name becomes what of the original: all that a context replaces, but for `_Facade`."""
+    """Yield all that a context replaces, but for `_Facade`.
+
+    It says whose attribute of which name becomes what of the original.
+    """
     yield threading.Thread, "start", _start
     yield torch.autograd.function.BackwardCFunction, "apply", _bound
     yield torch.nn.DataParallel, "__init__", _refused_data_parallel
@@ -510,9 +537,9 @@ def _device_type(device: torch.device) -> str:
 
 
 def _restore_location(storage: Any, location: str) -> Any:
-    """Restore a storage of a checkpoint that lay on CUDA, or for ``map_location="cuda"``.
+    """Restore a storage of a checkpoint that lay on CUDA.
 
-    This is a registered deserializer.
+    One for ``map_location="cuda"`` is restored too. This is a registered deserializer.
     """
     if not _CUDA.match(location) or not _sessions():
         return None
@@ -537,7 +564,7 @@ def _replace(owner: Any, name: str, value: Any) -> None:
 
 
 def _set_device_type(value: Any) -> None:
-    """Change ``torch.device.type``: setattr refuses static types of C, but their dictionary can be written."""
+    """Change ``torch.device.type`` by its dictionary, as setattr refuses C types."""
     _device_slots["type"] = value
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(torch.device))
 
@@ -583,7 +610,9 @@ def _joined(session: _Session) -> Iterator[None]:
 
 
 class as_cuda:
-    """Let ``cuda`` mean this device inside a ``with`` block, in this thread and those that it starts.
+    """Let ``cuda`` mean this device inside a ``with`` block.
+
+    It holds in this thread and those that it starts.
 
     ``torch.cuda``, ``"cuda:0"``, ``Tensor.cuda``, ``is_cuda``, ``autocast("cuda")``, GradScaler, nccl, and what a
     checkpoint says of CUDA. Blocks nest; when the last one ends nothing in PyTorch is other than it was before the
@@ -633,9 +662,10 @@ def _leave() -> None:
 
 
 def enter_if_asked() -> None:
-    """Open a context for the rest of the process where ``DECOUPLE_AS_CUDA`` names this device; called at loading.
+    """Open a context for the process where ``DECOUPLE_AS_CUDA`` names this device.
 
-    Another name warns (RuntimeWarning): the program would else fail as if nothing had been said.
+    It stays for the rest of the process. Called at loading. Another name warns (RuntimeWarning): the program would else
+    fail as if nothing had been said.
     """
     asked = os.environ.get(VARIABLE, "")
     if asked == NAME:
@@ -645,7 +675,10 @@ def enter_if_asked() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a script, or with ``-m`` a module, whose ``cuda`` means this device; what it starts is told, too."""
+    """Run a script, or with ``-m`` a module, whose ``cuda`` means this device.
+
+    What it starts is told, too.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] in ("-h", "--help") or given == ["-m"]:
         command = f"python -m {_PACKAGE}.as_cuda"

@@ -1,6 +1,7 @@
-"""What users see as ``torch.<name>``: devices, streams, memory, random numbers, autocast.
+"""The functions and classes that users see as ``torch.<name>``.
 
-The names and meanings are those of ``torch.cuda`` wherever both have one, so that code moves by changing the device.
+They are about devices, streams, memory, random numbers, autocast. The names and meanings are those of ``torch.cuda``
+wherever both have one, so that code moves by changing the device.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _lazy_calls: list[Callable[[], None]] = []
 
 
 def is_available() -> bool:
-    """Return True when there is a driver and at least one device, without starting anything."""
+    """Return whether there is a driver and at least one device; start nothing."""
     return bool(_C.device_count() > 0)
 
 
@@ -51,9 +52,10 @@ def _is_in_bad_fork() -> bool:
 
 
 def _lazy_init() -> None:
-    """Start the driver, once. Raises RuntimeError in a forked child, and without a device.
+    """Start the driver, once.
 
-    PyTorch's C++ starts it, too (pinned memory, a torch.Stream): then what was put off until now is still to be done.
+    Raises RuntimeError in a forked child, and without a device. PyTorch's C++ starts it, too (pinned memory, a
+    torch.Stream): then what was put off until now is still to be done.
     """
     if is_initialized() and not _lazy_calls:
         return
@@ -86,9 +88,9 @@ def _lazy_call(call: Callable[[], None]) -> None:
 
 
 def _index(device: Device = None, *, optional: bool = True) -> int:
-    """Return the index that ``device`` means: the current one for None or a device without index.
+    """Return the index that ``device`` means.
 
-    Raises ValueError.
+    It is the current one for None or a device without index. Raises ValueError.
     """
     if device is None and optional:
         return current_device()
@@ -107,7 +109,10 @@ def current_device() -> int:
 
 
 def set_device(device: Device) -> None:
-    """Make ``device`` this thread's current one; a negative index changes nothing. Raises RuntimeError."""
+    """Make ``device`` this thread's current one.
+
+    A negative index changes nothing. Raises RuntimeError.
+    """
     _lazy_init()
     if isinstance(device, int) and device < 0:
         return
@@ -115,13 +120,16 @@ def set_device(device: Device) -> None:
 
 
 def synchronize(device: Device = None) -> None:
-    """Wait for all work on all streams of ``device``. Raises RuntimeError if some of it failed."""
+    """Wait for all work on all streams of ``device``.
+
+    Raises RuntimeError if some of it failed.
+    """
     _lazy_init()
     _C.synchronize(_index(device))
 
 
 class device:
-    """Makes a device current inside a ``with`` block; None or a negative index changes nothing."""
+    """Makes a device current in a ``with`` block; None or negative: no change."""
 
     def __init__(self, device: Any) -> None:
         self.idx = -1 if device is None else (device if isinstance(device, int) else _index(device))
@@ -135,7 +143,7 @@ class device:
 
 
 class device_of(device):
-    """Makes the device of a tensor or storage current; on other devices' tensors it changes nothing."""
+    """Makes the device of a tensor or storage current; other devices': no change."""
 
     def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if obj.device.type == NAME else -1)
@@ -153,7 +161,7 @@ def _maybe_exchange_device(index: int) -> int:
 
 
 class _Properties:
-    """What the driver says of a device: name, total_memory (bytes), major, minor, units."""
+    """A device as the driver says: name, total_memory (bytes), major, minor, units."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.name: str = values["name"]
@@ -164,7 +172,10 @@ class _Properties:
 
     @property
     def multi_processor_count(self) -> int:
-        """The units, by the name that Inductor asks for (torch/_inductor/runtime/hints.py: DeviceProperties.create)."""
+        """Return the units, by the name that Inductor asks for.
+
+        See torch/_inductor/runtime/hints.py: DeviceProperties.create.
+        """
         return self.units
 
     def __repr__(self) -> str:
@@ -172,7 +183,10 @@ class _Properties:
 
 
 def get_device_properties(device: Device = None) -> _Properties:
-    """Name, memory and architecture of a device. Raises RuntimeError for an index out of range."""
+    """Return name, memory and architecture of a device.
+
+    Raises RuntimeError for an index out of range.
+    """
     _lazy_init()
     return _Properties(_C.properties(_index(device)))
 
@@ -189,19 +203,22 @@ def get_device_capability(device: Device = None) -> tuple[int, int]:
 
 
 def can_device_access_peer(device: Device, peer: Device) -> bool:
-    """Whether copies between two devices need no detour over the caller; the layer's never do."""
+    """Return whether copies between devices go directly; the layer's always do."""
     return _index(device) != _index(peer)
 
 
 def ipc_collect() -> None:
-    """Free what other processes no longer use: nothing, since tensors go to them as copies."""
+    """Free what other processes no longer use: nothing, as they get copies."""
 
 
 # --- streams and events ---
 
 
 class Stream(torch.Stream):
-    """A queue of work on one device; work on different streams has no order but that of events."""
+    """A queue of work on one device.
+
+    Work on different streams has no order but that of events.
+    """
 
     def __new__(cls, device: Device = None, priority: int = 0, **known: Any) -> Stream:
         _lazy_init()
@@ -224,7 +241,10 @@ class Stream(torch.Stream):
 
 
 class ExternalStream(Stream):
-    """A stream of the driver that somebody else made and keeps alive as long as this is used; by its address."""
+    """A stream of the driver that somebody else made, by its address.
+
+    The maker keeps it alive as long as this is used.
+    """
 
     def __new__(cls, stream_ptr: int, device: Device = None) -> ExternalStream:
         _lazy_init()
@@ -240,7 +260,10 @@ def get_stream_from_external(data_ptr: int, device: Device = None) -> Stream:
 
 
 class Event(torch.Event):
-    """A point in a stream's work; ``elapsed_time`` (milliseconds) needs ``enable_timing=True`` on both events."""
+    """A point in a stream's work.
+
+    ``elapsed_time`` (milliseconds) needs ``enable_timing=True`` on both events.
+    """
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
         return super().__new__(  # type: ignore[no-any-return]
@@ -248,9 +271,10 @@ class Event(torch.Event):
         )
 
     def elapsed_time(self, end_event: torch.Event) -> float:
-        """Milliseconds from this event to ``end_event``; both must be recorded, timed and done. Raises RuntimeError.
+        """Return milliseconds from this event to ``end_event``.
 
-        Asks the driver itself: torch.Event's own method refuses objects of derived classes (seen on 2.13).
+        Both must be recorded, timed and done. Raises RuntimeError. Asks the driver itself: torch.Event's own method
+        refuses objects of derived classes (seen on 2.13).
         """
         if not self.event_id or not end_event.event_id:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
@@ -291,7 +315,7 @@ def set_stream(stream: torch.Stream | None) -> None:
 
 
 class StreamContext:
-    """Makes a stream and its device current inside a ``with`` block; None changes nothing."""
+    """Makes a stream and its device current in a ``with`` block; None: no change."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self.stream = stream
@@ -318,12 +342,18 @@ def stream(stream: torch.Stream | None) -> StreamContext:
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether the current stream's work is being captured as a graph: never, the driver table has no graphs."""
+    """Return whether the current stream's work is being captured as a graph.
+
+    It never is: the driver table has no graphs.
+    """
     return False
 
 
 def _sleep(milliseconds: int, stream: torch.Stream | None = None) -> None:
-    """Keep a stream (default: the current one) busy for a while, as a test's stand-in for long work."""
+    """Keep a stream (default: the current one) busy for a while.
+
+    It stands in for long work in a test.
+    """
     where = stream or current_stream()
     _C.occupy(where.device_index, where.stream_id, milliseconds)
 
@@ -332,7 +362,10 @@ def _sleep(milliseconds: int, stream: torch.Stream | None = None) -> None:
 
 
 def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
-    """Let the cache of a device take this share of its memory and no more. Raises RuntimeError unless 0 to 1."""
+    """Let the cache of a device take this share of its memory and no more.
+
+    Raises RuntimeError unless 0 to 1.
+    """
     _C.set_fraction(_index(device), fraction)
 
 
@@ -347,9 +380,9 @@ def empty_cache() -> None:
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
-    """Statistics of the caching allocator with the keys of ``torch.cuda.memory_stats`` (bytes and counts).
+    """Return statistics of the caching allocator (bytes and counts).
 
-    Empty before the driver is started: asking does not start it.
+    They have the keys of ``torch.cuda.memory_stats``. Empty before the driver is started: asking does not start it.
     """
     if not is_initialized():
         return {}
@@ -400,7 +433,7 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
 
 
 def host_memory_stats() -> dict[str, Any]:
-    """Statistics of the pinned memory allocator, nested as the driver's counters are (bytes and counts)."""
+    """Return pinned memory statistics, nested as the driver's (bytes and counts)."""
     return dict(_C.pinned_statistics())
 
 
@@ -412,7 +445,7 @@ def _default_generators() -> Sequence[torch.Generator]:
 
 
 def _get_generator(device: torch.device) -> torch.Generator:
-    """Return the generator that is used on ``device`` where none is given; torch.compile asks for it."""
+    """Return the default generator of ``device``; torch.compile asks for it."""
     made: torch.Generator = _C.default_generator(_index(device))
     return made
 
@@ -498,12 +531,15 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 def is_tf32_supported() -> bool:
-    """Whether float32 products may be rounded as TF32 is: no, the driver table knows of nothing like it."""
+    """Return whether float32 products may be rounded as TF32 is.
+
+    They may not: the driver table knows of nothing like it.
+    """
     return False
 
 
 def get_arch_list() -> list[str]:
-    """Architectures that kernels were compiled for: none, a backend's kernels are in its driver's own form."""
+    """Return architectures of compiled kernels: none, they are the driver's own."""
     return []
 
 
@@ -518,7 +554,10 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def set_fallback_enabled(enabled: bool) -> bool:
-    """Whether operators without a kernel run on the CPU (the default) or raise; returns the former setting."""
+    """Set whether operators without a kernel run on the CPU (the default) or raise.
+
+    Returns the former setting.
+    """
     return bool(_C.set_fallback_enabled(enabled))
 
 
@@ -543,12 +582,18 @@ def _get_flags(tensor: torch.Tensor) -> dict[str, bool]:
 
 
 def _driver_control(key: str, value: int) -> None:
-    """Turn a knob of the driver (fault injection on a simulated one). Raises RuntimeError for an unknown key."""
+    """Turn a knob of the driver (fault injection on a simulated one).
+
+    Raises RuntimeError for an unknown key.
+    """
     _C.driver_control(key, value)
 
 
 def _records_work() -> bool:
-    """Whether `torch.profiler` shows what the device did: its driver records it, and this PyTorch has Kineto."""
+    """Return whether `torch.profiler` shows what the device did.
+
+    Its driver must record it, and this PyTorch have Kineto.
+    """
     return bool(_C.records_work())
 
 
@@ -558,9 +603,10 @@ def names_without() -> dict[str, str]:
 
 
 def as_cuda(warn: bool = False) -> Any:
-    """Let ``cuda`` mean this device inside a ``with`` block: for programs written for CUDA.
+    """Let ``cuda`` mean this device inside a ``with`` block.
 
-    See `as_cuda.as_cuda` of the layer; nothing of it is loaded before it is asked for.
+    It is for programs written for CUDA. See `as_cuda.as_cuda` of the layer; nothing of it is loaded before it is asked
+    for.
     """
     from .as_cuda import as_cuda as context
 

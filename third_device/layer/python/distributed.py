@@ -1,4 +1,7 @@
-"""The backend's names in ``torch.distributed``: its own collectives, and those that go through the host to Gloo."""
+"""The backend's names in ``torch.distributed``.
+
+There are its own collectives, and those that go through the host to Gloo.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ def _create_own(name: str, store: Any, rank: int, size: int, timeout: timedelta)
 
 
 def register() -> None:
-    """Make them known; the device uses the backend's own, or else the host's. A second call changes nothing."""
+    """Register the collectives in ``torch.distributed``.
+
+    The device uses the backend's own, or else the host's. A second call changes nothing.
+    """
     makers = {name: partial(_create_own, name) for name in _C.own_collectives()}
     if hasattr(dist, "ProcessGroupGloo"):
         makers[BACKEND] = _create

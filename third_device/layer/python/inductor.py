@@ -1,8 +1,9 @@
-"""Inductor's code for the device before it has a code generator of its own: fused kernels run on the host.
+"""Inductor's code for a device that has no code generator of its own.
 
-They are Inductor's kernels for CPUs; what they read is copied to the host before, and what they write back afterwards.
-Operators that Inductor does not fuse, products of matrices first of all, are the device's own as without it. A backend
-with a generator has classes of the names in `CLASSES` in its ``functions.py``, which then take the place of these.
+Fused kernels run on the host. They are Inductor's kernels for CPUs; what they read is copied to the host before, and
+what they write back afterwards. Operators that Inductor does not fuse, products of matrices first of all, are the
+device's own as without it. A backend with a generator has classes of the names in `CLASSES` in its ``functions.py``,
+which then take the place of these.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ CALL = "run_on_host"
 
 
 def run_on_host(kernel: Callable[..., None], kinds: Sequence[str], *arguments: Any) -> None:
-    """Call a kernel for CPUs with tensors of the device; ``kinds`` are its parameters in C++, as ``const float*``.
+    """Call a kernel for CPUs with tensors of the device.
 
-    A kernel gets addresses and knows the strides, so what goes over is the memory from a tensor's first element to its
-    last one. Tensors that begin at one place share their copy, as they share their memory.
+    ``kinds`` are its parameters in C++, as ``const float*``. A kernel gets addresses and knows the strides, so what
+    goes over is the memory from a tensor's first element to its last one. Tensors that begin at one place share their
+    copy, as they share their memory.
     """
     spans: dict[int, int] = {}
     for argument in arguments:
@@ -113,7 +115,10 @@ class _Subgraph(_HostCalls, SubgraphPythonWrapperCodegen):  # type: ignore[misc]
 
 
 class OtherCodegen:
-    """The code around kernels in C++, which calls them with addresses of the device, or as a graph: there is none."""
+    """The code around kernels in C++, which there is none of.
+
+    It would call them with addresses of the device, or as a graph.
+    """
 
     @staticmethod
     def create(*_: Any) -> Any:

@@ -1,4 +1,7 @@
-"""The classes of tensors that programs name from before dtypes and devices: ``torch.<name>.FloatTensor``."""
+"""Legacy classes of tensors, such as ``torch.<name>.FloatTensor``.
+
+Programs name them from before dtypes and devices.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from .._build_info import NAME
 
 
 class LegacyTensorType(type):
-    """One dtype on this device, as a class: tensors are instances of it, and calling it makes one."""
+    """One dtype on this device, as a class: isinstance works, a call makes one."""
 
     dtype: torch.dtype
     _host: Any

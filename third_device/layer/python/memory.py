@@ -1,4 +1,4 @@
-"""``torch.<name>.memory``: the caching allocator's numbers, as ``torch.cuda.memory`` tells them."""
+"""``torch.<name>.memory``: allocator numbers, as ``torch.cuda.memory`` has them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
 
 
 def device_memory_used(device: Device = None) -> int:
-    """Bytes of a device that are in use, by whomever: what the driver does not call free."""
+    """Return a device's bytes in use by anyone: what the driver does not call free."""
     free, total = mem_get_info(device)
     return total - free
 

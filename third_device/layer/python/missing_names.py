@@ -1,6 +1,7 @@
-"""What ``torch.cuda`` has and ``torch.<name>`` has not, and why, for who calls it all the same.
+"""Names that ``torch.cuda`` has and ``torch.<name>`` has not, with the reason.
 
-A name that PyTorch adds and that stands neither here nor in ``torch.<name>`` fails the contract.
+It is for who calls them all the same. A name that PyTorch adds and that stands neither here nor in ``torch.<name>``
+fails the contract.
 """
 
 from __future__ import annotations
@@ -64,6 +65,9 @@ REASONS: dict[str, str] = {
 
 
 def as_sentence(name: str) -> str:
-    """Why there is no ``name`` (a name of ``torch.cuda``, or ``module.name``), and where that is told."""
+    """Say why there is no ``name``, and where that is told.
+
+    It is a name of ``torch.cuda``, or ``module.name``.
+    """
     reason = REASONS.get(name) or REASONS.get(name.partition(".")[0]) or "there is nothing like it"
     return f"{reason}; see docs/backends.md, Programs written for CUDA"

@@ -1,6 +1,7 @@
-"""``torch.<name>.nvtx``: names for the vendor's own tool, which its driver takes as NVTX does for CUDA's.
+"""``torch.<name>.nvtx``: names for the vendor's own tool.
 
-Without a tool (``range_push``, ``range_pop`` and ``mark`` of the driver table) they do nothing.
+Its driver takes them as NVTX does for CUDA's. Without a tool (``range_push``, ``range_pop`` and ``mark`` of the driver
+table) they do nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def range_push(msg: str) -> int:
 
 
 def range_pop() -> int:
-    """End this thread's innermost range; returns its depth, -1 (and does nothing) where there is none."""
+    """End this thread's innermost range; return its depth.
+
+    It is -1 (and does nothing) where there is none.
+    """
     depth: int = getattr(_depth, "now", 0) - 1
     if depth < 0:
         return -1

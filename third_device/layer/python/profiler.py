@@ -43,9 +43,10 @@ def register() -> None:
 
 @contextlib.contextmanager
 def emit_ranges() -> Iterator[None]:
-    """Name each operator of this thread to the vendor's own tool: the driver's ``range_push`` and ``range_pop``.
+    """Name each operator of this thread to the vendor's own tool.
 
-    What `torch.autograd.profiler.emit_nvtx` is for CUDA, without shapes and sequence numbers.
+    It calls the driver's ``range_push`` and ``range_pop``. What `torch.autograd.profiler.emit_nvtx` is for CUDA,
+    without shapes and sequence numbers.
     """
     choices = (False, False, False, False, False, _ExperimentalConfig())
     _enable_profiler(ProfilerConfig(ProfilerState.PRIVATEUSE1, *choices), set())

@@ -1,4 +1,4 @@
-"""``torch.<name>.random``: the generators' functions, under the name that ``torch.cuda`` has for them."""
+"""``torch.<name>.random``: the generators' functions, named as in ``torch.cuda``."""
 
 from __future__ import annotations
 

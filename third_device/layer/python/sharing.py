@@ -1,6 +1,7 @@
-"""Device memory in the queues of ``torch.multiprocessing``: its bytes travel through the host.
+"""Device memory in the queues of ``torch.multiprocessing``.
 
-The driver hands out no memory that two processes can map, so the receiver gets a copy and not the same memory.
+Its bytes travel through the host. The driver hands out no memory that two processes can map, so the receiver gets a
+copy and not the same memory.
 """
 
 from __future__ import annotations
@@ -31,5 +32,8 @@ def _reduce(storage: torch.UntypedStorage) -> Any:
 
 
 def register() -> None:
-    """Let storages of the device through; those of other devices go as before. A second call changes nothing."""
+    """Let storages of the device through; those of other devices go as before.
+
+    A second call changes nothing.
+    """
     ForkingPickler.register(torch.UntypedStorage, _reduce)

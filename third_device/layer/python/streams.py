@@ -1,4 +1,4 @@
-"""``torch.<name>.streams``: streams and events, under the name that ``torch.cuda`` has for them."""
+"""``torch.<name>.streams``: streams and events, named as in ``torch.cuda``."""
 
 from __future__ import annotations
 
