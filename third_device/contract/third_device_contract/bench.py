@@ -1,4 +1,6 @@
-"""What a backend costs beside plain CPU tensors: ``python -m third_device_contract.bench --device NAME``.
+"""Measure what a backend costs beside plain CPU tensors.
+
+It runs by ``python -m third_device_contract.bench --device NAME``.
 
 Every figure is a ratio of two measurements of one run (device over CPU; below 1 the device is faster), each the best of
 several repetitions, so that a busy machine disturbs little. On a simulated device they tell the cost of the layer, not
@@ -18,7 +20,7 @@ REPEATS = 7
 
 
 def best(work: Callable[[], object], calls: int, done: Callable[[], object] = lambda: None) -> float:
-    """Seconds per call: the best of some repetitions; ``done`` waits for what ``work`` enqueued."""
+    """Return the best seconds per call; ``done`` waits for what ``work`` enqueued."""
     times = []
     for _ in range(REPEATS):
         began = time.perf_counter()

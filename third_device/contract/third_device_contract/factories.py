@@ -1,4 +1,6 @@
-"""Calls every factory of ATen on a device, with every dtype and layout, and compares with what the CPU makes.
+"""Call every factory of ATen on a device, with every dtype and layout.
+
+The result is compared with what the CPU makes.
 
 ``python -m third_device_contract.factories NAME [FIRST]`` tries the cases from number FIRST on and writes one line of
 JSON before and one after each: the reader knows the case in which a process ended. The factories are the operators with
@@ -63,7 +65,7 @@ BLOCKS = {"values": lambda device: torch.ones(2, 1, 1).to(device)}
 
 
 def find_factories() -> list[torch._ops.OpOverload]:
-    """List ATen's operators in the dispatcher that make a tensor on the device that is named."""
+    """List ATen's dispatcher operators that make a tensor on a named device."""
     found = []
     for name in sorted(torch._C._dispatch_get_all_op_names()):
         if not name.startswith("aten::"):
@@ -81,7 +83,7 @@ def find_factories() -> list[torch._ops.OpOverload]:
 
 
 def _arguments(operator: torch._ops.OpOverload, device: str, file: str) -> dict[str, Any]:
-    """Arguments that ``operator`` can do with on the CPU; those that have a default are left out."""
+    """Return the arguments ``operator`` needs on the CPU, without those by default."""
     made: dict[str, Any] = {}
     for argument in operator._schema.arguments:
         kind, name = str(argument.type), argument.name
@@ -213,7 +215,7 @@ CARRIERS: dict[str, Callable[[torch.Tensor, str], Any]] = {
 
 
 def list_carried() -> Iterator[Case]:
-    """Every kind of tensor brought to the device in every way, used there, and brought back."""
+    """Bring every kind of tensor to the device in every way, use it, bring it back."""
     for name, make in list_tensors():
         if attempt(partial(_copy, make), "cpu")[1]:
             continue  # the CPU cannot make it, or not copy it
@@ -339,14 +341,17 @@ TO_HOST = ("to and back:", "save there:", "back by copy_:", "to_mkldnn:", "mkldn
 
 
 def _is_full_compressed(name: str) -> bool:
-    """``torch.full`` and ``ones`` of a compressed layout: upstream leaves the indices unset."""
+    """Return whether it is ``torch.full`` or ``ones`` of a compressed layout.
+
+    Upstream leaves the indices unset.
+    """
     return name.startswith(("full.", "new_full.", "ones.", "new_ones.")) and name.endswith(
         ("_csr", "_csc", "_bsr", "_bsc")
     )
 
 
 def judge(name: str, make: Callable[[str], Any], device: str) -> tuple[str, str]:
-    """``right``, ``refused``, ``neither`` (the CPU refuses, too) or ``wrong``, and why."""
+    """Return ``right``, ``refused``, ``neither`` (as the CPU) or ``wrong``, and why."""
     expected, cpu_error = attempt(make, "cpu")
     found, error = attempt(make, device)
     if error:

@@ -73,7 +73,7 @@ def _numbers(item: pytest.Item) -> list[int]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Collect the outcome; tell a failing test's reader what PyTorch expects and where upstream says so."""
+    """Collect the outcome; tell what PyTorch expects and where upstream says so."""
     outcome = yield
     result: pytest.TestReport = outcome.get_result()  # type: ignore[attr-defined]
     outcomes = item.config.stash[_outcomes]
@@ -145,7 +145,7 @@ Knob = Callable[[str, int], None]
 
 @pytest.fixture
 def knob(mod: ModuleType) -> Iterator[Knob]:
-    """Give a function that turns a fault knob of the driver; what it turned is turned back."""
+    """Give a function that turns a fault knob of the driver, and turn it back."""
     control: Knob | None = getattr(mod, "_driver_control", None)
     back = {"fail_allocations": 0, "fail_calls": 0, "copy_delay_us": 0}
     turned: list[str] = []
@@ -172,7 +172,7 @@ Gap = Callable[[str], NoReturn]
 
 @pytest.fixture(scope="session")
 def gap() -> Gap:
-    """Return a function that ends a test which met a gap of upstream, by its key in ``items.toml``."""
+    """Return a function that ends a test at a gap of upstream, by items.toml's key."""
     known = report.load_gaps()
 
     def met(key: str) -> NoReturn:
@@ -186,9 +186,9 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def python(tmp_path: Path) -> Run:
-    """Return a function that runs code in a fresh interpreter and returns the finished process.
+    """Return a function that runs code in a fresh interpreter.
 
-    Entries of its ``env`` are added to the environment; None removes one.
+    It returns the finished process. Entries of its ``env`` are added to the environment; None removes one.
     """
 
     def run(

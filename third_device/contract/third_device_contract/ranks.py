@@ -36,9 +36,9 @@ if __name__ == "__main__":
 
 
 def run_ranks(python: Run, name: str, size: int, check: str, timeout: float = 500) -> str:
-    """Run ``check``, a script that defines ``check(rank, device)``, in ``size`` processes; all must reach its end.
+    """Run ``check`` in ``size`` processes; all must reach its end.
 
-    Returns what they printed.
+    It is a script that defines ``check(rank, device)``. Returns what they printed.
     """
     code = PRELUDE.replace("{name}", name).replace("{size}", str(size)) + check + END
     done = python(code, timeout=timeout)

@@ -1,4 +1,4 @@
-"""The report card: what holds, what is missing, what is broken; for a terminal, as JSON and as a page."""
+"""Draw the report card of what holds, lacks or is broken: terminal, JSON, page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Item:
 
 @dataclasses.dataclass
 class Result:
-    """One test's outcome: passed, failed or skipped, and the reason; ``note`` is what it says of itself."""
+    """A test's outcome (passed, failed, skipped), the reason, and its own ``note``."""
 
     test: str
     outcome: str
@@ -115,7 +115,10 @@ def _counts(outcomes: Outcomes) -> dict[str, int]:
 
 
 def write(outcomes: Outcomes, device: str, folder: Path) -> list[Path]:
-    """Write ``contract.json`` and ``contract.html`` into ``folder``; returns both paths. Raises OSError."""
+    """Write ``contract.json`` and ``contract.html`` into ``folder``.
+
+    Returns both paths. Raises OSError.
+    """
     import torch
 
     folder.mkdir(parents=True, exist_ok=True)

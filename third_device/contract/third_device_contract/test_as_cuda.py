@@ -1,4 +1,4 @@
-"""Items 70 and 71: programs written for CUDA on this device, and what of ``torch.cuda`` the device has itself."""
+"""Items 70 and 71: programs written for CUDA, and the names of ``torch.cuda``."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ def test_the_way_out_is_told(as_cuda: Any) -> None:
 
 @pytest.mark.contract_item(71)
 def test_names_of_torch_cuda(mod: types.ModuleType) -> None:
-    """The device has what ``torch.cuda`` has, or says why not; no reason outlives its name."""
+    """Hold the device's names against ``torch.cuda``'s; no reason outlives its name."""
     reasons: dict[str, str] = mod.names_without() if hasattr(mod, "names_without") else {}
     public = [name for name in torch.cuda.__all__ if not hasattr(mod, name)]
     assert [name for name in public if not reasons.get(name)] == []

@@ -1,4 +1,4 @@
-"""Item 50 from the other side: CUDA in the same process, and the backend works all the same. Needs no GPU."""
+"""Item 50 from the other side: the backend works beside CUDA. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ print("BOTH")
 
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
-    """Return what to add to the environment for torch_cuda to be found, if it is not installed."""
+    """Return the environment in which torch_cuda is found, if not installed."""
     given = os.environ.get(WHERE)
     if not given:
         return {}
@@ -115,7 +115,7 @@ def judge(done: subprocess.CompletedProcess[str]) -> None:
 @pytest.mark.contract_item(50)
 @pytest.mark.parametrize("first", ["torch", "torch_cuda", "backend"])
 def test_beside_cuda(python: Run, name: str, package: str, first: str, beside: dict[str, str | None]) -> None:
-    """Whichever of the three is imported first: both load by themselves, CUDA before torch._C and the backend after."""
+    """Import each first: both load, CUDA before torch._C and the backend after."""
     code = CODE.replace("{first}", package if first == "backend" else first)
     code = code.replace("{name}", name).replace("{package}", package)
     judge(python(code, env={**beside, "TORCH_DEVICE_BACKEND_AUTOLOAD": None}))

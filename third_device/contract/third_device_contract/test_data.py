@@ -102,14 +102,17 @@ if __name__ == "__main__":
 
 @pytest.mark.contract_item(54)
 def test_queues(python: Run, name: str) -> None:
-    """A tensor of the device goes to another process and comes back, as what it was, on the device where it was."""
+    """Send a tensor to another process and back, same kind and same device."""
     done = python(QUEUE.replace("{name}", name))
     assert done.returncode == 0 and "queue done" in done.stdout, done.stderr[-3000:]
 
 
 @pytest.mark.contract_item(67)
 def test_memory_goes_by_copy_where_it_cannot_be_shared(name: str, mod: types.ModuleType) -> None:
-    """PyTorch maps memory into another process for CUDA by name; a tensor of the device reaches it (item 54)."""
+    """Send a tensor of the device where its memory cannot be shared.
+
+    PyTorch maps memory into another process for CUDA by name; a tensor of the device reaches it (item 54).
+    """
     tensor = torch.arange(4.0, device=name)
     assert tensor.share_memory_() is tensor  # as CUDA's, it needs no preparing; 2.6 tells is_shared() of CUDA's alone
     for share in (tensor.untyped_storage()._share_cuda_, tensor.untyped_storage()._share_fd_cpu_):

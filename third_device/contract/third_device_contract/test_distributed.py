@@ -1,4 +1,7 @@
-"""Items 44, 52, 53 and 55: collectives, DDP, FSDP2, DTensor and checkpoints on two and on four ranks."""
+"""Items 44, 52, 53 and 55 on two and on four ranks.
+
+They are about collectives, DDP, FSDP2, DTensor and checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -437,7 +440,10 @@ def test_training_in_parallel(python: Run, name: str, size: int, what: str) -> N
 @pytest.mark.contract_item(55)
 @pytest.mark.parametrize("size", [2, 4])
 def test_checkpoints(python: Run, name: str, size: int) -> None:
-    """A sharded model and its optimizer are saved and loaded, at once and in the background, in other pieces, too."""
+    """Save and load a sharded model and its optimizer.
+
+    They are saved at once and in the background, and loaded in other pieces, too.
+    """
     run_ranks(python, name, size, CHECKPOINT)
 
 

@@ -140,7 +140,7 @@ def test_compile_a_checkpointed_dropout(name: str, gap: Gap) -> None:
 
 
 def make_transformer() -> torch.nn.Module:
-    """Make a small language model: two blocks of causal attention over a vocabulary of 32."""
+    """Make a language model: two blocks of causal attention, a vocabulary of 32."""
 
     class Block(torch.nn.Module):
         def __init__(self) -> None:
@@ -202,7 +202,7 @@ def test_a_transformer_trains_compiled_by_inductor(name: str) -> None:
 
 @pytest.mark.contract_item(68)
 def test_flex_attention(name: str, gap: Gap) -> None:
-    """A mask and a score of one's own, not compiled; compiled where PyTorch knows the device."""
+    """Run an own mask and score, compiled only where PyTorch knows the device."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     def is_before(batch: torch.Tensor, head: torch.Tensor, row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
@@ -228,7 +228,7 @@ def test_flex_attention(name: str, gap: Gap) -> None:
 
 
 def train(device: str, optimizer: str) -> tuple[list[float], list[torch.Tensor]]:
-    """Train an MLP on a fixed task; return the loss of each step, and the parameters at the end."""
+    """Train an MLP on a fixed task; return each step's loss and the parameters."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Linear(10, 32),
@@ -266,7 +266,10 @@ def test_an_mlp_trains(name: str, optimizer: str) -> None:
 @pytest.mark.contract_item(46)
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 def test_recurrent_nets_train(name: str, kind: str) -> None:
-    """Two layers, both directions, packed sequences of two lengths; a step of training gives the CPU's weights."""
+    """Train two layers in both directions on packed sequences of two lengths.
+
+    A step of training gives the CPU's weights.
+    """
     results = []
     for device in ("cpu", name):
         torch.manual_seed(0)

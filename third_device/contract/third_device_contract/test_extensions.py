@@ -1,4 +1,7 @@
-"""Items 56, 57 and 63: what a backend adds to the layer's classes in its files, and two backends in one environment."""
+"""Items 56, 57 and 63: what a backend adds to the layer's classes.
+
+It adds it in its files. Two backends work in one environment.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from third_device_contract.ranks import run_ranks
 
 @pytest.fixture(scope="module")
 def ops(name: str, package: str, mod: types.ModuleType) -> types.ModuleType:
-    """``torch.ops.<name>`` of a backend that has the template's examples (csrc/extensions.cpp, functions.py)."""
+    """Return ``torch.ops.<name>`` with the template's extensions.cpp, functions.py."""
     if not hasattr(mod, "times_resized"):
         pytest.skip(f"{package} has none of the examples of csrc/extensions.cpp")
     found: types.ModuleType = getattr(torch.ops, name)
@@ -64,7 +67,10 @@ def test_a_guard_of_its_own(ops: types.ModuleType) -> None:
 
 @pytest.mark.contract_item(63)
 def test_a_fallback_of_its_own(name: str, mod: types.ModuleType, ops: types.ModuleType) -> None:
-    """The backend's class gets what has no kernel, and nothing else; what it leaves to the layer runs on the CPU."""
+    """Give the backend's class what has no kernel, and nothing else.
+
+    What it leaves to the layer runs on the CPU.
+    """
     tensor = torch.tensor([0.5, 1.0, 2.0], device=name)
     before = ops.left_to_cpu()
     tensor.view(1, 3).as_strided((2,), (1,)).detach()

@@ -1,4 +1,4 @@
-"""Item 51: every way to make a tensor on the device ends in a tensor or in one line."""
+"""Item 51: every way to make a tensor ends in a tensor or in one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _short_stack() -> None:
 def test_every_factory_answers_or_refuses(
     name: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """All factories of ATen, and tensors of every dtype and layout brought there, against what the CPU makes."""
+    """Compare ATen's factories, and tensors of all dtypes and layouts, with the CPU."""
     judged: dict[int, tuple[str, str, str]] = {}
     ended: list[str] = []
     first = 0

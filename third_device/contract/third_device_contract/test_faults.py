@@ -1,4 +1,4 @@
-"""Faults, for drivers that can inject them: what users must see, and that the process goes on."""
+"""Faults that drivers can inject: what users see, and that the process goes on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print("fine")
 
 
 def with_a_lost_device(python: Run, mod: types.ModuleType, code: str) -> None:
-    """Run ``code``, which loses a device and ends with "fine"; a driver that cannot lose one skips the test."""
+    """Run ``code`` that loses a device and says "fine"; skip if the driver cannot."""
     if not hasattr(mod, "_driver_control"):
         pytest.skip("this backend has no _driver_control to inject faults with")
     done = python(code)
@@ -72,7 +72,10 @@ os._exit(0)
 
 @pytest.mark.contract_item(36)
 def test_backward_on_a_lost_device_is_told(python: Run, name: str, mod: types.ModuleType, two: None) -> None:
-    """The engine's thread makes its device current where nobody catches what that raises; the process must go on."""
+    """Make a lost device current in the engine's thread.
+
+    There nobody catches what that raises; the process must go on.
+    """
     with_a_lost_device(python, mod, LOST_BEFORE_BACKWARD.replace("NAME", name))
 
 
@@ -97,7 +100,10 @@ def test_a_refused_allocation_is_tried_again(name: str, mod: types.ModuleType, k
 
 @pytest.mark.contract_item(21)
 def test_an_exception_in_enqueued_work_is_told_once(name: str, mod: types.ModuleType, knob: Knob) -> None:
-    """What a kernel throws on the device's thread comes out of the next synchronisation; the stream works on."""
+    """Raise in a kernel on the device's thread.
+
+    What it throws comes out of the next synchronisation; the stream works on.
+    """
     mod.synchronize()
     side = mod.Stream()
     with mod.stream(side):
@@ -117,7 +123,10 @@ def test_an_exception_in_enqueued_work_is_told_once(name: str, mod: types.Module
 
 @pytest.mark.contract_item(37)
 def test_an_exception_in_a_kernel_is_the_callers(name: str, mod: types.ModuleType) -> None:
-    """A kernel that raises before it enqueues anything: the exception as it is, and guards and memory restored."""
+    """Raise in a kernel before it enqueues anything.
+
+    The exception comes as it is, and guards and memory are restored.
+    """
 
     def broken(x: torch.Tensor) -> torch.Tensor:
         torch.empty(1000, device=x.device)
@@ -140,7 +149,10 @@ def test_an_exception_in_a_kernel_is_the_callers(name: str, mod: types.ModuleTyp
 
 @pytest.mark.contract_item(36)
 def test_an_exception_in_backward_is_the_callers(name: str, mod: types.ModuleType) -> None:
-    """Backward runs on the device's own engine thread; what a node raises there reaches who called backward."""
+    """Raise in backward, which runs on the device's own engine thread.
+
+    What a node raises there reaches who called backward.
+    """
     tensor = torch.ones(3, device=name, requires_grad=True)
 
     def refuse(grad: torch.Tensor) -> None:

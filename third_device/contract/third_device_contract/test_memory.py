@@ -1,4 +1,7 @@
-"""Items 22 to 31 and 66: allocators, random numbers, storages, copies, views, pools."""
+"""Items 22 to 31 and 66: memory of the device.
+
+They are about allocators, random numbers, storages, copies, views, pools.
+"""
 
 from __future__ import annotations
 
@@ -238,7 +241,10 @@ def test_generators_are_apart(name: str, mod: types.ModuleType, two: None) -> No
 
 @pytest.mark.contract_item(27)
 def test_generators_are_apart_between_threads(name: str, mod: types.ModuleType, two: None) -> None:
-    """A device's numbers come of its own seed, and the CPU's stay, while another thread draws on another device."""
+    """Draw on two devices in two threads.
+
+    A device's numbers come of its own seed, and the CPU's stay, while another thread draws on another device.
+    """
 
     def draw(device: str) -> list[torch.Tensor]:
         ones = torch.ones(200, device=device)
@@ -277,7 +283,10 @@ def test_rng_state(name: str, mod: types.ModuleType) -> None:
 
 @pytest.mark.contract_item(53)
 def test_a_generator_is_a_seed_and_an_offset(name: str, mod: types.ModuleType) -> None:
-    """16 bytes, as CUDA has them and DTensor uses them; every call goes on behind the last one's numbers."""
+    """Check that a generator's state is 16 bytes, as CUDA has them.
+
+    DTensor uses them. Every call goes on behind the last one's numbers.
+    """
     generator = torch.Generator(device=name).manual_seed(2**40 + 7)
     state = generator.get_state()
     assert state.dtype == torch.uint8 and state.view(torch.int64).tolist() == [2**40 + 7, 0]
@@ -300,7 +309,10 @@ def test_a_generator_is_a_seed_and_an_offset(name: str, mod: types.ModuleType) -
 
 @pytest.mark.contract_item(53)
 def test_random_numbers_are_spread_as_they_should_be(name: str) -> None:
-    """Mean, variance and correlation of many short calls, each of which starts from a place of its own."""
+    """Check mean, variance and correlation of many short calls.
+
+    Each of them starts from a place of its own.
+    """
     torch.manual_seed(11)
     calls = torch.stack([torch.rand(64, device=name).cpu() for _ in range(400)])
     assert abs(calls.mean() - 0.5) < 0.01 and abs(calls.var() - 1 / 12) < 0.005
@@ -457,7 +469,10 @@ def test_a_share_of_the_memory_is_all_that_is_taken(name: str, mod: types.Module
 
 @pytest.mark.contract_item(66)
 def test_a_pool_of_its_own_or_the_reason_why_not(name: str, mod: types.ModuleType) -> None:
-    """What is allocated inside a pool goes back with it; a backend whose cache has no pools says so by name."""
+    """Allocate inside a pool: it goes back with the pool.
+
+    A backend whose cache has no pools says so by name.
+    """
     if not hasattr(mod, "MemPool"):
         for missing in ("MemPool", "use_mem_pool"):
             with pytest.raises(AttributeError, match=f"torch.{name}.*'{missing}': .+") as caught:

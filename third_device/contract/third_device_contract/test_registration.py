@@ -191,7 +191,7 @@ except ImportError as error:
 @pytest.mark.contract_item(64)
 @pytest.mark.parametrize("patch", ["0", "99"])
 def test_every_patch_release_of_the_line_will_do(python: Run, name: str, package: str, patch: str) -> None:
-    """Item 9's other half: what was built for 2.13.0 loads on 2.13.1, and the other way round."""
+    """Load on 2.13.1 what was built for 2.13.0, and the other way round (item 9)."""
     line = ".".join(torch.__version__.split(".")[:2])
     code = f"""
 import torch

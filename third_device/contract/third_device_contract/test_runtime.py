@@ -143,7 +143,10 @@ def test_kinds_of_streams(name: str, mod: types.ModuleType) -> None:
 
 @pytest.mark.contract_item(16)
 def test_streams_come_from_a_pool(name: str, mod: types.ModuleType) -> None:
-    """A driver's streams are few and dear; whoever makes one per step must not run out of them."""
+    """Make one stream per step: the program must not run out of them.
+
+    A driver's streams are few and dear.
+    """
     made = [mod.Stream() for _ in range(300)]
     assert 1 < len({stream.stream_id for stream in made}) < 300
     urgent = {mod.Stream(priority=-1).stream_id for _ in range(300)}
@@ -255,7 +258,10 @@ def test_a_stream_that_somebody_else_made(name: str, mod: types.ModuleType) -> N
 
 @pytest.mark.contract_item(65)
 def test_graphs_replay_or_are_refused(name: str, mod: types.ModuleType) -> None:
-    """Work that is captured runs again on what is there then; a device without graphs says so where one is made."""
+    """Capture work and run it again on what is there then.
+
+    A device without graphs says so where one is made.
+    """
     graphs: Callable[[], Any] | None = getattr(torch.accelerator, "Graph", None)
     if graphs is None:  # before 2.13: torch.<dev> has graphs of its own, or says why not
         if not hasattr(mod, "graph"):

@@ -1,4 +1,4 @@
-"""What a program could change in PyTorch, attribute by attribute, and what it did change."""
+"""Record attributes of PyTorch that a program could change, and did change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Trace = dict[str, dict[str, object]]
 
 
 def trace() -> Trace:
-    """Every attribute of every module and class of PyTorch and threading that is loaded, and its registries."""
+    """Record attributes of PyTorch's and threading's modules, classes, registries."""
     modules = [
         module
         for name, module in list(sys.modules.items())

@@ -1,9 +1,10 @@
-"""Upstream's own test suites on a backend: which ones, what is known not to hold and why, and the verdict (item 47).
+"""Run upstream's own test suites on a backend (item 47).
 
-The suites are the files of a PyTorch source tree's ``test`` folder, of the release that is installed. They run in a
-process of their own with ``PYTORCH_TESTING_DEVICE_ONLY_FOR=privateuse1``, so that `instantiate_device_type_tests` makes
-them for ``PrivateUse1TestBase`` and nothing else. Everything that can run does run: what ``upstream.toml`` lists may
-fail, and an entry whose tests all pass is told, so that the list cannot rot.
+It has which ones, what is known not to hold and why, and the verdict. The suites are the files of a PyTorch source
+tree's ``test`` folder, of the release that is installed. They run in a process of their own with
+``PYTORCH_TESTING_DEVICE_ONLY_FOR=privateuse1``, so that `instantiate_device_type_tests` makes them for
+``PrivateUse1TestBase`` and nothing else. Everything that can run does run: what ``upstream.toml`` lists may fail, and
+an entry whose tests all pass is told, so that the list cannot rot.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """Tests that are known not to hold: ``test`` is a glob over names without the device and what follows it."""
+    """Tests that are known not to hold.
+
+    ``test`` is a glob over names without the device and what follows it.
+    """
 
     test: str
     whose: str  # upstream: no backend can pass; layer: third_device/layer could do it; backend: a kernel could
@@ -44,7 +48,10 @@ class Known:
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
-    """One file of upstream's tests. ``only`` are the test names to run (globs as in Known); empty means all."""
+    """One file of upstream's tests.
+
+    ``only`` are the test names to run (globs as in Known); empty means all.
+    """
 
     file: str
     why: str
@@ -61,7 +68,7 @@ class Outcome:
     message: str = ""
 
     def base(self, device: str) -> str:
-        """Return the name without ``_<device>`` and what follows: the method as upstream wrote it."""
+        """Return upstream's name of the method, without ``_<device>`` and the rest."""
         return self.test.split(f"_{device}", 1)[0]
 
 
@@ -133,7 +140,10 @@ def command(suite: Suite, folder: Path, release: str, results: Path) -> list[str
 
 
 def run(suite: Suite, folder: Path, release: str, scratch: Path, timeout: float) -> tuple[list[Outcome], str]:
-    """Run the suite; its outcomes and the end of what it printed. Raises subprocess.TimeoutExpired."""
+    """Run the suite; return its outcomes and the end of what it printed.
+
+    Raises subprocess.TimeoutExpired.
+    """
     results = scratch / "results.xml"
     results.unlink(missing_ok=True)  # of an earlier run, which would be taken for this one's if it ends without any
     environment = dict(os.environ, PYTORCH_TESTING_DEVICE_ONLY_FOR="privateuse1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")

@@ -1,6 +1,7 @@
-"""The pytest plugin that runs inside upstream's suites: takes tests by the name that upstream gave the method.
+"""Take upstream's tests by the name that upstream gave the method.
 
-Not by ``-k``, which knows no globs, nor by node ids, which hold the device's name.
+This is the pytest plugin that runs inside its suites. Not by ``-k``, which knows no globs, nor by node ids, which hold
+the device's name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep what ``--only-tests`` takes, drop what ``--left-out`` names and what is not about the device."""
+    """Keep what ``--only-tests`` takes, drop what ``--left-out`` names.
+
+    What is not about the device is dropped too.
+    """
     device = torch._C._get_privateuse1_backend_name()
     only, out = ([glob for glob in config.getoption(key).split("|") if glob] for key in ("--only-tests", "--left-out"))
 
