@@ -1,4 +1,6 @@
-"""The build toolkit of a PyTorch backend, on top of upstream's ``tools.setup_helpers.cmake`` where its tree is at hand.
+"""The build toolkit of a PyTorch backend.
+
+It is on top of upstream's ``tools.setup_helpers.cmake`` where its tree is at hand.
 
 A backend's ``setup.py`` or PEP 517 hook says::
 

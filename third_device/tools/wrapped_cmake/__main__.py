@@ -1,4 +1,7 @@
-"""``python -m third_device.tools.wrapped_cmake``, or ``python path/to/wrapped_cmake``."""
+"""Run the toolkit's command.
+
+Call: ``python -m third_device.tools.wrapped_cmake``, or ``python path/to/wrapped_cmake``.
+"""
 
 from __future__ import annotations
 

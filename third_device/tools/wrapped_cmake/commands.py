@@ -102,7 +102,7 @@ def _print_slowest(build_dir: Path, count: int) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; return the exit code: 0 done, 1 failed, 2 wrong call, 130 interrupted."""
+    """Run the command; return 0 done, 1 failed, 2 wrong call, 130 interrupted."""
     arguments = _parser().parse_args(argv)
     try:
         code: int = arguments.run(arguments)

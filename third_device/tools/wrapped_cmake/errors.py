@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class WrappedCMakeError(Exception):
-    """A failure told in one line, with the next step; the command line prints it without a traceback."""
+    """A failure in one line with the next step, printed without a traceback."""
 
     def __init__(self, what: str, next_step: str | None = None) -> None:
         super().__init__(f"{what} ({next_step})" if next_step else what)

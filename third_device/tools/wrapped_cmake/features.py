@@ -1,4 +1,7 @@
-"""What the machine offers to make a build faster: a compiler cache, a fast linker; and the environment they need."""
+"""Find what the machine offers to make a build faster.
+
+It is a compiler cache, a fast linker; and the environment they need.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _LINKERS = {"mold": ("mold", "mold"), "lld": ("ld.lld", "lld")}
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """What was found: the launcher's path and the linker's ``-fuse-ld`` name, None where there is none."""
+    """The launcher's path and the linker's ``-fuse-ld`` name, None where none."""
 
     launcher: str | None
     linker: str | None
@@ -35,7 +38,10 @@ class Features:
 
 
 def detect(settings: Settings) -> Features:
-    """Look on the PATH. Raises WrappedCMakeError when a launcher or linker was asked for by name and is not there."""
+    """Look for launcher and linker on the PATH.
+
+    Raises WrappedCMakeError when one was asked for by name and is not there.
+    """
     path = settings.environ.get("PATH", os.defpath)
     return Features(
         launcher=_launcher(settings.text("WRAPPED_CMAKE_LAUNCHER") or "auto", path),

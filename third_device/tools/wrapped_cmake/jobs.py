@@ -1,8 +1,8 @@
-"""How many jobs at once: the cores say how many may run, the memory says how many can.
+"""Compute how many jobs run at once.
 
-Figures for one job come from ``WRAPPED_CMAKE_*_MEMORY`` and from the project (`project`); a C++ file of PyTorch peaks
-near 1.5 GiB, a ``.cu`` near 4 GiB for one architecture. ninja pools keep the classes apart, so that a ``.cu`` does not
-meet three others.
+The cores say how many may run, the memory says how many can. Figures for one job come from ``WRAPPED_CMAKE_*_MEMORY``
+and from the project (`project`); a C++ file of PyTorch peaks near 1.5 GiB, a ``.cu`` near 4 GiB for one architecture.
+ninja pools keep the classes apart, so that a ``.cu`` does not meet three others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ MIB = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class JobLimits:
-    """Jobs at once: ``jobs`` of any kind (``ninja -j``), and the depths of the pools: ``link``, and the project's."""
+    """How many jobs run at once.
+
+    ``jobs`` of any kind (``ninja -j``), and the depths of the pools: ``link``, and the project's.
+    """
 
     jobs: int
     pools: Mapping[str, int]
@@ -33,12 +36,15 @@ class JobLimits:
 
 
 def cores() -> int:
-    """Count the cores that this process may use (its affinity mask, not the machine's count)."""
+    """Count the cores in this process's affinity mask, not the machine's."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def available_memory(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes that can be had without swapping: ``MemAvailable``, or less where a cgroup v2 limit is lower."""
+    """Return the bytes that can be had without swapping.
+
+    They are ``MemAvailable``, or less where a cgroup v2 limit is lower.
+    """
     free: int | None = None
     if meminfo.exists():
         for line in meminfo.read_text().splitlines():

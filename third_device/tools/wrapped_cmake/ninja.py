@@ -1,4 +1,4 @@
-"""Runs ninja: progress with an ETA, a log, a second try alone for an object whose compiler ran out of memory."""
+"""Run ninja: progress, ETA, log; a second try alone for what ran out of memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ class Status:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a finished build did: ``edges`` commands run, ``retried`` objects built alone after a kill, wall seconds."""
+    """What a finished build did.
+
+    ``edges`` commands run, ``retried`` objects built alone after a kill, wall seconds.
+    """
 
     edges: int
     retried: tuple[str, ...]
@@ -53,13 +56,16 @@ class Result:
 
 
 class Estimator:
-    """The ETA from the pace of the last edges: the first objects of a build say little about the last."""
+    """The ETA from the last edges: a build's first objects say little of its last."""
 
     def __init__(self, window: int = _WINDOW) -> None:
         self._marks: collections.deque[tuple[int, float]] = collections.deque(maxlen=window)
 
     def eta(self, done: int, total: int, seconds: float) -> float | None:
-        """Seconds left, after ``done`` of ``total`` edges in ``seconds``; None before there are two marks."""
+        """Return the seconds left, after ``done`` of ``total`` edges in ``seconds``.
+
+        None before there are two marks.
+        """
         self._marks.append((done, seconds))
         first_done, first_seconds = self._marks[0]
         if done == first_done:
@@ -79,11 +85,12 @@ def run(
     keep_going: int = 1,
     retries: int = 2,
 ) -> Result:
-    """Build ``targets`` (default: ninja's default target) in ``build_dir`` and append all output to ``log``.
+    """Build ``targets`` in ``build_dir`` and append all output to ``log``.
 
-    An object whose compiler was killed (out of memory, mostly) is built again alone, at most ``retries`` times, then
-    the rest goes on. Interrupting leaves a state from which the next run goes on: ninja gets the signal and removes
-    what it had half written. Raises WrappedCMakeError naming the first failed output and the log.
+    ``targets`` is by default ninja's default target. An object whose compiler was killed (out of memory, mostly) is
+    built again alone, at most ``retries`` times, then the rest goes on. Interrupting leaves a state from which the next
+    run goes on: ninja gets the signal and removes what it had half written. Raises WrappedCMakeError naming the first
+    failed output and the log.
     """
     began = time.monotonic()
     tried: dict[str, int] = {}
@@ -125,9 +132,10 @@ def run(
 
 
 def open_log(log: Path) -> IO[str]:
-    """Open ``log`` for more lines: a file of one name, no link or pipe that was planted there, or one of ``/dev``.
+    """Open ``log`` for more lines.
 
-    Raises WrappedCMakeError for another.
+    It is a file of one name, no link or pipe that was planted there, or one of ``/dev``. Raises WrappedCMakeError for
+    another.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     named = log.parent == Path("/dev")
@@ -161,7 +169,10 @@ class _Attempt:
 def _attempt(
     command: Sequence[str], environ: Mapping[str, str], log: Path, on_status: Callable[[Status], None]
 ) -> _Attempt:
-    """One run of ninja, in a process group of its own so that a signal reaches its compilers through it alone."""
+    """Run ninja once, in a process group of its own.
+
+    So a signal reaches its compilers through it alone.
+    """
     made = dict(environ, NINJA_STATUS=STATUS_FORMAT, TERM="dumb")
     log.parent.mkdir(parents=True, exist_ok=True)
     estimator = Estimator()
@@ -215,10 +226,10 @@ def _lines(stream: IO[str] | None) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _started(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """ninja, running. An interrupt or a termination is passed on to it, waited for, then raised as KeyboardInterrupt.
+    """Start ninja, and pass an interrupt or a termination on to it.
 
-    One that comes while it is being started waits until it can be passed on: no ninja stays behind, at work in the
-    folder where the next one is.
+    ninja is waited for, then KeyboardInterrupt is raised. One that comes while it is being started waits until it can
+    be passed on: no ninja stays behind, at work in the folder where the next one is.
     """
     known: list[subprocess.Popen[str]] = []
     told: list[int] = []

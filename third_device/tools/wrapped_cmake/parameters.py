@@ -26,10 +26,11 @@ _PASSED_ON = ("BUILD_", "USE_", "CMAKE_")
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One variable: ``cmake`` is the variable that CMake gets, ``pool`` the ninja pool that its MiB make the depth of.
+    """One variable that a build reads.
 
-    ``kind`` is flag, switch (a flag, or auto: where it is found), text, path, number (of ``unit``), flags (of a
-    compiler) or list (space, comma or semicolon between entries, each of which matches ``pattern``).
+    ``cmake`` is the variable that CMake gets, ``pool`` the ninja pool that its MiB make the depth of. ``kind`` is flag,
+    switch (a flag, or auto: where it is found), text, path, number (of ``unit``), flags (of a compiler) or list (space,
+    comma or semicolon between entries, each of which matches ``pattern``).
     """
 
     name: str
@@ -64,7 +65,7 @@ BY_NAME: dict[str, Parameter] = {parameter.name: parameter for parameter in PARA
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The parameters as read from one environment: the toolkit's, and ``more`` of the project."""
+    """The parameters of one environment: the toolkit's, and ``more`` of the project."""
 
     environ: Mapping[str, str]
     more: tuple[Parameter, ...] = ()
@@ -133,7 +134,10 @@ class Settings:
         return found
 
     def build_type(self) -> str:
-        """By upstream's rule: CMAKE_BUILD_TYPE, else DEBUG, else REL_WITH_DEB_INFO, else Release."""
+        """Return the build type by upstream's rule.
+
+        It is CMAKE_BUILD_TYPE, else DEBUG, else REL_WITH_DEB_INFO, else Release.
+        """
         if self.environ.get("CMAKE_BUILD_TYPE"):
             return self.environ["CMAKE_BUILD_TYPE"]
         return "Debug" if self.flag("DEBUG") else "RelWithDebInfo" if self.flag("REL_WITH_DEB_INFO") else "Release"
@@ -159,7 +163,7 @@ class Settings:
         return found
 
     def check(self) -> None:
-        """Read every listed variable once, so that a wrong one stops the build before it starts."""
+        """Read every listed variable, so that a wrong one stops before the build."""
         readers: dict[str, Any] = {
             "flag": self.flag,
             "switch": self.switch,
@@ -172,7 +176,7 @@ class Settings:
 
 
 def help_text(parameters: Sequence[Parameter] = PARAMETERS) -> str:
-    """Write the table for ``--help``: a line per variable, with its kind, default and meaning."""
+    """Write ``--help``: a line per variable with its kind, default and meaning."""
     width = max((len(parameter.name) for parameter in parameters), default=0)
     lines = ["environment variables:"]
     for parameter in parameters:

@@ -1,7 +1,7 @@
-"""What one project adds to the toolkit, in ``wrapped_cmake.toml`` beside its ``CMakeLists.txt``.
+"""What one project adds to the toolkit, in ``wrapped_cmake.toml``.
 
-Parameters of its own, read from the environment and passed to CMake as those of `parameters` are, and compilers for
-sources that CMake has no language for::
+The file lies beside its ``CMakeLists.txt``. Parameters of its own, read from the environment and passed to CMake as
+those of `parameters` are, and compilers for sources that CMake has no language for::
 
     [[parameter]]
     name = "ACME_HOME"
@@ -49,7 +49,10 @@ _NEEDED = {"parameter": ("name", "kind", "meaning"), "compiler": ("name", "suffi
 
 @dataclasses.dataclass(frozen=True)
 class Compiler:
-    """How sources with one of ``suffixes`` become objects; ``memory`` is the MiB to reckon with for one of them."""
+    """How sources with one of ``suffixes`` become objects.
+
+    ``memory`` is the MiB to reckon with for one of them.
+    """
 
     name: str
     suffixes: tuple[str, ...]
@@ -61,10 +64,10 @@ class Compiler:
         return {name for part in self.command for name in _PLACE.findall(part)} - set(RULE)
 
     def fill_command(self, settings: Settings) -> list[str]:
-        """Return its command with every parameter filled in, and the rule's places as ``<SOURCE>``.
+        """Return the compiler's command with every parameter filled in.
 
-        Raises WrappedCMakeError for a parameter without a value, and for one that has a semicolon, of which CMake's
-        lists know no other meaning.
+        The rule's places stand as ``<SOURCE>``. Raises WrappedCMakeError for a parameter without a value, and for one
+        that has a semicolon, of which CMake's lists know no other meaning.
         """
         made: list[str] = []
         for part in self.command:
@@ -115,7 +118,7 @@ class Project:
         return made
 
     def list_memory(self) -> dict[str, int]:
-        """Return the MiB to reckon with for one job of each ninja pool that its compilers have."""
+        """Return the MiB for one job of each ninja pool that the compilers have."""
         return {compiler.name: compiler.memory for compiler in self.compilers}
 
 
@@ -182,7 +185,10 @@ def _read_compiler(path: Path, entry: Mapping[str, Any], parameters: set[str]) -
 
 
 def _check_entry(path: Path, group: str, entry: Mapping[str, Any]) -> str:
-    """Return how messages name the entry; raises WrappedCMakeError for a key that is missing, unknown or of no use."""
+    """Return how messages name the entry.
+
+    Raises WrappedCMakeError for a key that is missing, unknown or of no use.
+    """
     where = f"{path}: {group} {entry.get('name', '')}".rstrip()
     allowed = _ALLOWED[group]
     for key, value in entry.items():

@@ -1,6 +1,7 @@
-"""CMake without a PyTorch source tree, for backends that are built against a PyTorch that is only installed.
+"""Run CMake without a PyTorch source tree.
 
-The few things that `upstream` takes from ``tools.setup_helpers.cmake``, by the same names.
+It is for backends that are built against a PyTorch that is only installed. The few things that `upstream` takes from
+``tools.setup_helpers.cmake``, by the same names.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ _ENTRY = re.compile(r"^([^#/\s:][^:]*):([A-Z]+)=(.*)$")
 
 
 class CMake:
-    """CMake for one build directory, as found on the PATH of ``environ``. Raises WrappedCMakeError without one."""
+    """CMake for one build directory, as found on the PATH of ``environ``.
+
+    Raises WrappedCMakeError without one.
+    """
 
     def __init__(self, build_dir: Path, environ: Mapping[str, str]) -> None:
         self.build_dir = build_dir
@@ -48,7 +52,7 @@ class CMake:
 
 
 def _boolean(value: str) -> bool | str:
-    """Return what CMake means by a value of type BOOL; text that is neither stays text."""
+    """Return what CMake means by a BOOL; text that is neither stays text."""
     if value.upper() in TRUE:
         return True
     return False if value.upper() in FALSE or value.upper().endswith("NOTFOUND") or not value else value

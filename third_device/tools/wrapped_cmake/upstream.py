@@ -1,4 +1,4 @@
-"""Upstream's own CMake helper, imported from a PyTorch source tree. Nothing of it is copied here."""
+"""Import upstream's CMake helper from a PyTorch source tree; nothing is copied."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _FILE = Path("tools", "setup_helpers", "cmake.py")
 
 
 class CMake:
-    """CMake for one build directory, as ``tools.setup_helpers.cmake`` of ``tree`` finds, calls and reads it.
+    """CMake for one build directory, by upstream's helper.
 
-    Raises WrappedCMakeError when the helper cannot be imported.
+    ``tools.setup_helpers.cmake`` of ``tree`` finds, calls and reads it. Raises WrappedCMakeError when the helper cannot
+    be imported.
     """
 
     def __init__(self, tree: Path, build_dir: Path) -> None:
@@ -44,9 +45,10 @@ class CMake:
 
 
 def find_tree(settings: Settings) -> Path | None:
-    """PyTorch's source tree: WRAPPED_CMAKE_TREE, else the tree that this toolkit was laid over; None where it was not.
+    """Return PyTorch's source tree; None where there is none.
 
-    Raises WrappedCMakeError when the one that is named has no ``tools/setup_helpers/cmake.py``.
+    It is WRAPPED_CMAKE_TREE, else the tree that this toolkit was laid over. Raises WrappedCMakeError when the one that
+    is named has no ``tools/setup_helpers/cmake.py``.
     """
     named = settings.text("WRAPPED_CMAKE_TREE")
     if not named:

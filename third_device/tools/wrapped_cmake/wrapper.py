@@ -25,11 +25,12 @@ _STAMP = "wrapped_cmake.configured"
 
 
 class WrappedCMake:
-    """One CMake project: ``configure()`` then ``build()``; both may be run again and do only what is left to do.
+    """One CMake project: ``configure()`` then ``build()``.
 
-    ``tree`` is PyTorch's source tree, whose ``tools.setup_helpers.cmake`` finds CMake, writes the definitions and
-    reads the cache; without one (default: the tree that the toolkit lies in, if it lies in one) the toolkit does that
-    itself. ``environ`` is the environment that parameters are read from (default: the process's own).
+    Both may be run again and do only what is left to do. ``tree`` is PyTorch's source tree, whose
+    ``tools.setup_helpers.cmake`` finds CMake, writes the definitions and reads the cache; without one (default: the
+    tree that the toolkit lies in, if it lies in one) the toolkit does that itself. ``environ`` is the environment that
+    parameters are read from (default: the process's own).
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class WrappedCMake:
         )
 
     def definitions(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Everything that goes to CMake as ``-D``; ``extra`` (the project's own) wins over what was detected."""
+        """Return all ``-D`` for CMake; ``extra`` (the project's) wins over detected ones."""
         made = {"Python_EXECUTABLE": sys.executable}
         if self.install_prefix:
             made["CMAKE_INSTALL_PREFIX"] = str(self.install_prefix)
@@ -70,10 +71,10 @@ class WrappedCMake:
         return made
 
     def configure(self, extra: Mapping[str, str] | None = None, *, always: bool = False) -> bool:
-        """Run CMake unless the same definitions were configured before (or ``always``); returns whether it ran.
+        """Run CMake unless the same definitions were configured before (or ``always``).
 
-        A build directory that was copied or moved here with its project is configured from nothing. Raises
-        WrappedCMakeError with CMake's first error.
+        Returns whether it ran. A build directory that was copied or moved here with its project is configured from
+        nothing. Raises WrappedCMakeError with CMake's first error.
         """
         if not self._cmake.has_ninja:
             raise WrappedCMakeError("ninja is not on the PATH (or USE_NINJA=0)", "install ninja")
@@ -92,7 +93,10 @@ class WrappedCMake:
         return True
 
     def install(self, prefix: Path, *, strip: bool = False) -> Path:
-        """Put what was built below ``prefix``, made anew; returns it. Raises WrappedCMakeError with CMake's error."""
+        """Put what was built below ``prefix``, made anew; return it.
+
+        Raises WrappedCMakeError with CMake's error.
+        """
         shutil.rmtree(prefix, ignore_errors=True)
         command = [self._cmake.command, "--install", str(self.build_dir), "--prefix", str(prefix)]
         self._run([*command, *(["--strip"] if strip else [])])
@@ -110,7 +114,10 @@ class WrappedCMake:
             raise WrappedCMakeError(f"CMake: {_first_error(self.log, began)}", f"read {self.log}")
 
     def _forget_another_place(self) -> None:
-        """CMake refuses a cache whose directories are not these, and leaves it to the user to delete it."""
+        """Forget a cache whose directories are not these.
+
+        CMake refuses it and leaves it to the user to delete it.
+        """
         cache = self.build_dir / "CMakeCache.txt"
         if cache.exists():
             known = self._cmake.cache()
@@ -132,7 +139,10 @@ class WrappedCMake:
         *,
         on_status: Callable[[ninja.Status], None] = lambda _: None,
     ) -> ninja.Result:
-        """Build ``targets``; writes ``wrapped_cmake.json`` into the build directory. Raises WrappedCMakeError."""
+        """Build ``targets``; write ``wrapped_cmake.json`` into the build directory.
+
+        Raises WrappedCMakeError.
+        """
         result = ninja.run(
             self.build_dir,
             targets,
@@ -146,7 +156,10 @@ class WrappedCMake:
 
 
 def write_report(build_dir: Path, result: ninja.Result, limits: jobs.JobLimits) -> dict[str, Any]:
-    """Say in ``wrapped_cmake.json`` what the last build did: edges, seconds, retries, job limits, slowest objects."""
+    """Say in ``wrapped_cmake.json`` what the last build did.
+
+    It has edges, seconds, retries, job limits, slowest objects.
+    """
     edges = ninja.read_log(build_dir)
     document: dict[str, Any] = {
         "edges": result.edges,
