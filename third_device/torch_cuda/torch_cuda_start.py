@@ -1,7 +1,8 @@
-"""Waits for ``torch._C`` of a torch that knows nothing of us: ``torch_cuda.pth`` calls `install` when Python starts.
+"""Wait for ``torch._C`` of a torch that knows nothing of us.
 
-So it imports nothing that Python has not imported itself, and does nothing but compare a name until torch is imported.
-Another vendor's package has this file under its own name: what stands before ``_start`` is the package.
+``torch_cuda.pth`` calls `install` when Python starts. So it imports nothing that Python has not imported itself, and
+does nothing but compare a name until torch is imported. Another vendor's package has this file under its own name: what
+stands before ``_start`` is the package.
 """
 
 import os
@@ -13,7 +14,7 @@ PACKAGE = __name__.rpartition("_start")[0]
 
 
 class CoreFinder:
-    """A finder of ``sys.meta_path`` that hands ``torch._C`` to the package's `_autoload`, and nothing else."""
+    """A finder of ``sys.meta_path`` that hands only ``torch._C`` to `_autoload`."""
 
     @staticmethod
     def find_spec(fullname: str, path: object = None, target: object = None) -> object:
@@ -27,9 +28,9 @@ class CoreFinder:
 
 
 def import_installed() -> bool:
-    """Import the package that is installed beside this file, not one in the folder a program was started in.
+    """Import the package that is installed beside this file.
 
-    Returns whether there is one.
+    It is not one in the folder a program was started in. Returns whether there is one.
     """
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
@@ -52,6 +53,6 @@ def import_installed() -> bool:
 
 
 def install() -> None:
-    """Put the finder in place; a second call does nothing. The opt-out is read when torch is imported."""
+    """Put the finder in place, once. The opt-out is read when torch is imported."""
     if CoreFinder not in sys.meta_path:
         sys.meta_path.insert(0, CoreFinder)

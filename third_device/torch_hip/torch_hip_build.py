@@ -1,4 +1,7 @@
-"""PEP 517 backend of torch_hip: torch_cuda's (``../torch_cuda/torch_cuda_build``), told of this folder."""
+"""Build torch_hip by PEP 517.
+
+The backend is torch_cuda's (``../torch_cuda/torch_cuda_build``), told of this folder.
+"""
 
 from __future__ import annotations
 

@@ -34,7 +34,10 @@ def library_dir() -> Path:
 
 
 def include_dir() -> Path:
-    """Return the folder of the CUDA headers (``ATen/cuda``, ``c10/cuda``, ``torch/csrc/cuda``, ...)."""
+    """Return the folder of the CUDA headers.
+
+    They are ``ATen/cuda``, ``c10/cuda``, ``torch/csrc/cuda``, ...
+    """
     return _HERE / "include"
 
 

@@ -1,4 +1,6 @@
-"""Gives a *stock* torch, one whose ``torch/__init__.py`` knows nothing of us, the two calls of the patched one.
+"""Give a *stock* torch the two calls of the patched one.
+
+Its ``torch/__init__.py`` knows nothing of us.
 
 A wheel for a stock core has ``torch_cuda.pth`` in site-packages: when Python starts it leaves the finder of
 ``torch_cuda_start``, which asks `find_core` here for ``torch._C``. When that extension module is about to be created
@@ -22,7 +24,10 @@ __all__ = ["find_core"]
 
 
 class CoreLoader(ExtensionFileLoader):
-    """Creates ``torch._C`` between the loading of the backends' libraries and the filling in of their bindings."""
+    """Creates ``torch._C`` between two steps of the backends.
+
+    Their libraries are loaded before, their bindings are filled in after.
+    """
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         _core_preload().load_libraries()
@@ -34,12 +39,12 @@ class CoreLoader(ExtensionFileLoader):
 
 
 def _core_preload() -> Any:
-    """Import the patched core's own module when torch is imported, not when Python starts."""
+    """Import the patched core's own module with torch, not when Python starts."""
     return importlib.import_module(f"{__package__}._core_preload")
 
 
 def find_core(fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-    """Find ``torch._C`` where it is, with `CoreLoader` as its loader, unless torch does our work itself."""
+    """Find ``torch._C`` with `CoreLoader` as loader, unless torch does our work."""
     if any((Path(entry) / "_decoupled").is_dir() for entry in path or ()):
         return None
     spec = PathFinder.find_spec(fullname, path, target)

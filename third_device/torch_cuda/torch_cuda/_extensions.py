@@ -1,4 +1,4 @@
-"""Lets ``torch.utils.cpp_extension`` find what this package has: headers, libraries, and a run path for programs.
+"""Let ``torch.utils.cpp_extension`` find what this package has.
 
 ``CUDAExtension``, ``load``, ``load_inline`` and Inductor (C++ wrapper, AOTInductor, CUTLASS) ask that module, and it
 knows torch's own folders. The patched core's asks for this package's in most places; what is there already is not added
@@ -19,7 +19,7 @@ __all__ = ["extend_paths"]
 
 
 def extend_paths(cpp_extension: ModuleType) -> None:
-    """Give ``torch.utils.cpp_extension`` our folders wherever it takes torch's for CUDA."""
+    """Give ``torch.utils.cpp_extension`` our folders where it takes torch's for CUDA."""
     module: Any = cpp_extension
     # headers for C++ alone too: torch/csrc/cuda/memory_snapshot.h and its like need no toolkit
     module.include_paths = _paths(module.include_paths, str(include_dir()), {"cpu", "cuda"})
@@ -29,7 +29,10 @@ def extend_paths(cpp_extension: ModuleType) -> None:
 
 
 def _paths(paths: Callable[..., list[str]], ours: str, devices: Collection[str]) -> Callable[..., list[str]]:
-    """``include_paths`` or ``library_paths``, which answer with folders; ours is one of them for ``devices``."""
+    """Replace ``include_paths`` or ``library_paths``, which answer with folders.
+
+    Ours is one of them for ``devices``.
+    """
 
     @functools.wraps(paths)
     def with_ours(device_type: str = "cpu", *arguments: Any, **named: Any) -> list[str]:
@@ -40,9 +43,10 @@ def _paths(paths: Callable[..., list[str]], ours: str, devices: Collection[str])
 
 
 def _flags(prepare: Callable[..., list[str]], ours: str) -> Callable[..., list[str]]:
-    """``_prepare_ldflags``, the linker's line of ``load`` and ``load_inline``, which does not ask ``library_paths``.
+    """Replace ``_prepare_ldflags``, the linker's line of ``load``.
 
-    It names torch's folder alone (``-L``), and for a program of its own (``is_standalone``) as run path too.
+    It is that of ``load_inline`` too, and does not ask ``library_paths``. It names torch's folder alone (``-L``), and
+    for a program of its own (``is_standalone``) as run path too.
     """
 
     @functools.wraps(prepare)

@@ -1,4 +1,6 @@
-"""Runs an action on a module when it is imported: what a stock torch does not do by itself.
+"""Run an action on a module when it is imported.
+
+A stock torch does not do that by itself.
 
 The layer has a finder of its own (``third_device/layer/python/__init__.py``): a backend is built on the layer or on the
 CUDA key, no wheel has both, and neither can import the other.
@@ -20,7 +22,10 @@ __all__ = ["ModuleFinder", "before_body", "when_imported"]
 
 
 class ModuleFinder(MetaPathFinder):
-    """Finds one module where it is, and lets *action* have it before or after its body runs; then leaves."""
+    """Finds one module where it is, and lets *action* have it; then leaves.
+
+    That is before or after its body runs.
+    """
 
     def __init__(self, name: str, action: Callable[[ModuleType], None], *, before: bool) -> None:
         self.name = name
@@ -52,12 +57,12 @@ class ModuleFinder(MetaPathFinder):
 
 
 def before_body(name: str, action: Callable[[ModuleType], None]) -> None:
-    """Call *action* with module *name* just before its body runs; at once if it is imported already."""
+    """Call *action* with *name* before its body runs; at once if imported already."""
     _install(name, action, before=True)
 
 
 def when_imported(name: str, action: Callable[[ModuleType], None]) -> None:
-    """Call *action* with module *name* when it has been imported; at once if it is already."""
+    """Call *action* with *name* once it is imported; at once if it is already."""
     _install(name, action, before=False)
 
 

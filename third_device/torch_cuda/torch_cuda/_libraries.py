@@ -1,4 +1,6 @@
-"""Opens this package's libraries, wherever the CUDA libraries that they need are installed.
+"""Open this package's libraries.
+
+The CUDA libraries that they need may be installed anywhere.
 
 The run paths in the libraries cover the usual case (pip put ``torch``, ``nvidia`` and ``torch_cuda`` beside each other,
 or the system has CUDA). Where packages are spread over several folders of ``sys.path`` (a virtual environment over the
@@ -23,9 +25,10 @@ class LibraryError(ImportError):
 
 
 def search_folders(torch_folder: Path, path: Iterable[str]) -> list[Path]:
-    """Folders that may hold what we need: torch's own, then ``nvidia/*/lib`` below each of *path*.
+    """Return folders that may hold what we need.
 
-    A relative one is none: a library must not be opened because somebody works beside it.
+    They are torch's own, then ``nvidia/*/lib`` below each of *path*. A relative one is none: a library must not be
+    opened because somebody works beside it.
     """
     found = [torch_folder / "lib"]
     for entry in map(Path, path):
@@ -36,9 +39,10 @@ def search_folders(torch_folder: Path, path: Iterable[str]) -> list[Path]:
 
 
 def open_library(library: Path, folders: Iterable[Path]) -> ctypes.CDLL:
-    """Open *library* for everyone (``RTLD_GLOBAL``), opening what it misses from *folders* first.
+    """Open *library* for everyone (``RTLD_GLOBAL``).
 
-    Raises LibraryError when something that it needs is in none of them, or cannot be opened.
+    What it misses is opened from *folders* first. Raises LibraryError when something that it needs is in none of them,
+    or cannot be opened.
     """
     places = list(folders)
     opened: set[str] = set()
@@ -54,7 +58,10 @@ def open_library(library: Path, folders: Iterable[Path]) -> ctypes.CDLL:
 
 
 def open_first(name: str, folders: Iterable[Path]) -> ctypes.CDLL | None:
-    """Open library *name* for everyone out of the first folder that has it; None where none does: the system may."""
+    """Open library *name* for everyone out of the first folder that has it.
+
+    None where none does: the system may.
+    """
     return next((ctypes.CDLL(str(one), mode=ctypes.RTLD_GLOBAL) for one in _candidates(name, [*folders])), None)
 
 

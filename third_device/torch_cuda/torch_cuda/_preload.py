@@ -1,4 +1,6 @@
-"""Loads the CUDA libraries before ``torch._C`` is created: entry point ``torch.backends.preload``.
+"""Load the CUDA libraries before ``torch._C`` is created.
+
+This is the entry point ``torch.backends.preload``.
 
 The moment matters. ATen remembers at its first query whether there is a CUDA backend, and that query happens while
 ``torch._C`` is created (``aten/src/ATen/detail/CUDAHooksInterface.cpp``). Bindings need ``libtorch_python`` and come
@@ -42,11 +44,11 @@ class VersionError(ImportError):
 
 
 def preload() -> str | None:
-    """Open libc10_cuda and libtorch_cuda for everyone; returns the name of the module with the bindings.
+    """Open libc10_cuda and libtorch_cuda for everyone.
 
-    It is None where the user has chosen another vendor's backend for torch.cuda. Raises VersionError on another torch
-    than the one built for, or where two backends are installed and none is chosen, LibraryError when a library of the
-    vendor is missing.
+    Returns the name of the module with the bindings. It is None where the user has chosen another vendor's backend for
+    torch.cuda. Raises VersionError on another torch than the one built for, or where two backends are installed and
+    none is chosen, LibraryError when a library of the vendor is missing.
     """
     core: Any = importlib.import_module(f"{__package__}._core_preload")
     if not is_chosen(build_info(), core.installed_folders(), os.environ.get(CHOICE, "")):
@@ -74,7 +76,7 @@ def preload() -> str | None:
 
 
 def word_of(built: Mapping[str, Any]) -> str:
-    """Return what this vendor's libraries are called after: "cuda", or "hip" as in libtorch_hip."""
+    """Return the word in this vendor's libraries: "cuda", or "hip" as in libtorch_hip."""
     return str(built.get("word", "cuda"))
 
 
@@ -99,7 +101,10 @@ def is_chosen(built: Mapping[str, Any], folders: Iterable[str], choice: str) -> 
 
 
 def _words_in(folder: Path) -> list[str]:
-    """List the words of the backends for this key in *folder*: packages with bindings called as ours."""
+    """List the words of the backends for this key in *folder*.
+
+    They are packages with bindings called as ours.
+    """
     found = []
     for bindings in folder.glob("torch_*/_CUDAC.*"):
         try:
@@ -131,7 +136,10 @@ def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_versi
 
 
 def check_whole(built: Mapping[str, Any], folder: Path) -> None:
-    """Whether the libraries are installed, which may be a wheel of their own. Raises LibraryError naming it."""
+    """Check that the libraries are installed, which may be a wheel of their own.
+
+    Raises LibraryError naming it.
+    """
     library = f"libtorch_{word_of(built)}.so"
     if not (folder / library).is_file():
         raise _libraries.LibraryError(
@@ -141,10 +149,10 @@ def check_whole(built: Mapping[str, Any], folder: Path) -> None:
 
 
 def check_kind(built: Mapping[str, Any], folder: Path, torch_folder: Path) -> None:
-    """Whether *folder* is one build's, and for this kind of core: neither shows before something does not work.
+    """Check that *folder* is one build's, and for this kind of core.
 
-    Raises VersionError: files of two builds of us in one place, or kernels of upstream's that lack what the patched
-    core asks of libtorch_cuda.
+    Neither shows before something does not work. Raises VersionError: files of two builds of us in one place, or
+    kernels of upstream's that lack what the patched core asks of libtorch_cuda.
     """
     compiled = built.get("kernels", "compiled") == "compiled"
     strangers = ["kernels.json"] if (folder / "kernels.json").exists() else []
@@ -162,9 +170,9 @@ def check_kind(built: Mapping[str, Any], folder: Path, torch_folder: Path) -> No
 
 
 def check_abi(built: Mapping[str, Any], torch_folder: Path, error: Exception) -> None:
-    """Say that it is the C++ ABI, where a library does not open because torch has another than we were *built* for.
+    """Say that a library does not open because of the C++ ABI.
 
-    Raises VersionError then. torch's own CMake file says which it has.
+    torch has another ABI than we were *built* for. Raises VersionError then. torch's own CMake file says which it has.
     """
     config = torch_folder / "share/cmake/Torch/TorchConfig.cmake"
     found = re.search(r"_GLIBCXX_USE_CXX11_ABI=([01])", config.read_text("utf-8")) if config.is_file() else None
@@ -185,7 +193,10 @@ def _release(version: str) -> str:
 
 
 def _warn_of_overwritten(built: Mapping[str, Any], folders: list[Path]) -> None:
-    """Say which of NVIDIA's wheels have another CUDA's files, before one of those is opened or found missing."""
+    """Say which of NVIDIA's wheels have another CUDA's files.
+
+    It is said before one of those is opened or found missing.
+    """
     if "cuda" not in built:
         return
     for site in site_folders(folders):
@@ -199,9 +210,9 @@ def _warn_of_overwritten(built: Mapping[str, Any], folders: list[Path]) -> None:
 
 
 def _apart(word: str) -> list[str]:
-    """List what upstream's builds have apart from libtorch_cuda (libtorch_cuda_linalg).
+    """List the libraries that upstream's builds have apart from libtorch_cuda.
 
-    Empty for one that we compiled.
+    An example is libtorch_cuda_linalg. Empty for one that we compiled.
 
     ATen opens it by its bare name on first use, from libtorch_cpu, whose run path does not lead here.
     """
@@ -222,9 +233,10 @@ def _open_nvrtc(folders: list[Path]) -> None:
 
 
 def _open_kineto(folders: list[Path]) -> None:
-    """Open libtorch_kineto_cuda where this build has it: its profiler then takes the place of the core's.
+    """Open libtorch_kineto_cuda where this build has it.
 
-    It alone needs CUPTI. Without that torch works, and profiles have no CUDA activities.
+    Its profiler then takes the place of the core's. It alone needs CUPTI. Without that torch works, and profiles have
+    no CUDA activities.
     """
     library = library_dir() / "libtorch_kineto_cuda.so"
     if not library.is_file():
@@ -236,7 +248,10 @@ def _open_kineto(folders: list[Path]) -> None:
 
 
 def _set_alias(torch_cuda_module: ModuleType) -> None:
-    """Set ``torch.cuda._CUDAC``, the RFC's name for the bindings; whoever imported them has put it into sys.modules."""
+    """Set ``torch.cuda._CUDAC``, the RFC's name for the bindings.
+
+    Whoever imported them has put it into sys.modules.
+    """
     bindings = sys.modules.get("torch.cuda._CUDAC")
     if bindings is not None:
         torch_cuda_module._CUDAC = bindings  # type: ignore[attr-defined]

@@ -1,4 +1,6 @@
-"""Finds files of NVIDIA's wheels that the wheel of another CUDA wrote over, or took along when it was uninstalled.
+"""Find files of NVIDIA's wheels that the wheel of another CUDA wrote over.
+
+It may also have taken them along when it was uninstalled.
 
 cuDNN, NCCL, cuRAND and cuSOLVER of ``nvidia-*-cu11`` and ``nvidia-*-cu12`` lie in one folder under one name. pip takes
 a wheel for installed when its metadata are there, so a change of CUDA and back leaves the other CUDA's libraries.
@@ -49,7 +51,10 @@ def overwritten(site: Path, cuda: str) -> list[str]:
 
 
 def _differs(site: Path, record: Path, mixed: bool) -> bool:
-    """Whether a library is not as RECORD says; not of pip's making, and so never, is a RECORD that cannot be read."""
+    """Return whether a library is not as RECORD says.
+
+    A RECORD that cannot be read is not of pip's making: then it is False.
+    """
     try:
         for row in csv.reader(record.read_text("utf-8").splitlines()) if record.is_file() else ():
             if len(row) < 3 or not _LIBRARY.search(row[0]):

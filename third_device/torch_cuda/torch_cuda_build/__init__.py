@@ -1,1 +1,4 @@
-"""Build side of the torch_cuda project: PEP 517 backend and the helpers that CMake calls. Never installed."""
+"""The build side of the torch_cuda project.
+
+It has the PEP 517 backend and the helpers that CMake calls. It is never installed.
+"""

@@ -1,7 +1,8 @@
-"""PEP 517 backend: configure and build with the toolkit wrapped_cmake, install into a staging folder, pack the wheel.
+"""Build the wheel by PEP 517.
 
-Choices come from the environment under upstream's names: ``cmake/Options.cmake`` lists those of this project, and
-``python third_device/tools/wrapped_cmake --help`` those of every backend. Besides,
+It is configured and built with the toolkit wrapped_cmake, installed into a staging folder, and packed. Choices come
+from the environment under upstream's names: ``cmake/Options.cmake`` lists those of this project, and ``python
+third_device/tools/wrapped_cmake --help`` those of every backend. Besides,
 
 ``TORCH_CUDA_BUILD_DIR``  where to build (default ``build/`` of the project); kept, so an interrupted build goes on.
 ``TORCH_CUDA_PROJECT``    the project's folder, where that is another vendor's thin one (``../torch_hip``).
@@ -77,7 +78,10 @@ def toolkit() -> WrappedCMake:
 
 
 def configure(settings: Mapping[str, Any] | None = None) -> WrappedCMake:
-    """Run CMake in `build_dir`: always, for it reads more than its arguments. Raises WrappedCMakeError."""
+    """Run CMake in `build_dir`: always, for it reads more than its arguments.
+
+    Raises WrappedCMakeError.
+    """
     work = toolkit()
     given = {name: str(value) for name, value in (settings or {}).items() if name.isidentifier()}
     work.configure(given, always=True)
@@ -123,7 +127,10 @@ def build_wheel(
 
 
 def pack(work: WrappedCMake, folder: Path, *, stored: bool = False) -> str:
-    """Install what was built and write the wheel; its name in ``folder``. Raises WrappedCMakeError, BuildError."""
+    """Install what was built and write the wheel; return its name in ``folder``.
+
+    Raises WrappedCMakeError, BuildError.
+    """
     staged = work.install(build_dir() / "stage", strip=True)
     info = json.loads((staged / "build_info.json").read_text(encoding="utf-8"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -135,9 +142,10 @@ def pack(work: WrappedCMake, folder: Path, *, stored: bool = False) -> str:
 def build_editable(
     wheel_directory: str, config_settings: Mapping[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
-    """PEP 660, ``pip install -e``: build everything, and write a wheel that names a folder here; return its file name.
+    """Build everything for ``pip install -e`` (PEP 660); return the wheel's file name.
 
-    That folder, ``editable`` in `build_dir`, has what was compiled, and links to this project's Python files.
+    The wheel names a folder here. That folder, ``editable`` in `build_dir`, has what was compiled, and links to this
+    project's Python files.
     """
     work = configure(config_settings)
     work.build((), on_status=Lines(work.limits))

@@ -1,4 +1,6 @@
-"""Shows relocated CUDA sources at their upstream paths as upstream's hipify translates them.
+"""Show relocated CUDA sources at their upstream paths.
+
+They are shown as upstream's hipify translates them.
 
 Upstream's ROCm build runs ``tools/amd_build/build_amd.py`` of its tree, which rewrites files beside themselves and in
 place. So that it writes nothing into the tree, the relocated files are copied to their upstream paths in a staging
@@ -44,9 +46,10 @@ class HipifyError(Exception):
 
 
 def translate(source: Path, patches: Path, out: Path) -> tuple[int, int]:
-    """Make ``out`` hold the translated files; the numbers of files that it holds and that were written.
+    """Make ``out`` hold the translated files.
 
-    Raises RelocationError when the tree is not as the patches say, HipifyError when upstream's script fails.
+    Returns the numbers of files that it holds and that were written. Raises RelocationError when the tree is not as the
+    patches say, HipifyError when upstream's script fails.
     """
     source = source.absolute()
     if not (source / SCRIPT).is_file():
@@ -74,7 +77,10 @@ def translate(source: Path, patches: Path, out: Path) -> tuple[int, int]:
 
 
 def take_over(staging: Path, out: Path) -> tuple[int, int]:
-    """Make ``out`` hold what ``staging`` holds, writing what differs only; the numbers of files, all and written."""
+    """Make ``out`` hold what ``staging`` holds, writing what differs only.
+
+    Returns the numbers of files, all and written.
+    """
     wanted = {path.relative_to(staging) for path in staging.rglob("*") if path.is_file()}
     for path in sorted(out.rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink():
@@ -94,7 +100,10 @@ def take_over(staging: Path, out: Path) -> tuple[int, int]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line for CMake: prints how many files there are; exit code 1, with one line on stderr, on failure."""
+    """Run the command line for CMake: print how many files there are.
+
+    The exit code is 1, with one line on stderr, on failure.
+    """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--source", type=Path, required=True, help="root of the applied PyTorch tree")
     parser.add_argument("--patches", type=Path, required=True, help="directory with the applied patches")

@@ -1,4 +1,6 @@
-"""Shows relocated CUDA sources at their upstream paths, without touching one ``#include`` line.
+"""Show relocated CUDA sources at their upstream paths.
+
+Not one ``#include`` line is touched.
 
 The series moves files (``rename from`` / ``rename to`` pairs) and nothing else may know where to: this module reads the
 pairs from the patches that ``apply`` left in ``torch_patches/`` and makes the *shadow tree*, a directory of symbolic
@@ -26,7 +28,7 @@ class RelocationError(Exception):
 
 
 def rename_pairs(patches: Iterable[Path]) -> dict[str, str]:
-    """Upstream path -> present path, from git-format *patches* taken in order (a file may move twice)."""
+    """Map upstream to present path by *patches* in order (a file may move twice)."""
     present: dict[str, str] = {}
     origin: dict[str, str] = {}
     for patch in patches:
@@ -107,9 +109,10 @@ def check_pairs(source: Path, pairs: Mapping[str, str]) -> None:
 
 
 def make_shadow(source: Path, pairs: Mapping[str, str], shadow: Path) -> int:
-    """Make *shadow* show *pairs*; rewritten only when they changed (ninja sees stable paths). Returns links made.
+    """Make *shadow* show *pairs*; return the number of links made.
 
-    Raises RelocationError when a file is at neither place, or a name leads out of the tree.
+    It is rewritten only when they changed (ninja sees stable paths). Raises RelocationError when a file is at neither
+    place, or a name leads out of the tree.
     """
     check_pairs(source, pairs)
     wanted = links(pairs, source)
@@ -129,7 +132,10 @@ def make_shadow(source: Path, pairs: Mapping[str, str], shadow: Path) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line for CMake; the exit code is 1, with one line on stderr, when the tree is inconsistent."""
+    """Run the command line for CMake.
+
+    The exit code is 1, with one line on stderr, when the tree is inconsistent.
+    """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--source", type=Path, required=True, help="root of the applied PyTorch tree")
     parser.add_argument("--patches", type=Path, required=True, help="directory with the applied patches")

@@ -33,7 +33,10 @@ _TAIL = '    .section .note.GNU-stack,"",@progbits\n'
 
 
 def symbols(nm: str, files: Iterable[Path], *flags: str) -> set[str]:
-    """Names that ``nm FLAGS`` prints for *files*, versions cut off. Raises subprocess.CalledProcessError."""
+    """Return the names that ``nm FLAGS`` prints for *files*, versions cut off.
+
+    Raises subprocess.CalledProcessError.
+    """
     names: set[str] = set()
     paths = [str(path) for path in files]
     for start in range(0, len(paths), 100):

@@ -1,4 +1,7 @@
-"""Packs an install tree as a wheel: same tree, same bytes (sorted members, fixed times and modes)."""
+"""Pack an install tree as a wheel: same tree, same bytes.
+
+Members are sorted, times and modes fixed.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,11 @@ def _name_toolkit(info: Mapping[str, Any]) -> str:
 
 
 def requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
-    """``Requires-Dist`` values for a build described by *info* (``build_info.json``), pins from the TOML *table*.
+    """Return ``Requires-Dist`` values for a build described by *info*.
 
-    A patched core is pinned with its local version: ``torch==2.6.0`` would also take a torch that has CUDA of its own.
-    Raises KeyError when the table has no pins for the version of CUDA, or of the other vendor's toolkit.
+    *info* is ``build_info.json``; pins come from the TOML *table*. A patched core is pinned with its local version:
+    ``torch==2.6.0`` would also take a torch that has CUDA of its own. Raises KeyError when the table has no pins for
+    the version of CUDA, or of the other vendor's toolkit.
     """
     pins = tomllib.loads(table.read_text(encoding="utf-8"))[info["cuda"] if "cuda" in info else info["toolkit_version"]]
     found = [f"torch=={info['core_version'] if info['core'] == 'built' else info['torch']}"]
@@ -119,7 +123,10 @@ def write(
     *,
     stored: bool = False,
 ) -> Path:
-    """Write the wheel with *members* (name in the wheel -> file or content) into *folder*; returns its path."""
+    """Write the wheel with *members* into *folder*; return its path.
+
+    *members*: name in the wheel -> file or content.
+    """
     stem = f"{import_name(info)}-{info['version']}"
     dist_info = f"{stem}.dist-info"
     contents: dict[str, Path | bytes] = dict(members)
