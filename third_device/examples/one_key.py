@@ -1,4 +1,6 @@
-"""One program on ``cpu``, ``cuda`` and ``puone:0``: a small network on pictures of MNIST's shape, and what it comes to.
+"""Train a small network on ``cpu``, ``cuda`` and ``puone:0``.
+
+It is one program on pictures of MNIST's shape, and says what it comes to.
 
 python third_device/examples/one_key.py            # with a GPU
 python -m simcuda run python third_device/examples/one_key.py
@@ -30,7 +32,10 @@ def make_network() -> nn.Module:
 
 
 def train_model(device: str) -> tuple[list[float], list[torch.Tensor]]:
-    """Return the loss of every epoch's last batch, and the weights at the end, on the CPU."""
+    """Return the loss of every epoch's last batch, and the weights at the end.
+
+    The weights are on the CPU.
+    """
     generator = torch.Generator().manual_seed(1)
     labels = torch.randint(0, 10, (PICTURES,), generator=generator)
     pictures = torch.randn(PICTURES, 1, 28, 28, generator=generator)

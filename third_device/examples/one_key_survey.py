@@ -1,7 +1,8 @@
-"""Every operator of PyTorch's own list, on ``cuda`` and on ``puone``: the same result, or the same refusal.
+"""Compare every operator of PyTorch's own list on ``cuda`` and on ``puone``.
 
-Needs ``expecttest``. Without a GPU: ``python -m simcuda run python third_device/examples/one_key_survey.py``, and
-``python -m simcuda run --no-shadows python third_device/examples/one_key_survey.py --costs``.
+Both must give the same result, or the same refusal. Needs ``expecttest``. Without a GPU: ``python -m simcuda run python
+third_device/examples/one_key_survey.py``, and ``python -m simcuda run --no-shadows python
+third_device/examples/one_key_survey.py --costs``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SAMPLES = 2
 
 
 def to_device(value: Any, device: str) -> Any:
-    """Return an argument with every tensor of it copied to ``device``; a device is that one."""
+    """Return an argument with its tensors copied to ``device``, devices replaced."""
     if isinstance(value, torch.Tensor):
         made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=device)
         return made.copy_(value)
@@ -44,7 +45,10 @@ def find_tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def call_operator(operator: Any, sample: Any, device: str) -> Any:
-    """Return the results, or the first line of the error with the devices' names as one; nothing runs on the CPU."""
+    """Return the results, or the first line of the error.
+
+    It has the devices' names as one. Nothing runs on the CPU.
+    """
     torch.manual_seed(0)
     former = torch.puone.set_fallback_enabled(False)  # type: ignore[attr-defined]
     try:
@@ -107,7 +111,10 @@ def survey_operators() -> None:
 
 
 def measure_calls(works: tuple[Callable[[], object], ...], calls: int) -> list[float]:
-    """Return microseconds per call of each: the best of forty rounds, in turn, so that all see the same machine."""
+    """Return microseconds per call of each, the best of forty rounds.
+
+    They run in turn, so that all see the same machine.
+    """
     times: list[list[float]] = [[] for _ in works]
     for _ in range(40):
         for each, work in zip(times, works, strict=True):
@@ -119,7 +126,7 @@ def measure_calls(works: tuple[Callable[[], object], ...], calls: int) -> list[f
 
 
 def list_works(device: str) -> dict[str, tuple[Callable[[], object], int]]:
-    """Return what is timed on a device: its name -> the call, and how often in a round."""
+    """Return name -> call and repetitions of what is timed on a device."""
     x, many = torch.ones(8, 8, device=device), [torch.ones(8, device=device) for _ in range(100)]
     weight, out = torch.ones(8, 8, device=device, requires_grad=True), torch.empty_like(x)
     return {
@@ -137,7 +144,10 @@ def list_works(device: str) -> dict[str, tuple[Callable[[], object], int]]:
 
 
 def print_costs() -> None:
-    """Print microseconds per call on both devices, of the host's side alone behind ``simcuda run --no-shadows``."""
+    """Print microseconds per call on both devices.
+
+    Behind ``simcuda run --no-shadows`` they are of the host's side alone.
+    """
     print(f"{'microseconds per call':34}{'cuda':>8}{'puone':>8}{'more':>8}")
     for (name, (theirs, calls)), (ours, _) in zip(
         list_works("cuda").items(), list_works("puone").values(), strict=True

@@ -1,6 +1,7 @@
-"""Builds torch_sim: its library by CMakeLists.txt, with the operators of operators.yaml in it, then its module.
+"""Build torch_sim: its library by CMakeLists.txt, then its module.
 
-Against the PyTorch that is installed: pip install --no-build-isolation .
+The library has the operators of operators.yaml in it. Against the PyTorch that is installed: pip install
+--no-build-isolation .
 """
 
 import os

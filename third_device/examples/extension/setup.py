@@ -1,4 +1,4 @@
-"""Builds sim_scale, an extension of the backend torch_sim: pip install --no-build-isolation ."""
+"""Build sim_scale, an extension of torch_sim: pip install --no-build-isolation ."""
 
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension

@@ -1,4 +1,7 @@
-"""Builds sim_stable, one extension of torch_sim for many releases: pip install --no-build-isolation ."""
+"""Build sim_stable, one extension of torch_sim for many releases.
+
+Call: pip install --no-build-isolation .
+"""
 
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension

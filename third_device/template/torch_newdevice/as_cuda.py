@@ -1,4 +1,4 @@
-"""Run a program written for CUDA on the newdevice device: ``python -m torch_newdevice.as_cuda SCRIPT``."""
+"""Run a CUDA program on newdevice: ``python -m torch_newdevice.as_cuda SCRIPT``."""
 
 from torch_newdevice._layer.as_cuda import main
 

@@ -1,6 +1,7 @@
-"""Functions of your own: each name in ``__all__`` becomes ``torch.newdevice.<name>``.
+"""Functions of your own, as ``torch.newdevice.<name>``.
 
-A name that the layer has is replaced. This begins with those for the examples of csrc/extensions.cpp.
+Each name in ``__all__`` becomes one. A name that the layer has is replaced. This begins with those for the examples of
+csrc/extensions.cpp.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""CUDA's operators on tensors of ``puone``: the same numbers, and what belongs together stays together.
+"""Run CUDA's operators on tensors of ``puone``: the same numbers.
 
-With a GPU ``pytest third_device/torch_puone/tests``; without, the same command behind ``python -m simcuda run``.
+What belongs together stays together. With a GPU ``pytest third_device/torch_puone/tests``; without, the same command
+behind ``python -m simcuda run``.
 """
 
 import subprocess

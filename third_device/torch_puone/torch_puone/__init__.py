@@ -1,11 +1,12 @@
-"""PyTorch on the puone device: ``import torch`` loads this by itself, and there is ``torch.puone``."""
+"""PyTorch on puone: ``import torch`` loads it and gives ``torch.puone``."""
 
 
 def _autoload() -> None:
-    """Activate this backend: ``import torch`` calls it through the entry point group ``torch.backends``.
+    """Activate this backend.
 
-    Defined before torch is imported: whoever imports this package first sets off ``import torch``, which calls back
-    here while this file is still being executed.
+    ``import torch`` calls it through the entry point group ``torch.backends``. Defined before torch is imported:
+    whoever imports this package first sets off ``import torch``, which calls back here while this file is still being
+    executed.
     """
     from torch_puone._layer import activate
 

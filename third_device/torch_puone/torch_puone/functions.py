@@ -1,4 +1,7 @@
-"""What ``torch.puone`` has in place of the layer's: memory is CUDA's caching allocator's, which counts it."""
+"""What ``torch.puone`` has in place of the layer's.
+
+Memory is CUDA's caching allocator's, which counts it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def empty_cache() -> None:
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """Return the statistics of CUDA's caching allocator, for tensors of both devices; empty before the first use."""
+    """Return the statistics of CUDA's caching allocator.
+
+    They are for tensors of both devices; empty before the first use.
+    """
     if not torch.puone.is_initialized():  # type: ignore[attr-defined]
         return {}
     return torch.cuda.memory_stats(_cuda_index(device))

@@ -1,11 +1,12 @@
-"""PyTorch on the sim device: ``import torch`` loads this by itself, and there is ``torch.sim``."""
+"""PyTorch on sim: ``import torch`` loads it and gives ``torch.sim``."""
 
 
 def _autoload() -> None:
-    """Activate this backend: ``import torch`` calls it through the entry point group ``torch.backends``.
+    """Activate this backend.
 
-    Defined before torch is imported: whoever imports this package first sets off ``import torch``, which calls back
-    here while this file is still being executed.
+    ``import torch`` calls it through the entry point group ``torch.backends``. Defined before torch is imported:
+    whoever imports this package first sets off ``import torch``, which calls back here while this file is still being
+    executed.
     """
     from torch_sim._layer import activate
 

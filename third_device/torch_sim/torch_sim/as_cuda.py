@@ -1,4 +1,4 @@
-"""Run a program written for CUDA on the sim device: ``python -m torch_sim.as_cuda SCRIPT``."""
+"""Run a CUDA program on sim: ``python -m torch_sim.as_cuda SCRIPT``."""
 
 from torch_sim._layer.as_cuda import main
 

@@ -1,1 +1,1 @@
-"""What the core offers to device backends that are built apart from it. Imports nothing of torch."""
+"""What the core offers to backends built apart from it. Imports no torch."""

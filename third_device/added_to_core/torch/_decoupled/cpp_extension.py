@@ -1,4 +1,6 @@
-"""``NewDeviceCppExtension``: how a backend, or an extension of one, builds its binding module.
+"""Build the binding module of a backend, or an extension of one.
+
+``NewDeviceCppExtension`` does it.
 
 ``torch.utils.cpp_extension`` offers the names of this module. In a ``setup.py``::
 
@@ -53,12 +55,12 @@ class BackendNotFoundError(ImportError):
 
 
 class DeviceCompilerError(RuntimeError):
-    """A source of the device was not compiled; the message names it and says what the compiler did."""
+    """A source was not compiled; the message names it and what the compiler did."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DeviceCompiler:
-    """A compiler of a backend's: its command, and the parameters that the command names, from the environment."""
+    """A backend's compiler: its command, and its parameters in the environment."""
 
     name: str
     suffixes: tuple[str, ...]
@@ -126,7 +128,7 @@ class DeviceCompiler:
 
 
 def _read_dependencies(depfile: Path, source: str) -> list[str]:
-    """List what an object was made from: ``source``, and the files in a rule in make's syntax."""
+    """List what an object was made from: ``source``, and files of a make rule."""
     if not depfile.is_file():
         return [source]
     _, _, listed = depfile.read_text().replace("\\\n", " ").partition(": ")
@@ -134,7 +136,7 @@ def _read_dependencies(depfile: Path, source: str) -> list[str]:
 
 
 def _is_newer(made: Path, files: Iterable[str]) -> bool:
-    """Whether ``made`` is there and no older than any of ``files``, all of which are there."""
+    """Return whether ``made`` exists, no older than ``files``, which all exist."""
     try:
         return all(Path(path).stat().st_mtime_ns <= made.stat().st_mtime_ns for path in files)
     except OSError:
@@ -143,7 +145,7 @@ def _is_newer(made: Path, files: Iterable[str]) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """A backend package: ``folder`` holds ``include/`` and ``lib/``; ``libraries`` are names for ``-l``."""
+    """A backend: ``folder`` with ``include/`` and ``lib/``, ``libraries`` for ``-l``."""
 
     name: str
     folder: Path
@@ -161,11 +163,11 @@ class Backend:
         return str(self.folder / "lib")
 
     def find_compiler(self, source: str | Path) -> DeviceCompiler | None:
-        """Return its compiler for a source of that suffix; None where the C++ compiler takes it."""
+        """Return the compiler for a source of that suffix; None for the C++ compiler."""
         return next((one for one in self.compilers if Path(source).suffix in one.suffixes), None)
 
     def link_arguments(self) -> list[str]:
-        """Links every library, needed or not: a backend registers its operators when it is loaded."""
+        """Link every library, needed or not: loading one registers its operators."""
         return [
             "-Wl,--push-state,--no-as-needed",
             f"-L{self.library_dir}",
@@ -229,7 +231,9 @@ def NewDeviceCppExtension(
     stable_abi: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Make a ``setuptools.Extension`` that builds against torch and the backend package ``backend``.
+    """Make a ``setuptools.Extension`` that builds against torch and ``backend``.
+
+    ``backend`` is the name of the backend package.
 
     It gets the backend's headers and libraries, torch_python, hidden visibility, and an rpath relative to ``$ORIGIN``
     that holds wherever ``torch``, the backend and the extension are installed side by side. ``kwargs`` go to
@@ -260,7 +264,7 @@ def NewDeviceCppExtension(
 
 
 def new_device_build_ext() -> type:
-    """Return torch's ``build_ext`` that compiles sources of the device by the compiler of their backend."""
+    """Return torch's ``build_ext`` that runs the backend's compiler on its sources."""
     from torch.utils.cpp_extension import BuildExtension
 
     class BuildNewDevice(BuildExtension):  # type: ignore[misc]  # torch need not be typed for who checks this
@@ -299,10 +303,10 @@ def load_new_device(
     build_directory: str | Path | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Compile and import at once, as ``torch.utils.cpp_extension.load`` does, against the backend package.
+    """Compile and import at once against the backend package.
 
-    The module stays in torch's cache of extensions, so its rpath is the backend's absolute folder. Raises
-    BackendNotFoundError when there is no such backend, DeviceCompilerError.
+    It is as ``torch.utils.cpp_extension.load`` does. The module stays in torch's cache of extensions, so its rpath is
+    the backend's absolute folder. Raises BackendNotFoundError when there is no such backend, DeviceCompilerError.
     """
     from torch.utils.cpp_extension import _get_build_directory, load
 
@@ -328,16 +332,17 @@ def load_new_device(
 
 
 def _name_by_content(made: Path) -> str:
-    """Return a copy of an object whose name tells its content: torch links anew only where its command is another."""
+    """Return a copy named by content: torch links anew only for another command."""
     copy = made.with_suffix(f".{hashlib.sha256(made.read_bytes()).hexdigest()[:16]}.o")
     shutil.copyfile(made, copy)
     return str(copy)
 
 
 def _stable_flags(release: str | None) -> list[str]:
-    """Return the flags of PyTorch's stable interface as ``release`` had it; none for None.
+    """Return the flags of PyTorch's stable interface as ``release`` had it.
 
-    Raises ValueError for text that is no release, and where the PyTorch that is installed has no such interface.
+    For None there are none. Raises ValueError for text that is no release, and where the PyTorch that is installed has
+    no such interface.
     """
     if release is None:
         return []
@@ -359,13 +364,13 @@ def _stable_flags(release: str | None) -> list[str]:
 
 
 def _with_flags(given: Any, more: Sequence[str] = ()) -> Any:
-    """BuildExtension takes a list, or a dict of lists by compiler; add our flags for the C++ compiler."""
+    """Add our C++ flags to BuildExtension's list, or dict of lists by compiler."""
     if isinstance(given, dict):
         return {**given, "cxx": [*_COMPILE, *more, *given.get("cxx", ())]}
     return [*_COMPILE, *more, *(given or ())]
 
 
 def _relative_rpaths(name: str, backend: str) -> list[str]:
-    """From the folder that ``name`` is installed in: torch's libraries, the backend's, its own package's."""
+    """Return run paths from ``name``'s folder to torch, the backend, and its own."""
     up = "/.." * name.count(".")
     return [f"$ORIGIN{up}/{backend.replace('.', '/')}/lib", f"$ORIGIN{up}/torch/lib"]

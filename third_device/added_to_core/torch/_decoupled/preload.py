@@ -57,9 +57,10 @@ def load_libraries() -> None:
 
 
 def fill_bindings() -> None:
-    """Import the extension modules that `load_libraries` was told of and put their names into ``torch._C``.
+    """Import the extension modules that `load_libraries` was told of.
 
-    Raises RuntimeError, naming the backend and the opt-out, if one fails or if two bring the CUDA bindings.
+    Their names are put into ``torch._C``. Raises RuntimeError, naming the backend and the opt-out, if one fails or if
+    two bring the CUDA bindings.
     """
     while _waiting:
         backend, name = _waiting.pop(0)
@@ -73,11 +74,11 @@ def fill_bindings() -> None:
 
 
 def fill(target: ModuleType, source: ModuleType) -> None:
-    """Give ``target`` every name of ``source`` but those of the import system, sub-modules name by name.
+    """Give ``target`` every name of ``source`` but those of the import system.
 
-    What ``target`` had under such a name is replaced: a core without CUDA says "no" there, the bindings know better.
-    Classes and functions say from then on that they are ``target``'s, as they do in a torch built in one piece:
-    signatures, pickles and messages show that name.
+    Sub-modules are filled name by name. What ``target`` had under such a name is replaced: a core without CUDA says
+    "no" there, the bindings know better. Classes and functions say from then on that they are ``target``'s, as they do
+    in a torch built in one piece: signatures, pickles and messages show that name.
     """
     for name, value in list(vars(source).items()):
         if name.startswith("__"):
@@ -97,9 +98,9 @@ def fill(target: ModuleType, source: ModuleType) -> None:
 
 
 def cuda_folder() -> str | None:
-    """Return the folder of the package that brought the CUDA bindings; None without one.
+    """Return the folder of the package that brought the CUDA bindings.
 
-    The folder has the package's ``include`` and ``lib``.
+    It is None without one. The folder has the package's ``include`` and ``lib``.
     """
     bindings = sys.modules.get(CUDA_MODULE)
     path = getattr(bindings, "__file__", None)
@@ -107,7 +108,10 @@ def cuda_folder() -> str | None:
 
 
 def _claim_cuda(backend: str, bindings: ModuleType) -> None:
-    """Make ``bindings`` importable as ``torch.cuda._CUDAC`` and say in ``torch.version`` what it was built for."""
+    """Make ``bindings`` importable as ``torch.cuda._CUDAC``.
+
+    ``torch.version`` says what it was built for.
+    """
     other = sys.modules.get(CUDA_MODULE)
     if other is not None and other is not bindings:
         raise RuntimeError(
@@ -136,10 +140,11 @@ def _torch_version(bindings: ModuleType) -> Mapping[str, str | None]:
 
 
 def installed_folders() -> list[str]:
-    """List the folders that packages are installed in, in the order of ``sys.path``; all are absolute.
+    """List the folders that packages are installed in, in the order of ``sys.path``.
 
-    Those are torch's own, Python's site folders, what ``.pth`` files in them name (``pip install -e``), and absolute
-    folders in ``PYTHONPATH``. Not the folder of the program or the current one, whatever ``sys.path`` says.
+    All are absolute. Those are torch's own, Python's site folders, what ``.pth`` files in them name (``pip install
+    -e``), and absolute folders in ``PYTHONPATH``. Not the folder of the program or the current one, whatever
+    ``sys.path`` says.
     """
     torch = sys.modules.get("torch")
     own = [str(Path(path).absolute().parent) for path in getattr(torch, "__path__", ())]
@@ -189,7 +194,7 @@ def _loaded(entry: metadata.EntryPoint) -> Any:
 
 
 def _import(name: str) -> ModuleType:
-    """Import a module of a package that is installed, or is imported already. Raises ImportError."""
+    """Import a module of a package installed or imported. Raises ImportError."""
     top = name.partition(".")[0]
     if top not in sys.modules:
         others = (finder.find_spec(top, None) for finder in sys.meta_path if finder is not PathFinder)
