@@ -1,3 +1,6 @@
-"""Take CUDA out of PyTorch's core with a versioned patch series, and build it as a standalone backend."""
+"""Take CUDA out of PyTorch's core with a versioned patch series.
+
+It is then built as a standalone backend.
+"""
 
 __version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""What every room may use: errors, git, TOML, atomic writes, processes. Knows no CUDA, reads no patch."""
+"""For every room: errors, git, TOML, atomic writes, processes; no CUDA, no patch."""

@@ -1,1 +1,1 @@
-"""Reading one patch: text, header, names, what it does to files, what is wrong. Knows no CUDA."""
+"""Reads one patch: text, header, names, changes and faults. Knows no CUDA."""

@@ -1,1 +1,1 @@
-"""Patches from a description: what to find in any tree, and what stands there then. Quotes no text."""
+"""Patches from recipes: what to find in a tree, and what to put. Quotes no text."""

@@ -1,1 +1,1 @@
-"""Judging a series without a checkout: lint, check, forecast, dependencies. Knows no CUDA."""
+"""Judging a series: lint, check, forecast, dependencies. No checkout, no CUDA."""

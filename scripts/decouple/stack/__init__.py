@@ -1,4 +1,4 @@
-"""A series as commits of a git repository, moved in transactions that a kill cannot split.
+"""A series as git commits, moved in transactions that a kill cannot split.
 
 ``engine.Stack`` moves it; the modules below each know one thing: ``trees`` reads trees, ``applier`` puts patches on a
 tree without a checkout, ``commits`` turns headers into commits and writes them, ``worktree`` moves files, ``journal``

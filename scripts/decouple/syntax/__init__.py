@@ -1,1 +1,1 @@
-"""Reading upstream's text: conditionals, include graphs, build lists. Knows files; no CUDA, no git."""
+"""Reads upstream's text: conditionals, includes, build lists. No CUDA, no git."""

@@ -1,1 +1,1 @@
-"""Was built what was promised? ELF, parity, imports. Knows not how wheels are made."""
+"""Was built what was promised? ELF, parity, imports. Knows no making of wheels."""
