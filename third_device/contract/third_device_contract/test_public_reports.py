@@ -59,7 +59,7 @@ def test_a_bare_number_is_the_device_of_that_number(name: str, mod: types.Module
 
 
 @pytest.mark.contract_item(73)
-def test_the_default_device(name: str) -> None:
+def test_the_default_device(name: str, gap: Gap) -> None:
     """126646, 124788: factories and what a checkpointed block makes in backward are where the default device says."""
     from torch.utils.checkpoint import checkpoint
 
@@ -71,7 +71,13 @@ def test_the_default_device(name: str) -> None:
     try:
         assert torch.tensor([1.0]).device == torch.zeros(1).device == torch.device(name, 0)
         x = torch.ones(3, requires_grad=True)
-        checkpoint(scale, x, use_reentrant=False).sum().backward()
+        made = checkpoint(scale, x, use_reentrant=False).sum()
+        try:
+            made.backward()
+        except RuntimeError as error:
+            if "same device" in str(error) or "different metadata" in str(error):
+                gap("checkpoint-device")
+            raise
         assert x.grad is not None and x.grad.cpu().tolist() == [2.0] * 3
     finally:
         torch.set_default_device(before if before.type != "cpu" else None)
@@ -150,11 +156,16 @@ def test_sparse_tensors_are_saved(name: str, layout: str) -> None:
 
 
 @pytest.mark.contract_item(73)
-def test_arguments_of_compressed_tensors_are_checked(name: str) -> None:
+def test_arguments_of_compressed_tensors_are_checked(name: str, gap: Gap) -> None:
     """149303, 149374, 123826, 122885: CSR's check of its arguments refused every private device."""
     parts = [torch.tensor([0, 1, 2]), torch.tensor([1, 0]), torch.tensor([2.0, 3.0])]
     there = [part.to(name) for part in parts]
-    made = torch.sparse_csr_tensor(*there, size=(2, 2), check_invariants=True)
+    try:
+        made = torch.sparse_csr_tensor(*there, size=(2, 2), check_invariants=True)
+    except RuntimeError as error:
+        if "must be CPU or CUDA" in str(error):
+            gap("csr-check")
+        raise
     assert made.device.type == name and made.values().device.type == name
     assert torch.equal(made.to_dense().cpu(), torch.sparse_csr_tensor(*parts, size=(2, 2)).to_dense())
     vector = torch.tensor([1.0, 10.0])
@@ -461,7 +472,7 @@ def test_streams_and_events_of_both_kinds_mix(name: str, mod: types.ModuleType) 
     tensor = torch.ones(1000, device=name)
     for event in (torch.Event(device=name), mod.Event()):
         for stream, other in ((plain, own), (own, plain)):
-            with stream:
+            with mod.stream(stream):
                 tensor.add_(1)
             event.record(stream)
             event.wait(other)
@@ -469,8 +480,11 @@ def test_streams_and_events_of_both_kinds_mix(name: str, mod: types.ModuleType) 
             event.synchronize()
             assert event.query()
     assert tensor[0].item() == 5
-    with plain:
+    with mod.stream(plain):
         assert torch.accelerator.current_stream() == plain == mod.current_stream()
+    if hasattr(plain, "__enter__"):  # in no release before 2.7
+        with plain:
+            assert mod.current_stream() == plain
     own.wait_stream(plain)
     own.synchronize()
 
@@ -545,10 +559,8 @@ def check(rank, device):
 
 BARE = """
 def check(rank, device):
-    from datetime import timedelta
-
     group = dist.new_group([0, 1])
-    group.barrier(timeout=timedelta(seconds=60)).wait()
+    group.barrier().wait()
     dist.barrier()
     assert dist.get_rank(group) == rank and dist.get_process_group_ranks(group) == [0, 1]
     assert group._get_backend(device) is not group._get_backend(torch.device("cpu"))
