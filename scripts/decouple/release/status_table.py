@@ -307,7 +307,7 @@ def _describe_compiled(status: ReleaseStatus) -> str:
 
 
 def _shorten_error(error: str) -> str:
-    """Shorten a compiler's line to what it says; of a header that is not there, to its name."""
+    """Shorten a compiler's line to what it says; of an absent header, to its name."""
     said = error.rpartition("error: ")[2]
     header = said.removesuffix(": No such file or directory")
     return said if header == said else f"no {header}"

@@ -55,7 +55,7 @@ class Conflict(Struct, frozen=True):
 
 
 class RuleDifferences(Struct, frozen=True):
-    """Where the rules of a generated patch say something else about a source than the patch does; each a line."""
+    """What the rules of a generated patch say otherwise of a source; each a line."""
 
     moves: tuple[str, ...] = ()
     stops: tuple[Conflict, ...] = ()
