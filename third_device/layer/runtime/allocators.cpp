@@ -2,11 +2,13 @@
 
 
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -29,6 +31,16 @@ constexpr size_t kMost = SIZE_MAX / 2;
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
 using Use = std::pair<int, StreamId>;  // device, stream
+
+// Asks the driver without the lock: it may take its time, or wait for a thread that frees memory meanwhile (a driver in
+// Python waits for the GIL, and Python's tensors are freed with it held).
+template <typename F>
+auto unlocked(std::unique_lock<std::mutex>& hold, F&& call) {
+  hold.unlock();
+  auto result = call();
+  hold.lock();
+  return result;
+}
 
 // Events that were recorded at release; what they guard may be reused once all are done.
 struct Pending {
@@ -60,13 +72,11 @@ struct Pending {
     }
     return true;
   }
-  void wait() {
+  bool wait() {
     for (td_event event : events) driver().event_synchronize(event);
-    destroy();
-  }
-  void destroy() {
     for (td_event event : events) driver().event_destroy(event);
     events.clear();
+    return true;
   }
 };
 
@@ -98,14 +108,14 @@ class DeviceCache {
     std::unique_lock<std::mutex> hold(mutex_);
     if (bytes > kMost) {
       ++statistics_.out_of_memory;
-      throw OutOfMemory(explain(bytes));
+      throw OutOfMemory(explain(hold, bytes));
     }
     reclaim();
     const StreamId stream = current_stream(device_);
     const size_t size = round_up(bytes, kUnit);
     const bool small = size <= kSmallLimit;
     Block* block = take(stream, size, small);
-    if (block == nullptr) block = grow(stream, size, small, bytes);
+    if (block == nullptr) block = grow(hold, stream, size, small, bytes);
     if (size_t rest = block->size - size; rest >= (small ? kUnit : kSmallLimit)) split(block, size);
     block->in_use = true;
     block->requested = bytes;
@@ -117,14 +127,14 @@ class DeviceCache {
   }
 
   void release(Block* block) {
-    std::lock_guard<std::mutex> hold(mutex_);
+    std::unique_lock<std::mutex> hold(mutex_);
     block->in_use = false;
     statistics_.allocations.remove(1);
     statistics_.allocated_bytes.remove(static_cast<int64_t>(block->size));
     statistics_.requested_bytes.remove(static_cast<int64_t>(block->requested));
     if (!block->uses.empty() && !is_bad_fork()) {
-      pending_.emplace_back(Pending::record(block->uses), block);
-      block->uses.clear();
+      Pending pending = unlocked(hold, [uses = std::exchange(block->uses, {})] { return Pending::record(uses); });
+      pending_.emplace_back(std::move(pending), block);
       return;
     }
     give_back(block);
@@ -137,8 +147,8 @@ class DeviceCache {
   }
 
   void empty() {
-    std::lock_guard<std::mutex> hold(mutex_);
-    release_segments();
+    std::unique_lock<std::mutex> hold(mutex_);
+    release_segments(hold);
   }
 
   MemoryStatistics statistics() {
@@ -192,23 +202,26 @@ class DeviceCache {
     return block;
   }
 
-  Block* grow(StreamId stream, size_t size, bool small, size_t asked) {
+  Block* grow(std::unique_lock<std::mutex>& hold, StreamId stream, size_t size, bool small, size_t asked) {
     const size_t bytes = small ? kSmallSegment : size < kMiddleLimit ? kMiddleSegment : round_up(size, kLargeStep);
     void* address = nullptr;
-    td_status status = driver_allocate(bytes, &address);
+    td_status status = driver_allocate(hold, bytes, &address);
     size_t given = bytes;
     if (status == TD_OUT_OF_MEMORY) {
-      release_segments();
-      status = driver_allocate(bytes, &address);
+      while (releasing_ > 0) {  // another thread gives back what this one needs, and may need the GIL, which waiting gives back
+        unlocked(hold, [&] { return std::this_thread::yield(), driver().device_synchronize(device_); });
+      }
+      release_segments(hold);
+      status = driver_allocate(hold, bytes, &address);
       if (status == TD_OUT_OF_MEMORY && bytes > size) {  // a whole segment does not fit, what was asked may
         given = size;
-        status = driver_allocate(size, &address);
+        status = driver_allocate(hold, size, &address);
       }
       if (status == TD_OK) ++statistics_.retries;
     }
     if (status == TD_OUT_OF_MEMORY) {
       ++statistics_.out_of_memory;
-      throw OutOfMemory(explain(asked));
+      throw OutOfMemory(explain(hold, asked));
     }
     check(status, "allocating device memory");
     auto* block = new Block;
@@ -221,17 +234,19 @@ class DeviceCache {
     return block;
   }
 
-  td_status driver_allocate(size_t bytes, void** address) {
-    if (limited_ && static_cast<size_t>(statistics_.reserved_bytes.current) + bytes > limit_) return TD_OUT_OF_MEMORY;
-    td_status status = driver().memory_alloc(device_, bytes, address);
+  td_status driver_allocate(std::unique_lock<std::mutex>& hold, size_t bytes, void** address) {
+    if (limited_ && static_cast<size_t>(statistics_.reserved_bytes.current) + asked_ + bytes > limit_) return TD_OUT_OF_MEMORY;
+    asked_ += bytes;
+    td_status status = unlocked(hold, [&] { return driver().memory_alloc(device_, bytes, address); });
+    asked_ -= bytes;
     if (status == TD_OK) ++statistics_.driver_allocations;
     return status;
   }
 
-  std::string explain(size_t asked) {
+  std::string explain(std::unique_lock<std::mutex>& hold, size_t asked) {
     size_t available = 0;
     size_t total = 0;
-    driver().memory_info(device_, &available, &total);
+    unlocked(hold, [&] { return driver().memory_info(device_, &available, &total); });
     return "out of memory on device " + std::to_string(device_) + ": tried to allocate " + std::to_string(asked) +
            " bytes; the device has " + std::to_string(total) + " bytes, " + std::to_string(available) +
            " of them free; " + std::to_string(statistics_.allocated_bytes.current) + " bytes are allocated by tensors, " +
@@ -283,33 +298,33 @@ class DeviceCache {
     }
   }
 
-  void release_segments() {
+  void release_segments(std::unique_lock<std::mutex>& hold) {
+    ++releasing_;
     while (!pending_.empty()) {
       auto entry = std::move(pending_.front());
       pending_.pop_front();
-      entry.first.wait();
+      unlocked(hold, [&] { return entry.first.wait(); });
       give_back(entry.second);
     }
-    bool synchronized = false;
+    std::vector<Block*> leaving;
     for (Pool* blocks : {&small_, &large_}) {
       for (auto at = blocks->begin(); at != blocks->end();) {
-        Block* block = *at;
-        if (!block->whole()) {
-          ++at;
-          continue;
-        }
-        if (!synchronized) {  // enqueued work may still read what was freed in stream order
-          driver().device_synchronize(device_);
-          synchronized = true;
-        }
-        at = blocks->erase(at);
-        driver().memory_free(device_, block->address);
-        ++statistics_.driver_frees;
-        statistics_.segments.remove(1);
-        statistics_.reserved_bytes.remove(static_cast<int64_t>(block->size));
-        delete block;
+        if ((*at)->whole()) leaving.push_back(*at);
+        at = (*at)->whole() ? blocks->erase(at) : std::next(at);
       }
     }
+    unlocked(hold, [&] {
+      td_status status = leaving.empty() ? TD_OK : driver().device_synchronize(device_);  // work may still read what was freed
+      for (Block* block : leaving) driver().memory_free(device_, block->address);
+      return status;
+    });
+    for (Block* block : leaving) {
+      ++statistics_.driver_frees;
+      statistics_.segments.remove(1);
+      statistics_.reserved_bytes.remove(static_cast<int64_t>(block->size));
+      delete block;
+    }
+    --releasing_;
   }
 
   const int device_;
@@ -319,6 +334,8 @@ class DeviceCache {
   double fraction_ = 1;
   bool limited_ = false;
   size_t limit_ = 0;  // bytes, where it is limited
+  size_t asked_ = 0;  // bytes, of the driver at this moment
+  int releasing_ = 0;  // threads that give memory back at this moment
   MemoryStatistics statistics_;
 };
 
@@ -451,12 +468,14 @@ struct HostCache {
       }
     }
   }
-  void empty() {
-    for (const char* address : waiting) {
-      blocks[address].pending.wait();
-      unused.emplace(blocks[address].size, address);
+  void empty(std::unique_lock<std::mutex>& hold) {
+    while (!waiting.empty()) {
+      const char* address = waiting.front();
+      waiting.pop_front();
+      HostBlock& block = blocks[address];  // of nobody else now: neither in use nor in a list
+      unlocked(hold, [&] { return block.pending.wait(); });
+      unused.emplace(block.size, address);
     }
-    waiting.clear();
     for (const auto& [size, address] : unused) {
       driver().host_free(const_cast<char*>(address));
       blocks.erase(address);
@@ -482,7 +501,7 @@ void* allocate(size_t bytes) {
   size_t size = kUnit;  // powers of two, so that blocks find new users
   while (size < bytes) size *= 2;
   HostCache& cache = host_cache();
-  std::lock_guard<std::mutex> hold(cache.mutex);
+  std::unique_lock<std::mutex> hold(cache.mutex);
   cache.reclaim();
   const char* address = nullptr;
   if (auto found = cache.unused.find(size); found != cache.unused.end()) {
@@ -492,7 +511,7 @@ void* allocate(size_t bytes) {
     void* made = nullptr;
     td_status status = driver().host_alloc(size, &made);
     if (status == TD_OUT_OF_MEMORY) {
-      cache.empty();
+      cache.empty(hold);
       status = driver().host_alloc(size, &made);
       if (status == TD_OK) ++cache.statistics.retries;
       else ++cache.statistics.out_of_memory;
@@ -516,7 +535,7 @@ void* allocate(size_t bytes) {
 void release(void* address) noexcept {
   if (address == nullptr) return;
   HostCache& cache = host_cache();
-  std::lock_guard<std::mutex> hold(cache.mutex);
+  std::unique_lock<std::mutex> hold(cache.mutex);
   auto found = cache.blocks.find(static_cast<const char*>(address));
   if (found == cache.blocks.end() || !found->second.in_use) return;
   HostBlock& block = found->second;
@@ -525,8 +544,7 @@ void release(void* address) noexcept {
   cache.statistics.allocated_bytes.remove(static_cast<int64_t>(block.size));
   cache.statistics.requested_bytes.remove(static_cast<int64_t>(block.requested));
   if (!block.uses.empty() && !is_bad_fork()) {
-    block.pending = Pending::record(block.uses);
-    block.uses.clear();
+    block.pending = unlocked(hold, [uses = std::exchange(block.uses, {})] { return Pending::record(uses); });
     cache.waiting.push_back(found->first);
     return;
   }
@@ -552,9 +570,9 @@ bool record_use(const void* address, int device, StreamId stream) {
 void empty_cache() {
   if (!is_initialized()) return;
   HostCache& cache = host_cache();
-  std::lock_guard<std::mutex> hold(cache.mutex);
+  std::unique_lock<std::mutex> hold(cache.mutex);
   cache.reclaim();
-  cache.empty();
+  cache.empty(hold);
 }
 
 MemoryStatistics statistics() {

@@ -24,6 +24,7 @@ struct DeviceStreams {
   std::vector<td_stream> external;  // under the lock; their ids follow the slots'
 };
 
+std::atomic<const td_driver*> replacement{nullptr};
 std::atomic<bool> started{false};
 std::atomic<bool> bad_fork{false};
 std::mutex start_mutex;
@@ -49,6 +50,7 @@ DeviceStreams& streams_of(int device) {
 }  // namespace
 
 const td_driver& driver() {
+  if (const td_driver* other = replacement.load(std::memory_order_acquire)) return *other;
   static const td_driver* table = [] {
     const td_driver* given = third_device_driver();
     if (given == nullptr || given->abi != TD_DRIVER_ABI) {
@@ -59,6 +61,8 @@ const td_driver& driver() {
   }();
   return *table;
 }
+
+void replace_driver(const td_driver* table) noexcept { replacement.store(table, std::memory_order_release); }
 
 void check(td_status status, const char* what) {
   if (status == TD_OK) return;
@@ -199,7 +203,7 @@ void synchronize_device(int device) {
 
 }  // namespace third_device
 
-const td_driver* third_device_table(void) { return third_device_driver(); }
+const td_driver* third_device_table(void) { return &third_device::driver(); }
 
 td_status third_device_current_stream(int device, td_stream* stream) {
   try {

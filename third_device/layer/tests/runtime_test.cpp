@@ -395,6 +395,48 @@ void eight_threads_share_the_allocators() {
   }
 }
 
+// A driver in Python waits for the GIL in its functions, and whoever holds the GIL may be freeing memory.
+void memory_is_freed_while_the_driver_is_busy() {
+  static std::atomic<int> asked{0};
+  static std::atomic<bool> freed{false};
+  static std::atomic<bool> in_time{true};
+  static const auto wait = [] {
+    ++asked;
+    for (int i = 0; i < 2000 && !freed; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (!freed) in_time = false;
+  };
+  static td_driver busy = *sim::sim_driver();
+  busy.memory_alloc = [](int device, size_t bytes, void** address) {
+    wait();
+    return sim::sim_driver()->memory_alloc(device, bytes, address);
+  };
+  busy.memory_free = [](int device, void* address) {
+    wait();
+    return sim::sim_driver()->memory_free(device, address);
+  };
+  void* held = device_memory::allocate(0, 1000);
+  void* other = device_memory::allocate(0, 1000);
+  replace_driver(&busy);
+  void* large = nullptr;
+  std::thread allocating([&] { large = device_memory::allocate(0, 64 << 20); });
+  while (asked == 0) std::this_thread::yield();
+  device_memory::release(held);
+  freed = true;
+  allocating.join();
+  CHECK(in_time);
+  device_memory::release(large);
+  freed = false;
+  std::thread emptying([] { device_memory::empty_cache(0); });
+  while (asked == 1) std::this_thread::yield();
+  device_memory::release(other);
+  freed = true;
+  emptying.join();
+  CHECK(in_time);
+  replace_driver(nullptr);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
 int status_of_child(void (*body)()) {
   std::fflush(nullptr);
   pid_t child = fork();
@@ -444,6 +486,7 @@ int main() {
   memory_of_a_lost_device_waits_for_its_work();
   a_lost_device_does_not_free_what_another_still_uses();
   eight_threads_share_the_allocators();
+  memory_is_freed_while_the_driver_is_busy();
   if (!kSanitized) {
     the_host_cannot_touch_device_memory();
     a_forked_child_is_refused();
