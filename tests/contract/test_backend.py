@@ -337,6 +337,42 @@ def test_an_mlp_trains_without_any_kernel(interpreter: Path, torch_sim: Path, tm
     assert done.returncode == 0 and "trained" in done.stdout, done.stderr
 
 
+OPERATOR_IN_PYTHON = """
+import ctypes, math, torch, torch_sim.driver as driver
+
+def compute(to, source, count):
+    numbers = ctypes.c_double * count
+    values = numbers.from_buffer(driver._bytes_at(source, 0, 8 * count))
+    numbers.from_buffer(driver._bytes_at(to, 0, 8 * count))[:] = [math.sin(each) + 1 for each in values]
+
+@torch.library.impl("aten::sin", "PrivateUse1")
+def sin(self):
+    made = torch.empty_like(self)
+    torch.sim.enqueue(lambda: compute(made.data_ptr(), self.data_ptr(), self.numel()))
+    return made
+
+with torch.sim.no_fallback():
+    assert torch.zeros(3, dtype=torch.float64, device="sim").sin().tolist() == [1, 1, 1]
+assert torch.sim.get_device_name(1) == "Python's device 1"
+print("in Python")
+"""
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("code", "end"), [(WITHOUT_KERNELS, "trained"), (OPERATOR_IN_PYTHON, "in Python")])
+def test_the_example_of_a_driver_in_python(
+    interpreter: Path, torch_sim: Path, tmp_path: Path, code: str, end: str
+) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(torch_sim, site)
+    shutil.copyfile(backend_env.THIRD_DEVICE / "examples" / "python_driver.py", site / "torch_sim" / "driver.py")
+    environment = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(site))
+    environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
+    command = [str(interpreter), "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=600)
+    assert done.returncode == 0 and end in done.stdout, done.stderr
+
+
 @pytest.mark.timeout(1200)
 def test_the_guide_runs(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
     snippets = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)

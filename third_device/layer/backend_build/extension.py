@@ -21,8 +21,8 @@ from typing import Any
 from .operators import OperatorsError, generate
 
 GENERATED = "generated"
-MODULE = "torch/module.cpp"
-"""The source of ``_C``, in the layer."""
+MODULE = ("torch/module.cpp", "torch/python_driver.cpp")
+"""The sources of ``_C``, in the layer."""
 CPP_EXTENSION = Path("added_to_core", "torch", "_decoupled", "cpp_extension.py")
 """``NewDeviceCppExtension``, below ``third_device``: a patched core has it, and every backend brings it along."""
 
@@ -53,7 +53,7 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
         "install_requires": [f"torch=={torch.__version__.split('+')[0]}"],
         "packages": [package, f"{package}._layer"],
         "package_dir": {package: package, f"{package}._layer": os.path.relpath(layer / "python", root)},
-        "ext_modules": [Extension(f"{package}._C", [os.path.relpath(layer / MODULE, root)])],
+        "ext_modules": [Extension(f"{package}._C", [os.path.relpath(layer / each, root) for each in MODULE])],
         "cmdclass": {
             "build_ext": _build_ext(package, root, third_device, work),
             "build_py": _build_py(package, name, root, third_device, torch.__version__),

@@ -67,7 +67,9 @@ def activate(package: str) -> types.ModuleType | None:
             name=package,
         )
     torch.utils.rename_privateuse1_backend(name)
-    if _load_binary(package, info).records_work():
+    binary = _load_binary(package, info)
+    importlib.import_module(f"{package}._layer.python_driver").use(package, binary)
+    if binary.records_work():
         importlib.import_module(f"{package}._layer.profiler").register()
     device = importlib.import_module(f"{package}._layer.device")
     _add_functions(package, device)

@@ -349,6 +349,16 @@ def is_current_stream_capturing() -> bool:
     return False
 
 
+def enqueue(function: Callable[[], object]) -> None:
+    """Call ``function`` in its turn on the current stream; needs a driver in Python (``driver.py``).
+
+    What it raises is the RuntimeError of the next that waits for the stream. It cannot wait for a stream itself: it
+    works on addresses, not by operators of PyTorch whose results it reads.
+    """
+    stream = current_stream()
+    _C.enqueue(stream.device_index, stream.stream_id, function)
+
+
 def _sleep(milliseconds: int, stream: torch.Stream | None = None) -> None:
     """Keep a stream (default: the current one) busy for a while.
 

@@ -23,6 +23,8 @@ namespace py = pybind11;
 
 namespace third_device {
 
+void define_python_driver(py::module_& module);  // python_driver.cpp
+
 namespace {
 
 // PyTorch stores named flags and nothing else: what a backend's own class saved is in the name of one, as hexadecimal
@@ -207,6 +209,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   });
   module.def("python_functions", &python_functions);
   module.def("records_work", &records_work);
+  define_python_driver(module);
 }
 
 }  // namespace third_device

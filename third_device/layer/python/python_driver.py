@@ -1,0 +1,53 @@
+"""Put functions of ``torch_<name>/driver.py`` in the place of those of ``csrc/driver.cpp``: a driver in Python.
+
+For who begins, or reaches the device from Python. Each name in ``__all__`` of that file is a member of the driver's
+table (``third_device/driver.h``) and takes numbers: of devices (`HOST` is the host), of bytes, and addresses:
+
+* ``device_count() -> int``, asked once;
+* ``memory_alloc(device, bytes) -> address``, a multiple of 512 and not 0; MemoryError when there is none left;
+* ``memory_free(device, address)``;
+* ``copy(to, to_device, source, from_device, bytes)``, which returns when it is done;
+* where they are wanted: ``memory_set(address, value, bytes)``, ``memory_info(device) -> (free, total)``,
+  ``device_properties(device) -> {"name": str, "total_memory": int}``, with ``major``, ``minor`` and ``units``.
+
+Streams, events and pinned memory stay those of ``csrc/driver.cpp``. The thread of a stream calls ``copy`` and
+``memory_set``, in the stream's order. What a function raises is a RuntimeError of the call that asked for it, or of the
+next that waits for the stream.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import importlib.util
+import os
+import types
+
+HOST = -1
+NEEDED = ("device_count", "memory_alloc", "memory_free", "copy")
+KNOWN = (*NEEDED, "memory_set", "memory_info", "device_properties")
+
+
+class DriverError(ImportError):
+    """``driver.py`` is not a driver; the message names the function."""
+
+
+def use(package: str, binary: types.ModuleType) -> bool:
+    """Make the functions of ``<package>.driver`` the driver of this process; False where there is no such file.
+
+    ``binary`` is the backend's ``_C``. Raises DriverError, and RuntimeError where there are streams for fewer devices.
+    """
+    name = f"{package}.driver"
+    if importlib.util.find_spec(name) is None:
+        return False
+    vendor = importlib.import_module(name)
+    functions = {each: vars(vendor)[each] for each in vendor.__all__}
+    unknown, missing = sorted(set(functions) - set(KNOWN)), sorted(set(NEEDED) - set(functions))
+    if unknown or missing:
+        wrong = f"no driver has {', '.join(unknown)}" if unknown else f"{', '.join(missing)} is not in __all__"
+        raise DriverError(f"{name}: {wrong}; a driver in Python has {', '.join(KNOWN)}", name=name)
+    count = functions["device_count"]()
+    os.environ["TD_SIM_DEVICES"] = str(count)  # where streams are the simulation's: as many devices
+    binary.use_python_driver(functions | {"device_count": lambda: count})
+    atexit.register(binary.close_python_driver)
+    return True
