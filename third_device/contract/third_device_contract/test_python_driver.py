@@ -46,12 +46,12 @@ def copy(to, to_device, source, from_device, size):
     ctypes.memmove(bytes_at(to, to_device, size), bytes_at(source, from_device, size), size)
 """
 
-Use = Callable[[str], "subprocess.CompletedProcess[str]"]
+Use = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
 def with_driver(package: str, name: str, tmp_path: Path, python: Run) -> Use:
-    """Return a function that runs code where this backend has a driver in Python; ``made`` is its module.
+    """Return a function that runs code where this backend has a driver in Python, ``made`` (default: of DRIVER's text).
 
     Whoever has a device of his own has kernels that want its memory: only the simulation's memory is exchanged.
     """
@@ -62,15 +62,15 @@ def with_driver(package: str, name: str, tmp_path: Path, python: Run) -> Use:
         pytest.skip(f"{package} has a device of its own, whose kernels want its own memory")
     site = tmp_path / "site"
     shutil.copytree(home, site / package, ignore=shutil.ignore_patterns("__pycache__", "include"))
-    (site / package / "driver.py").write_text(DRIVER)
     paths = {  # before the installed one, whose entry point then finds this copy
         "PYTHONPATH": os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")])),
         "LD_LIBRARY_PATH": os.pathsep.join(filter(None, [str(home / "lib"), os.environ.get("LD_LIBRARY_PATH")])),
     }
 
-    def use(code: str) -> subprocess.CompletedProcess[str]:
-        start = f"import gc, sys, threading, time, torch, {package}.driver as made"
-        return python(f"{start}\ndevice, mod = {name!r}, torch.{name}\n{code}", env=paths, timeout=120)
+    def use(code: str, driver: str = DRIVER) -> subprocess.CompletedProcess[str]:
+        (site / package / "driver.py").write_text(driver)
+        start = f"import gc, itertools, sys, threading, time, torch, {package}.driver as made"
+        return python(f"{start}\ndevice, mod = {name!r}, torch.{name}\n{code}", env=paths)
 
     return use
 
@@ -121,6 +121,9 @@ mod.synchronize()
 x.zero_()  # nobody waits for it
 assert "OSError: the link is down" in told(mod.synchronize)
 del made.trouble["copy"]
+made.numbers = iter([0])
+assert "multiple of 512 and not 0" in told(large)
+made.numbers = itertools.count(100)
 assert x.tolist() == [1] * 4 and large().numel() == 64 << 20
 made.trouble["memory_free"] = KeyError("double free")
 unraisable = []
@@ -129,6 +132,20 @@ mod.empty_cache()
 assert [type(each.exc_value) for each in unraisable] == [KeyError]
 """)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.contract_item(72)
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"copy", ', "", "copy is not in __all__"),
+        ('"copy", ', '"copy", "threads", ', "no driver has threads"),
+        ("return 2", "return -1", "device_count: -1 devices"),
+    ],
+)
+def test_a_file_that_is_no_driver_is_named(with_driver: Use, old: str, new: str, said: str) -> None:
+    done = with_driver("", DRIVER.replace(old, new))
+    assert done.returncode != 0 and said in done.stderr, done.stderr
 
 
 @pytest.mark.contract_item(72)

@@ -288,9 +288,10 @@ void use(const py::dict& functions) {
 
 // Before the interpreter ends: calls that are in Python get a while to leave it, and no other enters.
 void close() {
+  if (is_bad_fork()) return;  // the threads that were inside are the parent's, and this process uses no device
   std::unique_lock<std::mutex> hold(python->mutex);
   python->closed = true;
-  if (!is_bad_fork()) python->left.wait_for(hold, kLeave, [] { return python->inside == 0; });
+  python->left.wait_for(hold, kLeave, [] { return python->inside == 0; });
 }
 
 void enqueue_function(int device, StreamId stream, py::object function) {
