@@ -224,20 +224,24 @@ def run_script(script: str, place: Place, *, builds: bool) -> int:
     A user would interrupt it then.
     """
     process = place.start(script)
-    if not builds:
-        return process.wait()
-    end = time.monotonic() + BEGIN_MINUTES * 60
-    while process.poll() is None and time.monotonic() < end and not place.has_compiled():
-        time.sleep(2)
-    begun = place.has_compiled()
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGINT)
-        try:
-            process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            print(f"the build did not end in {END_SECONDS} s after it was interrupted", flush=True)
+    try:
+        if not builds:
             return process.wait()
+        end = time.monotonic() + BEGIN_MINUTES * 60
+        while process.poll() is None and time.monotonic() < end and not place.has_compiled():
+            time.sleep(2)
+        begun = place.has_compiled()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                print(f"the build did not end in {END_SECONDS} s after it was interrupted", flush=True)
+                return -signal.SIGKILL
+    finally:  # whoever cancels the run cancels what it started, and the root can go
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     print(f"the build {'began' if begun else 'did not begin'} to compile, and was ended there", flush=True)
     return 0 if begun else process.returncode or 1
 
@@ -268,6 +272,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             re.sub(rf"(?<= ){re.escape(args.without)}(?= |$)", "", command) if "apt-get" in command else command
             for command in commands
         ]
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a cancelled job
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     folder = Path(tempfile.mkdtemp(prefix="newcomer-", dir=args.folder))
     try:
         run_commands(commands, choose_place(args.suite, folder, args.caches))

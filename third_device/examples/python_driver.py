@@ -1,5 +1,6 @@
-"""A driver in Python: copy it to ``torch_acme/driver.py``. The memory of these devices is bytes of this process.
+"""A driver in Python: copy it to ``torch_acme/driver.py``.
 
+The memory of these devices is bytes of this process.
 An address is a block's number and a place in it, so that nobody can use one without asking the driver.
 """
 
@@ -41,7 +42,7 @@ def memory_free(device: int, address: int) -> None:
 
 
 def copy(to: int, to_device: int, source: int, from_device: int, size: int) -> None:
-    """Copy bytes that lie side by side; called by the thread of a stream, which the caller does not wait for."""
+    """Copy adjacent bytes, on a stream's thread, which the caller does not wait for."""
     ctypes.memmove(_bytes_at(to, to_device, size), _bytes_at(source, from_device, size), size)
 
 

@@ -52,7 +52,7 @@ class PatchRemaker(Struct, frozen=True):
         return self if own.partial else PatchRemaker(self.recipes, SeriesMerge(series, own.source))
 
     def bind_rules(self, opened: OpenedSource) -> Callable[[Patch], RuleDifferences | None]:
-        """Return how to compare the relocation with its rules on this source, for ``check_series``.
+        """Return what compares the relocation with its rules, for ``check_series``.
 
         On a whole tree on disk that is all that they say; of any other source only Python files, which names tell.
         """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -114,6 +116,26 @@ def test_a_build_is_interrupted_when_it_compiles(tmp_path: Path) -> None:
     place = place_in(tmp_path)
     script = "mkdir -p decouple/build/9.9/s && yes object | head >decouple/build/9.9/s/.ninja_log && sleep 600"
     assert newcomer.run_script(script, place, builds=True) == 0
+
+
+def test_a_cancelled_run_leaves_neither_its_commands_nor_its_root(tmp_path: Path) -> None:
+    """A CI host cancels by SIGTERM: what runs in the root ends, and the root goes."""
+    started = tmp_path / "started"
+    code = (
+        "import sys, newcomer\n"
+        f"newcomer.read_commands = lambda text: ['echo $$ > {started}; sleep 600']\n"
+        "newcomer.choose_place = lambda suite, folder, caches: newcomer.Place(('env',), folder / 'decouple')\n"
+        "sys.exit(newcomer.main(['--folder', sys.argv[1]]))\n"
+    )
+    run = subprocess.Popen([sys.executable, "-c", code, tmp_path], cwd=ROOT / "ci", stdout=subprocess.DEVNULL)
+    while not (started.exists() and started.read_text().endswith("\n")):
+        assert run.poll() is None
+        time.sleep(0.05)
+    run.terminate()
+    assert run.wait(60) == 128 + signal.SIGTERM
+    assert not list(tmp_path.glob("newcomer-*"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
 
 
 def test_a_build_that_ends_before_it_compiles_is_a_failure(tmp_path: Path) -> None:

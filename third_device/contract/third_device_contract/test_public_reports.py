@@ -1,4 +1,4 @@
-"""Item 73: what users and vendors reported of PrivateUse1 backends, tried on this one.
+"""Item 73: public reports of PrivateUse1 backends, tried on this one.
 
 ``reports.toml`` has every report with the test that holds it. Here stand those that no other test of the contract had;
 the numbers in a docstring are the reports' (of pytorch/pytorch, where no project is named).
@@ -25,7 +25,7 @@ distributed = pytest.mark.skipif(
 
 
 def run_fresh(python: Run, name: str, code: str) -> None:
-    """Run ``code`` in a new process, in which nothing has started the device; it must reach its end."""
+    """Run ``code`` to its end in a new process, where nothing started the device."""
     done = python("import torch\n" + code.replace("NAME", name) + "\nprint('fine')\n")
     assert done.returncode == 0 and "fine" in done.stdout, done.stderr[-3000:]
 
@@ -43,14 +43,20 @@ def write_and_read(value: Any, **options: Any) -> Any:
 
 @pytest.mark.contract_item(73)
 def test_the_key_s_own_name_is_still_the_device(name: str) -> None:
-    """144845, 144955, 134293: ``privateuseone`` asked for a module of that name, which nobody registers."""
+    """Hold what 144845, 144955, 134293 report.
+
+    ``privateuseone`` asked for a module of that name, which nobody registers.
+    """
     made = torch.rand(1, 4).to("privateuseone:0")
     assert made.device == torch.device(name, 0) == torch.ones(1, device="privateuseone").device
 
 
 @pytest.mark.contract_item(73)
 def test_a_bare_number_is_the_device_of_that_number(name: str, mod: types.ModuleType) -> None:
-    """129119, Ascend/pytorch 16: ``.to(0)`` was CUDA's device, whatever accelerator there was."""
+    """Hold what 129119, Ascend/pytorch 16 report.
+
+    ``.to(0)`` was CUDA's device, whatever accelerator there was.
+    """
     last = mod.device_count() - 1
     assert torch.device(last) == torch.ones(2).to(last).device == torch.device(name, last)
     assert (
@@ -60,7 +66,10 @@ def test_a_bare_number_is_the_device_of_that_number(name: str, mod: types.Module
 
 @pytest.mark.contract_item(73)
 def test_the_default_device(name: str, gap: Gap) -> None:
-    """126646, 124788: factories and what a checkpointed block makes in backward are where the default device says."""
+    """Hold what 126646, 124788 report.
+
+    Factories and what a checkpointed block makes in backward are where the default device says.
+    """
     from torch.utils.checkpoint import checkpoint
 
     def scale(x: torch.Tensor) -> torch.Tensor:
@@ -88,7 +97,10 @@ def test_the_default_device(name: str, gap: Gap) -> None:
 
 @pytest.mark.contract_item(73)
 def test_a_legacy_constructor(name: str) -> None:
-    """95734, 95748, microsoft/DirectML 400: ``tensor.new()``, as in texts that transformers generate."""
+    """Hold what 95734, 95748, microsoft/DirectML 400 report.
+
+    ``tensor.new()``, as in texts that transformers generate.
+    """
     there = torch.tensor([1, 2], device=name)
     made = there.new(3).fill_(4)
     assert made.device == there.device and made.tolist() == [4, 4, 4] and made.dtype == torch.int64
@@ -107,7 +119,10 @@ def test_pinning_comes_first(python: Run, name: str) -> None:
 
 @pytest.mark.contract_item(73)
 def test_loading_comes_first(python: Run, name: str, tmp_path: Path) -> None:
-    """112369, 116826: a file whose tensors are on the device was the first thing that a program did with it."""
+    """Hold what 112369, 116826 report.
+
+    A file whose tensors are on the device was the first thing that a program did with it.
+    """
     file = tmp_path / "first.pt"
     torch.save({"weight": torch.arange(3.0, device=name)}, file)
     code = f"assert torch.load({str(file)!r})['weight'].device.type == 'NAME'"
@@ -117,7 +132,10 @@ def test_loading_comes_first(python: Run, name: str, tmp_path: Path) -> None:
 
 @pytest.mark.contract_item(73)
 def test_statistics_come_first(python: Run, name: str) -> None:
-    """186265, 186269: asking for memory's statistics, or putting them back, raised before the allocator had begun."""
+    """Hold what 186265, 186269 report.
+
+    Asking for memory's statistics, or putting them back, raised before the allocator had begun.
+    """
     code = """
 for function in ("empty_cache", "empty_host_cache", "reset_peak_memory_stats", "reset_accumulated_memory_stats"):
     if hasattr(torch.accelerator, function):
@@ -134,7 +152,10 @@ assert torch.ones(2, device="NAME").sum().item() == 2
 
 @pytest.mark.contract_item(73)
 def test_hooks_come_first(python: Run, name: str) -> None:
-    """torch-spyre 447: PyTorch asks for the accelerator before anything of the backend was used."""
+    """Hold what torch-spyre 447 report.
+
+    PyTorch asks for the accelerator before anything of the backend was used.
+    """
     run_fresh(python, name, "assert torch._C._get_accelerator() == torch.device('NAME')")
 
 
@@ -144,7 +165,10 @@ def test_hooks_come_first(python: Run, name: str) -> None:
 @pytest.mark.contract_item(73)
 @pytest.mark.parametrize("layout", ["coo", "csr"])
 def test_sparse_tensors_are_saved(name: str, layout: str) -> None:
-    """121797, 126384: a sparse tensor of the device went through NumPy, which knows none."""
+    """Hold what 121797, 126384 report.
+
+    A sparse tensor of the device went through NumPy, which knows none.
+    """
     host = torch.tensor([[0.0, 2.0], [3.0, 0.0]])
     host = host.to_sparse() if layout == "coo" else host.to_sparse_csr()
     there = host.to(name)
@@ -157,7 +181,10 @@ def test_sparse_tensors_are_saved(name: str, layout: str) -> None:
 
 @pytest.mark.contract_item(73)
 def test_arguments_of_compressed_tensors_are_checked(name: str, gap: Gap) -> None:
-    """149303, 149374, 123826, 122885: CSR's check of its arguments refused every private device."""
+    """Hold what 149303, 149374, 123826, 122885 report.
+
+    CSR's check of its arguments refused every private device.
+    """
     parts = [torch.tensor([0, 1, 2]), torch.tensor([1, 0]), torch.tensor([2.0, 3.0])]
     there = [part.to(name) for part in parts]
     try:
@@ -176,7 +203,10 @@ def test_arguments_of_compressed_tensors_are_checked(name: str, gap: Gap) -> Non
 
 @pytest.mark.contract_item(73)
 def test_storages_are_made_and_saved(name: str, mod: types.ModuleType) -> None:
-    """99886, 125530: a storage of the device by itself has the device's tag; one that tensors share stays one."""
+    """Hold what 99886, 125530 report.
+
+    A storage of the device by itself has the device's tag; one that tensors share stays one.
+    """
     storage = torch.UntypedStorage(8, device=torch.device(name))
     assert storage.device.type == name and torch.serialization.location_tag(storage).startswith(name)
     first, second = torch.arange(4.0, device=name), torch.zeros(2, dtype=torch.int32, device=name)
@@ -206,7 +236,10 @@ def test_scripts_are_saved_and_loaded(name: str, tmp_path: Path) -> None:
 @pytest.mark.contract_item(73)
 @pytest.mark.parametrize("swap", [False, True])
 def test_modules_move_in_place(name: str, swap: bool) -> None:
-    """96026, 117913, 105963: parameters keep who they are, tied ones stay tied, and a module of ``meta`` is filled."""
+    """Hold what 96026, 117913, 105963 report.
+
+    Parameters keep who they are, tied ones stay tied, and a module of ``meta`` is filled.
+    """
     before = torch.__future__.get_swap_module_params_on_conversion()
     torch.__future__.set_swap_module_params_on_conversion(swap)
     try:
@@ -232,7 +265,10 @@ def test_modules_move_in_place(name: str, swap: bool) -> None:
 
 @pytest.mark.contract_item(73)
 def test_the_fast_path_of_attention(name: str) -> None:
-    """103419, 103818: modules that look for a device's name before they choose how they compute."""
+    """Hold what 103419, 103818 report.
+
+    Modules that look for a device's name before they choose how they compute.
+    """
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     encoder = torch.nn.TransformerEncoder(layer, 2).eval()
@@ -253,7 +289,10 @@ def test_the_fast_path_of_attention(name: str) -> None:
 @pytest.mark.contract_item(73)
 @pytest.mark.parametrize("kind", ["causal", "mask", "plain"])
 def test_attention_chooses_a_form_that_there_is(name: str, kind: str) -> None:
-    """162989, 121409, 126392, 116854, 124271: the choice of a fused form, forwards and backwards."""
+    """Hold what 162989, 121409, 126392, 116854, 124271 report.
+
+    The choice of a fused form, forwards and backwards.
+    """
     torch.manual_seed(0)
     mask = torch.rand(4, 4) > 0.3
     mask |= torch.eye(4, dtype=torch.bool)
@@ -290,7 +329,7 @@ def test_data_parallel(name: str, two: None, gap: Gap) -> None:
 
 
 def equal_on_both(name: str, function: Callable[..., Any], *inputs: torch.Tensor) -> None:
-    """Compare what ``function`` makes, and the gradients of ``inputs`` that have some, with the CPU's."""
+    """Compare what ``function`` makes, and gradients of ``inputs``, with the CPU's."""
     results = []
     for device in ("cpu", name):
         given = [each.detach().to(device).requires_grad_(each.is_floating_point()) for each in inputs]
@@ -306,7 +345,10 @@ def equal_on_both(name: str, function: Callable[..., Any], *inputs: torch.Tensor
 @pytest.mark.contract_item(73)
 @pytest.mark.parametrize("operator", ["cdist", "pdist", "std_mean", "var", "index_put"])
 def test_operators_that_ask_for_a_device_by_name(name: str, operator: str) -> None:
-    """176715, 176825: distances, deviations and indices had a list of devices of their own."""
+    """Hold what 176715, 176825 report.
+
+    Distances, deviations and indices had a list of devices of their own.
+    """
     torch.manual_seed(0)
     first, second, where = torch.randn(4, 3), torch.randn(5, 3), torch.tensor([0, 2, 0])
     if operator == "cdist":
@@ -349,7 +391,10 @@ def test_nested_tensors(name: str) -> None:
 
 @pytest.mark.contract_item(73)
 def test_an_operand_elsewhere_is_told(name: str) -> None:
-    """microsoft/DirectML 442, 578: a tensor that was left on the CPU ended in an assertion of the backend's own."""
+    """Hold what microsoft/DirectML 442, 578 report.
+
+    A tensor that was left on the CPU ended in an assertion of the backend's own.
+    """
     table, words = torch.randn(5, 2), torch.tensor([1, 3])
     try:
         made = torch.nn.functional.embedding(words, table.to(name))
@@ -364,7 +409,10 @@ def test_an_operand_elsewhere_is_told(name: str) -> None:
 
 @pytest.mark.contract_item(73)
 def test_an_operator_without_a_gradient_is_told(name: str) -> None:
-    """163979, 165315: an operator with a kernel and no gradient says so when one is asked for."""
+    """Hold what 163979, 165315 report.
+
+    An operator with a kernel and no gradient says so when one is asked for.
+    """
     with torch.library._scoped_library("contract_forward", "DEF") as library:
         library.define("double(Tensor x) -> Tensor")
         library.impl("double", lambda x: x.detach() * 2, "PrivateUse1")
@@ -385,7 +433,10 @@ def test_an_operator_without_a_gradient_is_told(name: str) -> None:
 @pytest.mark.parametrize("options", [{"foreach": True}, {"fused": True}, {"capturable": True}, {}], ids=str)
 @pytest.mark.parametrize("kind", ["AdamW", "SGD"])
 def test_optimizers_of_every_form(name: str, kind: str, options: dict[str, bool]) -> None:
-    """102047: several tensors at a time, in one kernel, and the form that PyTorch chooses by itself."""
+    """Hold what 102047 report.
+
+    Several tensors at a time, in one kernel, and the form that PyTorch chooses by itself.
+    """
     if kind == "SGD" and "capturable" in options:
         pytest.skip("elsewhere: SGD has no such form")
     results = []
@@ -410,7 +461,10 @@ def test_optimizers_of_every_form(name: str, kind: str, options: dict[str, bool]
 @pytest.mark.contract_item(73)
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_a_checkpoint_drops_the_same_again(name: str, reentrant: bool) -> None:
-    """99626, 128671, 194478, 196951: what is computed again in backward has the same random numbers and autocast."""
+    """Hold what 99626, 128671, 194478, 196951 report.
+
+    What is computed again in backward has the same random numbers and autocast.
+    """
     from torch.utils.checkpoint import checkpoint
 
     mixed = []
@@ -435,7 +489,10 @@ def test_a_checkpoint_drops_the_same_again(name: str, reentrant: bool) -> None:
 @pytest.mark.contract_item(73)
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_beside_a_device_in_use(python: Run, name: str, method: str) -> None:
-    """124908, 125016, 131858: workers start after the device did, and what they load is pinned."""
+    """Hold what 124908, 125016, 131858 report.
+
+    Workers start after the device did, and what they load is pinned.
+    """
     code = f"""
 if __name__ == "__main__":
     device = torch.device("NAME")
@@ -456,7 +513,10 @@ if __name__ == "__main__":
 
 @pytest.mark.contract_item(73)
 def test_a_timer_waits_for_the_device(mod: types.ModuleType) -> None:
-    """109776, 108124: ``torch.utils.benchmark`` stopped its clock before the device had worked."""
+    """Hold what 109776, 108124 report.
+
+    ``torch.utils.benchmark`` stopped its clock before the device had worked.
+    """
     from torch.utils.benchmark import Timer
 
     if not hasattr(mod, "_sleep"):
@@ -491,7 +551,10 @@ def test_streams_and_events_of_both_kinds_mix(name: str, mod: types.ModuleType) 
 
 @pytest.mark.contract_item(73)
 def test_memory_by_the_accelerator(name: str, mod: types.ModuleType) -> None:
-    """152932, 156805, 186430, vllm-ascend 14188, torch-spyre 4542: one set of functions for all devices."""
+    """Hold what 152932, 156805, 186430, vllm-ascend 14188, torch-spyre 4542 report.
+
+    One set of functions for all devices.
+    """
     if not hasattr(torch.accelerator, "memory_stats"):
         pytest.skip("elsewhere: this PyTorch has no torch.accelerator.memory_stats")
     torch.accelerator.empty_cache()
@@ -511,7 +574,10 @@ def test_memory_by_the_accelerator(name: str, mod: types.ModuleType) -> None:
 
 @pytest.mark.contract_item(73)
 def test_compiled_code_asks_for_the_accelerator(name: str) -> None:
-    """166696, 181540: a compiled function asks whether there is an accelerator, and which."""
+    """Hold what 166696, 181540 report.
+
+    A compiled function asks whether there is an accelerator, and which.
+    """
 
     def function(x: torch.Tensor) -> torch.Tensor:
         if torch.accelerator.is_available():
@@ -526,7 +592,10 @@ def test_compiled_code_asks_for_the_accelerator(name: str) -> None:
 
 @pytest.mark.contract_item(73)
 def test_compiled_code_waits_and_changes_streams(name: str, mod: types.ModuleType) -> None:
-    """198080, 92804: synchronize, the current stream and another one inside of a compiled function."""
+    """Hold what 198080, 92804 report.
+
+    Synchronize, the current stream and another one inside of a compiled function.
+    """
     side = mod.Stream()
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -624,6 +693,9 @@ def test_groups(python: Run, name: str, what: str) -> None:
 @distributed
 @pytest.mark.contract_item(73)
 def test_gloo_alone_says_what_it_takes(python: Run, name: str) -> None:
-    """184010: a group of Gloo alone takes the device's tensors or refuses them in a line; those of the CPU go on."""
+    """Hold what 184010 report.
+
+    A group of Gloo alone takes the device's tensors or refuses them in a line; those of the CPU go on.
+    """
     said = run_ranks(python, name, 2, GLOO)
     assert said.count("refused:") == said.count(f"device type {name}") in (0, 2), said

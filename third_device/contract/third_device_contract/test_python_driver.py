@@ -51,8 +51,9 @@ Use = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def with_driver(package: str, name: str, tmp_path: Path, python: Run) -> Use:
-    """Return a function that runs code where this backend has a driver in Python, ``made`` (default: of DRIVER's text).
+    """Return a function that runs code where this backend has a driver in Python.
 
+    The driver is ``made`` (default: of DRIVER's text).
     Whoever has a device of his own has kernels that want its memory: only the simulation's memory is exchanged.
     """
     spec = importlib.util.find_spec(package)
@@ -150,7 +151,7 @@ def test_a_file_that_is_no_driver_is_named(with_driver: Use, old: str, new: str,
 
 @pytest.mark.contract_item(72)
 def test_threads_neither_wait_for_each_other_for_good_nor_hold_up_the_end(with_driver: Use) -> None:
-    """Tensors are freed and storages written with the GIL held, garbage is collected while memory is asked for."""
+    """Free tensors and write storages with the GIL held; collect garbage meanwhile."""
     done = with_driver("""
 gc.set_threshold(50)
 failed = []

@@ -350,8 +350,9 @@ def is_current_stream_capturing() -> bool:
 
 
 def enqueue(function: Callable[[], object]) -> None:
-    """Call ``function`` in its turn on the current stream; needs a driver in Python (``driver.py``).
+    """Call ``function`` in its turn on the current stream.
 
+    It needs a driver in Python (``driver.py``).
     What it raises is the RuntimeError of the next that waits for the stream. It cannot wait for a stream itself: it
     works on addresses, not by operators of PyTorch whose results it reads.
     """

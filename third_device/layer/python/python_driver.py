@@ -1,4 +1,4 @@
-"""Put functions of ``torch_<name>/driver.py`` in the place of those of ``csrc/driver.cpp``: a driver in Python.
+"""A driver in Python: ``torch_<name>/driver.py`` for ``csrc/driver.cpp``.
 
 For who begins, or reaches the device from Python. Each name in ``__all__`` of that file is a member of the driver's
 table (``third_device/driver.h``) and takes numbers: of devices (`HOST` is the host), of bytes, and addresses:
@@ -33,8 +33,9 @@ class DriverError(ImportError):
 
 
 def use(package: str, binary: types.ModuleType) -> bool:
-    """Make the functions of ``<package>.driver`` the driver of this process; False where there is no such file.
+    """Make the functions of ``<package>.driver`` the driver of this process.
 
+    Returns False where there is no such file.
     ``binary`` is the backend's ``_C``. Raises DriverError, and RuntimeError where there are streams for fewer devices.
     """
     name = f"{package}.driver"
