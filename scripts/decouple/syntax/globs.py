@@ -1,6 +1,6 @@
 """Path globs as data files write them.
 
-``*`` and ``?`` stay within a name, ``**`` spans folders, ``{a,b}`` chooses.
+``*``, ``?`` and ``[ab]`` stay within a name, ``**`` spans folders, ``{a,b}`` chooses.
 """
 
 from __future__ import annotations
@@ -29,17 +29,24 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
     out: list[str] = []
     depth = 0
     i = 0
+    star: int | None = None  # where in `out` the last * of this name begins, if nothing but single characters follow
+    span: int | None = None  # the same for the last **, where names may follow
     while i < len(pattern):
         char = pattern[i]
         if folders := _FOLDERS.match(pattern, i):
+            star, span = None, None if depth else _settle(out, span if pattern[:i].endswith("/") else None)
             out.append("(?:[^/]+/)*")
             i = folders.end()
             continue
         if stars := _STARS.match(pattern, i):
+            if not depth:
+                _settle(out, star)
+            star, span = None, None if depth else _settle(out, span)
             out.append(".*")
             i = stars.end()
             continue
         if char == "*":
+            star = None if depth else _settle(out, star)
             out.append("[^/]*")
         elif char == "?":
             out.append("[^/]")
@@ -51,10 +58,11 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
                     next_step="close it, or write [[] for the character itself",
                 )
             body = re.sub(r"([\\\[&~|])", r"\\\1", pattern[i + 1 : end])
-            out.append(f"[^{body[1:]}]" if body.startswith("!") else f"[{body}]")
+            out.append("(?!/)" + (f"[^{body[1:]}]" if body.startswith("!") else f"[{body}]"))
             i = end
         elif char == "{":
             depth += 1
+            star = span = None
             out.append("(?:")
         elif char == "}" and depth:
             depth -= 1
@@ -62,6 +70,7 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
         elif char == "," and depth:
             out.append("|")
         else:
+            star = None if char == "/" else star
             out.append(re.escape(char))
         i += 1
     if depth:
@@ -69,9 +78,20 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
             f"glob {pattern!r}: '{{' is never closed", next_step="close it, or write [{] for the character itself"
         )
     try:
-        return re.compile("".join(out))
+        return re.compile("".join(out), re.DOTALL)
     except (re.error, RecursionError) as error:  # "[z-a]", or braces a thousand deep
         raise UsageError(f"glob {pattern[:200]!r}: {error}", next_step="write it in another way") from None
+
+
+def _settle(out: list[str], begin: int | None) -> int:
+    """Have the star at ``begin`` take as little as it can, for good, since another star follows; return where that is.
+
+    What stands between two stars has one length, or one end in each name: its first place leaves the most to the
+    second star. So nothing that fails later is tried again from another place, which takes hours on a long name.
+    """
+    if begin is not None:
+        out[begin:] = [f"(?>{out[begin]}?{''.join(out[begin + 1 :])})"]
+    return len(out)
 
 
 def find_fixed_text(pattern: str) -> str:
