@@ -190,18 +190,24 @@ def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = 
 
 
 def _smoke_vendor(work: BuildRequest, minutes: float, listener: Listener) -> VerifyResult:
-    """Build that part with another vendor's toolkit, and load it on a stock core."""
+    """Build that part with another vendor's toolkit, load it on a stock core, and compile an extension against both."""
     again = f"decouple smoke {work.release} --toolkit {work.toolkit} goes on from there; --minutes gives it more"
     with limit_time(minutes, "smoke", again):
         (made,) = build_wheels(work, listener)
         layers = toolkits.list_vendor_layers(work.toolkit, ["core", "stock"])
         trial = _Trial(open_environment(work, work.places, layers, listener), listener)
         table, kind = settings.find_core("stock"), trial.environment.kind
-        told = toolkits.list_vendor_variables(work.toolkit, (), table.find_libraries(kind))
+        archs = read_manifest(made.wheel).arch_list
+        told = toolkits.list_vendor_variables(work.toolkit, archs, table.find_libraries(kind))
         libraries = told.get("LD_LIBRARY_PATH", "")
         name = f"both-{work.toolkit}"
         both = venvs.install_wheels(trial.place, name, [made.wheel], packages=table.packages, libraries=libraries)
-        return VerifyResult((), tuple(checks.check_vendor(both, toolkits.find_vendor(work.toolkit).project)))
+        found = checks.check_vendor(both, toolkits.find_vendor(work.toolkit).project)
+        (saxpy,) = extensions.select_extensions(["decouple_saxpy"])
+        variables = {**told, **extensions.select_compilers(work.toolkit)}
+        inside = trial.environment.name_places()["project"]
+        found.append(compile_extension(trial.place, both, saxpy, variables, inside, work.places, listener))
+        return VerifyResult((), tuple(found))
 
 
 class _Trial(Struct, frozen=True):

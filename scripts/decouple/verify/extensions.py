@@ -81,7 +81,7 @@ def select_extensions(names: Collection[str]) -> tuple[Extension, ...]:
 
 
 def select_compilers(kind: str) -> Mapping[str, str]:
-    """Return the compilers' variables in an environment of this kind.
+    """Return the compilers' variables in an environment of this kind, or with another vendor's toolkit of this name.
 
     ``torch.utils.cpp_extension`` needs them.
     """

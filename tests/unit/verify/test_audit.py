@@ -64,7 +64,9 @@ def test_names_that_only_look_like_it(compile_library: Compile, symbol: str) -> 
     assert audit.audit_core(audit.list_libraries(made.parent)).faults == ()
 
 
-@pytest.mark.parametrize("name", ["libcufile.so.0", "libtorch_cuda_linalg.so", "libnccl.so.2", "libcudnn_ops.so.9"])
+@pytest.mark.parametrize(
+    "name", ["libcufile.so.0", "libtorch_cuda_linalg.so", "libnccl.so.2", "libcudnn_ops.so.9", "libtorch_hip.so"]
+)
 def test_every_line_of_the_rules_counts(name: str) -> None:
     assert audit.make_library_pattern().match(name)  # rules wrapped over lines once lost every name after a line's end
     assert not audit.make_library_pattern().match("libcustom.so")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.build import toolkits
 from decouple.release.manifest import RemoteFile
 from decouple.verify import extensions
 from decouple.verify.venvs import TorchEnvironment, Workplace, install_wheels
@@ -134,3 +135,12 @@ def test_a_script_compiles_in_the_projects_folder_and_says_what_it_saw(
     assert check.passed is ok
     assert seen in check.observed
     assert "other True" in place.log.read_text() or not ok
+
+
+def test_another_vendors_compiler_is_told_where_its_toolkit_is() -> None:
+    """Nothing of it is in the folders that a compiler knows: Debian's ROCm stands beside the root's packages."""
+    for name, vendor in toolkits.read_toolkits().vendors.items():
+        told = extensions.select_compilers(name)
+        assert told, f"{name}: [compilers.{name}] of extensions.toml is missing"
+        prefix = vendor.variables["ROCM_PATH"]
+        assert all(value.startswith(prefix) for value in told.values())
