@@ -130,8 +130,9 @@ def estimate_stage_cost(release: str, kind: str, stage: int, choices: Choices) -
     """Estimate what a cold stage takes as chosen."""
     part = choices.slice != "all"
     usual = settings.estimate_cost(stage, kind, arch_count=len(choices.archs), flash=choices.flash, part=part)
-    if stage == 2 and part and choices.toolkit:  # measured for CUDA alone
-        objects = toolkits.find_vendor(choices.toolkit).slice_objects
+    if stage == 2 and choices.toolkit:  # measured for CUDA alone
+        vendor = toolkits.find_vendor(choices.toolkit)
+        objects = vendor.slice_objects if part else vendor.objects
         usual = replace(usual, objects=objects, core_seconds=usual.core_seconds * objects / usual.objects)
     return estimate_cost(release, kind, stage, usual)
 

@@ -43,6 +43,7 @@ class Vendor(Struct, frozen=True):
     arch: str
     arch_list: str
     local_version: str
+    objects: int
     slice_objects: int
     variables: Mapping[str, str]
     toolchain: Mapping[str, tuple[str, ...]] = {}

@@ -152,3 +152,5 @@ def test_a_build_of_another_vendor_is_stage_2_in_a_folder_of_its_own() -> None:
     assert request.places.stage2.parent.name == "smoke-rocm"
     assert settle_choices(request).archs == ("gfx90a",)
     assert object_times.estimate_stage_cost("2.6", "rootfs", 2, settle_choices(request)).objects == 92
+    whole = BuildRequest(PROJECT, "2.6", toolkit="rocm", core="stock", stage=2)
+    assert object_times.estimate_stage_cost("2.6", "rootfs", 2, settle_choices(whole)).objects == 377, "498 are CUDA's"
