@@ -26,11 +26,11 @@ RULES = (
 )  # fmt: skip
 
 
-def cache_folder() -> Path:
+def find_cache_folder() -> Path:
     """``SIMCUDA_CACHE``, or the XDG cache folder."""
-    given, base = os.environ.get("SIMCUDA_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
-    if given:
-        return Path(given)
+    chosen, base = os.environ.get("SIMCUDA_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
+    if chosen:
+        return Path(chosen)
     if Path(base).is_absolute():  # a relative one is to be ignored, says its specification: code is loaded from here
         return Path(base) / "simcuda"
     home = Path("~").expanduser()
@@ -39,7 +39,7 @@ def cache_folder() -> Path:
     return home / ".cache" / "simcuda"
 
 
-def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
+def compute_fingerprint(version: str, torch: TorchBuild | None = None) -> str:
     """Return a digest that changes whenever a source, a rule or the torch changes.
 
     Without a torch it is that of the stand-ins.
@@ -57,26 +57,26 @@ def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
     return digest.hexdigest()[:16]
 
 
-def locate_built(kind: str, digest: str) -> Path:
+def locate_build_folder(kind: str, digest: str) -> Path:
     """Return the folder of the cache for what has ``digest``.
 
     It is one that loads here, or the one to make. The cache is shared by systems: a machine and its build roots. What
     one has linked is loaded by another only if its C library is not older; so the name says which it was, and the
     youngest that is not too young is taken.
     """
-    parent, here = cache_folder() / kind, find_c_library()
-    made = {}
+    parent, here = find_cache_folder() / kind, read_c_library_version()
+    folders = {}
     for folder in parent.glob(f"{digest}-glibc*"):
         version = tuple(map(int, re.findall(r"\d+", folder.name.rpartition("-glibc")[2])))
         if (folder / "done").exists() and version <= here:
-            made[version] = folder
-    return made[max(made)] if made else parent / f"{digest}-glibc{'.'.join(map(str, here))}"
+            folders[version] = folder
+    return folders[max(folders)] if folders else parent / f"{digest}-glibc{'.'.join(map(str, here))}"
 
 
-def find_c_library() -> tuple[int, ...]:
+def read_c_library_version() -> tuple[int, ...]:
     """Return the version of this system's C library; (0,) where it is not glibc."""
-    said = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
-    return tuple(int(part) for part in re.findall(r"[0-9]+", said or "0"))
+    version = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+    return tuple(int(part) for part in re.findall(r"[0-9]+", version or "0"))
 
 
 def identify_library(library: Path) -> str:
@@ -96,80 +96,82 @@ def identify_library(library: Path) -> str:
     return f"{library} {size} {library.stat().st_mtime_ns}"
 
 
-def cuda_of(torch: TorchBuild) -> str:
+def read_cuda_version(torch: TorchBuild) -> str:
     """Return the CUDA version, as in ``vendor.toml``, whose runtime ``torch`` needs."""
-    return vendor.version_of(symbols.needed(torch.library("c10_cuda")))
+    return vendor.match_cuda_version(symbols.read_needed_libraries(torch.library("c10_cuda")))
 
 
-def stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None] = print) -> Path:
+def make_stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None] = print) -> Path:
     """Return the folder with every stand-in, for any torch.
 
     It is made if it is not there. ``site`` is a site-packages folder that may have NVIDIA's wheels installed,
     ``version`` NVIDIA's CUDA version; ``say`` gets one line per library made.
     """
-    folder = locate_built("stand-ins", fingerprint(version))
-    kit = vendor.find(site, cache_folder() / "wheels", version)
-    kit.include()  # what a shadow is compiled with is in the cache from now on
+    folder = locate_build_folder("stand-ins", compute_fingerprint(version))
+    kit = vendor.find_kit(site, find_cache_folder() / "wheels", version)
+    kit.list_include_folders()  # what a shadow is compiled with is in the cache from now on
     if (folder / "done").exists():
         return folder
-    part = vendor.new_part(folder)
+    part = vendor.make_part_folder(folder)
     libraries, fills = library.load(kit.sonames)
-    for one in libraries:
-        say(f"{one.soname}: {stand_in(one, fills, kit, part)}")
-    (part / "preload").write_text("\n".join(one.soname for one in libraries) + "\n", encoding="utf-8")
-    return _finished(part, folder)
+    for stand_in in libraries:
+        say(f"{stand_in.soname}: {compile_stand_in(stand_in, fills, kit, part)}")
+    (part / "preload").write_text("\n".join(stand_in.soname for stand_in in libraries) + "\n", encoding="utf-8")
+    return _finish_folder(part, folder)
 
 
-def build(torch: TorchBuild, version: str = "", out: Path | None = None, say: Callable[[str], None] = print) -> Path:
+def make_device_libraries(
+    torch: TorchBuild, version: str = "", out: Path | None = None, say: Callable[[str], None] = print
+) -> Path:
     """Return the folder with the stand-ins and the shadow for ``torch``.
 
     The shadow is ``libsimcuda_shadow.so``. It is made if it is not there. ``version``: another CUDA than the one whose
     runtime that torch needs.
     """
-    version = version or cuda_of(torch)
-    folder = out or locate_built("built", fingerprint(version, torch))
+    version = version or read_cuda_version(torch)
+    folder = out or locate_build_folder("built", compute_fingerprint(version, torch))
     if (folder / "done").exists():
         return folder
-    made = stand_ins(torch.site, version, say)
-    part = vendor.new_part(folder)
-    for name in ("preload", *(made / "preload").read_text(encoding="utf-8").split()):
-        shutil.copy2(made / name, part)
-    shadow(torch, vendor.find(torch.site, cache_folder() / "wheels", version), part)
+    stand_ins = make_stand_ins(torch.site, version, say)
+    part = vendor.make_part_folder(folder)
+    for name in ("preload", *(stand_ins / "preload").read_text(encoding="utf-8").split()):
+        shutil.copy2(stand_ins / name, part)
+    compile_shadow(torch, vendor.find_kit(torch.site, find_cache_folder() / "wheels", version), part)
     say(f"{SHADOW}: for {torch.library('torch_cuda').parent}")
-    return _finished(part, folder)
+    return _finish_folder(part, folder)
 
 
-def recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) -> Path:
+def make_recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) -> Path:
     """Return the library that records requests to a real GPU; make it if missing."""
-    folder = out or locate_built("recorder", fingerprint(version))
+    folder = out or locate_build_folder("recorder", compute_fingerprint(version))
     if (folder / "done").exists():
         return folder / RECORDER
-    kit = vendor.find(site, cache_folder() / "wheels", version)
-    part = vendor.new_part(folder)
+    kit = vendor.find_kit(site, find_cache_folder() / "wheels", version)
+    part = vendor.make_part_folder(folder)
     shared = ("entries", "ledger", "addresses", "kernel_images", "kernel_names", "unset", "defined")
     sources = [NATIVE / "record/record.cpp", *(NATIVE / f"runtime/{name}.cpp" for name in shared)]
-    include = [f"-I{path}" for path in (NATIVE, NATIVE / "runtime", *kit.include())]
-    parts = compile.objects(sources, part / "work", ["-O2", "-Wall", *include])
+    include = [f"-I{path}" for path in (NATIVE, NATIVE / "runtime", *kit.list_include_folders())]
+    parts = compile.compile_objects(sources, part / "work", ["-O2", "-Wall", *include])
     script = part / "work" / "exports.map"
     script.write_text("{ global: cuda*; __cuda*; simcuda_ledger_*; local: *; };\n", encoding="utf-8")
     links = [f"-Wl,--version-script={script}", "-ldl", "-lpthread", *OWN_RUNTIME]
-    compile.shared(RECORDER, parts, part / RECORDER, links)
-    return _finished(part, folder) / RECORDER
+    compile.link_shared_library(RECORDER, parts, part / RECORDER, links)
+    return _finish_folder(part, folder) / RECORDER
 
 
-def _finished(part: Path, folder: Path) -> Path:
+def _finish_folder(part: Path, folder: Path) -> Path:
     """Give the folder its name when it is complete; one without the mark goes."""
     shutil.rmtree(part / "work", ignore_errors=True)
     (part / "done").touch()
     if folder.exists() and not (folder / "done").exists():
         shutil.rmtree(folder)
-    return vendor.settle(part, folder)
+    return vendor.place_folder(part, folder)
 
 
-def flags(kit: vendor.Kit, one: library.Library) -> list[str]:
+def list_compiler_flags(kit: vendor.Kit, stand_in: library.Library) -> list[str]:
     """Compiler flags of one stand-in."""
     major, minor = kit.version.split(".")
-    include = [f"-I{path}" for path in (NATIVE, *kit.include(one.header_wheels))]
+    include = [f"-I{path}" for path in (NATIVE, *kit.list_include_folders(stand_in.header_wheels))]
     return [
         "-O2",
         "-Wall",
@@ -179,54 +181,66 @@ def flags(kit: vendor.Kit, one: library.Library) -> list[str]:
     ]
 
 
-def stand_in(one: library.Library, fills: tuple[library.Fill, ...], kit: vendor.Kit, out: Path) -> str:
+def compile_stand_in(stand_in: library.Library, fills: tuple[library.Fill, ...], kit: vendor.Kit, out: Path) -> str:
     """Compile and link one stand-in into ``out``.
 
     Returns how many functions are written by hand, recorded, not supported.
     """
-    work = out / "work" / one.soname
+    work = out / "work" / stand_in.soname
     work.mkdir(parents=True, exist_ok=True)
-    defines = [f"-D{name}" for name in one.defines]
-    written = [path for pattern in one.sources for path in sorted(NATIVE.glob(pattern))]
-    parts = compile.objects(written, work, [*flags(kit, one), *defines])
-    own = frozenset(name for part in parts for name in symbols.defined(part, dynamic=False))
-    plain_names = {re.sub(r"_v\d$", "", name): name for name in sorted(own)} if one.unversioned else {}
+    defines = [f"-D{name}" for name in stand_in.defines]
+    sources = [path for pattern in stand_in.sources for path in sorted(NATIVE.glob(pattern))]
+    parts = compile.compile_objects(sources, work, [*list_compiler_flags(kit, stand_in), *defines])
+    own = frozenset(name for part in parts for name in symbols.read_defined_functions(part, dynamic=False))
+    plain_names = {re.sub(r"_v\d$", "", name): name for name in sorted(own)} if stand_in.unversioned else {}
     aliases = {plain: name for plain, name in plain_names.items() if plain not in own}
     declared = {}
-    if one.headers:
-        text = declarations.preprocess(one.headers, kit.include(one.header_wheels), one.defines)
+    if stand_in.headers:
+        text = declarations.preprocess(
+            stand_in.headers, kit.list_include_folders(stand_in.header_wheels), stand_in.defines
+        )
         declared = {function.name: function for function in declarations.functions(text)}
-    wanted = kit.exported(one.wheel, one.soname) if one.wheel else prefixed(declared, one)
+    wanted = (
+        kit.read_exported_names(stand_in.wheel, stand_in.soname)
+        if stand_in.wheel
+        else select_prefixed_names(declared, stand_in)
+    )
     rest = wanted - own - aliases.keys()
     if rest:
-        generated = {work / name: text for name, text in generate.sources(one, declared, rest, fills).items()}
+        generated = {work / name: text for name, text in generate.sources(stand_in, declared, rest, fills).items()}
         for path, text in generated.items():
             path.write_text(text, encoding="utf-8")
         quiet = ["-O1", "-Wno-deprecated-declarations", "-Wno-unused"]
-        parts += compile.objects(list(generated), work, [*flags(kit, one), *defines, *quiet])
+        parts += compile.compile_objects(list(generated), work, [*list_compiler_flags(kit, stand_in), *defines, *quiet])
     script = work / "exports.map"
-    script.write_text(one.version_script(), encoding="utf-8")
-    link = [f"-Wl,--version-script={script}", f"-L{out}", *(f"-l:{name}" for name in one.needs), "-ldl", "-lpthread"]
+    script.write_text(stand_in.version_script(), encoding="utf-8")
+    link = [
+        f"-Wl,--version-script={script}",
+        f"-L{out}",
+        *(f"-l:{name}" for name in stand_in.needs),
+        "-ldl",
+        "-lpthread",
+    ]
     link += [*OWN_RUNTIME, "-Wl,--no-undefined"]
     link += ["-Wl,-Bsymbolic-functions"]  # as NVIDIA's: what a library calls of itself passes nobody in front of it
     link += [f"-Wl,--defsym={plain}={name}" for plain, name in sorted(aliases.items())]
-    compile.shared(one.soname, parts, out / one.soname, link)
-    success = sum(one.answers_success(name) for name in rest)
+    compile.link_shared_library(stand_in.soname, parts, out / stand_in.soname, link)
+    success = sum(stand_in.answers_success(name) for name in rest)
     return f"{len(wanted & own)} functions written, {success} recorded only, {len(rest) - success} not supported"
 
 
-def prefixed(declared: dict[str, declarations.Function], one: library.Library) -> frozenset[str]:
+def select_prefixed_names(declared: dict[str, declarations.Function], stand_in: library.Library) -> frozenset[str]:
     """Where no library is at hand (the driver's): what its own header declares."""
-    prefix = {"cuda": "cu", "nvml": "nvml"}.get(one.name)
+    prefix = {"cuda": "cu", "nvml": "nvml"}.get(stand_in.name)
     return frozenset(name for name in declared if prefix and name.startswith(prefix) and not name.startswith("cuda"))
 
 
-def shadow(torch: TorchBuild, kit: vendor.Kit, out: Path) -> None:
+def compile_shadow(torch: TorchBuild, kit: vendor.Kit, out: Path) -> None:
     """Make the library that computes CUDA tensors, for this torch's headers and ABI."""
     work = out / "work" / SHADOW
-    include = [f"-I{path}" for path in (NATIVE, *torch.include, *kit.include())]
+    include = [f"-I{path}" for path in (NATIVE, *torch.include, *kit.list_include_folders())]
     sources = sorted((NATIVE / "shadow").glob("*.cpp"))
-    parts = compile.objects(sources, work, [f"-D_GLIBCXX_USE_CXX11_ABI={torch.abi}", "-O1", "-w", *include])
+    parts = compile.compile_objects(sources, work, [f"-D_GLIBCXX_USE_CXX11_ABI={torch.abi}", "-O1", "-w", *include])
     links = [str(torch.library(name)) for name in ("c10", "torch_cpu", "c10_cuda", "torch_cuda")]
     # torch's own libraries are in the process already, and those that they need are not looked for here
     links += [
@@ -235,4 +249,4 @@ def shadow(torch: TorchBuild, kit: vendor.Kit, out: Path) -> None:
         "-l:libsimcuda_threads.so",
         "-Wl,--unresolved-symbols=ignore-in-shared-libs",
     ]
-    compile.shared(SHADOW, parts, out / SHADOW, links)
+    compile.link_shared_library(SHADOW, parts, out / SHADOW, links)

@@ -109,9 +109,9 @@ def make(options: argparse.Namespace) -> int:
     """``build``."""
     say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
     if options.no_torch:
-        print(build.stand_ins(Path("/nowhere"), options.cuda or vendor.CUDA, say))
+        print(build.make_stand_ins(Path("/nowhere"), options.cuda or vendor.CUDA, say))
     else:
-        print(build.build(look(options, Path(sys.executable)), options.cuda, options.out, say))
+        print(build.make_device_libraries(look(options, Path(sys.executable)), options.cuda, options.out, say))
     return 0
 
 
@@ -132,7 +132,7 @@ def record(options: argparse.Namespace) -> int:
     """``record``: replaces this process."""
     program, command = program_of(options)
     env = launch_environment.recording(
-        build.recorder(Path("/nowhere"), options.cuda or vendor.CUDA), ledger=options.ledger
+        build.make_recorder(Path("/nowhere"), options.cuda or vendor.CUDA), ledger=options.ledger
     )
     launch_environment.fixed_addresses()
     os.execve(program, command, env)
@@ -162,9 +162,9 @@ def made(options: argparse.Namespace, python: Path) -> Path:
     say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
     torch = look(options, python)
     return (
-        build.stand_ins(torch.site, options.cuda or build.cuda_of(torch), say)
+        build.make_stand_ins(torch.site, options.cuda or build.read_cuda_version(torch), say)
         if options.no_shadows
-        else build.build(torch, options.cuda, say=say)
+        else build.make_device_libraries(torch, options.cuda, say=say)
     )
 
 
@@ -180,7 +180,7 @@ def run(options: argparse.Namespace) -> int:
         ledger=options.ledger,
         log=options.log,
         shadows=not options.no_shadows,
-        unset=unset_bytes.unpack_table(options.unset.resolve(), build.cache_folder() / "unset")
+        unset=unset_bytes.unpack_table(options.unset.resolve(), build.find_cache_folder() / "unset")
         if options.unset
         else None,
         shake=options.shake,

@@ -16,50 +16,50 @@ FIRST_ERROR = re.compile(r"\berror: |undefined reference|cannot find |multiple d
 """What the line of an error has, and no path, note or warning: the compilers' words and the linkers'."""
 
 
-def compiler() -> list[str]:
+def find_compiler() -> list[str]:
     """Return ``CXX`` or ``g++``, behind ccache if any. Raises SimcudaError for none."""
     wanted = os.environ.get("CXX") or "g++"
-    found = shutil.which(wanted)
-    if found is None:
-        named = f"no C++ compiler {wanted} (CXX)" if wanted != "g++" else "no C++ compiler"
-        raise SimcudaError(named, next_step="apt-get install g++, or set CXX to the one that is here")
+    path = shutil.which(wanted)
+    if path is None:
+        problem = f"no C++ compiler {wanted} (CXX)" if wanted != "g++" else "no C++ compiler"
+        raise SimcudaError(problem, next_step="apt-get install g++, or set CXX to the one that is here")
     ccache = shutil.which("ccache")
-    return [ccache, found] if ccache else [found]
+    return [ccache, path] if ccache else [path]
 
 
-def ask(command: Sequence[str], given: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a compiler in English with ``given`` on its stdin."""
+def run_in_english(command: Sequence[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a compiler in English with ``stdin`` as its standard input."""
     variables = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": ""}
-    return subprocess.run(command, input=given, capture_output=True, text=True, errors="replace", env=variables)
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, errors="replace", env=variables)
 
 
-def first_error(said: str) -> str:
+def find_first_error(output: str) -> str:
     """Return the line of the first error of a compiler or linker, else the last one."""
-    lines = said.strip().splitlines() or ["it says nothing"]
+    lines = output.strip().splitlines() or ["it says nothing"]
     return next((line.strip() for line in lines if FIRST_ERROR.search(line)), lines[-1])
 
 
-def run(command: Sequence[str]) -> None:
+def run_compiler(command: Sequence[str]) -> None:
     """Run one compiler command. Raises SimcudaError with its first error."""
-    done = ask(command)
+    done = run_in_english(command)
     if done.returncode:
         raise SimcudaError(
-            first_error(done.stderr),
+            find_first_error(done.stderr),
             next_step=f"set CXX to another compiler, or run this one by hand: {' '.join(command)}",
         )
 
 
-def objects(sources: Sequence[Path], folder: Path, flags: Sequence[str]) -> list[Path]:
+def compile_objects(sources: Sequence[Path], folder: Path, flags: Sequence[str]) -> list[Path]:
     """Make an object file in ``folder`` for each source."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = {source: folder / f"{source.stem}.o" for source in sources}
-    base = [*compiler(), "-std=c++17", "-fPIC", "-c", *flags]
+    objects = {source: folder / f"{source.stem}.o" for source in sources}
+    base = [*find_compiler(), "-std=c++17", "-fPIC", "-c", *flags]
     with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
-        list(pool.map(run, ([*base, str(source), "-o", str(out)] for source, out in made.items())))
-    return list(made.values())
+        list(pool.map(run_compiler, ([*base, str(source), "-o", str(out)] for source, out in objects.items())))
+    return list(objects.values())
 
 
-def shared(name: str, parts: Sequence[Path], out: Path, flags: Sequence[str]) -> None:
+def link_shared_library(name: str, parts: Sequence[Path], out: Path, flags: Sequence[str]) -> None:
     """Link a shared library of that SONAME."""
-    command = [compiler()[-1], "-shared", "-o", str(out), *map(str, parts), f"-Wl,-soname,{name}", "-Wl,-z,now"]
-    run([*command, *flags])
+    command = [find_compiler()[-1], "-shared", "-o", str(out), *map(str, parts), f"-Wl,-soname,{name}", "-Wl,-z,now"]
+    run_compiler([*command, *flags])

@@ -55,10 +55,10 @@ def preprocess(headers: Sequence[str], include: Sequence[Path], defines: Sequenc
     ``headers`` are names as in ``#include <...>``.
     """
     source = "".join(f"#include <{name}>\n" for name in headers)
-    command = [compile.compiler()[-1], "-x", "c++", "-E", "-P", *(f"-D{d}" for d in defines)]
-    done = compile.ask([*command, *(f"-I{path}" for path in include), "-"], source)
+    command = [compile.find_compiler()[-1], "-x", "c++", "-E", "-P", *(f"-D{d}" for d in defines)]
+    done = compile.run_in_english([*command, *(f"-I{path}" for path in include), "-"], source)
     if done.returncode:
-        reason = compile.first_error(done.stderr)
+        reason = compile.find_first_error(done.stderr)
         raise SimcudaError(f"cannot preprocess {', '.join(headers)}: {reason}", next_step="look at the include folders")
     return done.stdout
 

@@ -9,13 +9,13 @@ from simcuda import compile
 from simcuda.errors import SimcudaError
 
 
-def defined(path: Path, *, dynamic: bool = True) -> frozenset[str]:
+def read_defined_functions(path: Path, *, dynamic: bool = True) -> frozenset[str]:
     """Return the functions that the library defines, without versions.
 
     With ``dynamic=False`` it is an object file.
     """
     command = ["nm", "--defined-only", *(["-D"] if dynamic else []), str(path)]
-    done = compile.ask(command)
+    done = compile.run_in_english(command)
     if done.returncode:
         raise SimcudaError(
             f"nm cannot read {path}: {done.stderr.strip()}", next_step="install binutils, or fetch it anew"
@@ -25,9 +25,9 @@ def defined(path: Path, *, dynamic: bool = True) -> frozenset[str]:
     return frozenset(names)
 
 
-def needed(path: Path) -> tuple[str, ...]:
+def read_needed_libraries(path: Path) -> tuple[str, ...]:
     """Return the SONAMEs that the library names as needed, as ``readelf`` prints them."""
-    done = compile.ask(["readelf", "-d", "-W", str(path)])
+    done = compile.run_in_english(["readelf", "-d", "-W", str(path)])
     if done.returncode:
         raise SimcudaError(
             f"readelf cannot read {path}: {done.stderr.strip()}", next_step="install binutils, or fetch it anew"

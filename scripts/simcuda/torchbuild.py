@@ -71,5 +71,7 @@ def look(python: Path, include: tuple[Path, ...] = (), libraries: tuple[Path, ..
         abi=0,
     )
     # of a function with a std::string in its name, since the library also defines templates of libstdc++
-    abi = any("torchCheckFail" in name and "__cxx11" in name for name in symbols.defined(build.library("c10")))
+    abi = any(
+        "torchCheckFail" in name and "__cxx11" in name for name in symbols.read_defined_functions(build.library("c10"))
+    )
     return TorchBuild(build.site, build.include, build.libraries, int(abi))

@@ -40,91 +40,91 @@ class Kit:
     sonames: dict[str, str]
     inside: dict[str, str]
 
-    def folder(self, wheel: str) -> Path:
+    def find_folder(self, wheel: str) -> Path:
         """Return the folder that has the wheel's ``include`` and ``lib``."""
         installed = self.site / self.inside[wheel]
         # NVIDIA's wheels for CUDA 11 and for 12 have the same folder
         recorded = self.pins[wheel].partition("==")[0].replace("-", "_")
         if (installed / "include").is_dir() and any(self.site.glob(f"{recorded}-*.dist-info")):
             return installed
-        return fetched(self.pins[wheel], self.cache, self.wheels) / self.inside[wheel]
+        return fetch_wheel(self.pins[wheel], self.cache, self.wheels) / self.inside[wheel]
 
-    def include(self, wheels: Iterable[str] = ()) -> list[Path]:
+    def list_include_folders(self, wheels: Iterable[str] = ()) -> list[Path]:
         """Include folders of these wheels and of what all of them need."""
-        return [self.folder(wheel) / "include" for wheel in dict.fromkeys((*BASE, *wheels))]
+        return [self.find_folder(wheel) / "include" for wheel in dict.fromkeys((*BASE, *wheels))]
 
-    def exported(self, wheel: str, soname: str) -> frozenset[str]:
+    def read_exported_names(self, wheel: str, soname: str) -> frozenset[str]:
         """Return the functions that NVIDIA's library of that name exports."""
-        listed = listing(self.cache, self.pins[wheel], soname)
-        if not listed.exists():
-            folder = self.folder(wheel)
-            if not listed.exists():  # an installed wheel; one that is fetched is listed when it is unpacked
-                write_listing(folder / "lib" / soname, listed)
-        return frozenset(listed.read_text(encoding="utf-8").split())
+        listing = locate_listing(self.cache, self.pins[wheel], soname)
+        if not listing.exists():
+            folder = self.find_folder(wheel)
+            if not listing.exists():  # an installed wheel; one that is fetched is listed when it is unpacked
+                write_listing(folder / "lib" / soname, listing)
+        return frozenset(listing.read_text(encoding="utf-8").split())
 
 
-def listing(cache: Path, pin: str, soname: str) -> Path:
+def locate_listing(cache: Path, pin: str, soname: str) -> Path:
     """Return the file of a library's exported names; ``pin``: wheel, name==version."""
     return cache / f"{pin.replace('==', '-')}-{soname}.symbols"
 
 
-def write_listing(library: Path, listed: Path) -> None:
+def write_listing(library: Path, listing: Path) -> None:
     """Write the file with the names that a library exports.
 
     What is mangled or reserved is internal, and nobody outside links to it.
     """
-    found = symbols.defined(library)
-    names = {name for name in found if not name.startswith("_") or name.startswith("__cuda")}
-    handle, part = tempfile.mkstemp(prefix=f"{listed.name}.part", dir=listed.parent)
+    functions = symbols.read_defined_functions(library)
+    names = {name for name in functions if not name.startswith("_") or name.startswith("__cuda")}
+    handle, part = tempfile.mkstemp(prefix=f"{listing.name}.part", dir=listing.parent)
     with os.fdopen(handle, "w", encoding="utf-8") as out:
         out.write("\n".join(sorted(names)) + "\n")
     Path(part).chmod(0o644)
-    Path(part).rename(listed)
+    Path(part).rename(listing)
 
 
-def find(site: Path, cache: Path, version: str = CUDA, wheels: Path | None = None) -> Kit:
+def find_kit(site: Path, cache: Path, version: str = CUDA, wheels: Path | None = None) -> Kit:
     """Return the kit of ``version``; ``SIMCUDA_WHEELS`` is the default of ``wheels``."""
     table = tables.read(TABLE)
     if version not in table["cuda"]:
         raise SimcudaError(
             f"no wheels are known for CUDA {version}", next_step=f"one of {', '.join(table['cuda'])}, or vendor.toml"
         )
-    given = os.environ.get("SIMCUDA_WHEELS")
+    variable = os.environ.get("SIMCUDA_WHEELS")
     cache.mkdir(parents=True, exist_ok=True)
     own = table["cuda"][version]
-    wheels = wheels or (Path(given) if given else None)
+    wheels = wheels or (Path(variable) if variable else None)
     return Kit(version, site, cache, wheels, own["wheels"], own["soname"], table["folder"])
 
 
-def version_of(needed: Iterable[str]) -> str:
+def match_cuda_version(needed: Iterable[str]) -> str:
     """Return the CUDA version whose runtime is among the SONAMEs that a library needs.
 
     It is `CUDA` where none of them is a runtime. Raises SimcudaError for a runtime without known wheels.
     """
-    found = tables.read(TABLE)["cuda"]
-    wanted = [name for name in needed if name.startswith("libcudart.so.")]
-    for version, own in found.items():
-        if own["soname"]["cudart"] in wanted:
+    versions = tables.read(TABLE)["cuda"]
+    runtimes = [name for name in needed if name.startswith("libcudart.so.")]
+    for version, own in versions.items():
+        if own["soname"]["cudart"] in runtimes:
             return str(version)
-    if wanted:
-        known = ", ".join(own["soname"]["cudart"] for own in found.values())
+    if runtimes:
+        known = ", ".join(own["soname"]["cudart"] for own in versions.values())
         raise SimcudaError(
-            f"this torch needs {wanted[0]}, and there are stand-ins for {known}",
+            f"this torch needs {runtimes[0]}, and there are stand-ins for {known}",
             next_step="add its wheels to vendor.toml",
         )
     return CUDA
 
 
-def fetched(pin: str, cache: Path, wheels: Path | None) -> Path:
+def fetch_wheel(pin: str, cache: Path, wheels: Path | None) -> Path:
     """Return the wheel's headers, from the cache or from PyPI.
 
     Of its libraries only the names that they export are kept.
     """
-    named = pin.replace("==", "-")
-    folder = cache / named
+    name = pin.replace("==", "-")
+    folder = cache / name
     if folder.is_dir():
         return folder
-    part = new_part(folder)
+    part = make_part_folder(folder)
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
     command += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux1_x86_64", "-d", str(part.absolute())]
     if wheels:
@@ -143,12 +143,12 @@ def fetched(pin: str, cache: Path, wheels: Path | None) -> Path:
         archive.extractall(part, [n for n in archive.namelist() if "/include/" in n or "/lib/lib" in n])
     archives[0].unlink()
     for library in part.rglob("lib*.so.*"):
-        write_listing(library, listing(cache, pin, library.name))
+        write_listing(library, locate_listing(cache, pin, library.name))
         library.unlink()
-    return settle(part, folder)
+    return place_folder(part, folder)
 
 
-def new_part(folder: Path) -> Path:
+def make_part_folder(folder: Path) -> Path:
     """Make this process's own folder beside ``folder``, which it becomes when whole."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part", dir=folder.parent))
@@ -156,7 +156,7 @@ def new_part(folder: Path) -> Path:
     return part
 
 
-def settle(part: Path, folder: Path) -> Path:
+def place_folder(part: Path, folder: Path) -> Path:
     """Give a folder its name when whole, unless another process was quicker."""
     try:
         part.rename(folder)

@@ -179,13 +179,13 @@ def renamed(toolkit: Path) -> Path:
         kit = headers_only("12.4", [])
     except DecoupleError as error:
         pytest.skip(f"NVIDIA's headers are not here: {error}")
-    for include in kit.include():
+    for include in kit.list_include_folders():
         for path in sorted(include.rglob("*.h*")):
             name = path.relative_to(include)
             if name.parts[0] not in ("cub", "thrust", "cuda", "nv"):
                 text = path.read_text(encoding="utf-8", errors="replace")
                 write(toolkit / "include" / name, RUNTIME.sub("acme", text))
-    return kit.include()[0]
+    return kit.list_include_folders()[0]
 
 
 def test_its_driver_compiles_pytorchs_sources_by_the_vendors_names(

@@ -21,7 +21,7 @@ def headers_only(version: str, wheels: Iterable[str]) -> vendor.Kit:
     """
     cache = find_cache() / "tests" / "cuda-headers"
     cache.mkdir(parents=True, exist_ok=True)
-    kit = vendor.find(Path("/nowhere"), cache, version)
+    kit = vendor.find_kit(Path("/nowhere"), cache, version)
     with hold_lock(cache / "lock"):
         for wheel in dict.fromkeys((*vendor.BASE, *wheels)):
             _fetch(kit.pins[wheel], cache)

@@ -10,7 +10,7 @@ import pytest
 
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
-from simcuda.build import cache_folder
+from simcuda.build import find_cache_folder
 from simcuda.errors import SimcudaError
 
 
@@ -24,15 +24,15 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("base", ["", ".", "cache", "../cache"])
 def test_a_relative_xdg_folder_is_ignored(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", base)
-    assert (find_cache(), cache_folder()) == (tmp_path / ".cache/decouple", tmp_path / ".cache/simcuda")
+    assert (find_cache(), find_cache_folder()) == (tmp_path / ".cache/decouple", tmp_path / ".cache/simcuda")
 
 
 def test_an_absolute_one_and_one_that_a_person_names_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    assert (find_cache(), cache_folder()) == (tmp_path / "x/decouple", tmp_path / "x/simcuda")
+    assert (find_cache(), find_cache_folder()) == (tmp_path / "x/decouple", tmp_path / "x/simcuda")
     monkeypatch.setenv("DECOUPLE_CACHE", "named")
     monkeypatch.setenv("SIMCUDA_CACHE", "named")
-    assert (find_cache(), cache_folder()) == (Path("named"), Path("named"))
+    assert (find_cache(), find_cache_folder()) == (Path("named"), Path("named"))
 
 
 def test_a_relative_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_a_relative_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="HOME is 'here'"):
         find_cache()
     with pytest.raises(SimcudaError):
-        cache_folder()
+        find_cache_folder()
 
 
 def test_a_user_without_a_home_is_told_in_one_line() -> None:

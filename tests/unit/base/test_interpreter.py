@@ -85,7 +85,7 @@ def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
         "upstream's tests": lambda: upstream_tests.run_suites(tried(other, folder), "/t", [suite], folder / "log"),
         "stand-ins": lambda: simulated_device.share_stand_ins(folder / "cache", folder / "shared", ROOT),
         "look at a torch": lambda: torchbuild.look(other),
-        "NVIDIA's wheels": lambda: vendor.fetched("nvidia-none==1", folder, None),
+        "NVIDIA's wheels": lambda: vendor.fetch_wheel("nvidia-none==1", folder, None),
     }
 
 

@@ -87,7 +87,7 @@ def test_a_download(tmp_path: Path, plant: Plant, known: bool) -> None:
 
 
 def test_a_stand_in_and_its_listing(tmp_path: Path, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vendor.symbols, "defined", lambda path: ["cudaMalloc"])
+    monkeypatch.setattr(vendor.symbols, "read_defined_functions", lambda path: ["cudaMalloc"])
     untouched = plant(tmp_path / "cache" / f"listed.part{os.getpid()}")
     vendor.write_listing(tmp_path / "lib.so", tmp_path / "cache" / "listed")
     untouched()
@@ -97,9 +97,9 @@ def test_a_stand_in_and_its_listing(tmp_path: Path, plant: Plant, monkeypatch: p
 def test_a_folder_of_stand_ins_is_made_where_nothing_was(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / f"made.part{os.getpid()}").symlink_to(tmp_path / "outside")
-    part = vendor.new_part(tmp_path / "made")
+    part = vendor.make_part_folder(tmp_path / "made")
     (part / "x").touch()
-    assert build._finished(part, tmp_path / "made") == tmp_path / "made"
+    assert build._finish_folder(part, tmp_path / "made") == tmp_path / "made"
     assert (tmp_path / "made/x").exists() and not list((tmp_path / "outside").iterdir())
 
 

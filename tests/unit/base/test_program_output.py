@@ -38,8 +38,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "a short command": lambda folder: pytest.fail(program_output.run_program(["cc"]).stderr),
     "somebody's Python": lambda folder: pytest.fail(interpreter.run_python([str(folder / "cc")]).stderr),
     "a long command": lambda folder: process.run_logged(["cc"], log=folder / "log", what="compile"),
-    "nm": lambda folder: symbols.defined(folder / "x.so"),
-    "readelf": lambda folder: symbols.needed(folder / "x.so"),
+    "nm": lambda folder: symbols.read_defined_functions(folder / "x.so"),
+    "readelf": lambda folder: symbols.read_needed_libraries(folder / "x.so"),
 }
 
 

@@ -36,29 +36,31 @@ def stand_ins(version: str, *names: str) -> Path:
     """
     require_tool("c++", "nm")
     with use_shared_cache():
-        digest = build.fingerprint(version)
-        whole = build.locate_built("stand-ins", digest)
-        folder = whole if (whole / "done").exists() else build.locate_built("tested", f"{digest}-{'-'.join(names)}")
+        digest = build.compute_fingerprint(version)
+        whole = build.locate_build_folder("stand-ins", digest)
+        folder = (
+            whole if (whole / "done").exists() else build.locate_build_folder("tested", f"{digest}-{'-'.join(names)}")
+        )
         if (folder / "done").exists():
             return folder
         try:
-            kit = vendor.find(Path("/nowhere"), build.cache_folder() / "wheels", version)
+            kit = vendor.find_kit(Path("/nowhere"), build.find_cache_folder() / "wheels", version)
             libraries, fills = library.load(kit.sonames)
             wanted = [one for one in libraries if one.name in names]
             for one in wanted:
-                kit.include(one.header_wheels)
+                kit.list_include_folders(one.header_wheels)
                 if one.wheel:
-                    kit.exported(one.wheel, one.soname)
+                    kit.read_exported_names(one.wheel, one.soname)
         except SimcudaError as error:
             pytest.skip(str(error))
         folder.parent.mkdir(parents=True, exist_ok=True)
         with hold_lock(folder.with_name(f"{folder.name}.lock")):
             if not (folder / "done").exists():
-                part = vendor.new_part(folder)
+                part = vendor.make_part_folder(folder)
                 try:
                     for one in wanted:
-                        build.stand_in(one, fills, kit, part)
-                    build._finished(part, folder)
+                        build.compile_stand_in(one, fills, kit, part)
+                    build._finish_folder(part, folder)
                 finally:  # a test that ran out of time leaves no half of it in the cache
                     shutil.rmtree(part, ignore_errors=True)
     return folder

@@ -27,7 +27,7 @@ def test_the_first_error_is_told_and_no_line_before_it(tmp_path: Path, monkeypat
     source = folder / "broken.cpp"
     source.write_text('#include "error.h"\nint one() { return first_name; }\nint two() { return second_name; }\n')
     with pytest.raises(SimcudaError) as failed:
-        compile.objects([source], tmp_path / "work", [])
+        compile.compile_objects([source], tmp_path / "work", [])
     assert "broken.cpp:2:" in failed.value.what and "first_name" in failed.value.what
     assert "error ahead" not in failed.value.what and "second_name" not in failed.value.what
     assert "CXX" in failed.value.next_step and "SIMCUDA_WHEELS" not in failed.value.next_step
@@ -37,9 +37,9 @@ def test_the_first_error_is_told_and_no_line_before_it(tmp_path: Path, monkeypat
 def test_the_linkers_first_error_is_told(tmp_path: Path) -> None:
     source = tmp_path / "absent.cpp"
     source.write_text('extern "C" int absent(); int one() { return absent(); }\n')
-    parts = compile.objects([source], tmp_path / "work", [])
+    parts = compile.compile_objects([source], tmp_path / "work", [])
     with pytest.raises(SimcudaError, match=r"undefined .*absent"):
-        compile.shared("libone.so", parts, tmp_path / "libone.so", ["-Wl,--no-undefined"])
+        compile.link_shared_library("libone.so", parts, tmp_path / "libone.so", ["-Wl,--no-undefined"])
 
 
 def test_the_compiler_speaks_english_whatever_the_user_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_the_compiler_speaks_english_whatever_the_user_does(tmp_path: Path, monk
     speaks = 'case $LC_ALL in C.UTF-8) echo "x.cpp:1:1: error: bad" ;; *) echo "x.cpp:1:1: Fehler: schlecht" ;; esac'
     program = pretend(tmp_path, "compiler", f"({speaks}) >&2; echo 'and so on' >&2; exit 1")
     with pytest.raises(SimcudaError, match=r"x\.cpp:1:1: error: bad;"):
-        compile.run([str(program)])
+        compile.run_compiler([str(program)])
 
 
 def test_headers_are_read_by_the_compiler_that_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_headers_are_read_by_the_compiler_that_compiles(tmp_path: Path, monkeypa
 def test_without_a_compiler_the_hint_installs_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    for asked in (lambda: compile.objects([], tmp_path, []), lambda: declarations.preprocess(["any.h"], [])):
+    for asked in (lambda: compile.compile_objects([], tmp_path, []), lambda: declarations.preprocess(["any.h"], [])):
         with pytest.raises(SimcudaError, match=r"install g\+\+"):
             asked()
 
@@ -67,6 +67,6 @@ def test_what_to_do_is_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch, capsys
     def fail(*_: object) -> None:
         raise SimcudaError("a.cpp:1: error: x", next_step="set CXX")
 
-    monkeypatch.setattr("simcuda.build.stand_ins", fail)
+    monkeypatch.setattr("simcuda.build.make_stand_ins", fail)
     assert cli.main(["build", "--no-torch"]) == 1
     assert capsys.readouterr().err.splitlines() == ["simcuda: a.cpp:1: error: x", "  next: set CXX"]

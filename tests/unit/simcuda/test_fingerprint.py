@@ -24,14 +24,14 @@ def install(site: Path, text: str, recorded: str) -> TorchBuild:
 
 def test_the_same_wheel_in_two_places_is_one_torch(tmp_path: Path) -> None:
     first, second = (install(tmp_path / name, "the library", "abc") for name in ("one", "two"))
-    assert build.fingerprint("12.4", first) == build.fingerprint("12.4", second)
+    assert build.compute_fingerprint("12.4", first) == build.compute_fingerprint("12.4", second)
     other = install(tmp_path / "three", "the library", "def")
-    assert build.fingerprint("12.4", first) != build.fingerprint("12.4", other)
+    assert build.compute_fingerprint("12.4", first) != build.compute_fingerprint("12.4", other)
 
 
 def test_a_library_that_was_changed_after_its_installation_is_told_by_its_place(tmp_path: Path) -> None:
     first, second = (install(tmp_path / name, "the library, patched", "abc") for name in ("one", "two"))
-    assert build.fingerprint("12.4", first) != build.fingerprint("12.4", second)
+    assert build.compute_fingerprint("12.4", first) != build.compute_fingerprint("12.4", second)
 
 
 def test_what_a_younger_c_library_linked_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,8 +39,8 @@ def test_what_a_younger_c_library_linked_is_not_taken(tmp_path: Path, monkeypatc
     monkeypatch.setenv("SIMCUDA_CACHE", str(tmp_path))
 
     def make(version: tuple[int, ...]) -> Path:
-        monkeypatch.setattr(build, "find_c_library", lambda: version)
-        folder = build.locate_built("stand-ins", "abc")
+        monkeypatch.setattr(build, "read_c_library_version", lambda: version)
+        folder = build.locate_build_folder("stand-ins", "abc")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "done").touch()
         return folder
@@ -51,4 +51,4 @@ def test_what_a_younger_c_library_linked_is_not_taken(tmp_path: Path, monkeypatc
 
 
 def test_the_c_library_of_this_system_has_a_version() -> None:
-    assert build.find_c_library() >= (2, 31)
+    assert build.read_c_library_version() >= (2, 31)

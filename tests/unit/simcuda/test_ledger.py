@@ -266,7 +266,7 @@ def test_a_fault_is_found_by_the_name_of_its_test(
 def test_the_recorder_of_a_real_gpu_and_the_simulated_device_say_the_same(built: Path) -> None:
     """Here the recorder stands in front of the simulated runtime, whose own ledger knows what it was asked for."""
     with use_shared_cache():
-        recorder = build.recorder(Path("/nowhere"))
+        recorder = build.make_recorder(Path("/nowhere"))
     program = f"""
 theirs = Ledger(c.CDLL({str(built / "libcudart.so.12")!r}))
 def totals():

@@ -47,7 +47,7 @@ def find_compilers() -> list[str]:
 @pytest.fixture(scope="module")
 def kit() -> vendor.Kit:
     """The headers of everything that has a stand-in."""
-    sonames = vendor.find(Path("/nowhere"), Path("/nowhere"), vendor.CUDA).sonames
+    sonames = vendor.find_kit(Path("/nowhere"), Path("/nowhere"), vendor.CUDA).sonames
     try:
         return headers_only(vendor.CUDA, [wheel for one in library.load(sonames)[0] for wheel in one.header_wheels])
     except DecoupleError as error:
@@ -59,14 +59,14 @@ def sources_of(kit: vendor.Kit) -> Iterator[Source]:
     for one in library.load(kit.sonames)[0]:
         for pattern in one.sources:
             for path in sorted(build.NATIVE.glob(pattern)):
-                yield path, (*build.flags(kit, one), *(f"-D{name}" for name in one.defines))
-    folders = (build.NATIVE, build.NATIVE / "runtime", *kit.include())
+                yield path, (*build.list_compiler_flags(kit, one), *(f"-D{name}" for name in one.defines))
+    folders = (build.NATIVE, build.NATIVE / "runtime", *kit.list_include_folders())
     yield build.NATIVE / "record/record.cpp", tuple(f"-I{path}" for path in folders)
     yield (
         ROOT / "third_device/examples/cuda_like_driver.cpp",
         (
             f"-I{LAYER}/include",
-            *(f"-I{path}" for path in kit.include()),
+            *(f"-I{path}" for path in kit.list_include_folders()),
         ),
     )
     for pattern, flags in ALONE.items():

@@ -57,11 +57,11 @@ def test_a_symbol_has_the_version_that_nvidias_has(older: Path) -> None:
 
 
 def test_the_version_is_that_of_the_runtime_that_torch_needs() -> None:
-    assert vendor.version_of(["libc10.so", "libcudart.so.11.0"]) == "11.8"
-    assert vendor.version_of(["libcudart.so.12"]) == "12.4"
-    assert vendor.version_of(["libc10.so"]) == vendor.CUDA, "linked in: nothing says which"
+    assert vendor.match_cuda_version(["libc10.so", "libcudart.so.11.0"]) == "11.8"
+    assert vendor.match_cuda_version(["libcudart.so.12"]) == "12.4"
+    assert vendor.match_cuda_version(["libc10.so"]) == vendor.CUDA, "linked in: nothing says which"
     with pytest.raises(SimcudaError, match=r"\.so\.13.*\.so\.11\.0"):
-        vendor.version_of(["libcudart.so.13"])
+        vendor.match_cuda_version(["libcudart.so.13"])
 
 
 def test_headers_of_another_cuda_in_the_same_folder_are_not_taken(
@@ -70,8 +70,8 @@ def test_headers_of_another_cuda_in_the_same_folder_are_not_taken(
     """NVIDIA's wheels for CUDA 11 and for 12 lie in the same folders of site-packages."""
     (tmp_path / "nvidia/cublas/include").mkdir(parents=True)
     (tmp_path / "nvidia_cublas_cu12-12.4.5.8.dist-info").mkdir()
-    monkeypatch.setattr(vendor, "fetched", lambda pin, *_: Path("/fetched") / pin)
+    monkeypatch.setattr(vendor, "fetch_wheel", lambda pin, *_: Path("/fetched") / pin)
     here, inside = tmp_path / "nvidia/cublas", Path("nvidia/cublas")
-    assert vendor.find(tmp_path, tmp_path / "cache", "12.4").folder("cublas") == here
-    other = vendor.find(tmp_path, tmp_path / "cache", "11.8").folder("cublas")
+    assert vendor.find_kit(tmp_path, tmp_path / "cache", "12.4").find_folder("cublas") == here
+    other = vendor.find_kit(tmp_path, tmp_path / "cache", "11.8").find_folder("cublas")
     assert other == Path("/fetched/nvidia-cublas-cu11==11.11.3.6") / inside

@@ -15,7 +15,7 @@ FETCH = """
 import sys
 from pathlib import Path
 from simcuda import vendor
-print(vendor.fetched("made-up==1.0", Path(sys.argv[1]), Path(sys.argv[2])))
+print(vendor.fetch_wheel("made-up==1.0", Path(sys.argv[1]), Path(sys.argv[2])))
 """
 
 
@@ -51,5 +51,5 @@ def test_a_folder_that_was_there_first_stays(tmp_path: Path) -> None:
     for name in ("part", "folder"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "made-by").write_text(name)
-    assert (vendor.settle(tmp_path / "part", tmp_path / "folder") / "made-by").read_text() == "folder"
+    assert (vendor.place_folder(tmp_path / "part", tmp_path / "folder") / "made-by").read_text() == "folder"
     assert not (tmp_path / "part").exists()
