@@ -52,7 +52,7 @@ def compute_fingerprint(version: str, torch: TorchBuild | None = None) -> str:
     if torch:
         digest.update(f"{torch.abi}".encode())
         for name in ("c10", "torch_cpu", "torch_cuda"):
-            path = torch.library(name)
+            path = torch.find_library(name)
             digest.update(identify_library(path).encode())
     return digest.hexdigest()[:16]
 
@@ -98,7 +98,7 @@ def identify_library(library: Path) -> str:
 
 def read_cuda_version(torch: TorchBuild) -> str:
     """Return the CUDA version, as in ``vendor.toml``, whose runtime ``torch`` needs."""
-    return vendor.match_cuda_version(symbols.read_needed_libraries(torch.library("c10_cuda")))
+    return vendor.match_cuda_version(symbols.read_needed_libraries(torch.find_library("c10_cuda")))
 
 
 def make_stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None] = print) -> Path:
@@ -113,7 +113,7 @@ def make_stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], 
     if (folder / "done").exists():
         return folder
     part = vendor.make_part_folder(folder)
-    libraries, fills = library.load(kit.sonames)
+    libraries, fills = library.load_libraries(kit.sonames)
     for stand_in in libraries:
         say(f"{stand_in.soname}: {compile_stand_in(stand_in, fills, kit, part)}")
     (part / "preload").write_text("\n".join(stand_in.soname for stand_in in libraries) + "\n", encoding="utf-8")
@@ -137,7 +137,7 @@ def make_device_libraries(
     for name in ("preload", *(stand_ins / "preload").read_text(encoding="utf-8").split()):
         shutil.copy2(stand_ins / name, part)
     compile_shadow(torch, vendor.find_kit(torch.site, find_cache_folder() / "wheels", version), part)
-    say(f"{SHADOW}: for {torch.library('torch_cuda').parent}")
+    say(f"{SHADOW}: for {torch.find_library('torch_cuda').parent}")
     return _finish_folder(part, folder)
 
 
@@ -181,7 +181,7 @@ def list_compiler_flags(kit: vendor.Kit, stand_in: library.Library) -> list[str]
     ]
 
 
-def compile_stand_in(stand_in: library.Library, fills: tuple[library.Fill, ...], kit: vendor.Kit, out: Path) -> str:
+def compile_stand_in(stand_in: library.Library, fills: tuple[library.FillRule, ...], kit: vendor.Kit, out: Path) -> str:
     """Compile and link one stand-in into ``out``.
 
     Returns how many functions are written by hand, recorded, not supported.
@@ -196,10 +196,10 @@ def compile_stand_in(stand_in: library.Library, fills: tuple[library.Fill, ...],
     aliases = {plain: name for plain, name in plain_names.items() if plain not in own}
     declared = {}
     if stand_in.headers:
-        text = declarations.preprocess(
+        text = declarations.preprocess_headers(
             stand_in.headers, kit.list_include_folders(stand_in.header_wheels), stand_in.defines
         )
-        declared = {function.name: function for function in declarations.functions(text)}
+        declared = {function.name: function for function in declarations.parse_functions(text)}
     wanted = (
         kit.read_exported_names(stand_in.wheel, stand_in.soname)
         if stand_in.wheel
@@ -207,13 +207,15 @@ def compile_stand_in(stand_in: library.Library, fills: tuple[library.Fill, ...],
     )
     rest = wanted - own - aliases.keys()
     if rest:
-        generated = {work / name: text for name, text in generate.sources(stand_in, declared, rest, fills).items()}
+        generated = {
+            work / name: text for name, text in generate.generate_sources(stand_in, declared, rest, fills).items()
+        }
         for path, text in generated.items():
             path.write_text(text, encoding="utf-8")
         quiet = ["-O1", "-Wno-deprecated-declarations", "-Wno-unused"]
         parts += compile.compile_objects(list(generated), work, [*list_compiler_flags(kit, stand_in), *defines, *quiet])
     script = work / "exports.map"
-    script.write_text(stand_in.version_script(), encoding="utf-8")
+    script.write_text(stand_in.make_version_script(), encoding="utf-8")
     link = [
         f"-Wl,--version-script={script}",
         f"-L{out}",
@@ -241,7 +243,7 @@ def compile_shadow(torch: TorchBuild, kit: vendor.Kit, out: Path) -> None:
     include = [f"-I{path}" for path in (NATIVE, *torch.include, *kit.list_include_folders())]
     sources = sorted((NATIVE / "shadow").glob("*.cpp"))
     parts = compile.compile_objects(sources, work, [f"-D_GLIBCXX_USE_CXX11_ABI={torch.abi}", "-O1", "-w", *include])
-    links = [str(torch.library(name)) for name in ("c10", "torch_cpu", "c10_cuda", "torch_cuda")]
+    links = [str(torch.find_library(name)) for name in ("c10", "torch_cpu", "c10_cuda", "torch_cuda")]
     # torch's own libraries are in the process already, and those that they need are not looked for here
     links += [
         f"-L{out}",

@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def look(options: argparse.Namespace, python: Path) -> torchbuild.TorchBuild:
     """Find the torch that the options name."""
-    return torchbuild.look(options.python or python, tuple(options.torch_include), tuple(options.torch_lib))
+    return torchbuild.find_torch_build(options.python or python, tuple(options.torch_include), tuple(options.torch_lib))
 
 
 def make(options: argparse.Namespace) -> int:
@@ -131,10 +131,10 @@ def program_of(options: argparse.Namespace) -> tuple[str, list[str]]:
 def record(options: argparse.Namespace) -> int:
     """``record``: replaces this process."""
     program, command = program_of(options)
-    env = launch_environment.recording(
+    env = launch_environment.make_recording_environment(
         build.make_recorder(Path("/nowhere"), options.cuda or vendor.CUDA), ledger=options.ledger
     )
-    launch_environment.fixed_addresses()
+    launch_environment.fix_addresses()
     os.execve(program, command, env)
     return 0
 
@@ -174,7 +174,7 @@ def run(options: argparse.Namespace) -> int:
     python = Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
     built = options.built or made(options, python)
     device = launch_environment.Device(options.devices, options.memory, options.arch)
-    env = launch_environment.environment(
+    env = launch_environment.make_environment(
         built.resolve(),
         device,
         ledger=options.ledger,
@@ -186,6 +186,6 @@ def run(options: argparse.Namespace) -> int:
         shake=options.shake,
     )
     if not options.shake:
-        launch_environment.fixed_addresses()
+        launch_environment.fix_addresses()
     os.execve(program, command, env)
     return 0

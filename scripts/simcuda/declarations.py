@@ -19,7 +19,7 @@ class Parameter:
     name: str
 
     @property
-    def writable(self) -> str | None:
+    def writable_target(self) -> str | None:
         """Return what the parameter points to, if the function may write there.
 
         None for values and pointers to constants.
@@ -49,7 +49,7 @@ ATTRIBUTE = re.compile(
 BOUNDARY = re.compile(r"[;{}]")
 
 
-def preprocess(headers: Sequence[str], include: Sequence[Path], defines: Sequence[str] = ()) -> str:
+def preprocess_headers(headers: Sequence[str], include: Sequence[Path], defines: Sequence[str] = ()) -> str:
     """Return what the C++ compiler sees of ``headers``, without line markers.
 
     ``headers`` are names as in ``#include <...>``.
@@ -63,7 +63,7 @@ def preprocess(headers: Sequence[str], include: Sequence[Path], defines: Sequenc
     return done.stdout
 
 
-def functions(text: str) -> Iterator[Function]:
+def parse_functions(text: str) -> Iterator[Function]:
     """Return the functions of preprocessed ``text``, outside bodies and structures."""
     depth = start = 0
     outer = 0  # braces of extern "C", which do not hide declarations
@@ -83,12 +83,12 @@ def functions(text: str) -> Iterator[Function]:
             if depth == 0:
                 start = at + 1
         elif depth == 0:
-            if function := parse(text[start:at]):
+            if function := parse_function(text[start:at]):
                 yield function
             start = at + 1
 
 
-def parse(statement: str) -> Function | None:
+def parse_function(statement: str) -> Function | None:
     """Return the function that a statement declares, None if it declares none."""
     text = re.sub(r"\s+", " ", ATTRIBUTE.sub(" ", statement)).strip()
     text = re.sub(r'^(extern "C" |extern )', "", text)
@@ -97,20 +97,20 @@ def parse(statement: str) -> Function | None:
     match = PROTOTYPE.match(text)
     if match is None or not match["returns"].strip() or match["returns"].strip() in {"return", "else"}:
         return None
-    return Function(match["name"], match["returns"].strip(), parameters(match["parameters"]))
+    return Function(match["name"], match["returns"].strip(), parse_parameters(match["parameters"]))
 
 
-def parameters(text: str) -> tuple[Parameter, ...] | None:
+def parse_parameters(text: str) -> tuple[Parameter, ...] | None:
     """Return the parameter list of a prototype, or None where one is not simple."""
     text = text.strip()
     if text in {"", "void"}:
         return ()
     if "(" in text or "..." in text:
         return None
-    return tuple(parameter(part, number) for number, part in enumerate(text.split(",")))
+    return tuple(parse_parameter(part, number) for number, part in enumerate(text.split(",")))
 
 
-def parameter(text: str, number: int) -> Parameter:
+def parse_parameter(text: str, number: int) -> Parameter:
     """One parameter; an unnamed one gets a name from its number."""
     text, array, _ = text.strip().partition("[")
     text = text.strip()

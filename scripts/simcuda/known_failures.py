@@ -29,7 +29,7 @@ class Known:
 
 def load(path: Path = HERE / "known_failures.toml") -> tuple[Known, ...]:
     """All of them."""
-    return tuple(Known(**entry) for entry in tables.read(path)["known"])
+    return tuple(Known(**entry) for entry in tables.read_table(path)["known"])
 
 
 def reason(node: str, known: tuple[Known, ...], said: str = "") -> str | None:

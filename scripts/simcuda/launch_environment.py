@@ -21,7 +21,7 @@ class Device:
     arch: str = "9.0"
 
 
-def environment(
+def make_environment(
     built: Path,
     device: Device,
     *,
@@ -63,7 +63,7 @@ def environment(
     return env
 
 
-def recording(recorder: Path, *, ledger: Path | None = None) -> dict[str, str]:
+def make_recording_environment(recorder: Path, *, ledger: Path | None = None) -> dict[str, str]:
     """Return this process's environment with the recorder before NVIDIA's runtime."""
     env = dict(os.environ)
     env["LD_PRELOAD"] = ":".join([str(recorder), *filter(None, [env.get("LD_PRELOAD")])])
@@ -73,12 +73,12 @@ def recording(recorder: Path, *, ledger: Path | None = None) -> dict[str, str]:
     return env
 
 
-def fixed_addresses() -> bool:
+def fix_addresses() -> bool:
     """Make this process's addresses repeat from run to run, from its next program on.
 
     Returns False where that is not allowed. Structures that are given to kernels hold bytes that nobody set, and those
     hold addresses of the host.
     """
     libc = ctypes.CDLL(None, use_errno=True)
-    now = int(libc.personality(0xFFFFFFFF))
-    return now >= 0 and int(libc.personality(now | NO_RANDOM_ADDRESSES)) >= 0
+    personality = int(libc.personality(0xFFFFFFFF))
+    return personality >= 0 and int(libc.personality(personality | NO_RANDOM_ADDRESSES)) >= 0

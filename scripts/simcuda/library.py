@@ -17,7 +17,7 @@ STANDARD = ("_ZSt*", "_ZNSt*", "_ZNKSt*", "_ZT?St*", "_ZT?NSt*")
 
 
 @dataclass(frozen=True)
-class Fill:
+class FillRule:
     """What a function that computes nothing writes through one of its pointers.
 
     ``count`` names, as a pattern too, the parameter that says to how many places.
@@ -63,7 +63,7 @@ class Library:
         """Return whether ``function`` answers success without computing anything."""
         return any(re.fullmatch(pattern, function) for pattern in self.success)
 
-    def version_script(self) -> str:
+    def make_version_script(self) -> str:
         """Return the linker's script with the version that the real library has.
 
         It gives its symbols that version; nothing of the C++ library is exported.
@@ -77,24 +77,24 @@ class Library:
         return f"{name}{{ global:{exported} local:{hidden} }};\n"
 
 
-def load(
+def load_libraries(
     sonames: Mapping[str, str], path: Path = HERE / "libraries.toml"
-) -> tuple[tuple[Library, ...], tuple[Fill, ...]]:
+) -> tuple[tuple[Library, ...], tuple[FillRule, ...]]:
     """Every stand-in in link order, and the rules for what they write.
 
     ``sonames``: of the libraries that one CUDA has, by their names here; the others are left out.
     """
-    table = tables.read(path)
-    every = {entry["name"]: entry for entry in table["library"]}
-    known = {name: entry.get("soname", sonames.get(name)) for name, entry in every.items()}
+    table = tables.read_table(path)
+    entries = {entry["name"]: entry for entry in table["library"]}
+    known = {name: entry.get("soname", sonames.get(name)) for name, entry in entries.items()}
     libraries = []
-    for name, entry in every.items():
+    for name, entry in entries.items():
         if known[name]:
             needs = [known[other] for other in entry["needs"]]
-            libraries.append(Library(**frozen({**entry, "soname": known[name], "needs": needs})))
-    return tuple(libraries), tuple(Fill(**entry) for entry in table["fill"])
+            libraries.append(Library(**freeze_lists({**entry, "soname": known[name], "needs": needs})))
+    return tuple(libraries), tuple(FillRule(**entry) for entry in table["fill"])
 
 
-def frozen(entry: dict[str, Any]) -> dict[str, Any]:
+def freeze_lists(entry: dict[str, Any]) -> dict[str, Any]:
     """Return the table with tuples for lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}

@@ -12,6 +12,6 @@ else:
     import tomli as tomllib
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_table(path: Path) -> dict[str, Any]:
     """Read the whole file."""
     return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from simcuda import symbols
 from simcuda.errors import SimcudaError
 
-ASK = """
+PROBE_PROGRAM = """
 import importlib.util, json, sysconfig
 def folder(name):
     spec = importlib.util.find_spec(name)
@@ -29,7 +29,7 @@ class TorchBuild:
     libraries: tuple[Path, ...]
     abi: int
 
-    def library(self, name: str) -> Path:
+    def find_library(self, name: str) -> Path:
         """Return the file of ``lib<name>.so``."""
         for folder in self.libraries:
             for path in (folder / f"lib{name}.so", *sorted(folder.glob(f"lib{name}.so.*"))):
@@ -41,37 +41,40 @@ class TorchBuild:
         )
 
 
-def absolute_path() -> dict[str, str]:
+def make_python_environment() -> dict[str, str]:
     """Return this process's variables with ``PYTHONPATH``'s folders made absolute."""
-    named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # an empty one is the current folder
-    path = os.pathsep.join(str(Path(one).absolute()) for one in named)
+    folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # an empty one is the current folder
+    path = os.pathsep.join(str(Path(folder).absolute()) for folder in folders)
     return {**os.environ, "PYTHONPATH": path} if path else {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
 
 
-def look(python: Path, include: tuple[Path, ...] = (), libraries: tuple[Path, ...] = ()) -> TorchBuild:
+def find_torch_build(python: Path, include: tuple[Path, ...] = (), libraries: tuple[Path, ...] = ()) -> TorchBuild:
     """Find ``python``'s torch, searching ``include`` and ``libraries`` first."""
     name = str(python.absolute()) if python.parent != Path() else str(python)
     # not in the current folder, which -c would put first on the path of modules
-    done = subprocess.run([name, "-c", ASK], capture_output=True, text=True, cwd="/", env=absolute_path())
+    done = subprocess.run(
+        [name, "-c", PROBE_PROGRAM], capture_output=True, text=True, cwd="/", env=make_python_environment()
+    )
     if done.returncode:
         raise SimcudaError(
             f"{python} does not run: {done.stderr.strip()[-200:]}", next_step="name another with --python"
         )
-    found = json.loads(done.stdout)
-    if not found["torch"]:
+    answer = json.loads(done.stdout)
+    if not answer["torch"]:
         raise SimcudaError(f"{python} has no torch", next_step="install one, or name another interpreter with --python")
-    folders = [Path(found[key]) for key in ("torch", "cuda") if found[key]]
+    folders = [Path(answer[key]) for key in ("torch", "cuda") if answer[key]]
     headers = [
         f for folder in folders for f in (folder / "include", folder / "include/torch/csrc/api/include") if f.is_dir()
     ]
     build = TorchBuild(
-        Path(found["site"]),
+        Path(answer["site"]),
         (*include, *headers),
         (*libraries, *(folder / "lib" for folder in folders if (folder / "lib").is_dir())),
         abi=0,
     )
     # of a function with a std::string in its name, since the library also defines templates of libstdc++
     abi = any(
-        "torchCheckFail" in name and "__cxx11" in name for name in symbols.read_defined_functions(build.library("c10"))
+        "torchCheckFail" in name and "__cxx11" in name
+        for name in symbols.read_defined_functions(build.find_library("c10"))
     )
     return TorchBuild(build.site, build.include, build.libraries, int(abi))

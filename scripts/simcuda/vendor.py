@@ -14,7 +14,7 @@ from pathlib import Path
 
 from simcuda import symbols, tables
 from simcuda.errors import SimcudaError
-from simcuda.torchbuild import absolute_path
+from simcuda.torchbuild import make_python_environment
 
 TABLE = Path(__file__).with_name("vendor.toml")
 CUDA = "12.4"
@@ -84,7 +84,7 @@ def write_listing(library: Path, listing: Path) -> None:
 
 def find_kit(site: Path, cache: Path, version: str = CUDA, wheels: Path | None = None) -> Kit:
     """Return the kit of ``version``; ``SIMCUDA_WHEELS`` is the default of ``wheels``."""
-    table = tables.read(TABLE)
+    table = tables.read_table(TABLE)
     if version not in table["cuda"]:
         raise SimcudaError(
             f"no wheels are known for CUDA {version}", next_step=f"one of {', '.join(table['cuda'])}, or vendor.toml"
@@ -101,7 +101,7 @@ def match_cuda_version(needed: Iterable[str]) -> str:
 
     It is `CUDA` where none of them is a runtime. Raises SimcudaError for a runtime without known wheels.
     """
-    versions = tables.read(TABLE)["cuda"]
+    versions = tables.read_table(TABLE)["cuda"]
     runtimes = [name for name in needed if name.startswith("libcudart.so.")]
     for version, own in versions.items():
         if own["soname"]["cudart"] in runtimes:
@@ -130,7 +130,7 @@ def fetch_wheel(pin: str, cache: Path, wheels: Path | None) -> Path:
     if wheels:
         command += ["--find-links", str(wheels.absolute())]
     # not in the current folder, which -m puts first on the path of modules
-    done = subprocess.run([*command, pin], capture_output=True, text=True, cwd="/", env=absolute_path())
+    done = subprocess.run([*command, pin], capture_output=True, text=True, cwd="/", env=make_python_environment())
     wheel, _, version = pin.partition("==")
     archives = sorted(part.glob(f"{wheel.replace('-', '_')}-{version}-*.whl"))
     if done.returncode or not archives:

@@ -84,7 +84,7 @@ def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
         "what an import opens": lambda: imports.run_without([str(other)], ["/none"]),
         "upstream's tests": lambda: upstream_tests.run_suites(tried(other, folder), "/t", [suite], folder / "log"),
         "stand-ins": lambda: simulated_device.share_stand_ins(folder / "cache", folder / "shared", ROOT),
-        "look at a torch": lambda: torchbuild.look(other),
+        "look at a torch": lambda: torchbuild.find_torch_build(other),
         "NVIDIA's wheels": lambda: vendor.fetch_wheel("nvidia-none==1", folder, None),
     }
 

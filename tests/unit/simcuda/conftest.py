@@ -45,7 +45,7 @@ def stand_ins(version: str, *names: str) -> Path:
             return folder
         try:
             kit = vendor.find_kit(Path("/nowhere"), build.find_cache_folder() / "wheels", version)
-            libraries, fills = library.load(kit.sonames)
+            libraries, fills = library.load_libraries(kit.sonames)
             wanted = [one for one in libraries if one.name in names]
             for one in wanted:
                 kit.list_include_folders(one.header_wheels)

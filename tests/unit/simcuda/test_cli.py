@@ -18,11 +18,11 @@ def test_nothing_is_compiled_for_a_torch_where_no_shadow_is_wanted(
         (tmp_path / name).mkdir()
         (tmp_path / name / "preload").write_text("libcudart.so.12\n")
     seen: dict[str, str] = {}
-    monkeypatch.setattr(torchbuild, "look", lambda *_: SimpleNamespace(site=tmp_path))
+    monkeypatch.setattr(torchbuild, "find_torch_build", lambda *_: SimpleNamespace(site=tmp_path))
     monkeypatch.setattr(build, "read_cuda_version", lambda _: "12.4")
     monkeypatch.setattr(build, "make_stand_ins", lambda *_: tmp_path / "stand-ins")
     monkeypatch.setattr(build, "make_device_libraries", lambda *_, **__: tmp_path / "shadow")
-    monkeypatch.setattr("simcuda.launch_environment.fixed_addresses", lambda: True)
+    monkeypatch.setattr("simcuda.launch_environment.fix_addresses", lambda: True)
     monkeypatch.setattr("os.execve", lambda program, command, env: seen.update(env))
     cli.main(["run", *words, "true"])
     assert seen["LD_PRELOAD"].startswith(str(tmp_path / made))

@@ -52,13 +52,16 @@ def test_the_compiler_speaks_english_whatever_the_user_does(tmp_path: Path, monk
 
 def test_headers_are_read_by_the_compiler_that_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", str(pretend(tmp_path, "my-compiler", "echo 'int my_own();'")))
-    assert declarations.preprocess(["any.h"], []) == "int my_own();\n"
+    assert declarations.preprocess_headers(["any.h"], []) == "int my_own();\n"
 
 
 def test_without_a_compiler_the_hint_installs_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    for asked in (lambda: compile.compile_objects([], tmp_path, []), lambda: declarations.preprocess(["any.h"], [])):
+    for asked in (
+        lambda: compile.compile_objects([], tmp_path, []),
+        lambda: declarations.preprocess_headers(["any.h"], []),
+    ):
         with pytest.raises(SimcudaError, match=r"install g\+\+"):
             asked()
 

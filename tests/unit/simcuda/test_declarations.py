@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from simcuda.declarations import Parameter, functions, parse
+from simcuda.declarations import Parameter, parse_function, parse_functions
 
 
 def test_a_prototype_gives_types_and_names() -> None:
-    function = parse("extern acmeStatus_t acmeGemm(acmeHandle_t handle, int m, const float *A, float *C, int dims[])")
+    function = parse_function(
+        "extern acmeStatus_t acmeGemm(acmeHandle_t handle, int m, const float *A, float *C, int dims[])"
+    )
     assert function is not None and function.returns == "acmeStatus_t"
     assert function.parameters == (
         Parameter("acmeHandle_t", "handle"),
@@ -17,7 +19,7 @@ def test_a_prototype_gives_types_and_names() -> None:
         Parameter("float *", "C"),
         Parameter("int *", "dims"),
     )
-    assert [p.writable for p in function.parameters] == [None, None, None, "float", "int"]
+    assert [p.writable_target for p in function.parameters] == [None, None, None, "float", "int"]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,7 @@ def test_a_prototype_gives_types_and_names() -> None:
     ],
 )
 def test_parameters_that_are_unusual(text: str, parameters: tuple[Parameter, ...] | None) -> None:
-    function = parse(text)
+    function = parse_function(text)
     assert function is not None and function.parameters == parameters
 
 
@@ -48,4 +50,4 @@ def test_what_declares_no_function_is_left_out() -> None:
     int acmeThree(int x);
     [[deprecated("use acmeTwo instead")]] acmeStatus_t acmeFour(int x);
     """
-    assert [function.name for function in functions(text)] == ["acmeOne", "acmeTwo", "acmeThree", "acmeFour"]
+    assert [function.name for function in parse_functions(text)] == ["acmeOne", "acmeTwo", "acmeThree", "acmeFour"]

@@ -6,8 +6,8 @@ import pytest
 
 from simcuda import tables, vendor
 from simcuda.declarations import Function, Parameter
-from simcuda.generate import sources
-from simcuda.library import Fill, Library, load
+from simcuda.generate import generate_sources
+from simcuda.library import FillRule, Library, load_libraries
 
 ACME = Library("acme", "libacme.so.1", "", ("acme.h",), (), not_supported=15, success=("acmeGemm",), needs=())
 HANDLE, SIZE = Parameter("acmeHandle_t", "handle"), Parameter("size_t *", "size")
@@ -15,11 +15,11 @@ DECLARED = {
     "acmeGemm": Function("acmeGemm", "acmeStatus_t", (HANDLE, SIZE)),
     "acmeSolve": Function("acmeSolve", "acmeStatus_t", (HANDLE,)),
 }
-FILL = (Fill(".*", "size_t", ".*", "512"),)
+FILL = (FillRule(".*", "size_t", ".*", "512"),)
 
 
 def test_a_recorded_function_answers_success_and_fills_what_it_must() -> None:
-    text = sources(ACME, DECLARED, ["acmeGemm"], FILL)["declared.cpp"]
+    text = generate_sources(ACME, DECLARED, ["acmeGemm"], FILL)["declared.cpp"]
     assert 'simlib::Call call("acmeGemm"); call << handle; call << size; simlib::put(size, 512);' in text
     assert "return simlib::answer<acmeStatus_t>(0);" in text
 
@@ -27,23 +27,26 @@ def test_a_recorded_function_answers_success_and_fills_what_it_must() -> None:
 def test_how_it_went_is_written_for_each_matrix_of_a_batch() -> None:
     info, batch = Parameter("int *", "infoArray"), Parameter("int", "batchSize")
     declared = {"acmeGemm": Function("acmeGemm", "acmeStatus_t", (HANDLE, info, batch))}
-    well = (Fill("acme.*", "int", r"\w*[Ii]nfo\w*", "simlib::went_well", "batch(Size|Count)"),)
-    assert "simlib::went_well(infoArray, batchSize);" in sources(ACME, declared, ["acmeGemm"], well)["declared.cpp"]
+    well = (FillRule("acme.*", "int", r"\w*[Ii]nfo\w*", "simlib::went_well", "batch(Size|Count)"),)
+    assert (
+        "simlib::went_well(infoArray, batchSize);"
+        in generate_sources(ACME, declared, ["acmeGemm"], well)["declared.cpp"]
+    )
     declared["acmeGemm"] = Function("acmeGemm", "acmeStatus_t", (HANDLE, info))
-    assert "simlib::went_well(infoArray);" in sources(ACME, declared, ["acmeGemm"], well)["declared.cpp"]
+    assert "simlib::went_well(infoArray);" in generate_sources(ACME, declared, ["acmeGemm"], well)["declared.cpp"]
 
 
 def test_every_other_one_says_not_supported_and_names_itself() -> None:
-    text = sources(ACME, DECLARED, ["acmeSolve", "acmeInternal"], FILL)
+    text = generate_sources(ACME, DECLARED, ["acmeSolve", "acmeInternal"], FILL)
     assert 'simcuda_not_supported("acmeSolve"); return simlib::answer<acmeStatus_t>(15);' in text["declared.cpp"]
     assert 'int acmeInternal(void) { simcuda_not_supported("acmeInternal"); return 15; }' in text["undeclared.cpp"]
 
 
 @pytest.mark.parametrize(("version", "lacks"), [("12.4", set()), ("11.8", {"cusparseLt"})])
 def test_the_real_table_names_every_library_once_and_after_those_it_needs(version: str, lacks: set[str]) -> None:
-    table = tables.read(vendor.TABLE)
+    table = tables.read_table(vendor.TABLE)
     sonames = table["cuda"][version]["soname"]
-    libraries, fills = load(sonames)
+    libraries, fills = load_libraries(sonames)
     seen: set[str] = set()
     for library in libraries:
         assert library.soname not in seen and set(library.needs) <= seen, library.soname

@@ -49,14 +49,16 @@ def kit() -> vendor.Kit:
     """The headers of everything that has a stand-in."""
     sonames = vendor.find_kit(Path("/nowhere"), Path("/nowhere"), vendor.CUDA).sonames
     try:
-        return headers_only(vendor.CUDA, [wheel for one in library.load(sonames)[0] for wheel in one.header_wheels])
+        return headers_only(
+            vendor.CUDA, [wheel for one in library.load_libraries(sonames)[0] for wheel in one.header_wheels]
+        )
     except DecoupleError as error:
         pytest.skip(f"NVIDIA's headers are not here: {error}")
 
 
 def sources_of(kit: vendor.Kit) -> Iterator[Source]:
     """Every file with the flags that the build gives it."""
-    for one in library.load(kit.sonames)[0]:
+    for one in library.load_libraries(kit.sonames)[0]:
         for pattern in one.sources:
             for path in sorted(build.NATIVE.glob(pattern)):
                 yield path, (*build.list_compiler_flags(kit, one), *(f"-D{name}" for name in one.defines))
