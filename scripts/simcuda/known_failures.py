@@ -13,7 +13,7 @@ KINDS = frozenset({"compiler", "network", "race", "slow", "values"})
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFailure:
     """Tests, by the end of the file's path and by name, with the reason.
 
     The name is a pattern of a shell where it has a star. With ``said`` only where that is part of what the test failed
@@ -27,12 +27,12 @@ class Known:
     said: str = ""
 
 
-def load(path: Path = HERE / "known_failures.toml") -> tuple[Known, ...]:
+def load_known_failures(path: Path = HERE / "known_failures.toml") -> tuple[KnownFailure, ...]:
     """All of them."""
-    return tuple(Known(**entry) for entry in tables.read_table(path)["known"])
+    return tuple(KnownFailure(**entry) for entry in tables.read_table(path)["known"])
 
 
-def reason(node: str, known: tuple[Known, ...], said: str = "") -> str | None:
+def find_reason(node: str, known: tuple[KnownFailure, ...], said: str = "") -> str | None:
     """Return why the test of a pytest id cannot pass, or None; ``said``: its failure."""
     file, _, rest = node.partition("::")
     name = rest.rpartition("::")[2].partition("[")[0]

@@ -42,7 +42,7 @@ class Totals:
 
 
 class Ledger:
-    """This process's ledger; ``Ledger.here()`` is None if no stand-in is preloaded."""
+    """This process's ledger; `find_loaded` returns None if no stand-in is preloaded."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
@@ -50,7 +50,7 @@ class Ledger:
         library.simcuda_ledger_entries.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 
     @classmethod
-    def here(cls) -> Ledger | None:
+    def find_loaded(cls) -> Ledger | None:
         """Return the ledger of the simulated runtime loaded here, or of the recorder."""
         library = ctypes.CDLL(None)
         return cls(library) if hasattr(library, "simcuda_ledger_reset") else None
@@ -59,27 +59,27 @@ class Ledger:
         """Begin anew; ``keep_entries`` keeps each entry as text, at most 64 MiB of it."""
         self._library.simcuda_ledger_reset(int(keep_entries))
 
-    def totals(self) -> Totals:
+    def read_totals(self) -> Totals:
         """Digests and numbers."""
         out = (ctypes.c_ulonglong * 10)()
         self._library.simcuda_ledger_totals(out)
         digests = (f"{out[0]:016x}", f"{out[1]:016x}", f"{out[2]:016x}")
         device = "simulated" if hasattr(self._library, "simcuda_device_count") else "gpu"
-        return Totals(device, _unset(), *digests, *(int(n) for n in out[3:]))
+        return Totals(device, _compute_unset_digest(), *digests, *(int(n) for n in out[3:]))
 
-    def entries(self) -> list[str]:
+    def read_entries(self) -> list[str]:
         """Return what was kept, JSON arrays such as ``["copy","HD",1024,0,[0,512]]``."""
         size = self._library.simcuda_ledger_entries(None, 0)
-        room = ctypes.create_string_buffer(size + 1)
-        self._library.simcuda_ledger_entries(room, size)
-        return room.raw[:size].decode().splitlines()
+        buffer = ctypes.create_string_buffer(size + 1)
+        self._library.simcuda_ledger_entries(buffer, size)
+        return buffer.raw[:size].decode().splitlines()
 
     def flush(self) -> None:
         """Write what the file of ``--ledger`` still lacks."""
         self._library.simcuda_ledger_flush()
 
 
-def _unset() -> str:
+def _compute_unset_digest() -> str:
     """Return a digest of the file that the runtime read, empty when there was none."""
     path = os.environ.get("SIMCUDA_UNSET")
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16] if path and Path(path).exists() else ""

@@ -60,11 +60,15 @@ class Recorder:
         self.only: dict[str, None] | None = None
         if only := config.getoption("--simcuda-only"):
             self.only = dict.fromkeys(filter(None, only.read_text(encoding="utf-8").split("\n")))
-            harness.only_operators(self.only, config.rootpath)
-        self.ledger = Ledger.here()
-        self.known = known_failures.load() if self.ledger and self.ledger.totals().device == "simulated" else ()
+            harness.restrict_operators(self.only, config.rootpath)
+        self.ledger = Ledger.find_loaded()
+        self.known = (
+            known_failures.load_known_failures()
+            if self.ledger and self.ledger.read_totals().device == "simulated"
+            else ()
+        )
         self.current: dict[str, Any] = {}
-        self.said = ""
+        self.failure_text = ""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave the tests that were asked for, and name those that there are not.
@@ -74,9 +78,9 @@ class Recorder:
         if self.only is None:
             return
         items[:] = [item for item in items if item.nodeid in self.only]
-        there = {item.nodeid for item in items}
-        for name in self.only.keys() - there:
-            self.write(
+        present = {item.nodeid for item in items}
+        for name in self.only.keys() - present:
+            self.write_row(
                 {"id": name, "outcome": "failed", "seconds": 0.0, "why": "there is no such test", "ledger": None}
             )
 
@@ -87,9 +91,9 @@ class Recorder:
         """
         gc.collect()
         gc.freeze()
-        harness.frames_without_source()
+        harness.omit_source_lines()
 
-    def write(self, row: dict[str, Any]) -> None:
+    def write_row(self, row: dict[str, Any]) -> None:
         """Append one line."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(self.path, flags, 0o666), "a", encoding="utf-8") as file:
@@ -102,23 +106,23 @@ class Recorder:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Around setup, call and teardown of one test."""
         self.current = {"id": item.nodeid, "outcome": "started", "seconds": 0.0, "why": None, "ledger": None}
-        self.said = ""
-        self.write({"id": item.nodeid, "outcome": "started"})
+        self.failure_text = ""
+        self.write_row({"id": item.nodeid, "outcome": "started"})
         if self.ledger:
-            give_back()
+            empty_caches()
             self.ledger.reset(keep_entries=self.entries)
         yield
-        self.current["known"] = known_failures.reason(item.nodeid, self.known, self.said)
+        self.current["known"] = known_failures.find_reason(item.nodeid, self.known, self.failure_text)
         if self.ledger:
-            self.current["ledger"] = self.ledger.totals().as_dict()
+            self.current["ledger"] = self.ledger.read_totals().as_dict()
             if self.entries:
-                self.current["entries"] = [json.loads(entry) for entry in self.ledger.entries()]
+                self.current["entries"] = [json.loads(entry) for entry in self.ledger.read_entries()]
             self.ledger.flush()
-        self.write(self.current)
+        self.write_row(self.current)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Skip what would take minutes: the processor computes what a GPU has at once."""
-        why = known_failures.reason(item.nodeid, self.known)
+        why = known_failures.find_reason(item.nodeid, self.known)
         if why and why.startswith("slow"):
             pytest.skip(f"on the simulated device: {why}")
 
@@ -131,14 +135,14 @@ class Recorder:
         if report.when == "call" or report.outcome != "passed":
             self.current["outcome"] = "xfailed" if hasattr(report, "wasxfail") else report.outcome
             if report.outcome != "passed":
-                said = reason(report)
-                self.said = "\n".join([said, *(causes(call.excinfo.value) if call.excinfo else ())])
-                self.current["why"] = said[:400]
+                message = read_reason(report)
+                self.failure_text = "\n".join([message, *(list_causes(call.excinfo.value) if call.excinfo else ())])
+                self.current["why"] = message[:400]
         if call.excinfo and report.outcome == "failed":
-            release(call.excinfo.value)
+            release_frames(call.excinfo.value)
 
 
-def give_back() -> None:
+def empty_caches() -> None:
     """Have the allocators give back what the tests before left in their caches.
 
     One small segment stays. Whichever test empties a cache first frees it, and that would stand in its ledger: how much
@@ -156,7 +160,7 @@ def give_back() -> None:
             torch.empty(1, device="cuda")
 
 
-def release(error: BaseException | None) -> None:
+def release_frames(error: BaseException | None) -> None:
     """Let go of what a failed test's frames hold.
 
     pytest keeps the exception, its traceback the frames, and those the tensors: memory that the tests behind it measure
@@ -169,14 +173,14 @@ def release(error: BaseException | None) -> None:
         error = error.__context__
 
 
-def causes(error: BaseException) -> Iterator[str]:
+def list_causes(error: BaseException) -> Iterator[str]:
     """Yield what the exceptions said behind which another one was raised."""
-    while behind := error.__cause__ or error.__context__:
-        yield str(behind)
-        error = behind
+    while cause := error.__cause__ or error.__context__:
+        yield str(cause)
+        error = cause
 
 
-def reason(report: pytest.TestReport) -> str:
+def read_reason(report: pytest.TestReport) -> str:
     """Return the message of what went wrong, or why it was skipped."""
     if isinstance(report.longrepr, tuple):
         return str(report.longrepr[2])

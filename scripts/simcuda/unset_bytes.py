@@ -47,7 +47,7 @@ from simcuda.errors import SimcudaError
 _PART = re.compile(r"\[\d+,\d+\]|H|[0-9a-f.?]{2}")
 _NEVER_SET = "??"
 _WORD = 8
-_PACKED = ".xz"
+_XZ_SUFFIX = ".xz"
 _MOST_BYTES = 32764
 """Bytes of a kernel's arguments; CUDA takes no more."""
 Launch = tuple[str, tuple[str, ...]]
@@ -55,26 +55,26 @@ Launch = tuple[str, tuple[str, ...]]
 Gaps = dict[str, set[tuple[int, int]]]
 
 
-def launches(path: Path) -> dict[str, list[Launch]]:
+def read_launches(path: Path) -> dict[str, list[Launch]]:
     """Return test -> kernel and arguments of each launch.
 
     They are of a file that the plug-in wrote with ``--simcuda-entries``. Kernels whose argument sizes are not known
     have no arguments here.
     """
-    found = {}
-    with _told(path), path.open(encoding="utf-8") as lines:
+    launches = {}
+    with _explain_unreadable(path), path.open(encoding="utf-8") as lines:
         for line in lines:
             if not line.endswith("\n"):  # of a run that was stopped
                 break
             row: dict[str, Any] = json.loads(line)
             if "entries" in row:
                 launched = [entry for entry in row["entries"] if entry[0] == "launch"]
-                found[str(row["id"])] = [(str(entry[1]), tuple(entry[-1].split(" "))) for entry in launched]
-    return found
+                launches[str(row["id"])] = [(str(entry[1]), tuple(entry[-1].split(" "))) for entry in launched]
+    return launches
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _explain_unreadable(path: Path) -> Iterator[None]:
     """Tell what a file that cannot be read is not. Raises SimcudaError."""
     try:
         yield
@@ -84,7 +84,7 @@ def _told(path: Path) -> Iterator[None]:
         ) from None
 
 
-def learn(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
+def learn_gaps(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
     """Return the bytes memcheck saw, and those that differ between two of ``runs``.
 
     They differ in the same launch of the same test. A test that launched other kernels in one of them is left out: its
@@ -95,76 +95,80 @@ def learn(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
     for kernel, arguments in {launch for run in runs for launched in run.values() for launch in launched}:
         for number, argument in enumerate(arguments):
             if _NEVER_SET in argument:
-                found = {(number, at) for at, part in enumerate(spread(argument)) if part == _NEVER_SET}
-                gaps.setdefault(kernel, set()).update(found)
-    for one, other in itertools.combinations(runs, 2):
-        for test in one.keys() & other.keys():
-            if [name for name, _ in one[test]] != [name for name, _ in other[test]]:
+                places = {(number, at) for at, part in enumerate(split_argument(argument)) if part == _NEVER_SET}
+                gaps.setdefault(kernel, set()).update(places)
+    for first, second in itertools.combinations(runs, 2):
+        for test in first.keys() & second.keys():
+            if [name for name, _ in first[test]] != [name for name, _ in second[test]]:
                 continue
-            for (kernel, ours), (_, theirs) in zip(one[test], other[test], strict=True):
+            for (kernel, ours), (_, theirs) in zip(first[test], second[test], strict=True):
                 for number, (mine, yours) in enumerate(zip(ours, theirs, strict=False)):
                     if mine != yours and (pair := hash((kernel, number, mine, yours))) not in seen:
                         seen.add(pair)
                         known = gaps.setdefault(kernel, set())
-                        differ = differing(spread(mine), spread(yours), {at for where, at in known if where == number})
+                        differ = find_differing_bytes(
+                            split_argument(mine), split_argument(yours), {at for where, at in known if where == number}
+                        )
                         known.update((number, at) for at in differ)
-    return {kernel: found for kernel, found in gaps.items() if found}
+    return {kernel: places for kernel, places in gaps.items() if places}
 
 
-def doubt(one: Path, other: Path) -> list[str]:
+def choose_tests(first: Path, second: Path) -> list[str]:
     """Choose tests to ask memcheck about, of two builds' files with entries.
 
-    ``one`` says how long each took. Together they meet every byte of an argument in which the builds differ in the same
-    launch of the same test, at the least seconds, as far as choosing the best next one tells. Tests that launched other
-    kernels on ``other`` are left out.
+    ``first`` says how long each took. Together they meet every byte of an argument in which the builds differ in the
+    same launch of the same test, at the least seconds, as far as choosing the best next one tells. Tests that launched
+    other kernels on ``second`` are left out.
     """
-    ours, theirs = launches(one), launches(other)
-    seconds = _seconds(one)
-    met: dict[str, set[tuple[str, int, int]]] = {}
-    looked: dict[tuple[str, str], frozenset[int]] = {}
+    ours, theirs = read_launches(first), read_launches(second)
+    seconds = _read_seconds(first)
+    places: dict[str, set[tuple[str, int, int]]] = {}
+    differences: dict[tuple[str, str], frozenset[int]] = {}
     for test in ours.keys() & theirs.keys():
         if [name for name, _ in ours[test]] != [name for name, _ in theirs[test]]:
             continue
         for (kernel, mine), (_, yours) in zip(ours[test], theirs[test], strict=True):
             for number, pair in enumerate(zip(mine, yours, strict=False)):
                 if pair[0] != pair[1]:
-                    if pair not in looked:
-                        looked[pair] = frozenset(differing(spread(pair[0]), spread(pair[1])))
-                    met.setdefault(test, set()).update((kernel, number, at) for at in looked[pair])
+                    if pair not in differences:
+                        differences[pair] = frozenset(
+                            find_differing_bytes(split_argument(pair[0]), split_argument(pair[1]))
+                        )
+                    places.setdefault(test, set()).update((kernel, number, at) for at in differences[pair])
     chosen: list[str] = []
-    left: set[tuple[str, int, int]] = set().union(*met.values())
+    left: set[tuple[str, int, int]] = set().union(*places.values())
     while left:
-        best = max(sorted(met), key=lambda test: len(met[test] & left) / (_START + seconds[test]))
+        best = max(sorted(places), key=lambda test: len(places[test] & left) / (_STARTUP_SECONDS + seconds[test]))
         chosen.append(best)
-        left -= met.pop(best)
+        left -= places.pop(best)
     return chosen
 
 
 #: Seconds that a test costs besides its own.
-_START = 0.3
+_STARTUP_SECONDS = 0.3
 
 
-def _seconds(path: Path) -> dict[str, float]:
-    with _told(path), path.open(encoding="utf-8") as lines:
+def _read_seconds(path: Path) -> dict[str, float]:
+    with _explain_unreadable(path), path.open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines if line.endswith("\n")]
         return {str(row["id"]): float(row["seconds"]) for row in rows if "entries" in row}
 
 
-def spread(argument: str) -> list[str]:
+def split_argument(argument: str) -> list[str]:
     """Return a text for each byte.
 
     The text is its digits, or of a device pointer the pointer and which byte of it.
 
-    >>> spread("00ff[1,512]") == ["00", "ff", *(f"[1,512]{n}" for n in range(8))]
+    >>> split_argument("00ff[1,512]") == ["00", "ff", *(f"[1,512]{n}" for n in range(8))]
     True
     """
-    found: list[str] = []
+    parts: list[str] = []
     for part in _PART.findall(argument):
-        found += [part] if len(part) == 2 else [f"{part}{n}" for n in range(_WORD)]
-    return found
+        parts += [part] if len(part) == 2 else [f"{part}{n}" for n in range(_WORD)]
+    return parts
 
 
-def differing(one: Sequence[str], other: Sequence[str], known: Set[int] = frozenset()) -> set[int]:
+def find_differing_bytes(first: Sequence[str], second: Sequence[str], known: Set[int] = frozenset()) -> set[int]:
     """Return the bytes that are not the same in both.
 
     Of a word that is an address of the host in both, all bytes are returned. Those that are ``known`` to differ are not
@@ -174,19 +178,19 @@ def differing(one: Sequence[str], other: Sequence[str], known: Set[int] = frozen
     one number differs from its lowest byte on when it was measured (a time): then all of it does. Padding comes behind
     what is set.
     """
-    found = {
+    positions = {
         at
-        for at, (mine, yours) in enumerate(zip(one, other, strict=False))
+        for at, (mine, yours) in enumerate(zip(first, second, strict=False))
         if mine != yours and at not in known and not (mine[0] == yours[0] == "[")
     }
-    if 0 in found and len(one) <= _WORD:
-        return set(range(len(one)))
-    for at in sorted(found):
+    if 0 in positions and len(first) <= _WORD:
+        return set(range(len(first)))
+    for at in sorted(positions):
         for start in range(max(0, at - _WORD + 1), at + 1):
-            if _is_address(one[start : start + _WORD]) and _is_address(other[start : start + _WORD]):
-                found.update(range(start, start + _WORD))
+            if _is_address(first[start : start + _WORD]) and _is_address(second[start : start + _WORD]):
+                positions.update(range(start, start + _WORD))
                 break
-    return found
+    return positions
 
 
 def _is_address(word: Sequence[str]) -> bool:
@@ -198,10 +202,10 @@ def _is_address(word: Sequence[str]) -> bool:
 _HIGH = frozenset(f"{value:02x}" for value in (0x55, 0x56, 0x7E, 0x7F))
 
 
-def read(path: Path) -> Gaps:
-    """Read what `text` wrote, by digests of names."""
+def read_table(path: Path) -> Gaps:
+    """Read what `format_table` wrote, by digests of names."""
     gaps: Gaps = {}
-    with _told(path):
+    with _explain_unreadable(path):
         for kernel, number, first, last in (line.split() for line in _read_text(path).splitlines()):
             if int(last) > _MOST_BYTES:
                 raise ValueError(f"byte {last[:20]} of an argument, more than {_MOST_BYTES}")
@@ -212,13 +216,13 @@ def read(path: Path) -> Gaps:
 def _read_text(path: Path) -> str:
     """Read the text of a table, unpacked where it is packed."""
     raw = path.read_bytes()
-    return (lzma.decompress(raw) if path.suffix == _PACKED else raw).decode("utf-8")
+    return (lzma.decompress(raw) if path.suffix == _XZ_SUFFIX else raw).decode("utf-8")
 
 
 def write_table(path: Path, lines: str) -> None:
-    """Write what `text` returned, packed where the name of ``path`` ends with ``.xz``."""
+    """Write what `format_table` returned, packed if ``path`` ends with ``.xz``."""
     raw = lines.encode()
-    path.write_bytes(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME) if path.suffix == _PACKED else raw)
+    path.write_bytes(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME) if path.suffix == _XZ_SUFFIX else raw)
 
 
 def unpack_table(path: Path, folder: Path) -> Path:
@@ -227,9 +231,9 @@ def unpack_table(path: Path, folder: Path) -> Path:
     The runtime knows no xz; the text is in ``folder`` where the table is packed. Raises SimcudaError where it is
     damaged.
     """
-    if path.suffix != _PACKED:
+    if path.suffix != _XZ_SUFFIX:
         return path
-    with _told(path):
+    with _explain_unreadable(path):
         lines = _read_text(path)
     unpacked = folder / f"{hashlib.sha256(lines.encode()).hexdigest()}.txt"
     if not unpacked.exists():
@@ -240,18 +244,20 @@ def unpack_table(path: Path, folder: Path) -> Path:
     return unpacked
 
 
-def text(gaps: Mapping[str, Iterable[tuple[int, int]]], known: Mapping[str, Iterable[tuple[int, int]]] = {}) -> str:
+def format_table(
+    gaps: Mapping[str, Iterable[tuple[int, int]]], known: Mapping[str, Iterable[tuple[int, int]]] = {}
+) -> str:
     """Return the file's text, with a line per range of bytes.
 
     It is the digest of a kernel's name, the argument, the first byte and the byte after the last. ``known`` is what
-    `read` read, and stays in it.
+    `read_table` read, and stays in it.
     """
-    every = {kernel: set(found) for kernel, found in known.items()}
-    for kernel, found in gaps.items():
-        every.setdefault(digest(kernel), set()).update(found)
+    table = {kernel: set(places) for kernel, places in known.items()}
+    for kernel, places in gaps.items():
+        table.setdefault(hash_kernel_name(kernel), set()).update(places)
     lines = []
-    for kernel, found in every.items():
-        for number, group in itertools.groupby(sorted(found), lambda one: one[0]):
+    for kernel, places in table.items():
+        for number, group in itertools.groupby(sorted(places), lambda place: place[0]):
             bytes_ = [at for _, at in group]
             starts = [at for at in bytes_ if at - 1 not in bytes_]
             ends = [at + 1 for at in bytes_ if at + 1 not in bytes_]
@@ -259,7 +265,7 @@ def text(gaps: Mapping[str, Iterable[tuple[int, int]]], known: Mapping[str, Iter
     return "".join(f"{line}\n" for line in sorted(lines))
 
 
-def digest(kernel: str) -> str:
+def hash_kernel_name(kernel: str) -> str:
     """FNV-1a of 64 bits, as native/runtime/unset.cpp has it."""
     value = 1469598103934665603
     for byte in kernel.encode():

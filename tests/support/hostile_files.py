@@ -592,11 +592,11 @@ def launches(body: bytes, folder: Path) -> None:
 
     for name in ("one", "other"):
         (folder / name).write_bytes(body)
-    for reader in (unset_bytes.launches, unset_bytes._seconds, unset_bytes.read):
+    for reader in (unset_bytes.read_launches, unset_bytes._read_seconds, unset_bytes.read_table):
         with contextlib.suppress(SimcudaError):
             reader(folder / "one")  # type: ignore[operator]
     try:
-        unset_bytes.doubt(folder / "one", folder / "other")
+        unset_bytes.choose_tests(folder / "one", folder / "other")
     except SimcudaError as error:
         raise DecoupleError(str(error)) from None
 

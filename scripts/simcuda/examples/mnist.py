@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 IMAGES, BATCH, EPOCHS, RANKS = 128, 16, 2, 2
 
 
-def network() -> nn.Module:
+def make_network() -> nn.Module:
     """Make the network, always with the same weights."""
     torch.manual_seed(0)
     return nn.Sequential(
@@ -36,22 +36,22 @@ def network() -> nn.Module:
     )
 
 
-def images() -> TensorDataset:
+def make_images() -> TensorDataset:
     """Numbers for pictures: (128, 1, 28, 28) and labels 0 to 9."""
     generator = torch.Generator().manual_seed(1)
     labels = torch.randint(0, 10, (IMAGES,), generator=generator)
     return TensorDataset(torch.randn(IMAGES, 1, 28, 28, generator=generator), labels)
 
 
-def train(rank: int, port: int, amp: bool, answer: Any) -> None:
+def train_rank(rank: int, port: int, amp: bool, answer: Any) -> None:
     """One process, one device."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("nccl", rank=rank, world_size=RANKS)
     torch.cuda.set_device(rank)
-    model = nn.parallel.DistributedDataParallel(network().cuda(), device_ids=[rank])
+    model = nn.parallel.DistributedDataParallel(make_network().cuda(), device_ids=[rank])
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     scaler = torch.amp.GradScaler("cuda", enabled=amp)
-    data = images()
+    data = make_images()
     loader = DataLoader(data, BATCH, sampler=DistributedSampler(data, RANKS, rank, shuffle=False), pin_memory=True)
     for _ in range(EPOCHS):
         for pictures, labels in loader:
@@ -71,9 +71,9 @@ def train(rank: int, port: int, amp: bool, answer: Any) -> None:
     dist.destroy_process_group()
 
 
-def on_cpu() -> tuple[nn.Module, float]:
+def train_on_cpu() -> tuple[nn.Module, float]:
     """Take the same steps in one process, on the two ranks' batches together."""
-    model, data = network(), images()
+    model, data = make_network(), make_images()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(EPOCHS):
         for first in range(0, IMAGES, BATCH * RANKS):
@@ -96,13 +96,13 @@ def main() -> int:
         port = free.getsockname()[1]
     context = mp.get_context("spawn")
     answer = context.SimpleQueue()
-    processes = [context.Process(target=train, args=(rank, port, options.amp, answer)) for rank in range(RANKS)]
+    processes = [context.Process(target=train_rank, args=(rank, port, options.amp, answer)) for rank in range(RANKS)]
     for process in processes:
         process.start()
     weights, loss = answer.get()
     for process in processes:
         process.join()
-    model, expected = on_cpu()
+    model, expected = train_on_cpu()
     wanted = [parameter.detach() for parameter in model.parameters()]
     assert len(weights) == len(wanted)
     worst = max((torch.from_numpy(weights[i]) - wanted[i]).abs().max().item() for i in range(len(wanted)))

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 
-class AfterTorch(importlib.abc.MetaPathFinder):
+class TorchFinder(importlib.abc.MetaPathFinder):
     """Finds torch as the others do, and loads the shadows when it has been executed."""
 
     def find_spec(
@@ -38,7 +38,7 @@ class AfterTorch(importlib.abc.MetaPathFinder):
 
 
 if os.environ.get("SIMCUDA_SHADOW"):
-    sys.meta_path.insert(0, AfterTorch())
+    sys.meta_path.insert(0, TorchFinder())
 
 # the sitecustomize that this one hides
 HERE = Path(__file__).resolve().parent

@@ -66,7 +66,7 @@ def test_results_of_one_process(tmp_path: Path, plant: Plant) -> None:
     recorder.path = tmp_path / "shards" / "1.jsonl"
     untouched = plant(recorder.path)
     with pytest.raises(OSError):
-        recorder.write({"id": "test_a"})
+        recorder.write_row({"id": "test_a"})
     untouched()
 
 

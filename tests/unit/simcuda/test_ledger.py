@@ -25,9 +25,9 @@ import ctypes as c, json, sys, threading
 from device import Runtime
 from simcuda.ledger import Ledger
 cuda = Runtime()
-book = Ledger.here()
+book = Ledger.find_loaded()
 def entries():
-    found = [json.loads(line) for line in book.entries()]
+    found = [json.loads(line) for line in book.read_entries()]
     book.reset(keep_entries=True)
     return found
 x, y = cuda.malloc(1024), cuda.malloc(1024)
@@ -108,7 +108,7 @@ a, b = cuda.stream(), cuda.stream()
 for stream in (a, b, None, a):
     cuda.axpy(x, y, 1, stream=stream)
 cuda.check(cuda.rt.cudaMemsetAsync(x, 0, c.c_size_t(8), b))
-print([entry[5] if entry[0] == "launch" else entry[:2] for entry in entries()], book.totals().exact)
+print([entry[5] if entry[0] == "launch" else entry[:2] for entry in entries()], book.read_totals().exact)
 """
     few, many = (run(built, program % count) for count in (0, 5))
     assert few.startswith("[1, 2, 0, 1, ['set', 2]]")
@@ -126,11 +126,11 @@ for order in ((1, 2), (2, 1)):
         one = threading.Thread(target=work, args=(n, 0))
         one.start()
         one.join()
-    print(book.totals().exact)
+    print(book.read_totals().exact)
     book.reset(keep_entries=True)
 work(1, 0)
 work(2, 0)
-print(book.totals().exact)
+print(book.read_totals().exact)
 """
     first, second, alone = run(built, program).split()
     assert first == second != alone
@@ -140,7 +140,7 @@ def test_the_same_program_has_the_same_digests_in_every_process(built: Path) -> 
     program = """
 import struct
 cuda.axpy(x, y, 3, rest=struct.pack("<QQQ", id(sys), y.value, 0), stream=cuda.stream())
-print(book.totals())
+print(book.read_totals())
 """
     assert len({run(built, program) for _ in range(3)}) == 1
 
@@ -270,7 +270,7 @@ def test_the_recorder_of_a_real_gpu_and_the_simulated_device_say_the_same(built:
     program = f"""
 theirs = Ledger(c.CDLL({str(built / "libcudart.so.12")!r}))
 def totals():
-    return book.totals(), theirs.totals()
+    return book.read_totals(), theirs.read_totals()
 for grid in (4, 5):
     book.reset()
     theirs.reset()

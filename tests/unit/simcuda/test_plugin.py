@@ -80,7 +80,7 @@ def test_what_a_test_failed_with_is_also_what_led_to_it() -> None:
         except RuntimeError as error:
             raise OSError("Caused by sample input at index 0") from error
     except OSError as error:
-        assert list(plugin.causes(error)) == ["the simulated device compiles nothing"]
+        assert list(plugin.list_causes(error)) == ["the simulated device compiles nothing"]
 
 
 def test_a_failed_test_holds_nothing(tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ def test_what_the_tests_before_left_in_a_cache_is_given_back_before_the_next(
     core = SimpleNamespace(_host_emptyCache=lambda: asked.append("host"))
     fill = lambda size, *, device: asked.append(f"{size} on {device}")  # noqa: E731
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=core, empty=fill))
-    plugin.give_back()
+    plugin.empty_caches()
     assert asked == (["device"] if sticky else ["device", "host", "1 on cuda"])
     asked.clear()
     cuda.is_initialized = lambda: False
-    plugin.give_back()
+    plugin.empty_caches()
     assert not asked

@@ -30,11 +30,11 @@ def test_what_nobody_sets_is_left_out_and_what_is_set_is_not(built: Path, tmp_pa
         path = tmp_path / f"{number}.jsonl"
         row = {"id": "t", "entries": [["launch", "axpy", [4, 1, 1], ledger(built, rest, SIMCUDA_SHAKE=str(number))]]}
         path.write_text(json.dumps({"id": "t", "outcome": "started"}) + "\n" + json.dumps(row) + "\n")
-        runs.append(unset_bytes.launches(path))
-    gaps = unset_bytes.learn(runs)
+        runs.append(unset_bytes.read_launches(path))
+    gaps = unset_bytes.learn_gaps(runs)
     assert gaps == {"axpy": {(3, 2), (3, 3)}}
     known = tmp_path / "unset.txt"
-    known.write_text(unset_bytes.text(gaps))
+    known.write_text(unset_bytes.format_table(gaps))
     one, other, set_otherwise = (
         ledger(built, rest, SIMCUDA_UNSET=str(known)) for rest in (b"ab12cdef", b"ab34cdef", b"ab12cdeg")
     )
@@ -56,7 +56,7 @@ print(json.dumps(entries()))
 """
     (launch,) = json.loads(run(built, program, under=("valgrind", "-q", "--log-file=/dev/null", "--leak-check=no")))
     assert launch[-1].split(" ")[3].startswith("6162" + "??" * 6 + "0001")
-    gaps = unset_bytes.learn([{"t": [(launch[1], tuple(launch[-1].split(" ")))]}])
+    gaps = unset_bytes.learn_gaps([{"t": [(launch[1], tuple(launch[-1].split(" ")))]}])
     assert gaps == {"axpy": {(3, at) for at in range(2, 8)}}
 
 
@@ -80,7 +80,7 @@ def test_the_tests_that_are_asked_of_memcheck_meet_every_byte_that_differs(tmp_p
             entries = [["launch", *pair] for pair in zip(words[::2], words[1::2], strict=True)]
             lines.append(json.dumps({"id": test, "seconds": row[0], "entries": entries}))
         files[-1].write_text("\n".join(lines) + "\n")
-    assert sorted(unset_bytes.doubt(*files)) == ["other", "quick"]
+    assert sorted(unset_bytes.choose_tests(*files)) == ["other", "quick"]
     assert cli.main(["doubt", str(files[0]), str(files[0])]) == 0
 
 
@@ -88,21 +88,21 @@ def test_a_run_that_was_stopped_teaches_what_it_wrote(tmp_path: Path) -> None:
     row = json.dumps({"id": "t", "entries": [["launch", "axpy", "00 ??"]]})
     path = tmp_path / "run.jsonl"
     path.write_text(f"{row}\n{row[:30]}")
-    assert unset_bytes.learn([unset_bytes.launches(path)]) == {"axpy": {(1, 0)}}
+    assert unset_bytes.learn_gaps([unset_bytes.read_launches(path)]) == {"axpy": {(1, 0)}}
 
 
 def test_what_was_known_before_is_kept(tmp_path: Path) -> None:
     before = tmp_path / "before.txt"
-    before.write_text(unset_bytes.text({"axpy": {(3, 2), (3, 3)}, "gone": {(0, 1)}}))
-    after = unset_bytes.text({"axpy": {(3, 4), (1, 7)}}, unset_bytes.read(before))
-    assert after == unset_bytes.text({"axpy": {(3, 2), (3, 3), (3, 4), (1, 7)}, "gone": {(0, 1)}})
+    before.write_text(unset_bytes.format_table({"axpy": {(3, 2), (3, 3)}, "gone": {(0, 1)}}))
+    after = unset_bytes.format_table({"axpy": {(3, 4), (1, 7)}}, unset_bytes.read_table(before))
+    assert after == unset_bytes.format_table({"axpy": {(3, 2), (3, 3), (3, 4), (1, 7)}, "gone": {(0, 1)}})
 
 
 def test_a_packed_table_is_read_and_given_to_the_runtime_as_text(tmp_path: Path) -> None:
     table, cache = tmp_path / "unset.xz", tmp_path / "cache"
-    lines = unset_bytes.text({"axpy": {(3, 2), (3, 3)}})
+    lines = unset_bytes.format_table({"axpy": {(3, 2), (3, 3)}})
     unset_bytes.write_table(table, lines)
-    assert unset_bytes.read(table) == {unset_bytes.digest("axpy"): {(3, 2), (3, 3)}}
+    assert unset_bytes.read_table(table) == {unset_bytes.hash_kernel_name("axpy"): {(3, 2), (3, 3)}}
     for _ in range(2):  # the second time it lies there
         assert unset_bytes.unpack_table(table, cache).read_text() == lines
     assert len(list(cache.iterdir())) == 1
@@ -120,7 +120,7 @@ cuda.axpy(y, x, 7, rest=bytes(8) + ({stale}).to_bytes(8, "little"))
 print(json.dumps(entries()[0][-1]))
 """
     known = tmp_path / "unset.txt"
-    known.write_text(unset_bytes.text({"axpy": {(3, at) for at in range(8, 16)}}))
+    known.write_text(unset_bytes.format_table({"axpy": {(3, at) for at in range(8, 16)}}))
     with_one, without = (
         json.loads(run(built, program.format(stale=stale), SIMCUDA_UNSET=str(known))) for stale in ("x.value", "0")
     )
@@ -128,29 +128,38 @@ print(json.dumps(entries()[0][-1]))
 
 
 def test_of_an_address_of_the_host_all_bytes_are_left_out() -> None:
-    first, second = (unset_bytes.spread(f"01000000{low}b6335d55550000") for low in ("c0", "c1"))
-    assert unset_bytes.differing(first, second) == set(range(4, 12))
-    assert unset_bytes.differing(unset_bytes.spread("0102"), unset_bytes.spread("0103")) == {1}
+    first, second = (unset_bytes.split_argument(f"01000000{low}b6335d55550000") for low in ("c0", "c1"))
+    assert unset_bytes.find_differing_bytes(first, second) == set(range(4, 12))
+    assert unset_bytes.find_differing_bytes(unset_bytes.split_argument("0102"), unset_bytes.split_argument("0103")) == {
+        1
+    }
 
 
 def test_launches_of_a_test_that_went_another_way_teach_nothing() -> None:
     one = {"t": [("a", ("00",)), ("b", ("00",))], "u": [("a", ("00",))]}
     other = {"t": [("a", ("01",))], "u": [("a", ("00",))]}
-    assert unset_bytes.learn([one, other]) == {}
+    assert unset_bytes.learn_gaps([one, other]) == {}
 
 
 def test_a_device_pointer_counts_as_its_eight_bytes_and_two_of_them_were_set() -> None:
-    assert unset_bytes.differing(unset_bytes.spread("00[1,512]00"), unset_bytes.spread("00000102030405060700")) == set(
-        range(1, 9)
+    assert unset_bytes.find_differing_bytes(
+        unset_bytes.split_argument("00[1,512]00"), unset_bytes.split_argument("00000102030405060700")
+    ) == set(range(1, 9))
+    assert (
+        unset_bytes.find_differing_bytes(
+            unset_bytes.split_argument("00[1,512]00"), unset_bytes.split_argument("00[2,512]00")
+        )
+        == set()
     )
-    assert unset_bytes.differing(unset_bytes.spread("00[1,512]00"), unset_bytes.spread("00[2,512]00")) == set()
 
 
 def test_a_number_that_was_measured_is_left_out_whole_and_a_field_before_padding_is_not() -> None:
-    assert unset_bytes.differing(unset_bytes.spread("a6d1a90b00000000"), unset_bytes.spread("281fa90b00000000")) == set(
-        range(8)
-    )
-    assert unset_bytes.differing(unset_bytes.spread("062c275d04000000"), unset_bytes.spread("0610305d04000000")) == {
+    assert unset_bytes.find_differing_bytes(
+        unset_bytes.split_argument("a6d1a90b00000000"), unset_bytes.split_argument("281fa90b00000000")
+    ) == set(range(8))
+    assert unset_bytes.find_differing_bytes(
+        unset_bytes.split_argument("062c275d04000000"), unset_bytes.split_argument("0610305d04000000")
+    ) == {
         1,
         2,
     }
@@ -161,7 +170,7 @@ def test_a_ledger_says_which_bytes_it_left_out(built: Path, tmp_path: Path) -> N
     known = tmp_path / "unset.txt"
     digests = []
     for gaps in ({"axpy": {(3, 2)}}, {"axpy": {(3, 3)}}):
-        known.write_text(unset_bytes.text(gaps))
-        digests.append(run(built, "print(book.totals().unset)", SIMCUDA_UNSET=str(known)).strip())
+        known.write_text(unset_bytes.format_table(gaps))
+        digests.append(run(built, "print(book.read_totals().unset)", SIMCUDA_UNSET=str(known)).strip())
     assert digests[0] != digests[1] and all(digests)
-    assert run(built, "print(book.totals().unset)").strip() == ""
+    assert run(built, "print(book.read_totals().unset)").strip() == ""

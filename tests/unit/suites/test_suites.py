@@ -417,7 +417,7 @@ def test_bytes_that_nobody_sets_are_left_out_where_they_were_learned() -> None:
         "/in/there/scripts/decouple/suites/unset-2.6.xz",
     )
     assert simulated_device.select_unset_table("2.99", "/in/there") == ()
-    gaps = unset_bytes.read(Path(simulated_device.__file__).with_name("unset-2.6.xz"))
+    gaps = unset_bytes.read_table(Path(simulated_device.__file__).with_name("unset-2.6.xz"))
     assert len(gaps) > 1000 and all(len(kernel) == 16 and int(kernel, 16) for kernel in gaps)
 
 
