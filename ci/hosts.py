@@ -9,12 +9,12 @@ from jobs import STAGES, Job
 DEBIAN = ("git", "pipx", "xz-utils", "mmdebstrap", "mount")  # what README.md asks of a bare Debian
 
 
-def lines(job: Job) -> list[str]:
+def list_command_lines(job: Job) -> list[str]:
     """Return the job's shell commands; each begins with a program ``pipx run`` knows."""
     return [shlex.join(command) for command in job.commands]
 
 
-def github(jobs: list[Job]) -> dict[str, object]:
+def make_github_matrix(jobs: list[Job]) -> dict[str, object]:
     """One ``strategy.matrix`` value per stage: ``{"core": {"include": [...]}, …}``.
 
     ``script`` is what the build step runs; ``core`` and ``backend`` name the artifacts that it needs, ``shards`` is a
@@ -26,14 +26,14 @@ def github(jobs: list[Job]) -> dict[str, object]:
         needs = dict(zip(("core", "backend"), (*job.needs, "", "")[:2], strict=True))
         row |= needs | {
             "build_minutes": job.build_minutes,
-            "script": "\n".join(f"pipx run {line}" for line in lines(job)),
-            "shards": _pattern(job.shards),
+            "script": "\n".join(f"pipx run {line}" for line in list_command_lines(job)),
+            "shards": _make_shard_pattern(job.shards),
         }
         stages.setdefault(job.stage, []).append(row | {"paths": "\n".join(job.paths)})
     return {stage: {"include": rows} for stage, rows in stages.items()}
 
 
-def _pattern(names: tuple[str, ...]) -> str:
+def _make_shard_pattern(names: tuple[str, ...]) -> str:
     """``shard-*-core-2.6-…`` of ``shard-1-core-2.6-…`` and the others."""
     if not names:
         return ""
@@ -41,7 +41,7 @@ def _pattern(names: tuple[str, ...]) -> str:
     return prefix + "*-" + names[0].removeprefix(prefix).partition("-")[2]
 
 
-def gitlab(jobs: list[Job]) -> dict[str, object]:
+def make_gitlab_pipeline(jobs: list[Job]) -> dict[str, object]:
     """Return a child pipeline: each job with its needs, cache and limits.
 
     It is YAML, as JSON is. At the end stands a job that makes the site. Its runners must be privileged: the Debian root
@@ -61,8 +61,10 @@ def gitlab(jobs: list[Job]) -> dict[str, object]:
             "stage": job.stage,
             "needs": [*job.needs, *job.shards],
             "timeout": f"{job.minutes} minutes",
-            "script": [f"timeout --signal=INT {job.build_minutes}m pipx run {line}" for line in lines(job)],
-            **({"cache": _gitlab_cache(job)} if job.cache else {}),
+            "script": [
+                f"timeout --signal=INT {job.build_minutes}m pipx run {line}" for line in list_command_lines(job)
+            ],
+            **({"cache": _make_gitlab_cache(job)} if job.cache else {}),
             "artifacts": {"paths": list(job.paths)},
         }
     releases = sorted({job.release for job in jobs if job.published})
@@ -79,5 +81,5 @@ def gitlab(jobs: list[Job]) -> dict[str, object]:
     return pipeline
 
 
-def _gitlab_cache(job: Job) -> dict[str, object]:
+def _make_gitlab_cache(job: Job) -> dict[str, object]:
     return {"key": job.cache, "paths": [".cache/decouple/ccache"], "when": "always"}  # also of a run that was ended

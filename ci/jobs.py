@@ -74,19 +74,19 @@ class Buildable:
     python: dict[str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, release: str, root: Path) -> Buildable:
+    def read(cls, release: str, root: Path) -> Buildable:
         """Read a release from ``series/<release>.toml`` and what says how it is built.
 
         Raises OSError, MatrixError.
         """
-        manifest = _read(root / "series" / f"{release}.toml")
+        manifest = _read_table(root / "series" / f"{release}.toml")
         toolchain = manifest.get("toolchain", {})
         if not toolchain.get("cuda"):
             raise MatrixError(f"{release}.toml: toolchain.cuda: not known, so there is nothing to build stage 2 with")
         usual = (toolchain["cuda"],)
-        compiled = _read(root / PACKAGE / "toolkits.toml")["releases"].get(release, ())
-        more = _read(root / PACKAGE / "stages.toml")["portable"]["interpreters"]
-        own = {env: _own_python(root / PACKAGE / name) for env, name in ROOTS.items()}
+        compiled = _read_table(root / PACKAGE / "toolkits.toml")["releases"].get(release, ())
+        more = _read_table(root / PACKAGE / "stages.toml")["portable"]["interpreters"]
+        own = {env: _read_own_python(root / PACKAGE / name) for env, name in ROOTS.items()}
         return cls(
             version=manifest["version"],
             cuda={"rootfs": usual, "host": usual, "portable": tuple(compiled)},
@@ -98,17 +98,17 @@ class Buildable:
         )
 
 
-def expand(matrix: Path = HERE / "matrix.toml", root: Path = HERE.parent) -> list[Job]:
+def expand_matrix(matrix: Path = HERE / "matrix.toml", root: Path = HERE.parent) -> list[Job]:
     """Return all jobs, in an order in which they could run one by one.
 
     ``root`` is the checkout. Raises MatrixError.
     """
-    document = _read(matrix)
+    document = _read_table(matrix)
     limits = Limits(**{name: int(value) for name, value in document["limits"].items()})
     jobs: list[Job] = []
     for number, entry in enumerate(document.get("build", [])):
-        one = _Entry.read(entry, f"{matrix.name}: build[{number}]", root, limits)
-        jobs += [job for python in one.pythons for job in one.jobs(python)]
+        build = _Entry.read(entry, f"{matrix.name}: build[{number}]", root, limits)
+        jobs += [job for python in build.pythons for job in build.list_jobs(python)]
     names = [job.name for job in jobs]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -137,16 +137,16 @@ class _Entry:
         release, env = str(entry["release"]), str(entry["env"])
         if not (root / "series" / release).is_file():
             raise MatrixError(f"{where}: release {release}: there is no series/{release}")
-        can = Buildable.of(release, root)
+        can = Buildable.read(release, root)
         for key, asked, offered in (("python", entry["python"], can.python), ("cuda", entry["cuda"], can.cuda)):
-            for one in asked:
-                if one not in offered.get(env, ()):
+            for wanted in asked:
+                if wanted not in offered.get(env, ()):
                     has = ", ".join(offered.get(env, ())) or "nothing"
-                    raise MatrixError(f"{where}: {key} {one}: environment {env!r} builds {release} for {has}")
+                    raise MatrixError(f"{where}: {key} {wanted}: environment {env!r} builds {release} for {has}")
         revision, shards = int(entry.get("revision", 0)), int(entry.get("shards", 0))
         return cls(release, env, tuple(entry["python"]), entry["cuda"], revision, shards, can, limits)
 
-    def jobs(self, python: str) -> Iterator[Job]:
+    def list_jobs(self, python: str) -> Iterator[Job]:
         """Yield the core, and for each CUDA version its wheel and the checks of both.
 
         Before the first Python's come the shards: nearly all objects are the same for all Pythons.
@@ -154,51 +154,56 @@ class _Entry:
         suffix = f"{self.release}-{self.env}-py{python}"
         core, sliced = f"core-{suffix}", python == self.pythons[0]
         first = f"{self.release}-{self.env}-py{self.pythons[0]}"
-        stage1 = (*self._build(python), "--stage", "1")
-        shards = self._shards(f"core-{first}")
+        stage1 = (*self._list_build_words(python), "--stage", "1")
+        shards = self._name_shards(f"core-{first}")
         if sliced:
-            yield from self._slices("core-shards", python, stage1, shards, ())
-        base = self._folder(python)
-        handed = (self._wheels(""), f"{base}/state/stage1.json")
-        yield self._job("core", core, python, (), (*stage1, *self._cache()), shards=shards, paths=handed)
+            yield from self._list_slices("core-shards", python, stage1, shards, ())
+        base = self._locate_folder(python)
+        handed = (self._locate_wheels(""), f"{base}/state/stage1.json")
+        yield self._make_job(
+            "core", core, python, (), (*stage1, *self._list_cache_words()), shards=shards, paths=handed
+        )
         for version, architectures in self.cuda.items():
             cuda = f"cu{version.replace('.', '')}"
             name = f"{cuda}-{suffix}"
-            stage2 = (*self._build(python), "--stage", "2", *self._cuda(version), "--arch", ";".join(architectures))
-            shards = self._shards(f"{cuda}-{first}")
+            words = (*self._list_build_words(python), "--stage", "2", *self._list_cuda_words(version))
+            stage2 = (*words, "--arch", ";".join(architectures))
+            shards = self._name_shards(f"{cuda}-{first}")
             if sliced:
-                yield from self._slices("cuda-shards", python, stage2, shards, (core,))
-            made = f"{base}/{self.env}-cuda{version}" if self._cuda(version) else base
+                yield from self._list_slices("cuda-shards", python, stage2, shards, (core,))
+            made = f"{base}/{self.env}-cuda{version}" if self._list_cuda_words(version) else base
             # verify asks which core it was that torch_cuda was compiled against
-            with_core = (self._wheels("_cuda"), f"{made}/state/stage2.json", f"{base}/core/wheel.sha256")
-            yield self._job("cuda", name, python, (core,), (*stage2, *self._cache()), shards=shards, paths=with_core)
-            yield from self._checks(python, core, name, version)
+            with_core = (self._locate_wheels("_cuda"), f"{made}/state/stage2.json", f"{base}/core/wheel.sha256")
+            yield self._make_job(
+                "cuda", name, python, (core,), (*stage2, *self._list_cache_words()), shards=shards, paths=with_core
+            )
+            yield from self._list_checks(python, core, name, version)
 
-    def _checks(self, python: str, core: str, cuda: str, version: str) -> Iterator[Job]:
+    def _list_checks(self, python: str, core: str, cuda: str, version: str) -> Iterator[Job]:
         status = (f"ci/status/{self.release}.json",)
         verify = ("nox", "-s", f"verify-{self.release}", "--", "--env", self.env)
         needs = (core, cuda)
         if self.env == "portable":
             make = ("uv", "venv", "--seed", "--python", python, _OFFICIAL)
             fill = ("uv", "pip", "install", "--python", _OFFICIAL, f"torch=={self.can.version}", "numpy")
-            compare = (*verify, "--python", f"{_OFFICIAL}/bin/python", *self._cuda(version))
-            yield self._job("verify", f"verify-{cuda}", python, needs, make, fill, compare, paths=status)
+            compare = (*verify, "--python", f"{_OFFICIAL}/bin/python", *self._list_cuda_words(version))
+            yield self._make_job("verify", f"verify-{cuda}", python, needs, make, fill, compare, paths=status)
             return
         # upstream's CPU tests are run from the applied tree; to enter the root takes one in any case
         apply = ("nox", "-s", f"apply-{self.release}", *(("--", "--debian-patches") if self.env == "rootfs" else ()))
-        yield self._job("verify", f"verify-{cuda}", python, needs, apply, verify, paths=status)
+        yield self._make_job("verify", f"verify-{cuda}", python, needs, apply, verify, paths=status)
         contract = ("nox", "-s", f"contract-{self.release}", "--", "--env", self.env, "--beside-cuda")
         report = f"build/{self.release}/verify/contract-both/report"
-        yield self._job("contract", f"contract-{cuda}", python, needs, apply, contract, paths=(report, *status))
+        yield self._make_job("contract", f"contract-{cuda}", python, needs, apply, contract, paths=(report, *status))
 
-    def _slices(
+    def _list_slices(
         self, stage: str, python: str, build: tuple[str, ...], names: tuple[str, ...], needs: tuple[str, ...]
     ) -> Iterator[Job]:
         for number, name in enumerate(names, start=1):
-            command = (*build, *self._cache(), "--shard", f"{number}/{self.shards}")
-            yield self._job(stage, name, python, needs, command, paths=(OBJECTS,))
+            command = (*build, *self._list_cache_words(), "--shard", f"{number}/{self.shards}")
+            yield self._make_job(stage, name, python, needs, command, paths=(OBJECTS,))
 
-    def _job(
+    def _make_job(
         self,
         stage: str,
         name: str,
@@ -213,7 +218,7 @@ class _Entry:
         minutes, build = self.limits.job_minutes, self.limits.job_minutes - self.limits.spare_minutes
         return Job(name, stage, self.release, python, needs, shards, commands, cache, paths, minutes, build, published)
 
-    def _build(self, python: str) -> tuple[str, ...]:
+    def _list_build_words(self, python: str) -> tuple[str, ...]:
         words = ["nox", "-s", f"build-{self.release}", "--", "--env", self.env]
         if self.env == "portable" and python != self._own:
             words += ["--python", python]
@@ -221,20 +226,20 @@ class _Entry:
             words += ["--revision", str(self.revision)]
         return tuple(words)
 
-    def _cuda(self, version: str) -> tuple[str, ...]:
+    def _list_cuda_words(self, version: str) -> tuple[str, ...]:
         """Other environments have one CUDA."""
         return ("--cuda", version) if self.env == "portable" else ()
 
-    def _cache(self) -> tuple[str, ...]:
+    def _list_cache_words(self) -> tuple[str, ...]:
         return ("--cache", f"file:{OBJECTS}") if self.shards else ()
 
-    def _shards(self, of: str) -> tuple[str, ...]:
+    def _name_shards(self, of: str) -> tuple[str, ...]:
         return tuple(f"shard-{number}-{of}" for number in range(1, self.shards + 1))
 
-    def _wheels(self, project: str) -> str:
+    def _locate_wheels(self, project: str) -> str:
         return f"dist/{self.release}/torch{project}-*.whl*"
 
-    def _folder(self, python: str) -> str:
+    def _locate_folder(self, python: str) -> str:
         base = f"build/{self.release}"
         return f"{base}/python{python}" if self.env == "portable" and python != self._own else base
 
@@ -243,11 +248,13 @@ class _Entry:
         return self.can.python[self.env][0]
 
 
-def _own_python(description: Path) -> str:
+def _read_own_python(description: Path) -> str:
     """Of a root: major and minor version, by what was seen in it."""
-    seen = {name: version for layer in _read(description)["layer"] for name, version in layer.get("seen", {}).items()}
+    seen = {
+        name: version for layer in _read_table(description)["layer"] for name, version in layer.get("seen", {}).items()
+    }
     return ".".join(seen["python3"].split(".")[:2])
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_table(path: Path) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))

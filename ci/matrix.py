@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 
 import hosts
-from jobs import Job, MatrixError, expand
+from jobs import Job, MatrixError, expand_matrix
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -24,29 +24,32 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--command-of", metavar="JOB", help="print the command lines of one job instead")
     arguments = parser.parse_args(argv)
     try:
-        jobs = expand()
+        jobs = expand_matrix()
     except (MatrixError, OSError, ValueError) as error:
         print(f"ci: {error}", file=sys.stderr)
         return 2
     if arguments.command_of:
-        found = [job for job in jobs if job.name == arguments.command_of]
-        if not found:
+        chosen = [job for job in jobs if job.name == arguments.command_of]
+        if not chosen:
             names = ", ".join(job.name for job in jobs)
             print(f"ci: no job {arguments.command_of}; there are {names}", file=sys.stderr)
             return 2
-        print("\n".join(hosts.lines(found[0])))
+        print("\n".join(hosts.list_command_lines(chosen[0])))
         return 0
-    shapes: dict[str, Callable[[list[Job]], object]] = {"github": hosts.github, "gitlab": hosts.gitlab}
+    shapes: dict[str, Callable[[list[Job]], object]] = {
+        "github": hosts.make_github_matrix,
+        "gitlab": hosts.make_gitlab_pipeline,
+    }
     if arguments.host:
         print(json.dumps(shapes[arguments.host](jobs), indent=None if arguments.host == "github" else 2))
     elif arguments.json:
         print(json.dumps([dataclasses.asdict(job) for job in jobs], indent=2))
     else:
-        print("\n".join(table(jobs)))
+        print("\n".join(format_table(jobs)))
     return 0
 
 
-def table(jobs: list[Job]) -> list[str]:
+def format_table(jobs: list[Job]) -> list[str]:
     """Return a line per job, for persons.
 
     It says the job's name, its stage, how long it may take, and what must be there before.

@@ -56,7 +56,7 @@ def write(project: Path, body: str) -> Path:
 
 
 def expand(project: Path, body: str) -> list[ci_jobs.Job]:
-    return ci_jobs.expand(write(project, body), project)
+    return ci_jobs.expand_matrix(write(project, body), project)
 
 
 ENTRY = """
@@ -118,7 +118,7 @@ def test_every_command_of_this_checkout_is_a_session_with_arguments_that_it_take
     command = [sys.executable, "-m", "nox", "-l"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     sessions = set(re.findall(r"^[*-] (\S+)", listed.stdout, re.MULTILINE))
-    for job in ci_jobs.expand():
+    for job in ci_jobs.expand_matrix():
         for words in job.commands:
             if words[0] == "uv":  # not ours; `pipx run` brings it
                 continue
@@ -130,7 +130,7 @@ def test_every_command_of_this_checkout_is_a_session_with_arguments_that_it_take
 
 def pairs() -> list[tuple[ci_jobs.Job, ci_jobs.Job]]:
     """The two jobs whose wheels are verified together."""
-    by_name = {job.name: job for job in ci_jobs.expand()}
+    by_name = {job.name: job for job in ci_jobs.expand_matrix()}
     return [(by_name[job.needs[0]], by_name[job.needs[1]]) for job in by_name.values() if job.stage == "verify"]
 
 
@@ -200,11 +200,12 @@ def test_shards_leave_their_objects_to_those_that_link(project: Path) -> None:
         for python in ("3.13", "3.9"):  # nearly all objects are the same, and those of another Python are few
             links = by_name[f"{made}-2.6-portable-py{python}"]
             assert (links.shards, links.commands[0][-2:]) == (slices, ("--cache", "file:build/objects"))
-    rows = {row["name"]: row for table in hosts.github(list(by_name.values())).values() for row in table["include"]}  # type: ignore[index]
+    stages = hosts.make_github_matrix(list(by_name.values()))
+    rows = {row["name"]: row for table in stages.values() for row in table["include"]}  # type: ignore[index]
     for name, job in by_name.items():
         taken = matches_of(rows[name]["shards"], by_name)
         assert taken == sorted(job.shards)
-    pipeline = hosts.gitlab(list(by_name.values()))
+    pipeline = hosts.make_gitlab_pipeline(list(by_name.values()))
     assert pipeline["core-2.6-portable-py3.9"]["needs"][:1] == ["shard-1-core-2.6-portable-py3.13"]  # type: ignore[index]
     assert not [job for job in expand(project, entry.replace("shards = 2", "")) if job.shards or "shard" in job.name]
 
@@ -230,7 +231,7 @@ def test_what_is_published_is_what_the_jobs_that_make_wheels_hand_over() -> None
     publish = yaml.safe_load((WORKFLOWS / "github.yml").read_text())["jobs"]["publish"]
     assert set(publish["needs"]) == {"verify", "contract"}, "no check may fail and the site be published"
     (pattern,) = [step["with"]["pattern"] for step in publish["steps"] if "pattern" in step.get("with", {})]
-    jobs = ci_jobs.expand()
+    jobs = ci_jobs.expand_matrix()
     for job in jobs:
         assert bool(matches_of(pattern, [job.name])) == job.published, job.name
         assert not job.published or any(".whl" in path for path in job.paths)
@@ -239,7 +240,7 @@ def test_what_is_published_is_what_the_jobs_that_make_wheels_hand_over() -> None
 
 def test_a_row_has_what_the_workflow_asks_of_it() -> None:
     asked = set(re.findall(r"fromJSON\(inputs\.job\)\.(\w+)", (WORKFLOWS / "github-stage.yml").read_text()))
-    stages_of = hosts.github(ci_jobs.expand())
+    stages_of = hosts.make_github_matrix(ci_jobs.expand_matrix())
     for stage, table in stages_of.items():
         for row in table["include"]:  # type: ignore[index]
             assert asked <= set(row), stage
@@ -260,7 +261,7 @@ def test_the_hosts_own_schemas_take_the_workflows(tmp_path: Path, schema: str, d
     path = WORKFLOWS / document
     if document == "child pipeline":
         path = tmp_path / "jobs.yml"
-        path.write_text(json.dumps(hosts.gitlab(ci_jobs.expand())))
+        path.write_text(json.dumps(hosts.make_gitlab_pipeline(ci_jobs.expand_matrix())))
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(path)]
     if "gitlab" in schema:
         command += ["--data-transform", "gitlab-ci"]
@@ -374,7 +375,9 @@ def test_a_command_line_can_be_given_to_a_shell() -> None:
     name = "cu124-2.6-rootfs-py3.13"
     command = [sys.executable, str(ROOT / "ci/matrix.py"), "--command-of", name]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert tuple(shlex.split(done.stdout)) == next(job.commands[0] for job in ci_jobs.expand() if job.name == name)
+    assert tuple(shlex.split(done.stdout)) == next(
+        job.commands[0] for job in ci_jobs.expand_matrix() if job.name == name
+    )
 
 
 def test_a_shard_of_all_promised_architectures_ends_within_a_job() -> None:
