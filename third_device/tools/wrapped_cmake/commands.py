@@ -16,7 +16,7 @@ from .project import Project, read_project
 from .wrapper import WrappedCMake, write_report
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="wrapped_cmake",
         description="Configure and build a backend's CMake project with upstream's conventions.",
@@ -29,25 +29,25 @@ def _parser() -> argparse.ArgumentParser:
     configure.add_argument("build", type=Path)
     configure.add_argument("-D", dest="definitions", action="append", default=[], metavar="NAME=VALUE")
     configure.add_argument("--prefix", type=Path, help="where `install` puts things")
-    configure.set_defaults(run=_configure)
+    configure.set_defaults(run=_run_configure)
     build = verbs.add_parser("build", help="run ninja in a configured build directory")
     build.add_argument("build", type=Path)
     build.add_argument("targets", nargs="*")
     build.add_argument("--log", type=Path)
     build.add_argument("--keep-going", type=int, default=1, metavar="N", help="stop after N failures (ninja -k)")
     build.add_argument("--raw", action="store_true", help="ninja's own lines on standard output, for a program to read")
-    build.set_defaults(run=_build)
+    build.set_defaults(run=_run_build)
     parameters = verbs.add_parser("parameters", help="what a project takes beside the variables below")
     parameters.add_argument("source", type=Path)
     parameters.set_defaults(run=_show_parameters)
     report = verbs.add_parser("report", help="the slowest objects of a build directory")
     report.add_argument("build", type=Path)
     report.add_argument("--count", type=int, default=10)
-    report.set_defaults(run=_report)
+    report.set_defaults(run=_run_report)
     return top
 
 
-def _configure(arguments: argparse.Namespace) -> int:
+def _run_configure(arguments: argparse.Namespace) -> int:
     extra = {}
     for definition in arguments.definitions:
         name, equals, value = definition.partition("=")
@@ -60,7 +60,7 @@ def _configure(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _build(arguments: argparse.Namespace) -> int:
+def _run_build(arguments: argparse.Namespace) -> int:
     build_dir: Path = arguments.build.resolve()
     if not (build_dir / "build.ninja").exists():
         raise WrappedCMakeError(f"{build_dir}: no build.ninja", "configure it first")
@@ -91,7 +91,7 @@ def _show_parameters(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _report(arguments: argparse.Namespace) -> int:
+def _run_report(arguments: argparse.Namespace) -> int:
     _print_slowest(arguments.build, arguments.count)
     return 0
 
@@ -103,7 +103,7 @@ def _print_slowest(build_dir: Path, count: int) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return 0 done, 1 failed, 2 wrong call, 130 interrupted."""
-    arguments = _parser().parse_args(argv)
+    arguments = _build_parser().parse_args(argv)
     try:
         code: int = arguments.run(arguments)
         return code

@@ -44,12 +44,12 @@ def detect(settings: Settings) -> Features:
     """
     path = settings.environ.get("PATH", os.defpath)
     return Features(
-        launcher=_launcher(settings.text("WRAPPED_CMAKE_LAUNCHER") or "auto", path),
-        linker=_linker(settings, path),
+        launcher=_choose_launcher(settings.text("WRAPPED_CMAKE_LAUNCHER") or "auto", path),
+        linker=_choose_linker(settings, path),
     )
 
 
-def _launcher(asked: str, path: str) -> str | None:
+def _choose_launcher(asked: str, path: str) -> str | None:
     if asked == "none":
         return None
     candidates: Sequence[str] = ("ccache", "sccache") if asked == "auto" else (asked,)
@@ -62,7 +62,7 @@ def _launcher(asked: str, path: str) -> str | None:
     return None
 
 
-def _linker(settings: Settings, path: str) -> str | None:
+def _choose_linker(settings: Settings, path: str) -> str | None:
     asked = settings.text("WRAPPED_CMAKE_LINKER") or "auto"
     if asked == "none" or "-fuse-ld=" in settings.environ.get("LDFLAGS", ""):
         return None

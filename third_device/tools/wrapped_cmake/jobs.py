@@ -71,11 +71,11 @@ def plan(
     processors = processors or cores()
     memory = available_memory() if memory is None else memory
 
-    def fitting(mebibytes: int | None) -> int:
+    def count_fitting(mebibytes: int | None) -> int:
         return processors if memory is None else max(1, min(processors, memory // ((mebibytes or 1) * MIB)))
 
     asked = settings.number("MAX_JOBS")
-    by_memory = fitting(settings.number("WRAPPED_CMAKE_JOB_MEMORY"))
+    by_memory = count_fitting(settings.number("WRAPPED_CMAKE_JOB_MEMORY"))
     total = asked or by_memory
     if asked:
         reason = "MAX_JOBS"
@@ -85,4 +85,4 @@ def plan(
         reason = f"{processors} cores"
     each = {"link": settings.number("WRAPPED_CMAKE_LINK_JOB_MEMORY")} | (project or Project()).list_memory()
     each |= {one.pool: settings.number(one.name) for one in settings.parameters if one.pool}
-    return JobLimits(total, {name: min(total, fitting(memory_of)) for name, memory_of in each.items()}, reason)
+    return JobLimits(total, {name: min(total, count_fitting(memory_of)) for name, memory_of in each.items()}, reason)

@@ -100,7 +100,7 @@ def run(
     while True:
         command = [ninja, "-C", str(build_dir), "-j1" if pending else f"-j{jobs}", f"-k{keep_going}"]
         command += [pending] if pending else list(targets)
-        attempt = _attempt(command, environ, log, on_status)
+        attempt = _run_attempt(command, environ, log, on_status)
         edges += attempt.finished
         if attempt.code == 0:
             if pending is None:
@@ -166,7 +166,7 @@ class _Attempt:
     tail: str
 
 
-def _attempt(
+def _run_attempt(
     command: Sequence[str], environ: Mapping[str, str], log: Path, on_status: Callable[[Status], None]
 ) -> _Attempt:
     """Run ninja once, in a process group of its own.
@@ -182,8 +182,8 @@ def _attempt(
     last = ""
     with open_log(log) as out:
         out.write(f"$ {' '.join(command)}\n")
-        with _started(command, made) as process:
-            for line in _lines(process.stdout):
+        with _start_ninja(command, made) as process:
+            for line in _read_lines(process.stdout):
                 out.write(line)
                 out.flush()
                 text = line.rstrip("\n")
@@ -207,10 +207,10 @@ def _attempt(
             finished = latest.total
             out.write(f"[{latest.total}/{latest.total} 0 {latest.seconds}] done\n")
             on_status(dataclasses.replace(latest, done=latest.total, running=0, eta=0.0))
-    return _Attempt(code, finished, tuple(_judge(*failure) for failure in failures), last)
+    return _Attempt(code, finished, tuple(_judge_failure(*failure) for failure in failures), last)
 
 
-def _judge(output: str, code: int | None, lines: Sequence[str]) -> _Failure:
+def _judge_failure(output: str, code: int | None, lines: Sequence[str]) -> _Failure:
     """Whether this edge was killed, and the line that says why it failed."""
     text = "\n".join(lines[1:])  # the first line repeats the command
     killed = code in (137, 9) or bool(_KILLED.search(text))
@@ -219,13 +219,13 @@ def _judge(output: str, code: int | None, lines: Sequence[str]) -> _Failure:
     return _Failure(output, killed, reason)
 
 
-def _lines(stream: IO[str] | None) -> Iterator[str]:
+def _read_lines(stream: IO[str] | None) -> Iterator[str]:
     if stream is not None:
         yield from stream
 
 
 @contextlib.contextmanager
-def _started(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+def _start_ninja(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
     """Start ninja, and pass an interrupt or a termination on to it.
 
     ninja is waited for, then KeyboardInterrupt is raised. One that comes while it is being started waits until it can
@@ -234,38 +234,38 @@ def _started(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[sub
     known: list[subprocess.Popen[str]] = []
     told: list[int] = []
 
-    def stop(number: int, frame: object) -> None:
+    def note_signal(number: int, frame: object) -> None:
         told.append(number)
         if known:
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in _stopping()}
+    before = {number: signal.signal(number, note_signal) for number in _list_passed_signals()}
     try:
-        known.append(_popen(command, environ))
+        known.append(_open_process(command, environ))
         try:
             if told:
                 raise KeyboardInterrupt
             yield known[0]
         except BaseException:
-            _end(known[0])
+            _end_ninja(known[0])
             raise
     finally:
         for number, old in before.items():
             signal.signal(number, old)
 
 
-def _stopping() -> tuple[signal.Signals, ...]:
+def _list_passed_signals() -> tuple[signal.Signals, ...]:
     """List the signals that are passed on.
 
     An interrupt is one only where Python would raise KeyboardInterrupt for it.
     """
-    if not _in_main_thread():
+    if not _is_in_main_thread():
         return ()
     listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     return (signal.SIGTERM, signal.SIGINT) if listens else (signal.SIGTERM,)
 
 
-def _popen(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[str]:
+def _open_process(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[str]:
     try:
         return subprocess.Popen(
             command,
@@ -281,7 +281,7 @@ def _popen(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Pop
         raise WrappedCMakeError(f"{command[0]}: not found", "install ninja") from None
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def _end_ninja(process: subprocess.Popen[str]) -> None:
     """Tell ninja to stop, and wait until it has tidied up."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)  # background jobs of a shell ignore SIGINT
@@ -293,7 +293,7 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.wait()
 
 
-def _in_main_thread() -> bool:
+def _is_in_main_thread() -> bool:
     import threading
 
     return threading.current_thread() is threading.main_thread()

@@ -43,22 +43,24 @@ class Parameter:
     pattern: str = ""
 
 
-def _parameter(name: str, kind: str, default: str | None, meaning: str, cmake: str | None = None) -> Parameter:
+def _make_parameter(name: str, kind: str, default: str | None, meaning: str, cmake: str | None = None) -> Parameter:
     unit = "MiB" if name.endswith("_MEMORY") else ""
     return Parameter(name, kind, default, meaning, cmake, unit)
 
 
 PARAMETERS: tuple[Parameter, ...] = (
-    _parameter("MAX_JOBS", "number", None, "compile jobs at once; default: what cores and free memory allow"),
-    _parameter("CMAKE_BUILD_TYPE", "text", "Release", "Debug, Release or RelWithDebInfo"),
-    _parameter("CMAKE_ARGS", "text", None, "more arguments for CMake, as a shell splits them"),
-    _parameter("DEBUG", "flag", "0", "build with -O0 -g (unless CMAKE_BUILD_TYPE is set)"),
-    _parameter("REL_WITH_DEB_INFO", "flag", "0", "build optimised with -g (unless CMAKE_BUILD_TYPE is set)"),
-    _parameter("WRAPPED_CMAKE_LAUNCHER", "text", "auto", "compiler launcher: auto, ccache, sccache, none or a path"),
-    _parameter("WRAPPED_CMAKE_LINKER", "text", "auto", "linker: auto (mold, then lld), mold, lld, none"),
-    _parameter("WRAPPED_CMAKE_JOB_MEMORY", "number", "1500", "memory to reckon with for one C++ compile"),
-    _parameter("WRAPPED_CMAKE_LINK_JOB_MEMORY", "number", "4096", "memory to reckon with for one link"),
-    _parameter("WRAPPED_CMAKE_TREE", "path", None, "PyTorch's source tree; default: the one this toolkit lies in"),
+    _make_parameter("MAX_JOBS", "number", None, "compile jobs at once; default: what cores and free memory allow"),
+    _make_parameter("CMAKE_BUILD_TYPE", "text", "Release", "Debug, Release or RelWithDebInfo"),
+    _make_parameter("CMAKE_ARGS", "text", None, "more arguments for CMake, as a shell splits them"),
+    _make_parameter("DEBUG", "flag", "0", "build with -O0 -g (unless CMAKE_BUILD_TYPE is set)"),
+    _make_parameter("REL_WITH_DEB_INFO", "flag", "0", "build optimised with -g (unless CMAKE_BUILD_TYPE is set)"),
+    _make_parameter(
+        "WRAPPED_CMAKE_LAUNCHER", "text", "auto", "compiler launcher: auto, ccache, sccache, none or a path"
+    ),
+    _make_parameter("WRAPPED_CMAKE_LINKER", "text", "auto", "linker: auto (mold, then lld), mold, lld, none"),
+    _make_parameter("WRAPPED_CMAKE_JOB_MEMORY", "number", "1500", "memory to reckon with for one C++ compile"),
+    _make_parameter("WRAPPED_CMAKE_LINK_JOB_MEMORY", "number", "4096", "memory to reckon with for one link"),
+    _make_parameter("WRAPPED_CMAKE_TREE", "path", None, "PyTorch's source tree; default: the one this toolkit lies in"),
 )
 BY_NAME: dict[str, Parameter] = {parameter.name: parameter for parameter in PARAMETERS}
 

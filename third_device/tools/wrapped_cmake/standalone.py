@@ -47,11 +47,11 @@ class CMake:
             entry = _ENTRY.match(line)
             if entry:
                 name, kind, value = entry.groups()
-                found[name] = _boolean(value) if kind == "BOOL" else value
+                found[name] = _parse_boolean(value) if kind == "BOOL" else value
         return found
 
 
-def _boolean(value: str) -> bool | str:
+def _parse_boolean(value: str) -> bool | str:
     """Return what CMake means by a BOOL; text that is neither stays text."""
     if value.upper() in TRUE:
         return True

@@ -24,7 +24,7 @@ class CMake:
     """
 
     def __init__(self, tree: Path, build_dir: Path) -> None:
-        module = _helper(tree)
+        module = _load_helper(tree)
         self._helper: Any = module.CMake(str(build_dir))
         self.command: str = self._helper._cmake_command
         self.has_ninja: bool = module.USE_NINJA
@@ -63,7 +63,7 @@ def find_tree(settings: Settings) -> Path | None:
     return tree.resolve()
 
 
-def _helper(tree: Path) -> ModuleType:
+def _load_helper(tree: Path) -> ModuleType:
     """``tools.setup_helpers.cmake`` of ``tree``.
 
     Raises WrappedCMakeError when another package named ``tools`` was imported first: the helper of a different tree

@@ -111,7 +111,7 @@ class WrappedCMake:
             began = out.tell()
             done = subprocess.run(command, cwd=self.build_dir, env=self.environ, stdout=out, stderr=out, check=False)
         if done.returncode:
-            raise WrappedCMakeError(f"CMake: {_first_error(self.log, began)}", f"read {self.log}")
+            raise WrappedCMakeError(f"CMake: {_find_first_error(self.log, began)}", f"read {self.log}")
 
     def _forget_another_place(self) -> None:
         """Forget a cache whose directories are not these.
@@ -174,7 +174,7 @@ def write_report(build_dir: Path, result: ninja.Result, limits: jobs.JobLimits) 
     return document
 
 
-def _first_error(log: Path, offset: int) -> str:
+def _find_first_error(log: Path, offset: int) -> str:
     """Return the first error that CMake printed, as one line.
 
     CMake prints 'CMake Error at file:line (command):' and the message below, indented and broken at 77 columns.
