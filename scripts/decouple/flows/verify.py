@@ -190,7 +190,7 @@ def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = 
 
 
 def _smoke_vendor(work: BuildRequest, minutes: float, listener: Listener) -> VerifyResult:
-    """Build that part with another vendor's toolkit, load it on a stock core, and compile an extension against both."""
+    """Build that part with another toolkit, load it, and compile an extension."""
     again = f"decouple smoke {work.release} --toolkit {work.toolkit} goes on from there; --minutes gives it more"
     with limit_time(minutes, "smoke", again):
         (made,) = build_wheels(work, listener)

@@ -84,8 +84,9 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
 
 
 def _settle(out: list[str], begin: int | None) -> int:
-    """Have the star at ``begin`` take as little as it can, for good, since another star follows; return where that is.
+    """Have the star at ``begin`` take as little as it can, for good.
 
+    Another star follows; where that one is, is returned.
     What stands between two stars has one length, or one end in each name: its first place leaves the most to the
     second star. So nothing that fails later is tried again from another place, which takes hours on a long name.
     """

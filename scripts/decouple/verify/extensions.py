@@ -81,9 +81,9 @@ def select_extensions(names: Collection[str]) -> tuple[Extension, ...]:
 
 
 def select_compilers(kind: str) -> Mapping[str, str]:
-    """Return the compilers' variables in an environment of this kind, or with another vendor's toolkit of this name.
+    """Return the compilers' variables in an environment, or with a toolkit.
 
-    ``torch.utils.cpp_extension`` needs them.
+    ``kind`` is the environment's, or another vendor's toolkit's name. ``torch.utils.cpp_extension`` needs them.
     """
     return _load_file().compilers.get(kind, {})
 
