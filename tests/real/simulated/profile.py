@@ -33,7 +33,8 @@ def trace() -> dict[str, Any]:
         made.export_chrome_trace(str(file))
         rows = {row.key: row.device_time_total for row in made.key_averages()}
         assert rows["aten::add"] > 0, rows
-        read: dict[str, Any] = json.loads(file.read_text())
+        # Of a module that is imported meanwhile, upstream's Python tracer writes a name out of freed memory.
+        read: dict[str, Any] = json.loads(file.read_text(errors="replace"), strict=False)
         return read
 
 
