@@ -25,6 +25,7 @@ import tomllib
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 #: What stands below these headings of README.md is what a newcomer types, in this order.
@@ -263,6 +264,16 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parse.parse_args(argv)
 
 
+def _ignore_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _cancel(number: int, _: object) -> NoReturn:
+    _ignore_signals()
+    sys.exit(128 + number)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the commands in a bare root, or here where the kernel has no namespaces."""
     args = read_arguments(argv)
@@ -272,8 +283,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             re.sub(rf"(?<= ){re.escape(args.without)}(?= |$)", "", command) if "apt-get" in command else command
             for command in commands
         ]
-    for number in (signal.SIGTERM, signal.SIGHUP):  # a cancelled job
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a cancelled job; under nohup the latter is ignored and stays so
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _cancel)
     folder = Path(tempfile.mkdtemp(prefix="newcomer-", dir=args.folder))
     try:
         run_commands(commands, choose_place(args.suite, folder, args.caches))
@@ -281,6 +293,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"newcomer: {error}", file=sys.stderr, flush=True)
         return 1
     finally:
+        _ignore_signals()  # the next one would leave the root
         if args.keep:
             print(f"kept: {folder}")
         else:

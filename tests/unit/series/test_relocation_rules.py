@@ -57,6 +57,24 @@ def test_a_file_that_no_rule_places_is_a_conflict_as_it_stops_a_rebase(tmp_path:
     assert conflict.failure.message == "torch/csrc/elsewhere/cuda_green.cpp: no rule places this CUDA file"
 
 
+def test_what_such_a_relocation_moves_is_where_later_patches_look_for_it(tmp_path: Path) -> None:
+    rules = load_rules()
+    write(tmp_path, FILES)
+    moves = make_plan(tmp_path, rules).moves
+    relocation = parse_patch(render_patch(moves, rules, "2.6").encode(), name="2.6/0001-relocate.patch")
+    moved = next(move for move in moves if FILES.get(move.origin, "").count("\n") == 1)
+    line = FILES[moved.origin].rstrip("\n")
+    body = f"--- a/{moved.target}\n+++ b/{moved.target}\n@@ -1 +1 @@\n-{line}\n+{line} // ours\n"
+    edit = parse_patch(f"diff --git a/{moved.target} b/{moved.target}\n{body}".encode(), name="2.6/0002-edit.patch")
+    write(tmp_path, {"torch/csrc/elsewhere/cuda_green.cpp": ""})
+    opened = OpenedSource(FolderSource(tmp_path), "here")
+    remaker = PatchRemaker({})
+    first, second = check_series(
+        [relocation, edit], opened.source, remade=remaker.bind_source(opened), ruled=remaker.bind_rules(opened)
+    )
+    assert (first.status, second.status) == (Fit.CONFLICT, Fit.CLEAN)
+
+
 def test_a_file_that_stage_1_includes_now_is_told(tmp_path: Path) -> None:
     found = judge(
         tmp_path, {"torch/csrc/a.cpp": FILES["torch/csrc/a.cpp"] + "#include <torch/csrc/jit/passes/fuse_gpu.h>\n"}

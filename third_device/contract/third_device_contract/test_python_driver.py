@@ -141,12 +141,35 @@ assert [type(each.exc_value) for each in unraisable] == [KeyError]
     [
         ('"copy", ', "", "copy is not in __all__"),
         ('"copy", ', '"copy", "threads", ', "no driver has threads"),
+        ('"copy", ', '"copy", "memory_info", ', "memory_info is in __all__ alone"),
+        ("__all__ =", "names =", "copy, device_count, memory_alloc, memory_free is not in __all__"),
         ("return 2", "return -1", "device_count: -1 devices"),
     ],
 )
 def test_a_file_that_is_no_driver_is_named(with_driver: Use, old: str, new: str, said: str) -> None:
     done = with_driver("", DRIVER.replace(old, new))
     assert done.returncode != 0 and said in done.stderr, done.stderr
+
+
+@pytest.mark.contract_item(72)
+def test_devices_whose_addresses_overlap_are_refused(with_driver: Use) -> None:
+    made = DRIVER.replace("next(numbers)", "device and 1 or next(numbers)")
+    done = with_driver("""
+first = torch.ones(4, dtype=torch.float64, device=f"{device}:0")
+try:
+    torch.ones(4, dtype=torch.float64, device=f"{device}:1")
+except RuntimeError as error:
+    assert "is in use; all devices share one space of addresses" in str(error), error
+else:
+    raise AssertionError("nothing was raised")
+""", made)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.contract_item(72)
+def test_a_function_that_goes_on_after_the_end_is_left_alone(with_driver: Use) -> None:
+    done = with_driver("mod.enqueue(lambda: sum(range(10**12)))\nprint('over', flush=True)\n")
+    assert done.returncode == 0 and "over" in done.stdout, (done.returncode, done.stderr)
 
 
 @pytest.mark.contract_item(72)

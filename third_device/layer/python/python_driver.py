@@ -4,7 +4,8 @@ For who begins, or reaches the device from Python. Each name in ``__all__`` of t
 table (``third_device/driver.h``) and takes numbers: of devices (`HOST` is the host), of bytes, and addresses:
 
 * ``device_count() -> int``, asked once;
-* ``memory_alloc(device, bytes) -> address``, a multiple of 512 and not 0; MemoryError when there is none left;
+* ``memory_alloc(device, bytes) -> address``, a multiple of 512 and not 0, in one space of addresses for all devices;
+  MemoryError when there is none left;
 * ``memory_free(device, address)``;
 * ``copy(to, to_device, source, from_device, bytes)``, which returns when it is done;
 * where they are wanted: ``memory_set(address, value, bytes)``, ``memory_info(device) -> (free, total)``,
@@ -39,14 +40,19 @@ def use(package: str, binary: types.ModuleType) -> bool:
     ``binary`` is the backend's ``_C``. Raises DriverError, and RuntimeError where there are streams for fewer devices.
     """
     name = f"{package}.driver"
-    if importlib.util.find_spec(name) is None:
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:  # a folder of that name is no file
         return False
-    vendor = importlib.import_module(name)
-    functions = {each: vars(vendor)[each] for each in vendor.__all__}
-    unknown, missing = sorted(set(functions) - set(KNOWN)), sorted(set(NEEDED) - set(functions))
-    if unknown or missing:
-        wrong = f"no driver has {', '.join(unknown)}" if unknown else f"{', '.join(missing)} is not in __all__"
-        raise DriverError(f"{name}: {wrong}; a driver in Python has {', '.join(KNOWN)}", name=name)
+    vendor = vars(importlib.import_module(name))
+    names = set(vendor.get("__all__", ()))
+    functions = {each: vendor[each] for each in names & set(vendor)}
+    faults = {
+        "no driver has {}": names - set(KNOWN),
+        "{} is not in __all__": set(NEEDED) - names,
+        "{} is in __all__ alone": names - set(vendor),
+    }
+    if wrong := [text.format(", ".join(sorted(each))) for text, each in faults.items() if each]:
+        raise DriverError(f"{name}: {wrong[0]}; a driver in Python has {', '.join(KNOWN)}", name=name)
     count = functions["device_count"]()
     os.environ["TD_SIM_DEVICES"] = str(count)  # where streams are the simulation's: as many devices
     binary.use_python_driver(functions | {"device_count": lambda: count})

@@ -32,15 +32,25 @@ size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * 
 
 using Use = std::pair<int, StreamId>;  // device, stream
 
-// Asks the driver without the lock: it may take its time, or wait for a thread that frees memory meanwhile (a driver in
-// Python waits for the GIL, and Python's tensors are freed with it held).
+// Asks a driver that was put in the place of csrc/driver.cpp's without the lock: one in Python waits for the GIL, and
+// Python's tensors are freed with it held. Any other is asked with the lock, so that no thread sees what is half done.
 template <typename F>
 auto unlocked(std::unique_lock<std::mutex>& hold, F&& call) {
-  hold.unlock();
+  const bool open = is_driver_replaced();
+  if (open) hold.unlock();
   auto result = call();
-  hold.lock();
+  if (open) hold.lock();
   return result;
 }
+
+// This thread asks the driver of a cache for memory, or gives it some back, and came here again from the driver: a
+// function in Python may free tensors, and make some. It cannot wait for itself.
+thread_local bool in_driver = false;
+
+struct InDriver {
+  bool before = std::exchange(in_driver, true);
+  ~InDriver() { in_driver = before; }
+};
 
 // Events that were recorded at release; what they guard may be reused once all are done.
 struct Pending {
@@ -133,7 +143,9 @@ class DeviceCache {
     statistics_.allocated_bytes.remove(static_cast<int64_t>(block->size));
     statistics_.requested_bytes.remove(static_cast<int64_t>(block->requested));
     if (!block->uses.empty() && !is_bad_fork()) {
+      ++moving_;
       Pending pending = unlocked(hold, [uses = std::exchange(block->uses, {})] { return Pending::record(uses); });
+      --moving_;
       pending_.emplace_back(std::move(pending), block);
       return;
     }
@@ -208,10 +220,10 @@ class DeviceCache {
     td_status status = driver_allocate(hold, bytes, &address);
     size_t given = bytes;
     if (status == TD_OUT_OF_MEMORY) {
-      while (releasing_ > 0) {  // another thread gives back what this one needs, and may need the GIL, which waiting gives back
-        unlocked(hold, [&] { return std::this_thread::yield(), driver().device_synchronize(device_); });
-      }
+      wait_for_others(hold);
       release_segments(hold);
+      wait_for_others(hold);
+      if (Block* block = take(stream, size, small)) return block;  // another thread's, which came meanwhile
       status = driver_allocate(hold, bytes, &address);
       if (status == TD_OUT_OF_MEMORY && bytes > size) {  // a whole segment does not fit, what was asked may
         given = size;
@@ -237,7 +249,12 @@ class DeviceCache {
   td_status driver_allocate(std::unique_lock<std::mutex>& hold, size_t bytes, void** address) {
     if (limited_ && static_cast<size_t>(statistics_.reserved_bytes.current) + asked_ + bytes > limit_) return TD_OUT_OF_MEMORY;
     asked_ += bytes;
-    td_status status = unlocked(hold, [&] { return driver().memory_alloc(device_, bytes, address); });
+    ++moving_;
+    td_status status = unlocked(hold, [&] {
+      const InDriver inside;
+      return driver().memory_alloc(device_, bytes, address);
+    });
+    --moving_;
     asked_ -= bytes;
     if (status == TD_OK) ++statistics_.driver_allocations;
     return status;
@@ -298,8 +315,24 @@ class DeviceCache {
     }
   }
 
+  // Whether this thread may wait for the device: one that is in the driver, or runs a function of a stream, may not.
+  bool may_wait(std::unique_lock<std::mutex>& hold) {
+    if (!is_driver_replaced()) return true;
+    if (in_driver) return false;
+    const td_status status = unlocked(hold, [&] { return driver().device_synchronize(device_); });
+    if (status != TD_INVALID) check(status, "waiting for the device");
+    return status == TD_OK;
+  }
+
+  // Memory that another thread moves at this moment is in no list: who runs out waits for it, if this thread may. To wait
+  // for the device gives the GIL back, which the other thread may need.
+  void wait_for_others(std::unique_lock<std::mutex>& hold) {
+    while (moving_ > 0 && may_wait(hold)) unlocked(hold, [] { return std::this_thread::yield(), TD_OK; });
+  }
+
   void release_segments(std::unique_lock<std::mutex>& hold) {
-    ++releasing_;
+    if (!may_wait(hold)) return;  // work that nobody waited for may still use what would go
+    ++moving_;
     while (!pending_.empty()) {
       auto entry = std::move(pending_.front());
       pending_.pop_front();
@@ -314,6 +347,7 @@ class DeviceCache {
       }
     }
     unlocked(hold, [&] {
+      const InDriver inside;
       td_status status = leaving.empty() ? TD_OK : driver().device_synchronize(device_);  // work may still read what was freed
       for (Block* block : leaving) driver().memory_free(device_, block->address);
       return status;
@@ -324,7 +358,7 @@ class DeviceCache {
       statistics_.reserved_bytes.remove(static_cast<int64_t>(block->size));
       delete block;
     }
-    --releasing_;
+    --moving_;
   }
 
   const int device_;
@@ -335,7 +369,7 @@ class DeviceCache {
   bool limited_ = false;
   size_t limit_ = 0;  // bytes, where it is limited
   size_t asked_ = 0;  // bytes, of the driver at this moment
-  int releasing_ = 0;  // threads that give memory back at this moment
+  int moving_ = 0;  // threads that have memory of this cache in no list at this moment
   MemoryStatistics statistics_;
 };
 

@@ -63,6 +63,7 @@ const td_driver& driver() {
 }
 
 void replace_driver(const td_driver* table) noexcept { replacement.store(table, std::memory_order_release); }
+bool is_driver_replaced() noexcept { return replacement.load(std::memory_order_acquire) != nullptr; }
 
 void check(td_status status, const char* what) {
   if (status == TD_OK) return;

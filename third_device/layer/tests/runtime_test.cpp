@@ -437,6 +437,77 @@ void memory_is_freed_while_the_driver_is_busy() {
   CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
 }
 
+// Two threads run out of a segment at once, and there is room for one: who comes second waits, and takes the rest of it.
+void one_segment_is_enough_for_two_threads() {
+  static std::atomic<int> asked{0};
+  static td_driver slow = *sim::sim_driver();
+  slow.memory_alloc = [](int device, size_t bytes, void** address) {
+    ++asked;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return sim::sim_driver()->memory_alloc(device, bytes, address);
+  };
+  device_memory::empty_cache();
+  size_t available = 0;
+  size_t total = 0;
+  check(driver().memory_info(0, &available, &total), "asking for memory");
+  replace_driver(&slow);
+  device_memory::set_fraction(0, static_cast<double>(22 << 20) / static_cast<double>(total));
+  void* first = nullptr;
+  std::thread allocating([&] { first = device_memory::allocate(0, 4 << 20); });
+  while (asked == 0) std::this_thread::yield();
+  void* second = device_memory::allocate(0, 4 << 20);
+  allocating.join();
+  CHECK(first != nullptr && second != nullptr && first != second);
+  CHECK(device_memory::statistics(0).segments.current == 1);
+  device_memory::release(first);
+  device_memory::release(second);
+  device_memory::set_fraction(0, 1);
+  replace_driver(nullptr);
+  device_memory::empty_cache();
+}
+
+// A function that a driver calls while it gives memory back, as Python's collector does, may want some: it is refused.
+void who_is_in_the_driver_waits_for_nobody() {
+  static std::atomic<bool> refused{false};
+  static td_driver nested = *sim::sim_driver();
+  nested.memory_free = [](int device, void* address) {
+    try {
+      device_memory::release(device_memory::allocate(device, size_t{1} << 40));
+    } catch (const OutOfMemory&) {
+      refused = true;
+    }
+    return sim::sim_driver()->memory_free(device, address);
+  };
+  device_memory::empty_cache();
+  device_memory::release(device_memory::allocate(0, 1000));
+  replace_driver(&nested);
+  device_memory::empty_cache(0);
+  replace_driver(nullptr);
+  CHECK(refused);
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
+// A function on a stream cannot wait for the device, whose work may still read what was freed: nothing goes back.
+void who_may_not_wait_gives_nothing_back() {
+  static td_driver on_stream = *sim::sim_driver();
+  on_stream.device_synchronize = [](int) { return TD_INVALID; };
+  device_memory::release(device_memory::allocate(0, 1000));
+  replace_driver(&on_stream);
+  const int64_t reserved = device_memory::statistics(0).reserved_bytes.current;
+  device_memory::empty_cache(0);
+  CHECK(reserved > 0 && device_memory::statistics(0).reserved_bytes.current == reserved);
+  bool refused = false;
+  try {
+    device_memory::allocate(0, size_t{1} << 40);
+  } catch (const OutOfMemory&) {
+    refused = true;
+  }
+  CHECK(refused);
+  replace_driver(nullptr);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
 int status_of_child(void (*body)()) {
   std::fflush(nullptr);
   pid_t child = fork();
@@ -487,6 +558,9 @@ int main() {
   a_lost_device_does_not_free_what_another_still_uses();
   eight_threads_share_the_allocators();
   memory_is_freed_while_the_driver_is_busy();
+  one_segment_is_enough_for_two_threads();
+  who_is_in_the_driver_waits_for_nobody();
+  who_may_not_wait_gives_nothing_back();
   if (!kSanitized) {
     the_host_cannot_touch_device_memory();
     a_forked_child_is_refused();

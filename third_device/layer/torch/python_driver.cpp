@@ -9,6 +9,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -87,6 +90,12 @@ class Visit {
   bool open_;
 };
 
+// Before 3.14 Python ends a thread that asks for the GIL after the interpreter's end, by unwinding it. What that would
+// destroy wants the GIL, so the thread stays where it is, as from 3.14 on; the process ends without it.
+[[noreturn]] void stay() {
+  for (;;) ::pause();
+}
+
 // Runs `work` with the GIL; what it throws becomes a status and a text with the file and line of driver.py.
 template <typename F>
 td_status call(const char* name, F&& work) {
@@ -98,6 +107,8 @@ td_status call(const char* name, F&& work) {
   try {
     work();
     return TD_OK;
+  } catch (const abi::__forced_unwind&) {
+    stay();
   } catch (const py::error_already_set& error) {
     return fail(error.matches(PyExc_MemoryError) ? TD_OUT_OF_MEMORY : TD_FAILED, std::string(name) + ": " + error.what());
   } catch (const std::exception& error) {
@@ -188,9 +199,16 @@ td_status memory_alloc(int device, size_t bytes, void** address) {
     return fail(TD_INVALID, "memory_alloc: an address is a multiple of " + std::to_string(kAlignment) + " and not 0, this is " +
                                 std::to_string(made));
   }
-  *address = reinterpret_cast<void*>(made);
+  const auto* begin = reinterpret_cast<const char*>(made);
   std::lock_guard<std::mutex> hold(python->mutex);
-  python->allocations[static_cast<const char*>(*address)] = {device, bytes};
+  const auto after = python->allocations.lower_bound(begin);
+  const auto before = after == python->allocations.begin() ? after : std::prev(after);
+  if ((after != python->allocations.end() && number(after->first) - made < bytes) ||
+      (before != after && made - number(before->first) < before->second.bytes)) {
+    return fail(TD_INVALID, "memory_alloc: " + std::to_string(made) + " is in use; all devices share one space of addresses");
+  }
+  *address = reinterpret_cast<void*>(made);
+  python->allocations[begin] = {device, bytes};
   return TD_OK;
 }
 

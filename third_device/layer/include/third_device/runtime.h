@@ -26,6 +26,7 @@ struct TD_API OutOfMemory : Error {
 TD_API const td_driver& driver();
 // Another table in the place of third_device_driver()'s, or null for that one; while no device is in use.
 TD_API void replace_driver(const td_driver* table) noexcept;
+TD_API bool is_driver_replaced() noexcept;
 
 // Throws Error (OutOfMemory for TD_OUT_OF_MEMORY) with the driver's own text unless `status` is TD_OK.
 TD_API void check(td_status status, const char* what);
