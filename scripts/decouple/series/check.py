@@ -142,7 +142,9 @@ def check_series(
         if ruled and verdict.status is not Fit.UNSEEN and (found := ruled(patch)):
             notes = found.moves
             if verdict.status in APPLIES and found.stops:
-                verdict = PatchFit(patch, Fit.CONFLICT, conflicts=found.stops)  # what it moves, later patches find there
+                verdict = PatchFit(
+                    patch, Fit.CONFLICT, conflicts=found.stops
+                )  # what it moves, later patches find there
             elif found.stops:
                 verdict = structs.replace(verdict, conflicts=(*found.stops, *verdict.conflicts))
             elif verdict.status in APPLIES and not unseen and (made := remade(patch, tree)):

@@ -154,7 +154,8 @@ def test_a_file_that_is_no_driver_is_named(with_driver: Use, old: str, new: str,
 @pytest.mark.contract_item(72)
 def test_devices_whose_addresses_overlap_are_refused(with_driver: Use) -> None:
     made = DRIVER.replace("next(numbers)", "device and 1 or next(numbers)")
-    done = with_driver("""
+    done = with_driver(
+        """
 first = torch.ones(4, dtype=torch.float64, device=f"{device}:0")
 try:
     torch.ones(4, dtype=torch.float64, device=f"{device}:1")
@@ -162,7 +163,9 @@ except RuntimeError as error:
     assert "is in use; all devices share one space of addresses" in str(error), error
 else:
     raise AssertionError("nothing was raised")
-""", made)
+""",
+        made,
+    )
     assert done.returncode == 0, done.stderr
 
 
