@@ -171,7 +171,19 @@ else:
 
 @pytest.mark.contract_item(72)
 def test_a_function_that_goes_on_after_the_end_is_left_alone(with_driver: Use) -> None:
-    done = with_driver("mod.enqueue(lambda: sum(range(10**12)))\nprint('over', flush=True)\n")
+    done = with_driver("""
+import threading
+begun = threading.Event()
+
+def go_on():
+    begun.set()
+    while True:
+        pass
+
+mod.enqueue(go_on)
+begun.wait()
+print("over", flush=True)
+""")
     assert done.returncode == 0 and "over" in done.stdout, (done.returncode, done.stderr)
 
 
