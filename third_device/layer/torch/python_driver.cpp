@@ -242,6 +242,9 @@ td_status memory_owner(const void* address, td_memory* kind, int* device) {
 }
 
 td_status copy(void* to, int to_device, const void* from, int from_device, size_t bytes, td_stream stream) {
+  if (on_stream && (to_device == TD_HOST || from_device == TD_HOST)) {  // its host memory would go before the copy is done
+    return fail(TD_INVALID, "a function on a stream waits for none: it may be its own");
+  }
   return enqueue(stream, "copy", [=] { python->copy(number(to), to_device, number(from), from_device, bytes); });
 }
 
