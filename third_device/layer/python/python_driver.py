@@ -33,7 +33,7 @@ class DriverError(ImportError):
     """``driver.py`` is not a driver; the message names the function."""
 
 
-def use(package: str, binary: types.ModuleType) -> bool:
+def install_driver(package: str, binary: types.ModuleType) -> bool:
     """Make the functions of ``<package>.driver`` the driver of this process.
 
     Returns False where there is no such file.
