@@ -1,7 +1,6 @@
-"""Functions of your own, as ``torch.newdevice.<name>``.
+"""Functions of your own: each name in ``__all__`` becomes ``torch.newdevice.<name>``.
 
-Each name in ``__all__`` becomes one. A name that the layer has is replaced. This begins with those for the examples of
-csrc/extensions.cpp.
+A name that the layer has is replaced. This begins with those for the examples of csrc/extensions.cpp.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import torch
 
 __all__ = ["get_tiling", "largest_request", "set_tiling", "times_resized"]
 
-_ops = torch.ops.newdevice
+_ops = torch.ops.sim
 
 
 def set_tiling(tensor: torch.Tensor, rows: int, columns: int) -> None:
