@@ -25,6 +25,11 @@ SLICE = (
     " and (not test_distributed or (test_collectives and 2)) and not test_python_driver"
 )
 
+#: What one sanitizer alone cannot run: ThreadSanitizer's runtime ends a forked process that starts a thread, as the
+#: DataLoader's workers do ("starting new threads after multi-threaded fork is not supported"), and a spawned worker of
+#: Python 3.13 ends without joining a thread of Python's own ("thread leak").
+LEFT_OUT = {"thread": " and not test_workers_beside"}
+
 pytestmark = pytest.mark.timeout(2400)
 each = pytest.mark.parametrize("sanitizer", SANITIZERS, ids=lambda sanitizer: sanitizer.flavour)
 
@@ -53,7 +58,8 @@ def test_the_contract_is_clean(
         interpreter,
         "sim",
         [torch_sim, contract],
-        *("-s", "-k", SLICE, "--durations=10"),  # -s: what is said of undefined behaviour comes through stderr
+        # -s: what is said of undefined behaviour comes through stderr
+        *("-s", "-k", SLICE + LEFT_OUT.get(sanitizer.flavour, ""), "--durations=10"),
         environment=setting.environment,
         launcher=setting.launcher,
     )
