@@ -18,11 +18,10 @@ TORCH_SIM = backend_env.THIRD_DEVICE / "torch_sim"
 STRESS = str(Path(__file__).with_name("stress.py"))
 
 #: What is left out of the contract: tests of how Python finds a package, most in fresh interpreters of their own, and
-#: those that need CUDA or upstream's test folder. A driver in Python is not yet
-#: among them: one of its tests ends a thread by unwinding it, and its last mend was not run under them.
+#: those that need CUDA or upstream's test folder.
 SLICE = (
     "not test_registration and not test_beside and not test_upstream and not test_factories"
-    " and (not test_distributed or (test_collectives and 2)) and not test_python_driver"
+    " and (not test_distributed or (test_collectives and 2))"
 )
 
 #: What one sanitizer alone cannot run: ThreadSanitizer's runtime ends a forked process that starts a thread, as the

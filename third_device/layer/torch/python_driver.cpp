@@ -9,7 +9,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include <cxxabi.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -21,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -91,9 +91,24 @@ class Visit {
 };
 
 // Before 3.14 Python ends a thread that asks for the GIL after the interpreter's end, by unwinding it. What that would
-// destroy wants the GIL, so the thread stays where it is, as from 3.14 on; the process ends without it.
+// destroy wants the GIL, so the thread stays where it is, as from 3.14 on; the process ends without it. What catches it names
+// no type: a reference to the unwinding is null (abi::__forced_unwind), and UBSan ends the process for it.
 [[noreturn]] void stay() {
   for (;;) ::pause();
+}
+
+// Calls a function of driver.py: nothing that holds an object of Python lies between the call and where its unwinding ends.
+template <typename... Arguments>
+py::object call_function(const py::object& function, Arguments... arguments) {
+  const py::tuple given = py::make_tuple(arguments...);
+  PyObject* result = nullptr;
+  try {
+    result = PyObject_CallObject(function.ptr(), given.ptr());
+  } catch (...) {  // C throws nothing else
+    stay();
+  }
+  if (result == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(result);
 }
 
 // Runs `work` with the GIL; what it throws becomes a status and a text with the file and line of driver.py.
@@ -102,13 +117,16 @@ td_status call(const char* name, F&& work) {
   has_text = false;
   const Visit visit;
   if (!visit.open()) return fail(TD_FAILED, std::string(name) + ": the interpreter has ended");
-  const py::gil_scoped_acquire gil;
+  std::optional<py::gil_scoped_acquire> gil;
+  try {
+    gil.emplace();
+  } catch (...) {
+    stay();
+  }
   const py::error_scope kept;  // of an exception under way: memory is freed then, too
   try {
     work();
     return TD_OK;
-  } catch (const abi::__forced_unwind&) {
-    stay();
   } catch (const py::error_already_set& error) {
     return fail(error.matches(PyExc_MemoryError) ? TD_OUT_OF_MEMORY : TD_FAILED, std::string(name) + ": " + error.what());
   } catch (const std::exception& error) {
@@ -162,7 +180,7 @@ td_status device_count(int* count) {
 
 td_status device_properties(int device, td_properties* properties) {
   return call("device_properties", [&] {
-    const py::dict found = python->device_properties(device);
+    const py::dict found = call_function(python->device_properties, device);
     *properties = td_properties{};
     std::snprintf(properties->name, sizeof properties->name, "%s", found["name"].cast<std::string>().c_str());
     properties->total_memory = found["total_memory"].cast<uint64_t>();
@@ -176,7 +194,7 @@ td_status device_properties(int device, td_properties* properties) {
 td_status memory_info(int device, size_t* free_bytes, size_t* total_bytes) {
   if (python->memory_info) {
     return call("memory_info", [&] {
-      std::tie(*free_bytes, *total_bytes) = python->memory_info(device).cast<std::pair<size_t, size_t>>();
+      std::tie(*free_bytes, *total_bytes) = call_function(python->memory_info, device).cast<std::pair<size_t, size_t>>();
     });
   }
   td_properties properties{};
@@ -192,7 +210,7 @@ td_status memory_info(int device, size_t* free_bytes, size_t* total_bytes) {
 td_status memory_alloc(int device, size_t bytes, void** address) {
   uintptr_t made = 0;
   *address = nullptr;
-  if (td_status status = call("memory_alloc", [&] { made = python->memory_alloc(device, bytes).cast<uintptr_t>(); })) {
+  if (td_status status = call("memory_alloc", [&] { made = call_function(python->memory_alloc, device, bytes).cast<uintptr_t>(); })) {
     return status;
   }
   if (made == 0 || made % kAlignment != 0) {
@@ -219,7 +237,7 @@ td_status memory_free(int device, void* address) {
   }
   return call("memory_free", [&] {
     try {
-      python->memory_free(device, number(address));
+      call_function(python->memory_free, device, number(address));
     } catch (py::error_already_set& error) {  // nobody asks the layer what became of it: as in a __del__ of Python
       error.discard_as_unraisable("memory_free");
     }
@@ -245,19 +263,19 @@ td_status copy(void* to, int to_device, const void* from, int from_device, size_
   if (on_stream && (to_device == TD_HOST || from_device == TD_HOST)) {  // its host memory would go before the copy is done
     return fail(TD_INVALID, "a function on a stream waits for none: it may be its own");
   }
-  return enqueue(stream, "copy", [=] { python->copy(number(to), to_device, number(from), from_device, bytes); });
+  return enqueue(stream, "copy", [=] { call_function(python->copy, number(to), to_device, number(from), from_device, bytes); });
 }
 
 td_status memory_set(void* address, int value, size_t bytes, td_stream stream) {
   if (python->memory_set) {
-    return enqueue(stream, "memory_set", [=] { python->memory_set(number(address), value, bytes); });
+    return enqueue(stream, "memory_set", [=] { call_function(python->memory_set, number(address), value, bytes); });
   }
   td_memory kind = TD_MEMORY_UNKNOWN;
   int device = TD_HOST;
   if (td_status status = memory_owner(address, &kind, &device)) return status;
   return enqueue(stream, "copy", [=] {
     const std::vector<char> filled(bytes, static_cast<char>(value));
-    python->copy(number(address), device, number(filled.data()), TD_HOST, bytes);
+    call_function(python->copy, number(address), device, number(filled.data()), TD_HOST, bytes);
   });
 }
 
@@ -321,7 +339,7 @@ void enqueue_function(int device, StreamId stream, py::object function) {
   auto* given = new py::object(std::move(function));
   const td_status status = enqueue(native_stream(device, stream), "an enqueued function", [given] {
     const std::unique_ptr<py::object> function(given);
-    (*function)();
+    call_function(*function);
   });
   if (status != TD_OK) delete given;
   check(status, "enqueuing a function");

@@ -1,4 +1,4 @@
-"""Functions of your own: each name in ``__all__`` becomes ``torch.newdevice.<name>``.
+"""Functions of your own: ``__all__`` names those that ``torch.newdevice`` gets.
 
 A name that the layer has is replaced. This begins with those for the examples of csrc/extensions.cpp.
 """

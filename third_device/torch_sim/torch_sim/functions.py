@@ -1,4 +1,4 @@
-"""Functions of your own: each name in ``__all__`` becomes ``torch.sim.<name>``.
+"""Functions of your own: ``__all__`` names those that ``torch.sim`` gets.
 
 A name that the layer has is replaced. This begins with those for the examples of csrc/extensions.cpp.
 """
