@@ -52,15 +52,18 @@ def measure(rounds: int = 3) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             git.append(_git_am(baseline.repo, baseline.commit, project, patches, Path(folder)))
     forecast = _seconds([*_DECOUPLE, "forecast", "2.6"], project)
-    warm = _seconds([*_DECOUPLE, "forecast", "2.6"], project)
+    warm = [_seconds([*_DECOUPLE, "forecast", "2.6"], project) for _ in range(rounds)]
     return {
         "patches": len(patches),
         "rebase_seconds": median(ours).wall,
         "git_am_3_seconds": median(git).wall,
+        "rebase_cpu_seconds": median(ours).cpu,
+        "git_am_3_cpu_seconds": median(git).cpu,
         "ratio": statistics.median(a.wall / b.wall for a, b in zip(ours, git, strict=True)),
         "ratio_cpu": statistics.median(a.cpu / b.cpu for a, b in zip(ours, git, strict=True)),
         "forecast_first_seconds": forecast.wall,
-        "forecast_warm_seconds": warm.wall,
+        "forecast_warm_seconds": median(warm).wall,
+        "forecast_warm_cpu_seconds": median(warm).cpu,
         "forecast_sources": _sources(project),
     }
 

@@ -35,6 +35,7 @@ pytestmark = pytest.mark.real
 CSRC = "third_device/torch_cuda/torch_cuda/csrc"
 C10D = "torch/csrc/distributed/c10d/init.cpp"
 MODULE = "torch/csrc/Module.cpp"
+CONTEXT = "aten/src/ATen/Context.cpp"
 INDUCTOR = "torch/csrc/inductor"
 C10D_FOLDER = "torch/csrc/distributed/c10d"
 CLEAN = "verdict: lint clean, stage2-sources clean, couplings clean"
@@ -183,6 +184,32 @@ def bound(tree: Path) -> None:
     )
 
 
+def chosen(tree: Path, *, apart: bool = False) -> None:
+    """A default BLAS library, asked of ROCm's GPUs; ``apart``: in a function, and the list of GPUs elsewhere."""
+    context = tree / CONTEXT
+    preferred = "static const bool hipblaslt_preferred = made_up({listed});\n{by}if (hipblaslt_preferred) {{\n"
+    asked = "  if (blas_preferred_backend == at::BlasBackend::Default) {\n"
+    if apart:
+        default = preferred.format(by="  ", listed="")
+        edited(
+            context,
+            r"^at::BlasBackend Context::blasPreferredBackend\(\) \{\n",
+            "at::BlasBackend Context::blasDefaultBackend() {\n#ifdef USE_ROCM\n"
+            f"  {default}    return at::BlasBackend::Cublaslt;\n  }}\n#endif\n  return at::BlasBackend::Cublas;\n}}\n\n"
+            f"\\g<0>{asked}    blas_preferred_backend = blasDefaultBackend();\n  }}\n",
+        )
+        edited(context, r"^( *)static const std::vector<std::string> archs = \{\n(?:.*\n)*?\1\};\n", "")
+        edited(context, r"isGPUArch\(index, archs\)", "isGPUArch(index, made_up())")
+    else:
+        default = preferred.format(by="    ", listed='{\n#if ROCM_VERSION >= 60300\n        "gfx0"\n#endif\n    }')
+        edited(
+            context,
+            r"^at::BlasBackend Context::blasPreferredBackend\(\) \{\n",
+            f"\\g<0>{asked}#ifdef USE_ROCM\n    // made up\n"
+            f"    {default}      blas_preferred_backend = at::BlasBackend::Cublaslt;\n    }}\n#endif\n  }}\n",
+        )
+
+
 def write(tree: Path, *names: str, text: str = "int made_up;\n") -> None:
     for name in names:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -253,18 +280,20 @@ def near_2_7(tree: Path) -> None:
 
 
 def near_2_8(tree: Path) -> None:
-    for evolve in (near_2_7, took("0007"), grown):
+    for evolve in (near_2_7, took("0007"), grown, chosen):
         evolve(tree)
 
 
 def near_2_9(tree: Path) -> None:
-    for evolve in (near_2_8, shared):
+    for evolve in (near_2_7, took("0007"), grown, shared):
         evolve(tree)
+    chosen(tree, apart=True)
 
 
 def near_2_10(tree: Path) -> None:
-    for evolve in (near_2_8, symmetric):
+    for evolve in (near_2_7, took("0007"), grown, symmetric):
         evolve(tree)
+    chosen(tree, apart=True)
 
 
 def near_2_11(tree: Path) -> None:
@@ -295,17 +324,20 @@ def between(tree: Path, include: str, *, fast: bool = False) -> None:
     resize = f"{INDUCTOR}/resize_storage_bytes.cpp"
     edited(tree / "build_variables.bzl", rf'^    "{re.escape(resize)}",$', rf'\g<0>\n    "{add_kernel(tree)}",')
     launched(tree, fast=fast)
+    chosen(tree, apart=True)
 
 
 def near_2_14(tree: Path) -> None:
     """A second NCCL, another packer; what of 2.15 no wheel dates comes with them."""
     for evolve in (near_2_7, took("0007"), nccl, launched, answered, stored, built, sourced, younger):
         evolve(tree)
+    chosen(tree, apart=True)
 
 
 def later(tree: Path) -> None:
     for evolve in (near_2_7, took("0007"), nccl, launched, answered, stored, built, bound, sourced, younger):
         evolve(tree)
+    chosen(tree, apart=True)
 
 
 @pytest.mark.parametrize(("evolve", "gone"), [(near_2_7, ["0004"]), (near_2_8, ["0004", "0007"])])

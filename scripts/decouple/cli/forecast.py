@@ -48,10 +48,7 @@ def run_forecast(arguments: argparse.Namespace) -> int:
         )
     if line := forecast.name_other_way(result):
         print(line)
-    print(
-        ". clean  ~ offset  = upstream has it  ? ambiguous  X conflict  G target gone  "
-        "blank: not seen  in brackets: judged on part of its files"
-    )
+    print(forecast.render_legend())
     for path, make in ((arguments.html, forecast.render_html), (arguments.json, forecast.render_json)):
         if path:
             write_output(path, make(result))

@@ -45,7 +45,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     step = parser.add_mutually_exclusive_group()
     step.add_argument("--continue", dest="step", action="store_const", const="continue", help="the conflict is settled")
     step.add_argument("--skip", dest="step", action="store_const", const="skip", help="leave the stopped patch out")
-    step.add_argument("--restart", dest="step", action="store_const", const="restart", help="forget what was decided")
+    step.add_argument(
+        "--restart",
+        dest="step",
+        action="store_const",
+        const="restart",
+        help="carry from the first patch again, by the recipes and rules of now; what was settled is replayed",
+    )
     step.add_argument("--abort", dest="step", action="store_const", const="abort", help="forget the whole rebase")
     parser.set_defaults(run=run_rebase)
 

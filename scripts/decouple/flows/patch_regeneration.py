@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import REGULAR, Repository
@@ -34,6 +33,8 @@ class PatchRemaker(Struct, frozen=True):
     recipes: Mapping[str, Recipe]
     merging: SeriesMerge | None = None
     """Of a series whose own source is in the cache: its patches merge where their text does not fit."""
+    kept: dict[tuple[bytes | str | None, ...], Mapping[str, str] | RecipeError] = field(default_factory=dict)
+    """By recipe and the files that it reads: what it made of them. Releases have many files in common."""
 
     @classmethod
     def of_project(cls, project: Path) -> PatchRemaker:
@@ -70,7 +71,7 @@ class PatchRemaker(Struct, frozen=True):
             if patch.header.decouple_id == RELOCATION:
                 return _relocate_patch(patch, tree, opened)
             recipe = self.recipes.get(patch.header.decouple_id or "")
-            made = _apply_recipe(recipe, tree) if recipe else None
+            made = _apply_recipe(recipe, tree, self._make_texts) if recipe else None
             if made is None and self.merging and (changes := self.merging.merge_patch(patch, tree)):
                 return Fit.MADE, changes
             return made
@@ -87,7 +88,7 @@ class PatchRemaker(Struct, frozen=True):
         if result.applies:
             return result.changes[path]
         recipe = self.recipes.get(patch.header.decouple_id or "")
-        made = _apply_recipe(_select_file(recipe, path), tree) if recipe else None
+        made = _apply_recipe(_select_file(recipe, path), tree, _try_recipe) if recipe else None
         if made and path in made[1]:
             return made[1][path]
         merged = self.merging.merge_patch(patch, tree) if self.merging else None
@@ -109,20 +110,25 @@ class PatchRemaker(Struct, frozen=True):
         recipe = self.recipes.get(patch.header.decouple_id or "")
         if recipe is None or not recipe.has_edits or _is_as_cut(patch, tree):
             return ()
-        from decouple.recipes.make import make_texts
+        made = self._make_texts(recipe, tree)
+        parts = made.parts if isinstance(made, RecipeError) else ()
+        return tuple(part.what for part in parts if isinstance(part, LostTextError))
 
-        try:
-            make_texts(recipe, make_reader(tree))
-        except RecipeError as error:
-            return tuple(part.what for part in error.parts if isinstance(part, LostTextError))
-        return ()
+    def _make_texts(self, recipe: Recipe, tree: Tree) -> Mapping[str, str] | RecipeError:
+        """Return what a whole recipe makes of ``tree``, or what it misses there."""
+        files = [tree.get(path) for path in recipe.files]
+        key = (recipe.id, *(file.data if file else None for file in files))
+        if key not in self.kept:
+            self.kept[key] = _try_recipe(recipe, tree)
+        return self.kept[key]
 
 
 class SeriesMerge:
     """Merge a series' patches 3-way, file by file, where a rebase renames nothing."""
 
     def __init__(self, series: Sequence[Patch], source: Source) -> None:
-        self._series, self._source = series, source
+        self._old, self._left = Tree(source), list(series)
+        """Where the series was cut, as far as it was applied there; the patches that are left."""
         self._states: dict[str, tuple[Mapping[str, File | None], Mapping[str, File | None]]] = {}
         """By the name of a patch: its files before it and after it, where it was cut."""
         self._merges: dict[tuple[str, bytes], bytes | None] = {}
@@ -130,12 +136,11 @@ class SeriesMerge:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def _compute_states(self, patch: Patch) -> tuple[Mapping[str, File | None], Mapping[str, File | None]]:
-        if patch.name not in self._states:
-            old = Tree(self._source)
-            for earlier in takewhile(lambda file: file.name != patch.name, self._series):
-                old.update(apply_patch(earlier, old).changes)
-            before = {path: old.get(path) for path in patch.touched_paths}
-            self._states[patch.name] = before, apply_patch(patch, old).changes
+        while patch.name not in self._states:
+            applied = self._left.pop(0)
+            before = {path: self._old.get(path) for path in applied.touched_paths}
+            self._states[applied.name] = before, apply_patch(applied, self._old).changes
+            self._old.update(self._states[applied.name][1])
         return self._states[patch.name]
 
     def merge_patch(self, patch: Patch, tree: Tree) -> Mapping[str, File | None] | None:
@@ -273,19 +278,28 @@ def _compare_relocation(patch: Patch, opened: OpenedSource) -> RuleDifferences |
     return RuleDifferences(tuple(sorted(said)), conflicts) if said or conflicts else None
 
 
-def _apply_recipe(recipe: Recipe, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
-    from decouple.recipes.make import is_done_upstream, make_texts
+def _apply_recipe(
+    recipe: Recipe, tree: Tree, make: Callable[[Recipe, Tree], Mapping[str, str] | RecipeError]
+) -> tuple[Fit, Mapping[str, File | None]] | None:
+    from decouple.recipes.make import is_done_upstream
 
-    read = make_reader(tree)
-    if is_done_upstream(recipe, read):
+    if is_done_upstream(recipe, make_reader(tree)):
         return Fit.UPSTREAM, {}
     if not recipe.has_edits:
         return None
-    try:
-        texts = make_texts(recipe, read)
-    except RecipeError:
+    texts = make(recipe, tree)
+    if isinstance(texts, RecipeError):
         return None
     return Fit.MADE, {path: File(_read_mode(tree, path), text.encode()) for path, text in texts.items()}
+
+
+def _try_recipe(recipe: Recipe, tree: Tree) -> Mapping[str, str] | RecipeError:
+    from decouple.recipes.make import make_texts
+
+    try:
+        return make_texts(recipe, make_reader(tree))
+    except RecipeError as error:
+        return error
 
 
 def _read_mode(tree: Tree, path: str) -> int:

@@ -81,6 +81,8 @@ class Tree:
         self._source = source
         self.changed: dict[str, File | None] = {}
         """path -> its file now, None if it is gone."""
+        self._found: dict[str, File | None] = {}
+        """What the source has, once it was asked: the patches of a series ask for the same files again and again."""
 
     def get(self, path: str) -> File | None:
         """Return the file at ``path``, None if there is none.
@@ -89,8 +91,10 @@ class Tree:
         """
         if path in self.changed:
             return self.changed[path]
-        mode = self._source.mode(path)
-        return None if mode is None else File(mode, lambda: self._source.read(path))
+        if path not in self._found:
+            mode = self._source.mode(path)
+            self._found[path] = None if mode is None else File(mode, lambda: self._source.read(path))
+        return self._found[path]
 
     def update(self, changes: Mapping[str, File | None]) -> None:
         """Take over what a patch did."""

@@ -15,14 +15,13 @@ those stay a conflict. So does anything that stands twice.
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 from msgspec import Struct
 
+from decouple.base.files import create_file
 from decouple.base.git import Repository
 from decouple.patch.lines import split_lines
 from decouple.patch.moved_runs import TELLING
@@ -167,12 +166,17 @@ def _insert_lines(lines: Sequence[bytes], put: Sequence[tuple[int, tuple[bytes, 
 
 
 def merge_file(repository: Repository, old: bytes, patched: bytes, new: bytes) -> list[bytes] | None:
-    """Run ``git merge-file``; returns the merged lines, None at a conflict."""
-    with tempfile.TemporaryDirectory(prefix="decouple-merge-") as folder:
-        paths = [Path(folder) / name for name in ("new", "old", "patched")]
-        for path, data in zip(paths, (new, old, patched), strict=True):
-            path.write_bytes(data)
-        answer = repository.try_run("merge-file", "-p", "-q", *map(str, paths))
+    """Run ``git merge-file``; returns the merged lines, None at a conflict.
+
+    The three texts are left in the repository's own folder for the next merge to write over.
+    """
+    scratch = repository.state_folder
+    scratch.mkdir(parents=True, exist_ok=True)
+    paths = [scratch / f"merge-{name}" for name in ("new", "old", "patched")]
+    for path, data in zip(paths, (new, old, patched), strict=True):
+        with create_file(path) as file:
+            file.write(data)
+    answer = repository.try_run("merge-file", "-p", "-q", *map(str, paths))
     return split_lines(answer.out) if answer.status == 0 else None
 
 

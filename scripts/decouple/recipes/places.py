@@ -67,10 +67,10 @@ def count_places(text: str, path: str, steps: Sequence[Selector]) -> int:
 def _find_inside(text: str, path: str, step: Selector, outer: LineRange) -> Iterator[LineRange]:
     lines = _split_lines(text)
     for candidate in _FINDERS[step.kind](text, path, step):
-        there = "\n".join(lines[candidate.start : candidate.stop])
-        within = outer.start <= candidate.start and candidate.stop <= outer.stop
-        if within and (step.has is None or re.search(step.has, there, re.MULTILINE)):
-            yield candidate
+        if outer.start <= candidate.start and candidate.stop <= outer.stop:
+            there = "\n".join(lines[candidate.start : candidate.stop]) if step.has is not None else ""
+            if step.has is None or re.search(step.has, there, re.MULTILINE):
+                yield candidate
 
 
 @functools.lru_cache(maxsize=8)

@@ -23,6 +23,12 @@ _ORDER = (
 )  # fmt: skip
 
 
+_LETTERS = {
+    Fit.CLEAN: ".", Fit.OFFSET: "~", Fit.MADE: "+", Fit.UPSTREAM: "=", Fit.AMBIGUOUS: "?",
+    Fit.CONFLICT: "X", Fit.GONE: "G", Fit.UNSEEN: " ",
+}  # fmt: skip
+
+
 class Column(Struct, frozen=True):
     """A release: its name, what was read of it, and one verdict per patch.
 
@@ -156,23 +162,21 @@ def _explain_verdict(verdict: PatchFit) -> list[str]:
 
 
 def render_text(forecast: Forecast) -> list[str]:
-    """Write the matrix in plain text, one letter a cell.
-
-    ``.`` clean, ``~`` offset, ``+`` made anew, ``=`` upstream has it, ``?`` ambiguous, ``X`` conflict, ``G`` target
-    gone, blank not seen; in brackets where only some files are seen.
-    """
-    letters = {
-        Fit.CLEAN: ".", Fit.OFFSET: "~", Fit.MADE: "+", Fit.UPSTREAM: "=", Fit.AMBIGUOUS: "?",
-        Fit.CONFLICT: "X", Fit.GONE: "G", Fit.UNSEEN: " ",
-    }  # fmt: skip
+    """Write the matrix in plain text, one letter a cell; `render_legend` says what they mean."""
     width = max((len(patch.name) for patch in forecast.patches), default=5)
     lines = [" " * width + "  " + " ".join(f"{column.release:>5}" for column in forecast.columns)]
     for number, patch in enumerate(forecast.patches):
         row = []
         for column in forecast.columns:
             verdict = column.verdicts[number] if column.verdicts else None
-            letter = letters[verdict.status] if verdict else "-"
+            letter = _LETTERS[verdict.status] if verdict else "-"
             part = verdict is not None and verdict.unseen and verdict.status is not Fit.UNSEEN
             row.append(f"{f'({letter})' if part else f'{letter} ':>5}")
         lines.append(f"{patch.name:<{width}}  " + " ".join(row))
     return lines
+
+
+def render_legend() -> str:
+    """Return what the letters of the matrix mean, in one line."""
+    named = [f"{letter} {status.value}" for status, letter in _LETTERS.items() if letter.strip()]
+    return "  ".join([*named, f"blank: {NOT_SEEN}", "in brackets: judged on part of its files"])

@@ -414,8 +414,10 @@ def _import_files(
             else:
                 with open(path, "rb") as source:  # noqa: PTH123 - fifteen thousand times
                     data = source.read()
-            if known is not None and known.get(entry.path) != (entry.mode, hashlib.sha256(data).hexdigest()):
-                raise tree_record.make_change_error(tree / entry.path, tree)
+            if known is not None:
+                state = tree_record.format_state(entry.mode, hashlib.sha256(data).hexdigest())
+                if known.get(entry.path) != state:
+                    raise tree_record.make_change_error(tree / entry.path, tree)
             missing.discard(entry.path)
             name = quote_import_path(os.fsencode(entry.path))
             write(b"M %o inline %s\ndata %d\n" % (entry.mode, name, len(data)))

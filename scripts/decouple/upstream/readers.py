@@ -54,10 +54,11 @@ class FolderSource:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._prefix = f"{root}/"
 
     def mode(self, path: str) -> int | None:
         try:
-            info = os.lstat(f"{self.root}/{path}")
+            info = os.lstat(self._prefix + path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISLNK(info.st_mode):
@@ -94,13 +95,19 @@ class UnpackedSource(FolderSource):
 
     def mode(self, path: str) -> int | None:
         bits = super().mode(path)
-        if self._known is not None and bits != TREE and bits != self._known.get(path, (None,))[0]:
+        if self._known is not None and bits != TREE and not self._is_known(path, bits):
             raise tree_record.make_change_error(self.root / path, self.root)
         return bits
 
+    def _is_known(self, path: str, bits: int | None) -> bool:
+        """Return whether the record has ``path`` with this mode; None: nothing there."""
+        assert self._known is not None
+        state = self._known.get(path)
+        return state is None if bits is None else state is not None and state.startswith(f"{bits:o} ")
+
     def read(self, path: str) -> bytes:
         data = super().read(path)
-        if self._known is not None and hashlib.sha256(data).hexdigest() != self._known.get(path, ("", ""))[1]:
+        if self._known is not None and not self._known.get(path, "").endswith(f" {hashlib.sha256(data).hexdigest()}"):
             raise tree_record.make_change_error(self.root / path, self.root)
         return data
 

@@ -31,8 +31,9 @@ PROVENANCE = "provenance.json"
 _BOUND = 64 << 20  # bytes; 15,000 files have about two million
 _SEAL_BOUND = 64
 
-Known = Mapping[str, tuple[int, str]]
-"""Path relative to the record's folder -> mode as git has it, SHA-256 of the content (of a link: of its target)."""
+Known = Mapping[str, str]
+"""Path in a tree -> what the record says of it: mode and SHA-256 as `format_state` writes them."""
+_STATE = len("100644 ") + hashlib.sha256().digest_size * 2
 
 
 def record_files(folder: Path, of: Path | None = None) -> None:
@@ -40,7 +41,7 @@ def record_files(folder: Path, of: Path | None = None) -> None:
 
     ``of`` is what the folder will be called, where it moves there when it is whole. Raises OSError.
     """
-    lines = [f"{mode:o} {digest} {path}\0" for path, (mode, digest) in sorted(_read_files(folder).items())]
+    lines = [f"{state} {path}\0" for path, state in sorted(_read_files(folder).items())]
     write_atomically(folder / RECORD, "".join(lines).encode("utf-8", "surrogateescape"))
     _write_seal(folder, of or folder)
 
@@ -91,14 +92,9 @@ def read_known_files(tree: Path) -> Known | None:
             raise make_change_error(folder / RECORD, tree)
         return None
     text = read_bounded(folder / RECORD, _BOUND).decode("utf-8", "surrogateescape")
-    prefix = f"{tree.name}/"
-    try:
-        lines = [line.split(" ", 2) for line in text.split("\0")[:-1]]  # twenty thousand, for each tree of a forecast
-        modes = {mode: int(mode, 8) for mode in {mode for mode, _, _ in lines}}
-        skip = len(prefix)
-        return {path[skip:]: (modes[mode], digest) for mode, digest, path in lines if path.startswith(prefix)}
-    except ValueError:
-        raise make_change_error(folder / RECORD, tree) from None
+    prefix = f" {tree.name}/"  # nothing is read but by its place: thousands of lines, for each tree of a forecast
+    skip = _STATE + len(prefix)
+    return {line[skip:]: line[:_STATE] for line in text.split("\0") if line.startswith(prefix, _STATE)}
 
 
 def _write_seal(folder: Path, of: Path) -> None:
@@ -134,12 +130,18 @@ def make_change_error(path: Path, tree: Path) -> DecoupleError:
     )
 
 
-def read_file_state(path: str, info: os.stat_result) -> tuple[int, str]:
-    """Read mode and SHA-256 of one file or link."""
+def format_state(mode: int, digest: str) -> str:
+    """Write a file's state: its mode as git has it, the SHA-256 of its content (of a link: of its target)."""
+    return f"{mode:o} {digest}"
+
+
+def _read_file_state(path: str, info: os.stat_result) -> str:
+    """Read the state of one file or link."""
     if os.path.islink(path):  # noqa: PTH114 - thousands of times
-        return SYMLINK, hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()  # noqa: PTH115
+        return format_state(SYMLINK, hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest())  # noqa: PTH115
     with open(path, "rb") as source:  # noqa: PTH123
-        return EXECUTABLE if info.st_mode & 0o100 else REGULAR, hashlib.file_digest(source, "sha256").hexdigest()
+        digest = hashlib.file_digest(source, "sha256").hexdigest()
+    return format_state(EXECUTABLE if info.st_mode & 0o100 else REGULAR, digest)
 
 
 def check_tree(tree: Path) -> None:
@@ -160,11 +162,11 @@ def check_tree(tree: Path) -> None:
         raise make_change_error(tree / first, tree)
 
 
-def _read_files(folder: Path, only: str = "") -> dict[str, tuple[int, str]]:
+def _read_files(folder: Path, only: str = "") -> dict[str, str]:
     prefix = f"{only}/" if only else ""
     files = {prefix + name: entry for name, entry in walk_files(folder / only)}
     return {
-        name: read_file_state(f"{folder}/{name}", entry.stat(follow_symlinks=False))
+        name: _read_file_state(f"{folder}/{name}", entry.stat(follow_symlinks=False))
         for name, entry in files.items()
         if "/" in name
     }

@@ -6,9 +6,11 @@ import pytest
 
 from decouple.patch import parse as patch
 from decouple.patch.apply import File, PatchResult, Tree, apply_patch
+from decouple.patch.lines import split_lines
 from decouple.patch.parse import EXECUTABLE, REGULAR, SYMLINK
 from tests.long.fuzz import Files
 from tests.support import reference
+from tests.support.reader import Reader
 
 NUMBERS = b"".join(b"%d\n" % number for number in range(1, 31))
 
@@ -157,3 +159,27 @@ def test_a_tree_keeps_what_patches_did_and_leaves_its_source_alone() -> None:
     assert files["f"].data == NUMBERS
     found = tree.get("f")
     assert found and b"ten\n" in found.data
+
+
+def test_a_tree_asks_its_source_for_a_file_once() -> None:
+    """A forecast asks for the same files patch after patch, in ten trees."""
+    asked: list[str] = []
+
+    def read(path: str) -> bytes | None:
+        asked.append(path)
+        return NUMBERS if path == "f" else None
+
+    tree = Tree(Reader(read))
+    for _ in range(2):
+        found = tree.get("f")
+        assert found and found.data == NUMBERS
+        assert tree.get("g") is None
+    assert asked == ["f", "f", "g"], "for its mode, for its bytes, for what is not there"
+
+
+def test_a_line_ends_at_a_line_feed_and_nowhere_else() -> None:
+    for data in (b"a\x0bb\x0cc\x1cd\x85e\n\xe2\x80\xa8f", b"a\rb\r\nc\n", b"\n\n", b"a", b""):
+        lines = split_lines(data)
+        assert b"".join(lines) == data
+        assert [line.rstrip(b"\n") for line in lines] == data.removesuffix(b"\n").split(b"\n")[: len(lines)]
+        assert len(lines) == data.count(b"\n") + bool(data and not data.endswith(b"\n"))

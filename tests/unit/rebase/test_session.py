@@ -331,6 +331,23 @@ def test_abort_and_restart(project: Project, capsys: pytest.CaptureFixture[str])
     assert project.series == []
 
 
+def test_a_restart_replays_what_was_settled(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    there = {"a": numbered(1, 60), "b": numbered(1, 60, {20: "upstream\n"}), "c": numbered(1, 60, {30: "upstream\n"})}
+    project.upstream("1.1", there)
+    assert project.begin() == 1
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "upstream, and second\n"}))
+    project.git("add", "b")
+    assert project.again("--continue") == 1
+    capsys.readouterr()
+    assert project.again("--restart") == 1
+    out = capsys.readouterr().out
+    assert "0002-second.patch  replayed" in out
+    assert "stopped at 1.0/0003-third.patch" in out
+    (project.root / "series/resolutions/1.0-1.1.toml").unlink()
+    assert project.again("--restart") == 1
+    assert "stopped at 1.0/0002-second.patch" in capsys.readouterr().out
+
+
 def test_a_report_stops_nowhere_and_writes_nothing(project: Project, tmp_path: Path) -> None:
     conflict_in_b(project)
     report = tmp_path / "report.json"

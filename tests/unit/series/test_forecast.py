@@ -92,3 +92,10 @@ def test_json_and_html_say_why() -> None:
     page = forecast.render_html(made)
     assert 'class="conflict"' in page
     assert "offset +9" in page
+
+
+def test_the_legend_names_every_verdict() -> None:
+    """A patch made anew was in the matrix, and not in the words below it."""
+    legend = forecast.render_legend()
+    assert [status for status in Fit if status is not Fit.UNSEEN and status.value not in legend] == []
+    assert forecast.NOT_SEEN in legend

@@ -49,16 +49,15 @@ def patch() -> Patch:
 
 def judged(workshop: PatchRemaker, files: dict[str, bytes], *, partial: bool = False) -> PatchFit:
     opened = Reader(files.get)
-    remade = PatchRemaker(workshop.recipes, workshop.merging)
     (found,) = check_series(
         [patch()],
         opened,
         partial=partial,
         remade=lambda one, tree: (
-            (Fit.MADE, changes) if remade.merging and (changes := remade.merging.merge_patch(one, tree)) else None
+            (Fit.MADE, changes) if workshop.merging and (changes := workshop.merging.merge_patch(one, tree)) else None
         ),
-        lost=remade.find_lost_changes,
-        hidden=remade.find_hidden_files,
+        lost=workshop.find_lost_changes,
+        hidden=workshop.find_hidden_files,
     )
     return found
 
@@ -88,6 +87,14 @@ def test_text_that_a_recipe_would_lose_is_a_conflict_where_the_old_text_fits(wit
     assert found.status is Fit.CONFLICT
     assert found.conflicts[0].path == "torch/a.cpp"
     assert "cuda(2);" in found.conflicts[0].failure.message
+
+
+def test_each_release_is_judged_by_its_own_text(with_recipe: PatchRemaker) -> None:
+    """What a recipe made of one release is kept for the next that has the same files, and for no other."""
+    more = {"torch/a.cpp": OLD["torch/a.cpp"] + b"#ifdef USE_CUDA\ncuda(2);\n#endif\n"}
+    found = [judged(with_recipe, files).status for files in (OLD, more, OLD, more)]
+    assert found == [Fit.CLEAN, Fit.CONFLICT, Fit.CLEAN, Fit.CONFLICT]
+    assert len(with_recipe.kept) == 2
 
 
 def test_of_a_patch_whose_recipe_reads_what_a_wheel_does_not_show_nothing_is_said(tmp_path: Path) -> None:
