@@ -68,6 +68,7 @@ PER_RELEASE = {
 #: session -> the words of its command, where they are others.
 WORDS = {
     "units": ["stages", "units"],
+    "reuse": ["stages", "reuse"],
     "test-patches": ["try", "patches"],
     "upstream-watch": ["upstream", "watch"],
 }

@@ -137,7 +137,7 @@ def load_families(path: Path = DEFAULT) -> Families:
 
 def load_names(path: Path) -> VendorNames:
     """Read a vendor's names. Raises OSError, DecoupleError for a wrong key or type."""
-    return toml.read_toml(path, VendorNames, mend="`decouple reuse --help` shows such a file", schema=None)
+    return toml.read_toml(path, VendorNames, mend="`decouple stages reuse --help` shows such a file", schema=None)
 
 
 def read_declared_words(folders: Iterable[Path], headers: re.Pattern[str]) -> frozenset[str]:
@@ -223,7 +223,7 @@ def format_header(report: ReuseReport, names: VendorNames, source: str) -> str:
     It has those that ``names`` knows. To be included before any source (``-include``) where the vendor's headers take
     the place of the toolkit's.
     """
-    lines = [f"// The names that {source} uses, for this platform. Written by `decouple reuse`.", "#pragma once"]
+    lines = [f"// The names that {source} uses, for this platform. Written by `decouple stages reuse`.", "#pragma once"]
     for name in sorted(report.count_library_names()):
         theirs = names.find_name(name)
         if theirs is None:
