@@ -200,7 +200,7 @@ def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Reu
     for family in into.families.families:
         taken: list[str] = []
 
-        def take(match: re.Match[str], family: Family = family, taken: list[str] = taken) -> str:
+        def take_word(match: re.Match[str], family: Family = family, taken: list[str] = taken) -> str:
             word = match.group()
             if family.kind == "library" and declared is not None and not set(word.split("::")) & declared:
                 return word
@@ -209,7 +209,7 @@ def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Reu
 
         before = None
         while code != before:  # what stands behind a type of the same library is seen once that is blank
-            before, code = code, family.pattern.sub(take, code)
+            before, code = code, family.pattern.sub(take_word, code)
         if taken:
             into.uses[family.name].update(taken)
             into.holders[family.name].add(path)
