@@ -1,4 +1,4 @@
-"""``decouple stages reuse RELEASE``: count what CUDA's sources ask of another vendor.
+"""``decouple stages reuse``: count what CUDA's sources ask of another vendor.
 
 That vendor takes the CUDA key; the sources are the relocated ones.
 """

@@ -73,7 +73,7 @@ class Estimator:
         return (seconds - first_seconds) / (done - first_done) * (total - done)
 
 
-def run(
+def run_ninja(
     build_dir: Path,
     targets: Sequence[str] = (),
     *,
@@ -328,6 +328,6 @@ def read_log(build_dir: Path) -> list[Edge]:
     return sorted(edges, key=lambda edge: -edge.seconds)
 
 
-def slowest(build_dir: Path, count: int = 10) -> list[Edge]:
+def list_slowest(build_dir: Path, count: int = 10) -> list[Edge]:
     """Return the slowest objects of the build so far."""
     return read_log(build_dir)[:count]
