@@ -211,7 +211,7 @@ def _run_attempt(
 
 
 def _judge_failure(output: str, code: int | None, lines: Sequence[str]) -> _Failure:
-    """Whether this edge was killed, and the line that says why it failed."""
+    """Return whether the edge was killed, and the line that says why it failed."""
     text = "\n".join(lines[1:])  # the first line repeats the command
     killed = code in (137, 9) or bool(_KILLED.search(text))
     errors = [line for line in lines[1:] if re.search(r"\berror\b|\bfatal\b|undefined reference", line, re.IGNORECASE)]

@@ -81,7 +81,7 @@ def word_of(built: Mapping[str, Any]) -> str:
 
 
 def is_chosen(built: Mapping[str, Any], folders: Iterable[str], choice: str) -> bool:
-    """Whether we, and no other backend of those in *folders*, are to bring torch.cuda.
+    """Return whether we, of the backends in *folders*, are to bring torch.cuda.
 
     *choice* is the word that the user named, or empty. Raises VersionError when it is, and there are two of us; or when
     it is nobody's.

@@ -55,7 +55,7 @@ def find_project() -> Path:
 
 
 def requirements_table() -> Path:
-    """Where the project's pins stand: a thin folder has its own."""
+    """Return where the project's pins stand: a thin folder has its own."""
     return (
         Path(__file__).with_name("requirements.toml")
         if find_project() == ROOT
@@ -64,7 +64,7 @@ def requirements_table() -> Path:
 
 
 def build_dir() -> Path:
-    """Where CMake builds."""
+    """Return where CMake builds."""
     return Path(os.environ.get("TORCH_CUDA_BUILD_DIR") or find_project() / "build").absolute()
 
 
@@ -89,7 +89,7 @@ def configure_project(settings: Mapping[str, Any] | None = None) -> WrappedCMake
 
 
 def list_members(staged: Path, info: Mapping[str, Any]) -> dict[str, Path | bytes]:
-    """Every file of the wheel but its metadata: name in the wheel -> file.
+    """List the files of the wheel but its metadata: name in it -> file.
 
     A patched core (*info*'s "core" is "built") loads us itself; for a stock one Python's start gets a finder.
     """

@@ -90,7 +90,7 @@ def _cut_tail(path: str, tail: str) -> str:
 
 
 def check_pairs(source: Path, pairs: Mapping[str, str]) -> None:
-    """Whether the tree *source* is as the *pairs* say.
+    """Check that the tree *source* is as the *pairs* say.
 
     Raises RelocationError when a file is at neither place, or a name leads out of the tree.
     """
