@@ -20,7 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _timing import Sample, run_bench, take_median, time_action
+from _timing import Sample, run_bench, time_action
+from _timing import take_median as median
 
 from decouple.base.checkout import Checkout
 from decouple.base.interpreter import OWN
@@ -36,7 +37,7 @@ from decouple.upstream.providers.wheel import WheelSource
 _DECOUPLE = [*OWN, "-m", "decouple"]
 
 
-def measure_rebase(rounds: int = 3) -> dict[str, Any]:
+def measure(rounds: int = 3) -> dict[str, Any]:
     """Measure seconds (medians), the ratio, and what the forecast read.
 
     Raises DecoupleError when the source cannot be had.
@@ -48,20 +49,20 @@ def measure_rebase(rounds: int = 3) -> dict[str, Any]:
     report = [*_DECOUPLE, "rebase", "2.6", "2.6", "--debian-patches", "--report"]
     ours, git = [], []
     for _ in range(rounds):
-        ours.append(_time_command(report, project))
+        ours.append(_seconds(report, project))
         with tempfile.TemporaryDirectory() as folder:
             git.append(_git_am(baseline.repo, baseline.commit, project, patches, Path(folder)))
-    forecast = _time_command([*_DECOUPLE, "forecast", "2.6"], project)
-    warm = _time_command([*_DECOUPLE, "forecast", "2.6"], project)
+    forecast = _seconds([*_DECOUPLE, "forecast", "2.6"], project)
+    warm = _seconds([*_DECOUPLE, "forecast", "2.6"], project)
     return {
         "patches": len(patches),
-        "rebase_seconds": take_median(ours).wall,
-        "git_am_3_seconds": take_median(git).wall,
+        "rebase_seconds": median(ours).wall,
+        "git_am_3_seconds": median(git).wall,
         "ratio": statistics.median(a.wall / b.wall for a, b in zip(ours, git, strict=True)),
         "ratio_cpu": statistics.median(a.cpu / b.cpu for a, b in zip(ours, git, strict=True)),
         "forecast_first_seconds": forecast.wall,
         "forecast_warm_seconds": warm.wall,
-        "forecast_sources": _measure_sources(project),
+        "forecast_sources": _sources(project),
     }
 
 
@@ -72,12 +73,12 @@ def _git_am(repo: Path, commit: str, project: Path, patches: list[str], folder: 
     subprocess.run([*git, "clone", "-q", "--shared", "--no-checkout", str(repo), str(tree)], check=True)
     subprocess.run([*git, "checkout", "-q", commit], cwd=tree, check=True, capture_output=True)
     files = [str(Checkout(project).patches / name) for name in patches]
-    spent = _time_command([*git, "am", "-q", "-3", *files], tree)
+    spent = _seconds([*git, "am", "-q", "-3", *files], tree)
     shutil.rmtree(tree)
     return spent
 
 
-def _measure_sources(project: Path) -> dict[str, dict[str, Any]]:
+def _sources(project: Path) -> dict[str, dict[str, Any]]:
     """Measure, per release, what a forecast reads of the wheel into an empty cache.
 
     The size of the whole wheel stands beside it (bytes).
@@ -94,7 +95,7 @@ def _measure_sources(project: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _time_command(command: list[str], folder: Path) -> Sample:
+def _seconds(command: list[str], folder: Path) -> Sample:
     """Time a command.
 
     Raises CalledProcessError for one that fails: its time says nothing.
@@ -103,4 +104,4 @@ def _time_command(command: list[str], folder: Path) -> Sample:
 
 
 if __name__ == "__main__":
-    run_bench(__doc__, measure_rebase, rounds=3)
+    run_bench(__doc__, measure, rounds=3)
