@@ -68,6 +68,7 @@ PER_RELEASE = {
 #: session -> the words of its command, where they are others.
 WORDS = {
     "units": ["stages", "units"],
+    "reuse": ["stages", "reuse"],
     "test-patches": ["try", "patches"],
     "upstream-watch": ["upstream", "watch"],
 }
@@ -89,7 +90,7 @@ GENERAL: dict[str, str] = {
 }
 
 
-def environment(session: nox.Session, extra: str = "") -> Path:
+def make_environment(session: nox.Session, extra: str = "") -> Path:
     """Return the ``bin`` folder of the one virtual environment of all sessions.
 
     The ``extra`` is in it. It is installed once per pyproject.toml. nox makes one environment per session; with a menu
@@ -114,11 +115,11 @@ CANNOT_HERE = 75
 """What ``decouple`` exits with when this machine is too small or may not, rather than something being wrong."""
 
 
-def define(name: str, summary: str, command: list[str]) -> None:
+def define_session(name: str, summary: str, command: list[str]) -> None:
     """Make one session that runs ``decouple COMMAND [arguments after --]``."""
 
     def run(session: nox.Session) -> None:
-        argv = [str(environment(session, EXTRAS.get(command[0], "")) / "decouple"), *command, *session.posargs]
+        argv = [str(make_environment(session, EXTRAS.get(command[0], "")) / "decouple"), *command, *session.posargs]
         if name not in nox.options.sessions:
             session.run(*argv, external=True)
         elif code := subprocess.run(argv).returncode:  # part of plain ``nox``, so it may be skipped, with its reason
@@ -130,13 +131,15 @@ def define(name: str, summary: str, command: list[str]) -> None:
 
 for _release in RELEASES:
     for _verb, _summary in PER_RELEASE.items():
-        define(f"{_verb}-{_release}", _summary.replace("<release>", _release), [*WORDS.get(_verb, [_verb]), _release])
-    define(
+        define_session(
+            f"{_verb}-{_release}", _summary.replace("<release>", _release), [*WORDS.get(_verb, [_verb]), _release]
+        )
+    define_session(
         f"test-cuda-slice-{_release}",
         f"upstream's CUDA tests, a slice chosen by the commit, on Debian's build of {_release} without a GPU",
         ["test-cuda", _release, *SLICE],
     )
-    define(
+    define_session(
         f"smoke-hip-{_release}",
         "the same of torch_hip: the relocated sources, hipified, by Debian's ROCm for gfx90a (needs no GPU)",
         ["smoke", _release, "--toolkit", "rocm"],
@@ -145,7 +148,7 @@ for _release in RELEASES:
 _asked = {word.rpartition("=")[2] for word in sys.argv} | set(re.split("[, ]", os.environ.get("NOXSESSION", "")))
 for _release, _verb in itertools.product(OTHERS, CARRIED):
     if (_name := f"{_verb}-{_release}") in _asked:
-        define(_name, PER_RELEASE[_verb].replace("<release>", _release), [_verb, _release])
+        define_session(_name, PER_RELEASE[_verb].replace("<release>", _release), [_verb, _release])
 
 
 @nox.session(name="apply-2.N", venv_backend="none", default=False)
@@ -156,7 +159,7 @@ def other_releases(session: nox.Session) -> None:
 
 other_releases.__doc__ = f"{', '.join(CARRIED)}, of {', '.join(OTHERS)}: the nearest series is carried there"
 for _verb, _summary in GENERAL.items():
-    define(_verb, _summary, WORDS.get(_verb, [_verb]))
+    define_session(_verb, _summary, WORDS.get(_verb, [_verb]))
 
 
 TYPED = (
@@ -192,7 +195,7 @@ def tools(session: nox.Session) -> None:
 @nox.session(venv_backend="none")
 def lint(session: nox.Session) -> None:
     """ruff, mypy --strict, vulture, and every fault of every patch of every series."""
-    binaries = environment(session, "dev")
+    binaries = make_environment(session, "dev")
     for command in (
         ["ruff", "check", "."],
         ["ruff", "format", "--check", "."],
@@ -214,7 +217,7 @@ WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
 def tests(session: nox.Session) -> None:
     """Run the quick tests on all cores; after -- any pytest arguments."""
     paths = session.posargs or ["tests/unit", "tests/fault"]
-    session.run(str(environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *paths, external=True)
+    session.run(str(make_environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *paths, external=True)
 
 
 @nox.session(name="tests-real", venv_backend="none")
@@ -224,7 +227,7 @@ def tests_real(session: nox.Session) -> None:
     The source is fetched once and cached.
     """
     session.run(
-        str(environment(session, "dev") / "pytest"), *SLOWEST, *(session.posargs or ["tests/real"]), external=True
+        str(make_environment(session, "dev") / "pytest"), *SLOWEST, *(session.posargs or ["tests/real"]), external=True
     )
 
 
@@ -239,7 +242,10 @@ def tests_contract(session: nox.Session) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     session.env["PYTEST_DEBUG_TEMPROOT"] = str(folder)
     session.run(
-        str(environment(session, "dev") / "pytest"), *SLOWEST, *(session.posargs or ["tests/contract"]), external=True
+        str(make_environment(session, "dev") / "pytest"),
+        *SLOWEST,
+        *(session.posargs or ["tests/contract"]),
+        external=True,
     )
 
 
@@ -249,7 +255,7 @@ def bench(session: nox.Session) -> None:
 
     Results are in bench-results/.
     """
-    python = environment(session, "dev") / "python"
+    python = make_environment(session, "dev") / "python"
     results = ROOT / "bench-results"
     results.mkdir(exist_ok=True)
     for path in sorted((ROOT / "scripts" / "bench").glob("[!_]*.py")):
@@ -275,7 +281,7 @@ def ci(session: nox.Session) -> None:
         session.run(*begin, *words, *more, external=True)
 
 
-def suggest(words: list[str], known: list[str]) -> list[str]:
+def suggest_sessions(words: list[str], known: list[str]) -> list[str]:
     """Return a line for each session asked for (``-s``) that does not exist.
 
     It has the names near to it. nox only says which it did not find.
@@ -289,5 +295,5 @@ def suggest(words: list[str], known: list[str]) -> list[str]:
     return lines
 
 
-for _line in suggest(sys.argv[1:], list(nox.registry.get())):
+for _line in suggest_sessions(sys.argv[1:], list(nox.registry.get())):
     print(_line, file=sys.stderr)

@@ -15,7 +15,7 @@ def list_command_lines(job: Job) -> list[str]:
 
 
 def make_github_matrix(jobs: list[Job]) -> dict[str, object]:
-    """One ``strategy.matrix`` value per stage: ``{"core": {"include": [...]}, …}``.
+    """Make a ``strategy.matrix`` per stage: ``{"core": {"include": [...]}, …}``.
 
     ``script`` is what the build step runs; ``core`` and ``backend`` name the artifacts that it needs, ``shards`` is a
     pattern of those that it lays over each other. Empty: none.

@@ -269,7 +269,7 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _cancel(number: int, _: object) -> NoReturn:
+def _cancel_run(number: int, _: object) -> NoReturn:
     _ignore_signals()
     sys.exit(128 + number)
 
@@ -285,7 +285,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ]
     for number in (signal.SIGTERM, signal.SIGHUP):  # a cancelled job; under nohup the latter is ignored and stays so
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _cancel)
+            signal.signal(number, _cancel_run)
     folder = Path(tempfile.mkdtemp(prefix="newcomer-", dir=args.folder))
     try:
         run_commands(commands, choose_place(args.suite, folder, args.caches))

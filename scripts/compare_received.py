@@ -53,9 +53,9 @@ _SAME = ("tree", "name", "address", "date", "message")
 def row_of(world: World, folder: Path, patch: Path) -> tuple[str, str]:
     """Return what became of a patch, in a word, and the details."""
     before = [patch.parent / name for begin, name in AFTER.items() if patch.name.startswith(begin)]
-    ours = _ours(world, folder, [*before, patch], 1)
+    ours = _import_patches(world, folder, [*before, patch], 1)
     options: tuple[str, ...] = ()
-    if not ours.commit and (other := _ours(world, folder, [*before, patch], 0)).commit:
+    if not ours.commit and (other := _import_patches(world, folder, [*before, patch], 0)).commit:
         ours, options = other, ("-p0",)
     theirs = by_git_am(world, folder / "am", *before, patch, options=options)
     if ours.commit and not theirs.commit and b"\r\n" in patch.read_bytes():
@@ -76,7 +76,7 @@ def row_of(world: World, folder: Path, patch: Path) -> tuple[str, str]:
     return ("differs" if differ else " ".join(("equal", *(f"with {option}" for option in options)))), told
 
 
-def _ours(world: World, folder: Path, patches: list[Path], strip: int) -> Outcome:
+def _import_patches(world: World, folder: Path, patches: list[Path], strip: int) -> Outcome:
     return by_us(fresh(world, folder / "us"), *patches, strip=strip)
 
 

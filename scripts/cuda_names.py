@@ -29,7 +29,7 @@ print(json.dumps([torch.__version__, told]))
 """
 
 
-def ask(interpreter: Path, environment: Mapping[str, str]) -> tuple[str, dict[str, str | None]]:
+def ask_interpreter(interpreter: Path, environment: Mapping[str, str]) -> tuple[str, dict[str, str | None]]:
     """Ask for the version of PyTorch, and which names torch.sim lacks.
 
     Each name has the reason why it lacks it, None where it does not. Raises CalledProcessError.
@@ -40,7 +40,7 @@ def ask(interpreter: Path, environment: Mapping[str, str]) -> tuple[str, dict[st
     return version, told
 
 
-def table(version: str, told: Mapping[str, str | None]) -> str:
+def format_table(version: str, told: Mapping[str, str | None]) -> str:
     """Return the names as Markdown: how many there are, and a row for each reason."""
     lacking = defaultdict(list)
     for name, reason in told.items():
@@ -65,7 +65,7 @@ def main() -> int:
     parser.add_argument("--torch", type=Path, required=True, metavar="PYTHON", help="an interpreter with torch_sim")
     parser.add_argument("--check", action="store_true", help="change nothing; 1 if the page is out of date")
     arguments = parser.parse_args()
-    text = table(*ask(arguments.torch, os.environ))
+    text = format_table(*ask_interpreter(arguments.torch, os.environ))
     changed = replace_sections(find_project() / PAGE, {SECTION: text}, write=not arguments.check)
     return int(changed and arguments.check)
 

@@ -35,7 +35,7 @@ LAYERS = (
 """From the lowest up. `syntax` reads text, `inventory` says what the text of one tree means for CUDA."""
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
+def list_imports(path: Path) -> Iterator[tuple[int, str]]:
     """Yield line and dotted name of all imports of ``path``, nested and typing too."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -48,7 +48,7 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.module
 
 
-def graph(package: Path = PACKAGE) -> dict[str, set[str]]:
+def make_graph(package: Path = PACKAGE) -> dict[str, set[str]]:
     """Map each module of ``package`` to those of its modules that it imports.
 
     Modules are known by their dotted names. What runs in a build root is left out.
@@ -60,12 +60,12 @@ def graph(package: Path = PACKAGE) -> dict[str, set[str]]:
     }
     found = {}
     for module, path in paths.items():
-        named = {name if name in paths else name.rpartition(".")[0] for name in _names(path)}
+        named = {name if name in paths else name.rpartition(".")[0] for name in _list_names(path)}
         found[module] = named & (paths.keys() - {module})
     return found
 
 
-def _names(path: Path) -> Iterator[str]:
+def _list_names(path: Path) -> Iterator[str]:
     """Yield the dotted names that ``path`` imports.
 
     ``from a import b`` is ``a.b``: b may be a module.
@@ -77,7 +77,7 @@ def _names(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def cycle(modules: Mapping[str, set[str]]) -> list[str]:
+def find_cycle(modules: Mapping[str, set[str]]) -> list[str]:
     """Return a ring of modules, the first again at the end; empty without a ring."""
     try:
         graphlib.TopologicalSorter(modules).prepare()
@@ -87,26 +87,28 @@ def cycle(modules: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-def plan(package: Path = PACKAGE) -> str:
+def draw_plan(package: Path = PACKAGE) -> str:
     """Return the drawing: a line between layers, the highest on top.
 
     It has each room, what it is for, and the rooms that it uses.
     """
     uses: dict[str, set[str]] = {}
-    for module, imported in graph(package).items():
-        room = _room(module)
-        uses.setdefault(room, set()).update({_room(one) for one in imported} - {room, "decouple"})
+    for module, imported in make_graph(package).items():
+        room = _find_room(module)
+        uses.setdefault(room, set()).update({_find_room(one) for one in imported} - {room, "decouple"})
     lines = []
     for number, rooms in reversed(list(enumerate(LAYERS[:-1]))):
         below = [one for layer in reversed(LAYERS[1:number]) for one in sorted(layer)]
         for room in sorted(rooms):
-            rows = textwrap.wrap(_purpose(package, room) + _uses(below, uses.get(room, set())), WIDTH - 11)
+            rows = textwrap.wrap(
+                _read_purpose(package, room) + _describe_uses(below, uses.get(room, set())), WIDTH - 11
+            )
             lines += [f"{name:<10} {row}" for name, row in zip([room, *[""] * len(rows)], rows, strict=False)]
         lines.append("-" * WIDTH)
     return "```text\n" + "\n".join(lines[:-1]) + "\n```\n"
 
 
-def _uses(below: list[str], used: set[str]) -> str:
+def _describe_uses(below: list[str], used: set[str]) -> str:
     """Which of the rooms below; "all but" where it is nearly that."""
     left = [one for one in below if one not in used]
     if len(below) > 2 and len(left) < 2:
@@ -115,11 +117,11 @@ def _uses(below: list[str], used: set[str]) -> str:
     return f" -> {found}" if found else ""
 
 
-def _room(module: str) -> str:
+def _find_room(module: str) -> str:
     return module.split(".")[1] if "." in module else module
 
 
-def _purpose(package: Path, room: str) -> str:
+def _read_purpose(package: Path, room: str) -> str:
     """Return the first sentence of the room's own docstring."""
     text = ast.get_docstring(ast.parse((package / room / "__init__.py").read_text(encoding="utf-8"))) or ""
     return text.split("\n\n")[0].replace("\n", " ")
@@ -130,7 +132,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    changed = replace_sections(find_project() / PAGE, {"plan": plan()}, write=not check)
+    changed = replace_sections(find_project() / PAGE, {"plan": draw_plan()}, write=not check)
     print(f"{PAGE}:", ("out of date: python scripts/floor_plan.py" if check else "drawn") if changed else "up to date")
     return int(changed and check)
 

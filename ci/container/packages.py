@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main(what: str, file: str, *names: str) -> None:
-    """One package, or one pinned requirement with its hash, per line."""
+    """Print a package, or a pinned requirement with its hash, per line."""
     layers = [layer for layer in tomllib.loads(Path(file).read_text())["layer"] if layer["name"] in names]
     for layer in layers:
         if what == "packages":

@@ -24,7 +24,7 @@ class Sample:
     cpu: float
 
 
-def timed(action: Callable[[], object], *, own: bool = False) -> Sample:
+def time_action(action: Callable[[], object], *, own: bool = False) -> Sample:
     """Run ``action``; return its wall-clock time and its children's processor time.
 
     Children are the processes that it waited for. With ``own`` that of this process as well.
@@ -40,12 +40,12 @@ def _sum_processor_seconds(whose: Iterable[int]) -> float:
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, whose))
 
 
-def median(samples: Sequence[Sample]) -> Sample:
+def take_median(samples: Sequence[Sample]) -> Sample:
     """Return the median of the wall-clock times, and that of the processor times."""
     return Sample(statistics.median(one.wall for one in samples), statistics.median(one.cpu for one in samples))
 
 
-def run(
+def run_bench(
     about: str | None, measure: Callable[..., Any], show: Callable[[Any], str] | None = None, **options: object
 ) -> None:
     """Run the command line of a bench: ``measure`` with its ``options``.

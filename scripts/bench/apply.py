@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from _timing import Sample, median, run, timed
+from _timing import Sample, run_bench, take_median, time_action
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
@@ -46,11 +46,11 @@ def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     Seconds and ratios; ours includes process start. ``ratio`` (wall) and ``cpu_ratio`` are of medians; ``best_ratio``
     and ``best_cpu_ratio`` of each side's least, as what else runs on the machine only adds.
     """
-    project, places, base = _project(scratch / "ours")
+    project, places, base = _make_project(scratch / "ours")
     names = series_file.read_series(places.series).names
     patches = [str(places.patches / name) for name in names]
-    am = _clone(places.tree, scratch / "am", base)
-    plain = _clone(places.tree, scratch / "quilt", base)
+    am = _clone_tree(places.tree, scratch / "am", base)
+    plain = _clone_tree(places.tree, scratch / "quilt", base)
     quilt = shutil.which("quilt")
     environment = {
         **os.environ,
@@ -59,31 +59,33 @@ def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
         "QUILT_SERIES": str(places.series),
         "GIT_CONFIG_GLOBAL": os.devnull,
     }
-    run = functools.partial(_run, environment=environment)
+    run = functools.partial(_run_command, environment=environment)
     samples: dict[str, list[Sample]] = {"ours": [], "git am": [], "quilt": [], "floor": []}
     written = 0
     for _ in range(rounds):
         push = [*OWN, "-m", "decouple", "push", RELEASE, "-a", "--no-overlay"]
-        samples["ours"].append(timed(lambda: run(push, places.tree)))  # noqa: B023 - called at once
+        samples["ours"].append(time_action(lambda: run(push, places.tree)))  # noqa: B023 - called at once
         written = _changed_bytes(places.tree, base)
         run([*OWN, "-m", "decouple", "pop", RELEASE, "-a"], places.tree)
-        samples["git am"].append(timed(lambda: run(["git", *_NOBODY, "am", "-q", "--whitespace=nowarn", *patches], am)))
-        if _tree(am) != _tree_applied(places.tree):
+        samples["git am"].append(
+            time_action(lambda: run(["git", *_NOBODY, "am", "-q", "--whitespace=nowarn", *patches], am))
+        )
+        if _read_tree(am) != _tree_applied(places.tree):
             raise DecoupleError(
                 "git am and we do not agree on the tree", next_step="pytest tests/real/test_same_tree.py"
             )
         run(["git", "reset", "-q", "--hard", base], am)
         if quilt:
-            samples["quilt"].append(timed(lambda: run([quilt, "--quiltrc", "-", "push", "-aq"], plain)))
+            samples["quilt"].append(time_action(lambda: run([quilt, "--quiltrc", "-", "push", "-aq"], plain)))
             # not `quilt pop`: it does not bring back an empty file that was renamed (torch/cuda/error.py; quilt 0.66)
             run(["git", "reset", "-q", "--hard", base], plain)
             run(["git", "clean", "-q", "-fdx"], plain)
         index = {**environment, "GIT_INDEX_FILE": str(scratch / "floor.index")}
         shutil.copy2(am / ".git/index", scratch / "floor.index")
         floor = ["git", "apply", "--cached", "--whitespace=nowarn", *patches]
-        samples["floor"].append(timed(lambda: _run(floor, am, index)))  # noqa: B023 - called at once
-    result = _table(samples, against="git am")
-    size, write_seconds = written, timed(lambda: _write(scratch / "written", written)).wall
+        samples["floor"].append(time_action(lambda: _run_command(floor, am, index)))  # noqa: B023 - called at once
+    result = _tabulate_samples(samples, against="git am")
+    size, write_seconds = written, time_action(lambda: _write_bytes(scratch / "written", written)).wall
     return {
         "name": "whole series: push -a / git am",
         "patches": len(names),
@@ -96,7 +98,7 @@ def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
 
 def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     """Time a push of a one-file patch, on the whole release and on 100 of its files."""
-    _, places, base = _project(scratch / "big")
+    _, places, base = _make_project(scratch / "big")
     target = "setup.py"
     patch = _one_line_patch(places.tree, target)
     small_repo = _small_repository(places.tree, scratch / "small.git", base, target)
@@ -117,27 +119,29 @@ def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
             assert where.project
             environment = {**os.environ, "DECOUPLE_PROJECT": str(where.project)}
             push = [*OWN, "-m", "decouple", "push", RELEASE, "--no-overlay"]
-            samples[name].append(timed(functools.partial(_run, push, where.tree, environment)))
-            _run([*OWN, "-m", "decouple", "pop", RELEASE], where.tree, environment)
-    start = [timed(functools.partial(_run, [*OWN, "-m", "decouple", "--version"], scratch, dict(os.environ)))]
+            samples[name].append(time_action(functools.partial(_run_command, push, where.tree, environment)))
+            _run_command([*OWN, "-m", "decouple", "pop", RELEASE], where.tree, environment)
+    start = [
+        time_action(functools.partial(_run_command, [*OWN, "-m", "decouple", "--version"], scratch, dict(os.environ)))
+    ]
     return {
         "name": "one-patch push: full tree / 100 files",
-        "files": len(_git(places.tree, "ls-tree", "-r", "--name-only", base).splitlines()),
-        **_table(samples, against="100 files", ours="full tree"),
+        "files": len(_run_git(places.tree, "ls-tree", "-r", "--name-only", base).splitlines()),
+        **_tabulate_samples(samples, against="100 files", ours="full tree"),
         "aim": 1.2,
         "process_start_s": round(start[0].wall, 3),
         "rounds": rounds,
     }
 
 
-def _table(samples: dict[str, list[Sample]], *, against: str, ours: str = "ours") -> dict[str, Any]:
+def _tabulate_samples(samples: dict[str, list[Sample]], *, against: str, ours: str = "ours") -> dict[str, Any]:
     result: dict[str, Any] = {}
     walls, cpus = {}, {}
     for name, taken in samples.items():
         if not taken:
             result[f"{name}_s"] = f"not measured: {name} is not installed"
             continue
-        walls[name], cpus[name] = median(taken).wall, median(taken).cpu
+        walls[name], cpus[name] = take_median(taken).wall, take_median(taken).cpu
         result[f"{name}_s"] = round(walls[name], 3)
         result[f"{name}_cpu_s"] = round(cpus[name], 3)
         result[f"{name}_best_s"] = round(min(sample.wall for sample in taken), 3)
@@ -151,7 +155,7 @@ def _table(samples: dict[str, list[Sample]], *, against: str, ours: str = "ours"
     return result
 
 
-def _project(root: Path) -> tuple[Path, SeriesPlaces, str]:
+def _make_project(root: Path) -> tuple[Path, SeriesPlaces, str]:
     """Copy the project's series and make a tree of its own, nothing applied."""
     project = find_project()
     for folder in ("series", "patches"):
@@ -163,9 +167,9 @@ def _project(root: Path) -> tuple[Path, SeriesPlaces, str]:
     return root, places, base.commit
 
 
-def _clone(source: Path, target: Path, base: str) -> Path:
-    _git(source.parent, "clone", "-q", "--shared", "--no-checkout", str(source), str(target))
-    _git(target, "checkout", "-q", "-f", "--detach", base)
+def _clone_tree(source: Path, target: Path, base: str) -> Path:
+    _run_git(source.parent, "clone", "-q", "--shared", "--no-checkout", str(source), str(target))
+    _run_git(target, "checkout", "-q", "-f", "--detach", base)
     return target
 
 
@@ -174,13 +178,13 @@ def _small_repository(source: Path, target: Path, base: str, must: str) -> Path:
 
     They are spread over it, ``must`` among them.
     """
-    _git(source.parent, "clone", "-q", "--bare", "--shared", str(source), str(target))
-    listed = _git(source, "ls-tree", "-r", "--name-only", base).splitlines()
+    _run_git(source.parent, "clone", "-q", "--bare", "--shared", str(source), str(target))
+    listed = _run_git(source, "ls-tree", "-r", "--name-only", base).splitlines()
     chosen = {must, *listed[:: len(listed) // (SMALL - 1)][: SMALL - 1]}
     repository = Repository(target, target)
     entries: dict[str, TreeEntry | tuple[int, bytes] | None] = dict(read_entries(repository, base, chosen))
-    empty = _git(target, "hash-object", "-w", "-t", "tree", "--stdin")
-    root = _git(target, *_NOBODY, "commit-tree", empty, "-m", "root")
+    empty = _run_git(target, "hash-object", "-w", "-t", "tree", "--stdin")
+    root = _run_git(target, *_NOBODY, "commit-tree", empty, "-m", "root")
     text = CommitText("bench <bench@localhost>", "0 +0000", "small\n")
     (commit,) = write_chain(repository, root, [NewCommit(text, entries)])
     repository.run("update-ref", "refs/heads/small", commit)
@@ -197,26 +201,26 @@ def _one_line_patch(source: Path, path: str) -> bytes:
 
 
 def _changed_bytes(source: Path, base: str) -> int:
-    names = _git(source, "diff", "--name-only", "--diff-filter=d", "--no-renames", "-z", base, "HEAD").split("\0")
+    names = _run_git(source, "diff", "--name-only", "--diff-filter=d", "--no-renames", "-z", base, "HEAD").split("\0")
     return sum((source / name).lstat().st_size for name in names if name)
 
 
-def _tree(folder: Path) -> str:
-    return _git(folder, "rev-parse", "HEAD^{tree}")
+def _read_tree(folder: Path) -> str:
+    return _run_git(folder, "rev-parse", "HEAD^{tree}")
 
 
 def _tree_applied(source: Path) -> str:
     """Return the tree that our last push made: HEAD before the pop."""
-    return _git(source, "rev-parse", "HEAD@{1}^{tree}")
+    return _run_git(source, "rev-parse", "HEAD@{1}^{tree}")
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def _run_git(folder: Path, *arguments: str) -> str:
     return subprocess.run(
         ["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL
     ).stdout.strip()
 
 
-def _run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
+def _run_command(command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         words = (done.stderr or done.stdout).strip().splitlines()
@@ -226,13 +230,13 @@ def _run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> N
         )
 
 
-def _write(path: Path, size: int) -> None:
+def _write_bytes(path: Path, size: int) -> None:
     with path.open("wb") as out:
         out.write(bytes(size))
     path.unlink()
 
 
-def measure(rounds: int = 5, scratch: Path | None = None) -> list[dict[str, Any]]:
+def measure_apply(rounds: int = 5, scratch: Path | None = None) -> list[dict[str, Any]]:
     """Make both measurements in one run.
 
     ``scratch`` is where the trees are made (the temporary directory by default).
@@ -241,9 +245,9 @@ def measure(rounds: int = 5, scratch: Path | None = None) -> list[dict[str, Any]
         return [measure_series(Path(folder) / "a", rounds), measure_push(Path(folder) / "b", rounds)]
 
 
-def _rows(results: list[dict[str, Any]]) -> str:
+def _format_rows(results: list[dict[str, Any]]) -> str:
     return "".join("".join(f"{key:20} {value}\n" for key, value in result.items()) + "\n" for result in results)
 
 
 if __name__ == "__main__":
-    run(__doc__, measure, _rows, rounds=5, scratch=Path)
+    run_bench(__doc__, measure_apply, _format_rows, rounds=5, scratch=Path)

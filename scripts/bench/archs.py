@@ -17,7 +17,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from _timing import run, timed
+from _timing import run_bench, time_action
 
 from decouple.base.paths import find_project
 from decouple.base.progress import SILENT
@@ -30,7 +30,7 @@ from decouple.verify.facts import list_arch_flags
 from decouple.verify.stage1_units import TranslationUnit, choose_units
 
 
-def measure(release: str, env: str, python: str, cuda: str, core: str, files: int) -> dict[str, Any]:
+def measure_lists(release: str, env: str, python: str, cuda: str, core: str, files: int) -> dict[str, Any]:
     """Measure each list: processor seconds and bytes of the sample, hours of all.
 
     Seconds and bytes are also given as multiples of those for 9.0.
@@ -41,11 +41,11 @@ def measure(release: str, env: str, python: str, cuda: str, core: str, files: in
     sample = choose_units(list(built.objects), files)
     seen: dict[str, Any] = {"files": [unit.file.name for unit in sample], "of": len(built.objects)}
     least: tuple[float, float] | None = None
-    for name, archs in lists(load_release(find_project(), release)).items():
+    for name, archs in list_arch_lists(load_release(find_project(), release)).items():
         spent = size = 0.0
         for unit in sample:
             print(f"{name}: {unit.file.name}", file=sys.stderr)
-            seconds, taken = compiled(built, unit, list_arch_flags(archs))
+            seconds, taken = compile_unit(built, unit, list_arch_flags(archs))
             spent, size = spent + seconds, size + taken
         least = least or (spent, size)
         seen[name] = {
@@ -58,12 +58,12 @@ def measure(release: str, env: str, python: str, cuda: str, core: str, files: in
     return seen
 
 
-def lists(release: Manifest) -> dict[str, list[str]]:
+def list_arch_lists(release: Manifest) -> dict[str, list[str]]:
     """Return the lists that docs/build.md speaks of."""
     return {"9.0": ["9.0"], "9.0+PTX": ["9.0+PTX"], "official": list(release.toolchain.archs)}
 
 
-def compiled(built: Stage2Commands, unit: TranslationUnit, flags: list[str]) -> tuple[float, int]:
+def compile_unit(built: Stage2Commands, unit: TranslationUnit, flags: list[str]) -> tuple[float, int]:
     """Processor seconds of a compile for those architectures, and the object's bytes."""
     words = list(unit.command)
     at = words.index("-gencode")
@@ -73,7 +73,7 @@ def compiled(built: Stage2Commands, unit: TranslationUnit, flags: list[str]) -> 
         number = flag.partition("_")[2]
         words[at:at] = ["-gencode", f"arch=compute_{number},code={flag}"]
     words[words.index("-o") + 1] = f"{built.environment.name_places()['stage2']}/archs.o"
-    spent = timed(lambda: built.compile_units({unit: words}, SILENT, "archs", cached=False)).cpu
+    spent = time_action(lambda: built.compile_units({unit: words}, SILENT, "archs", cached=False)).cpu
     made = built.folder / "archs.o"
     size = made.stat().st_size
     made.unlink()
@@ -82,6 +82,6 @@ def compiled(built: Stage2Commands, unit: TranslationUnit, flags: list[str]) -> 
 
 if __name__ == "__main__":
     if "--release" in sys.argv:
-        run(__doc__, measure, release=str, env="auto", python="", cuda="", core="", files=8)
+        run_bench(__doc__, measure_lists, release=str, env="auto", python="", cuda="", core="", files=8)
     else:
         print("archs: name a build whose stage 2 is compiled: --release 2.6 --env …; nothing measured")

@@ -21,10 +21,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "contract"))
 
 import backend_env
-from _timing import run
+from _timing import run_bench
 
 
-def measure() -> dict[str, Any]:
+def measure_backend() -> dict[str, Any]:
     """Measure the ratios and their releases. Raises NoTorchError, CalledProcessError."""
     interpreter = backend_env.python()
     packages = [backend_env.install(interpreter, backend_env.THIRD_DEVICE / name) for name in ("torch_sim", "contract")]
@@ -35,4 +35,4 @@ def measure() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run(__doc__, measure)
+    run_bench(__doc__, measure_backend)

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from _timing import run, timed
+from _timing import run_bench, time_action
 
 from decouple.base.interpreter import OWN
 from decouple.base.mounts import remove_tree
@@ -51,7 +51,7 @@ MONOLITH = {
 }
 
 
-def decouple(*words: str) -> str:
+def run_decouple(*words: str) -> str:
     """Run the command; return its output. Raises CalledProcessError, output shown."""
     done = subprocess.run([*OWN, "-m", "decouple", *words], capture_output=True, text=True)
     if done.returncode:
@@ -60,26 +60,26 @@ def decouple(*words: str) -> str:
     return done.stdout
 
 
-def inside(release: str, stage: int, command: str, *more: str) -> str:
+def run_inside(release: str, stage: int, command: str, *more: str) -> str:
     """Run ``command`` with the variables of a stage, in its build directory."""
     folder = f"/decouple/{release}/src/build" if stage == 1 else f"/decouple/{release}/stage2"
-    return decouple("shell", release, "--stage", str(stage), *more, "--run", f"cd {folder} && {command}")
+    return run_decouple("shell", release, "--stage", str(stage), *more, "--run", f"cd {folder} && {command}")
 
 
 def time_command(*words: str) -> float:
     """Wall seconds of one command."""
-    return round(timed(lambda: decouple(*words)).wall, 1)
+    return round(time_action(lambda: run_decouple(*words)).wall, 1)
 
 
-def planned(release: str, stage: int) -> int:
+def count_planned(release: str, stage: int) -> int:
     """Objects that ninja would compile now."""
     # A copy under another name: a dry run of a build.ninja that looks for new files first ends after looking.
     dry = "cp build.ninja planned.ninja && ninja -n -f planned.ninja; rm planned.ninja"
-    return len(re.findall(r"Building (?:C|CXX|CUDA) object", inside(release, stage, dry)))
+    return len(re.findall(r"Building (?:C|CXX|CUDA) object", run_inside(release, stage, dry)))
 
 
 @contextmanager
-def touched(path: Path) -> Iterator[None]:
+def touch_file(path: Path) -> Iterator[None]:
     """``path`` looks just written; its old time comes back."""
     before = path.stat()
     os.utime(path)
@@ -90,7 +90,7 @@ def touched(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def aside(*paths: Path) -> Iterator[None]:
+def move_aside(*paths: Path) -> Iterator[None]:
     """Move ``paths`` (files and folders) away for a while.
 
     Finished new ones stay, otherwise the old ones come back.
@@ -102,14 +102,14 @@ def aside(*paths: Path) -> Iterator[None]:
         yield
     except BaseException:
         for path, elsewhere in kept.items():
-            _remove(path)
+            _remove_path(path)
             elsewhere.rename(path)
         raise
     for elsewhere in kept.values():
-        _remove(elsewhere)
+        _remove_path(elsewhere)
 
 
-def _remove(path: Path) -> None:
+def _remove_path(path: Path) -> None:
     if path.is_dir():
         remove_tree(path)
     else:
@@ -121,8 +121,8 @@ def time_clean_build(places: Places, stage: int) -> dict[str, Any]:
     stamp = inputs.read_stamp(places.state / f"stage{stage}.json")
     assert stamp is not None
     folder = places.stage1 if stage == 1 else places.stage2
-    flags = _flags(places)
-    with aside(folder, *(places.state / f"stage{stage}.{what}" for what in ("json", "configured"))):
+    flags = _list_options(places)
+    with move_aside(folder, *(places.state / f"stage{stage}.{what}" for what in ("json", "configured"))):
         folder.mkdir()
         seconds = time_command("build", places.release, "--stage", str(stage), "--env", "rootfs", *flags)
     after = inputs.read_stamp(places.state / f"stage{stage}.json")
@@ -142,7 +142,7 @@ def time_clean_build(places: Places, stage: int) -> dict[str, Any]:
     }
 
 
-def _flags(places: Places) -> list[str]:
+def _list_options(places: Places) -> list[str]:
     """Return the options of the stage-2 wheel, so that the next build is the same."""
     stamp = inputs.read_stamp(places.state / "stage2.json")
     assert stamp is not None
@@ -155,7 +155,7 @@ def count_monolith(places: Places) -> int:
     It has the same flags and is configured in the same root.
     """
     tree, ninja = places.tree.parent / "monolith", places.tree.parent / "monolith/build/build.ninja"
-    attention = "0" if _flags(places) else "1"
+    attention = "0" if _list_options(places) else "1"
     given = {**MONOLITH, "USE_FLASH_ATTENTION": attention, "USE_MEM_EFF_ATTENTION": attention}
     configured = tree / "build" / "configured.json"
     if not (ninja.exists() and configured.exists() and json.loads(configured.read_text()) == given):
@@ -169,12 +169,12 @@ def count_monolith(places: Places) -> int:
         command = "".join(f"mkdir -p {folder} && {prepare} && " for folder, prepare in made)
         variables = " ".join(f"{name}={value}" for name, value in given.items())
         command += f"env {variables} python3 setup.py build --cmake --cmake-only"
-        decouple("shell", places.release, "--stage", "1", "--tree", str(tree), "--run", command)
+        run_decouple("shell", places.release, "--stage", "1", "--tree", str(tree), "--run", command)
         configured.write_text(json.dumps(given))
     return len(re.findall(r"^build [^\n]+?\.o: C(?:XX|UDA)?_COMPILER", ninja.read_text(), re.M))
 
 
-def measure(release: str, monolith: bool, clean: list[int]) -> dict[str, Any] | None:
+def measure_build(release: str, monolith: bool, clean: list[int]) -> dict[str, Any] | None:
     """Measure all figures; return None without a finished build.
 
     Raises CalledProcessError when a build fails.
@@ -183,22 +183,22 @@ def measure(release: str, monolith: bool, clean: list[int]) -> dict[str, Any] | 
     if not all((places.state / f"stage{stage}.json").exists() for stage in (1, 2)):
         print(f"skipped: no finished build of both stages; nox -s build-{release} makes one (hours)")
         return None
-    flags = _flags(places)
+    flags = _list_options(places)
     stamps = {stage: inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)}
     objects = {stage: stamp.objects for stage, stamp in stamps.items() if stamp}
-    decouple("build", release, "--env", "rootfs", *flags)
+    run_decouple("build", release, "--env", "rootfs", *flags)
     result: dict[str, Any] = {"objects": {f"stage {stage}": count for stage, count in objects.items()}}
     result["nothing changed"] = {"objects": 0, "seconds": time_command("build", release, "--env", "rootfs", *flags)}
-    with touched(places.tree / KERNEL):
-        counted = planned(release, 2)
-        spent = timed(lambda: inside(release, 2, "CCACHE_DISABLE=1 ninja")).wall
+    with touch_file(places.tree / KERNEL):
+        counted = count_planned(release, 2)
+        spent = time_action(lambda: run_inside(release, 2, "CCACHE_DISABLE=1 ninja")).wall
         result["one .cu touched"] = {"objects": counted, "seconds": round(spent, 1)}
         os.utime(places.tree / KERNEL)
-        inside(release, 2, "ninja")  # the cache's object comes back: nvcc never makes the same bytes twice
+        run_inside(release, 2, "ninja")  # the cache's object comes back: nvcc never makes the same bytes twice
     counts = {}
     for stage, folder in ((1, places.tree), (2, places.core / "torch" / "include")):
-        with touched(folder / HEADER):
-            counts[f"stage {stage}"] = planned(release, stage)
+        with touch_file(folder / HEADER):
+            counts[f"stage {stage}"] = count_planned(release, stage)
     result[f"{HEADER} touched"] = {"objects": counts}
     if monolith:
         whole = count_monolith(places)
@@ -213,4 +213,4 @@ def measure(release: str, monolith: bool, clean: list[int]) -> dict[str, Any] | 
 
 
 if __name__ == "__main__":
-    run(__doc__, measure, release="2.6", monolith=False, clean=(1, 2))
+    run_bench(__doc__, measure_build, release="2.6", monolith=False, clean=(1, 2))

@@ -33,10 +33,10 @@ from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
 
-def timed(work: Callable[[], object], rounds: int) -> dict[str, float]:
+def time_work(work: Callable[[], object], rounds: int) -> dict[str, float]:
     """Return median wall and CPU seconds (with children) of ``work`` after a warm-up."""
     work()
-    taken = _timing.median([_timing.timed(work, own=True) for _ in range(rounds)])
+    taken = _timing.take_median([_timing.time_action(work, own=True) for _ in range(rounds)])
     return {"wall_s": round(taken.wall, 3), "cpu_s": round(taken.cpu, 3)}
 
 
@@ -57,7 +57,7 @@ def half_tree(tree: Path, rules: RuleFile, files: list[str]) -> Iterator[Path]:
         yield half
 
 
-def measure(rounds: int, release: str, tree: Path | None) -> dict[str, Any]:
+def measure_census(rounds: int, release: str, tree: Path | None) -> dict[str, Any]:
     """Measure the seconds of each side and the ratios aimed at.
 
     Raises DecoupleError, CalledProcessError.
@@ -70,31 +70,31 @@ def measure(rounds: int, release: str, tree: Path | None) -> dict[str, Any]:
     moves = make_plan(tree, rules).mapping
     context = make_context(tree, rules, moves)
 
-    def grep() -> None:
+    def run_grep() -> None:
         command = ["git", "grep", "--no-index", "-c", "cuda"]
         subprocess.run(command, cwd=tree, stdout=subprocess.DEVNULL, check=True)
 
-    def whole() -> None:
+    def scan_whole() -> None:
         plan = make_plan(tree, rules)
         scan_tree(make_context(tree, rules, plan.mapping, plan.stage1), words)
 
     result: dict[str, Any] = {
         "files": len(files),
-        "git grep -c cuda": timed(grep, rounds),
-        "relocation plan": timed(lambda: make_plan(tree, rules), rounds),
-        "census": timed(whole, rounds),
-        "scan, whole tree": timed(lambda: scan_tree(context, words, files=files), rounds),
-        "scan, half the tree": timed(lambda: scan_tree(context, words, files=half), rounds),
+        "git grep -c cuda": time_work(run_grep, rounds),
+        "relocation plan": time_work(lambda: make_plan(tree, rules), rounds),
+        "census": time_work(scan_whole, rounds),
+        "scan, whole tree": time_work(lambda: scan_tree(context, words, files=files), rounds),
+        "scan, half the tree": time_work(lambda: scan_tree(context, words, files=half), rounds),
     }
     for kind, suffixes in (("C++", cpp.SUFFIXES), ("Python", python.SUFFIXES)):
         some = [name for name in files if name.endswith(suffixes)]
-        result[f"scan, {kind} files"] = timed(partial(scan_tree, context, words, files=some), rounds)
+        result[f"scan, {kind} files"] = time_work(partial(scan_tree, context, words, files=some), rounds)
     result["share of the census's cpu"] = {
         part: round(result[part]["cpu_s"] / result["census"]["cpu_s"], 2)
         for part in ("relocation plan", "scan, C++ files", "scan, Python files")
     }
     with half_tree(tree, rules, files) as folder:
-        result["relocation plan, half the tree"] = timed(lambda: make_plan(folder, rules), rounds)
+        result["relocation plan, half the tree"] = time_work(lambda: make_plan(folder, rules), rounds)
         reached = [len(make_plan(place, rules).stage1) for place in (tree, folder)]
     cost = [result[f"relocation plan{part}"]["cpu_s"] for part in ("", ", half the tree")]
     result["relocation plan, whole over half"] = {
@@ -110,4 +110,4 @@ def measure(rounds: int, release: str, tree: Path | None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    _timing.run(__doc__, measure, rounds=3, release="2.6", tree=Path)
+    _timing.run_bench(__doc__, measure_census, rounds=3, release="2.6", tree=Path)

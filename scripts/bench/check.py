@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from _timing import Sample, median, run, timed
+from _timing import Sample, run_bench, take_median, time_action
 
 from decouple.base.checkout import Checkout
 from decouple.base.interpreter import OWN
@@ -34,7 +34,7 @@ from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.debian import DebianSource
 
 
-def measure(release: str = "2.6", rounds: int = 3) -> dict[str, Any]:
+def measure_check(release: str = "2.6", rounds: int = 3) -> dict[str, Any]:
     """Measure the median seconds of each side, their ratios, and the floor.
 
     Raises DecoupleError, CalledProcessError.
@@ -47,20 +47,20 @@ def measure(release: str = "2.6", rounds: int = 3) -> dict[str, Any]:
     patches = [str(checkout.patches / name) for name in read_series(checkout.locate_series(release)).names]
     with tempfile.TemporaryDirectory(prefix="decouple-bench-") as name:
         scratch = Path(name)
-        baseline = _baseline(archive, scratch)
+        baseline = _make_baseline(archive, scratch)
         sides: dict[str, Callable[[], None]] = {
             "unpack + git apply": lambda: _unpack_and_apply(archive, patches, scratch),
-            "check, cold": lambda: _check(project, release, archive, scratch, cold=True),
+            "check, cold": lambda: _check_release(project, release, archive, scratch, cold=True),
             "worktree + git apply": lambda: _worktree_and_apply(baseline, patches, scratch),
-            "check, warm": lambda: _check(project, release, archive, scratch, cold=False),
-            "floor: decompress": lambda: _run(["xz", "-dc", "-T0", str(archive)], scratch),
+            "check, warm": lambda: _check_release(project, release, archive, scratch, cold=False),
+            "floor: decompress": lambda: _run_command(["xz", "-dc", "-T0", str(archive)], scratch),
         }
         samples: dict[str, list[Sample]] = {side: [] for side in sides}
         for _ in range(rounds):
             for side, work in sides.items():
-                samples[side].append(timed(work))
-    wall = {side: median(taken).wall for side, taken in samples.items()}
-    work_done = {side: median(taken).cpu for side, taken in samples.items()}
+                samples[side].append(time_action(work))
+    wall = {side: take_median(taken).wall for side, taken in samples.items()}
+    work_done = {side: take_median(taken).cpu for side, taken in samples.items()}
     return {
         "bench": "check",
         "release": release,
@@ -76,7 +76,7 @@ def measure(release: str = "2.6", rounds: int = 3) -> dict[str, Any]:
     }
 
 
-def _run(command: list[str], folder: Path, **environment: str) -> None:
+def _run_command(command: list[str], folder: Path, **environment: str) -> None:
     subprocess.run(
         command,
         cwd=folder,
@@ -89,45 +89,45 @@ def _run(command: list[str], folder: Path, **environment: str) -> None:
 
 def _git_apply(folder: Path, patches: list[str]) -> None:
     for patch in patches:
-        _run(["git", "apply", patch], folder, GIT_CEILING_DIRECTORIES=str(folder.parent))
+        _run_command(["git", "apply", patch], folder, GIT_CEILING_DIRECTORIES=str(folder.parent))
 
 
 def _unpack_and_apply(archive: Path, patches: list[str], scratch: Path) -> None:
     folder = scratch / "unpacked"
     folder.mkdir()
-    _run(["tar", "-x", "--strip-components=1", "-f", str(archive)], folder)
+    _run_command(["tar", "-x", "--strip-components=1", "-f", str(archive)], folder)
     _git_apply(folder, patches)
     shutil.rmtree(folder)
 
 
-def _baseline(archive: Path, scratch: Path) -> Path:
+def _make_baseline(archive: Path, scratch: Path) -> Path:
     """Make a git repository with the archive as its only commit, once, not measured."""
     folder = scratch / "baseline"
     folder.mkdir()
-    _run(["tar", "-x", "--strip-components=1", "-f", str(archive)], folder)
+    _run_command(["tar", "-x", "--strip-components=1", "-f", str(archive)], folder)
     for command in (
         ["init", "-q"],
         ["add", "-A", "-f"],
         ["-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "-q", "-m", "baseline"],
     ):
-        _run(["git", *command], folder)
+        _run_command(["git", *command], folder)
     return folder
 
 
 def _worktree_and_apply(baseline: Path, patches: list[str], scratch: Path) -> None:
     folder = scratch / "worktree"
-    _run(["git", "worktree", "add", "-q", "--detach", str(folder)], baseline)
+    _run_command(["git", "worktree", "add", "-q", "--detach", str(folder)], baseline)
     _git_apply(folder, patches)
-    _run(["git", "worktree", "remove", "--force", str(folder)], baseline)
+    _run_command(["git", "worktree", "remove", "--force", str(folder)], baseline)
 
 
-def _check(project: Path, release: str, archive: Path, scratch: Path, *, cold: bool) -> None:
+def _check_release(project: Path, release: str, archive: Path, scratch: Path, *, cold: bool) -> None:
     cache = scratch / "cache"
     if cold:
         shutil.rmtree(cache, ignore_errors=True)
     command = [*OWN, "-m", "decouple", "check", release, "--source", str(archive)]
-    _run(command, scratch, DECOUPLE_CACHE=str(cache), DECOUPLE_PROJECT=str(project))
+    _run_command(command, scratch, DECOUPLE_CACHE=str(cache), DECOUPLE_PROJECT=str(project))
 
 
 if __name__ == "__main__":
-    run(__doc__, measure, release="2.6", rounds=3)
+    run_bench(__doc__, measure_check, release="2.6", rounds=3)

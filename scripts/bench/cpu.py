@@ -18,7 +18,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from _timing import run
+from _timing import run_bench
 
 from decouple.base.errors import DecoupleError
 from decouple.base.interpreter import run_python
@@ -65,20 +65,20 @@ class _Worker:
         self._process.wait()
 
 
-def measure(ours: str, theirs: str, rounds: int) -> dict[str, Any]:
+def measure_cases(ours: str, theirs: str, rounds: int) -> dict[str, Any]:
     """Measure the microseconds of each case on both, and the ratios.
 
     Raises DecoupleError where a Python has no torch.
     """
     if not ours or not theirs:
         return {"name": "a torch on the CPU", "not measured": "name two Pythons with --ours and --theirs"}
-    imports = {side: _imported(python, rounds) for side, python in (("ours", ours), ("theirs", theirs))}
+    imports = {side: _time_import(python, rounds) for side, python in (("ours", ours), ("theirs", theirs))}
     best: dict[str, dict[str, Any]] = {}
     for _ in range(_PAIRS):
         workers = {"ours": _Worker(ours), "theirs": _Worker(theirs)}
         try:
             for case in workers["ours"].cases:
-                _ask(workers, case, rounds, best.setdefault(case, {}))
+                _ask_workers(workers, case, rounds, best.setdefault(case, {}))
         finally:
             for worker in workers.values():
                 worker.end()
@@ -103,7 +103,7 @@ def measure(ours: str, theirs: str, rounds: int) -> dict[str, Any]:
     }
 
 
-def _ask(workers: dict[str, _Worker], case: str, rounds: int, found: dict[str, Any]) -> None:
+def _ask_workers(workers: dict[str, _Worker], case: str, rounds: int, found: dict[str, Any]) -> None:
     """Put into ``found`` what is faster than what is there, or why there is no figure."""
     for _ in range(rounds):
         for side, worker in workers.items():
@@ -114,7 +114,7 @@ def _ask(workers: dict[str, _Worker], case: str, rounds: int, found: dict[str, A
                 found[side] = min(seen, found.get(side, math.inf))
 
 
-def _imported(python: str, rounds: int) -> tuple[float, float, str]:
+def _time_import(python: str, rounds: int) -> tuple[float, float, str]:
     """Seconds and MiB of the cheapest import, and the version."""
     found = []
     for _ in range(rounds):
@@ -127,7 +127,7 @@ def _imported(python: str, rounds: int) -> tuple[float, float, str]:
     return min(found)
 
 
-def show(found: dict[str, Any]) -> str:
+def format_cases(found: dict[str, Any]) -> str:
     """Return a line per case."""
     if "not measured" in found:
         return f"{found['name']}: not measured: {found['not measured']}\n"
@@ -143,4 +143,4 @@ def show(found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    run(__doc__, measure, show, ours="", theirs="", rounds=5)
+    run_bench(__doc__, measure_cases, format_cases, ours="", theirs="", rounds=5)

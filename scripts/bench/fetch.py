@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from _timing import median, run, timed
+from _timing import run_bench, take_median, time_action
 
 from decouple.base.files import compute_sha256
 from decouple.base.interpreter import OWN
@@ -45,7 +45,7 @@ fetch_source(release, "github", cache=Path(cache))
 """
 
 
-def measure(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
+def measure_fetch(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
     """Return the times (seconds), their ratios and the physical floor.
 
     The floor is the bytes written, and how long plain writing of them takes.
@@ -56,22 +56,24 @@ def measure(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
     archive = archive or real_archive()
     size, sha256 = archive.stat().st_size, compute_sha256(archive)
     ours, reference = [], []
-    with tempfile.TemporaryDirectory(prefix="decouple-bench-") as scratch, served(archive.parent) as base:
+    with tempfile.TemporaryDirectory(prefix="decouple-bench-") as scratch, serve_folder(archive.parent) as base:
         url = f"{base}/{archive.name}"
         for number in range(rounds):
             folder = Path(scratch) / f"ours-{number}"
             command = [*OWN, "-c", _OURS, url, str(size), sha256, str(folder)]
-            ours.append(timed(functools.partial(subprocess.run, command, check=True)))
+            ours.append(time_action(functools.partial(subprocess.run, command, check=True)))
             unpacked = next(folder.glob("trees/2.6/*/tree"))
             written, files = size + tree_size(unpacked), sum(len(names) for _, _, names in os.walk(unpacked))
             shutil.rmtree(folder)
             folder = Path(scratch) / f"reference-{number}"
             folder.mkdir()
             script = f"curl -sSfo {archive.name} {url} && mkdir tree && tar -xf {archive.name} -C tree"
-            reference.append(timed(functools.partial(subprocess.run, ["sh", "-c", script], cwd=folder, check=True)))
+            reference.append(
+                time_action(functools.partial(subprocess.run, ["sh", "-c", script], cwd=folder, check=True))
+            )
             shutil.rmtree(folder)
-        floor = timed(lambda: _write(Path(scratch) / "floor", written)).wall
-    mine, theirs = median(ours), median(reference)
+        floor = time_action(lambda: _write_zeros(Path(scratch) / "floor", written)).wall
+    mine, theirs = take_median(ours), take_median(reference)
     return {
         "name": "fetch+verify+unpack / curl+tar",
         "archive": archive.name,
@@ -100,7 +102,7 @@ def tree_size(root: Path) -> int:
 
 
 @contextlib.contextmanager
-def served(folder: Path) -> Iterator[str]:
+def serve_folder(folder: Path) -> Iterator[str]:
     """``folder`` on a web server of its own process; gives its base URL."""
     command = [*OWN, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
@@ -112,16 +114,16 @@ def served(folder: Path) -> Iterator[str]:
             server.terminate()
 
 
-def _write(path: Path, size: int) -> None:
+def _write_zeros(path: Path, size: int) -> None:
     block = bytes(1 << 20)
     with path.open("wb") as out:
         for _ in range(size >> 20):
             out.write(block)
 
 
-def _rows(result: dict[str, Any]) -> str:
+def _format_rows(result: dict[str, Any]) -> str:
     return "".join(f"{key:16} {value}\n" for key, value in result.items())
 
 
 if __name__ == "__main__":
-    run(__doc__, measure, _rows, archive=Path, rounds=3)
+    run_bench(__doc__, measure_fetch, _format_rows, archive=Path, rounds=3)

@@ -20,7 +20,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _timing import Sample, median, run, timed
+from _timing import Sample, run_bench, time_action
+from _timing import take_median as median
 
 from decouple.base.checkout import Checkout
 from decouple.base.interpreter import OWN
@@ -102,8 +103,8 @@ def _seconds(command: list[str], folder: Path) -> Sample:
 
     Raises CalledProcessError for one that fails: its time says nothing.
     """
-    return timed(partial(subprocess.run, command, cwd=folder, check=True, capture_output=True))
+    return time_action(partial(subprocess.run, command, cwd=folder, check=True, capture_output=True))
 
 
 if __name__ == "__main__":
-    run(__doc__, measure, rounds=3)
+    run_bench(__doc__, measure, rounds=3)

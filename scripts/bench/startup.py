@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from _timing import run, timed
+from _timing import run_bench, time_action
 
 from decouple.base.errors import DecoupleError
 from decouple.base.interpreter import OWN
@@ -42,7 +42,7 @@ VERBS: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
-def measure(rounds: int, before: Path | None) -> dict[str, Any]:
+def measure_verbs(rounds: int, before: Path | None) -> dict[str, Any]:
     """Measure processor ms per verb, and ratios to yardsticks. Raises DecoupleError."""
     with tempfile.TemporaryDirectory(prefix="bench-startup-") as scratch:
         return _measure_below(Path(scratch), rounds, before and before.resolve())
@@ -51,30 +51,32 @@ def measure(rounds: int, before: Path | None) -> dict[str, Any]:
 def _measure_below(scratch: Path, rounds: int, before: Path | None) -> dict[str, Any]:
     ours = Path(find_project()) / "scripts"
     packages = {"now": ours} | ({"before": before / "scripts"} if before else {})
-    project = _project(scratch)
+    project = _make_project(scratch)
     quilt = shutil.which("quilt")
     folders = {"QUILT_PATCHES": str(project / "patches"), "QUILT_SERIES": str(project / "series" / RELEASE)}
     quilted = {**os.environ, **folders}
     if quilt:
-        _run([quilt, "--quiltrc", "-", "push", "2"], project / "source", quilted)
+        _run_command([quilt, "--quiltrc", "-", "push", "2"], project / "source", quilted)
     least: dict[str, float] = {}
 
-    def sample(
+    def sample_command(
         name: str, command: list[str], environment: Mapping[str, str], undo: Sequence[str] = (), folder: Path = project
     ) -> None:
-        least[name] = min(least.get(name, 1e9), timed(lambda: _run(command, folder, environment)).cpu * 1000)
+        least[name] = min(
+            least.get(name, 1e9), time_action(lambda: _run_command(command, folder, environment)).cpu * 1000
+        )
         if undo:
-            _run([*command[:3], *undo], project, environment)
+            _run_command([*command[:3], *undo], project, environment)
 
     for _ in range(rounds):
-        sample(YARDSTICK, [*OWN, "-c", "import argparse"], os.environ)
-        sample("git --version", ["git", "--version"], os.environ)
+        sample_command(YARDSTICK, [*OWN, "-c", "import argparse"], os.environ)
+        sample_command("git --version", ["git", "--version"], os.environ)
         if quilt:
-            sample("quilt top", [quilt, "--quiltrc", "-", "top"], quilted, folder=project / "source")
+            sample_command("quilt top", [quilt, "--quiltrc", "-", "top"], quilted, folder=project / "source")
         for name, package in packages.items():
-            environment = _environment(project, package)
+            environment = _make_environment(project, package)
             for verb, (words, undo) in VERBS.items():
-                sample(f"{name} {verb}", [*OWN, "-m", "decouple", *words], environment, undo)
+                sample_command(f"{name} {verb}", [*OWN, "-m", "decouple", *words], environment, undo)
     yardsticks = [one for one in (YARDSTICK, "git --version", "quilt top") if one in least]
     return {
         "name": "start-up and quick verbs",
@@ -89,19 +91,19 @@ def _measure_below(scratch: Path, rounds: int, before: Path | None) -> dict[str,
     }
 
 
-def _environment(project: Path, package: Path) -> dict[str, str]:
+def _make_environment(project: Path, package: Path) -> dict[str, str]:
     cache = str(project.parent / "cache")
     return {**os.environ, "PYTHONPATH": str(package), "DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": cache}
 
 
-def _run(command: list[str], folder: Path, environment: Mapping[str, str] = os.environ) -> str:
+def _run_command(command: list[str], folder: Path, environment: Mapping[str, str] = os.environ) -> str:
     done = subprocess.run(command, cwd=folder, env=dict(environment), capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):  # 1: `status` finds that not all is applied
         raise DecoupleError(f"{' '.join(command)}: {done.stderr.strip()}", next_step="run it by hand")
     return done.stdout
 
 
-def _project(scratch: Path) -> Path:
+def _make_project(scratch: Path) -> Path:
     """Make a checkout of a hundred files with three patches, two of them applied."""
     project, source, maker = (scratch / name for name in ("project", "project/source", "maker"))
     for folder in (project / "series", project / "patches" / RELEASE, source):
@@ -117,7 +119,7 @@ def _project(scratch: Path) -> Path:
         ["add", "-A"],
         ["-c", "user.name=b", "-c", "user.email=b@l", "commit", "-qm", "base"],
     ):
-        _run(["git", *words], maker)
+        _run_command(["git", *words], maker)
     names = []
     for number in range(3):
         lines[number * 20] = "changed\n"
@@ -127,18 +129,18 @@ def _project(scratch: Path) -> Path:
             f"From: B <b@example.org>\nDate: Mon, 3 Feb 2025 10:00:00 +0100\nSubject: change {number}\n\n"
             f"Why.\n\nDecouple-Id: change-{number}\nForwarded: no\nLast-Update: 2025-02-03\n---\n"
         )
-        diff = _run(["git", "diff", "--full-index"], maker)
+        diff = _run_command(["git", "diff", "--full-index"], maker)
         (project / "patches" / names[-1]).write_text(header + diff)
-        _run(["git", "add", "-A"], maker)
+        _run_command(["git", "add", "-A"], maker)
     (project / "series" / RELEASE).write_text("".join(f"{name}\n" for name in names))
     ours = [*OWN, "-m", "decouple"]
-    environment = _environment(project, find_project() / "scripts")
-    _run([*ours, "apply", RELEASE, "--source", f"local:{source}"], project, environment)
-    _run([*ours, "pop", RELEASE], project, environment)
+    environment = _make_environment(project, find_project() / "scripts")
+    _run_command([*ours, "apply", RELEASE, "--source", f"local:{source}"], project, environment)
+    _run_command([*ours, "pop", RELEASE], project, environment)
     return project
 
 
-def show(found: dict[str, Any]) -> str:
+def format_verbs(found: dict[str, Any]) -> str:
     """Return a line per verb and yardstick."""
     lines = []
     for name, milliseconds in found["cpu_ms"].items():
@@ -148,4 +150,4 @@ def show(found: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    run(__doc__, measure, show, rounds=11, before=Path)
+    run_bench(__doc__, measure_verbs, format_verbs, rounds=11, before=Path)

@@ -232,7 +232,7 @@ def compile_stand_in(stand_in: library.Library, fills: tuple[library.FillRule, .
 
 
 def select_prefixed_names(declared: dict[str, declarations.Function], stand_in: library.Library) -> frozenset[str]:
-    """Where no library is at hand (the driver's): what its own header declares."""
+    """Return what a header declares whose library is not at hand (the driver's)."""
     prefix = {"cuda": "cu", "nvml": "nvml"}.get(stand_in.name)
     return frozenset(name for name in declared if prefix and name.startswith(prefix) and not name.startswith("cuda"))
 

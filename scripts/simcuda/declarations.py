@@ -111,7 +111,7 @@ def parse_parameters(text: str) -> tuple[Parameter, ...] | None:
 
 
 def parse_parameter(text: str, number: int) -> Parameter:
-    """One parameter; an unnamed one gets a name from its number."""
+    """Parse one parameter; an unnamed one gets a name from its number."""
     text, array, _ = text.strip().partition("[")
     text = text.strip()
     match = re.match(r"^(?P<type>.*[\s*])(?P<name>\w+)$", text)

@@ -28,7 +28,7 @@ class KnownFailure:
 
 
 def load_known_failures(path: Path = HERE / "known_failures.toml") -> tuple[KnownFailure, ...]:
-    """All of them."""
+    """Read all of them."""
     return tuple(KnownFailure(**entry) for entry in tables.read_table(path)["known"])
 
 

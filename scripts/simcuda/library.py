@@ -80,7 +80,7 @@ class Library:
 def load_libraries(
     sonames: Mapping[str, str], path: Path = HERE / "libraries.toml"
 ) -> tuple[tuple[Library, ...], tuple[FillRule, ...]]:
-    """Every stand-in in link order, and the rules for what they write.
+    """Read each stand-in in link order, and the rules for what they write.
 
     ``sonames``: of the libraries that one CUDA has, by their names here; the others are left out.
     """

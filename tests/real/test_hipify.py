@@ -54,7 +54,7 @@ def applied(pristine: Path) -> Path:
 
 def test_what_hipify_writes_is_what_it_writes_in_upstreams_tree(pristine: Path, applied: Path, tmp_path: Path) -> None:
     out = tmp_path / "hip" / "out"  # a folder of that name above it changes nothing
-    held, written = hipify.translate(applied, PROJECT / "patches" / "2.6", out)
+    held, written = hipify.translate_tree(applied, PROJECT / "patches" / "2.6", out)
     assert held == written
     told = git(pristine, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignored").split(
         "\0"
@@ -70,4 +70,4 @@ def test_what_hipify_writes_is_what_it_writes_in_upstreams_tree(pristine: Path, 
         applied, "status", "--porcelain", "--", "aten/src/ATen/hip", "c10/hip"
     )  # nothing is written to the tree
 
-    assert hipify.translate(applied, PROJECT / "patches" / "2.6", out) == (held, 0)
+    assert hipify.translate_tree(applied, PROJECT / "patches" / "2.6", out) == (held, 0)

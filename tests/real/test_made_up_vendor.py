@@ -2,7 +2,7 @@
 
 Its compiler driver is g++ by another name, its libraries have other names than NVIDIA's, there is no cuDNN, and its
 warps are 64 wide. The torch beside it is made up as well: the files that a configuration reads. Its headers are
-NVIDIA's with every name of the runtime changed, which `decouple reuse --header` maps for PyTorch's sources.
+NVIDIA's with every name of the runtime changed, which `decouple stages reuse --header` maps for PyTorch's sources.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def test_its_driver_compiles_pytorchs_sources_by_the_vendors_names(
     """At most some 20 sources, 8 core-seconds each at worst: minutes on a loaded machine."""
     names = [str(folder / "acme.toml"), "--header", str(folder / "acme_names.h"), "--toolkit", str(renamed)]
     pristine = fetch_source(load_release(PROJECT, "2.6"), "debian").path
-    main(["reuse", "2.6", "--tree", str(pristine), "--names", *names])  # what it leaves open is of other libraries
+    main(["stages", "reuse", "2.6", "--tree", str(pristine), "--names", *names])  # leaves other libraries open
     assert "#define cudaMalloc acmeMalloc\n" in (folder / "acme_names.h").read_text(encoding="utf-8")
     build = tree.parent / "compiled"
     configure(folder, build, tree, torch, toolkit)

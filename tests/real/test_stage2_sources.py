@@ -56,7 +56,7 @@ def relocated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_every_listed_source_is_in_the_tree_or_in_the_shadow(relocated: tuple[Path, Path]) -> None:
     source, shadow = relocated
-    names = source_lists.read(source / "build_variables.bzl", list(LISTS))
+    names = source_lists.read_lists(source / "build_variables.bzl", list(LISTS))
     assert len(names) > 60
     assert [name for name in names if not (shadow / name).exists() and not (source / name).exists()] == []
 

@@ -606,15 +606,15 @@ RECORDED = "nvidia/cudnn/lib/libcudnn.so.9,sha256=x,5\nnvidia/a.py,,\nnvidia_cud
 
 def record_of_nvidia(text: str, folder: Path) -> None:
     """What ``import torch`` reads of NVIDIA's wheels, whose dist-info anybody's installer may have written."""
-    if "overwritten" not in _MADE:
+    if "list_overwritten" not in _MADE:
         path = ROOT / "third_device/torch_cuda/torch_cuda/_wheel_conflicts.py"
-        _MADE["overwritten"] = runpy.run_path(str(path))["overwritten"]
+        _MADE["list_overwritten"] = runpy.run_path(str(path))["list_overwritten"]
     for name in ("nvidia_cudnn_cu12-9.1.0.70.dist-info", "nvidia_cudnn_cu11-8.0.dist-info"):
         (folder / name).mkdir(exist_ok=True)
         (folder / name / "RECORD").write_bytes(text.encode("utf-8", "surrogatepass"))
     (folder / "nvidia/cudnn/lib").mkdir(parents=True, exist_ok=True)
     (folder / "nvidia/cudnn/lib/libcudnn.so.9").touch()
-    _MADE["overwritten"](folder, "12.4")
+    _MADE["list_overwritten"](folder, "12.4")
 
 
 ATTACKS: dict[str, Attack] = {

@@ -28,7 +28,7 @@ from decouple.upstream.download import Downloader
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifest_sources import open_source
 from decouple.upstream.providers.table import PROVIDERS
-from floor_plan import PACKAGE, PAGE, plan
+from floor_plan import PACKAGE, PAGE, draw_plan
 from tests.support import made_up_provider
 from tests.support.releases import manifest, sample_tree
 
@@ -36,7 +36,7 @@ PROJECT = find_project()
 
 
 def test_the_drawing_is_that_of_the_imports() -> None:
-    assert not replace_sections(PROJECT / PAGE, {"plan": plan()}, write=False), "python scripts/floor_plan.py"
+    assert not replace_sections(PROJECT / PAGE, {"plan": draw_plan()}, write=False), "python scripts/floor_plan.py"
 
 
 def test_every_place_that_the_page_names_is_there() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from floor_plan import LAYERS, PACKAGE, cycle, graph, imports
+from floor_plan import LAYERS, PACKAGE, find_cycle, list_imports, make_graph
 
 ONLY_CLI = {"argparse", "rich"}
 """What parses arguments and writes to a terminal."""
@@ -26,7 +26,7 @@ def faults(package: Path) -> list[str]:
         if room not in rank:
             found.append(f"{relative}: room {room} is in no layer")
             continue
-        for line, name in imports(path):
+        for line, name in list_imports(path):
             top, _, rest = name.partition(".")
             other = rest.partition(".")[0]
             if top in ONLY_CLI and room != "cli":
@@ -59,20 +59,20 @@ def test_one_that_does_not_is_named(tmp_path: Path, room: str, line: str, told: 
 
 def test_no_two_modules_import_each_other() -> None:
     """In whatever room: a ring of imports is one module in several files."""
-    assert cycle(graph()) == []
+    assert find_cycle(make_graph()) == []
 
 
 def test_a_ring_is_named(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows/build.py").write_text("def f():\n    from decouple.flows import verify\n")
     (tmp_path / "flows/verify.py").write_text("from decouple.flows.build import f\n")
-    assert set(cycle(graph(tmp_path))) == {"decouple.flows.build", "decouple.flows.verify"}
+    assert set(find_cycle(make_graph(tmp_path))) == {"decouple.flows.build", "decouple.flows.verify"}
 
 
 def test_scripts_that_run_inside_a_build_root_import_nothing_of_this_package() -> None:
     inside = [path for path in PACKAGE.rglob("*.py") if "inside" in path.relative_to(PACKAGE).parts]
     assert inside
-    assert [str(path) for path in inside if any(name.startswith("decouple") for _, name in imports(path))] == []
+    assert [str(path) for path in inside if any(name.startswith("decouple") for _, name in list_imports(path))] == []
 
 
 def namesakes(package: Path) -> dict[str, list[str]]:

@@ -96,7 +96,7 @@ def show_commands(say: Callable[[str], None]) -> None:
     """
     shown_variables = "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"
 
-    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+    def hear_event(event: str, arguments: tuple[Any, ...]) -> None:
         if event != "subprocess.Popen":
             return
         _, words, folder, environment = arguments
@@ -112,7 +112,7 @@ def show_commands(say: Callable[[str], None]) -> None:
         where = f"cd {shlex.quote(os.fsdecode(folder))} && " if folder else ""
         say(f"+ {where}{' '.join((*settings, shlex.join(words)))}")
 
-    sys.addaudithook(hear)
+    sys.addaudithook(hear_event)
 
 
 @contextlib.contextmanager
@@ -125,12 +125,12 @@ def limit_time(minutes: float, what: str, next_step: str) -> Iterator[None]:
     """
     over = False
 
-    def stop(number: int, _frame: FrameType | None) -> None:
+    def raise_interrupt(number: int, _frame: FrameType | None) -> None:
         nonlocal over
         over = True
         raise KeyboardInterrupt
 
-    old = signal.signal(signal.SIGALRM, stop)
+    old = signal.signal(signal.SIGALRM, raise_interrupt)
     signal.setitimer(signal.ITIMER_REAL, minutes * 60)
     try:
         yield
@@ -159,11 +159,11 @@ def _describe_failure(lines: list[str], code: int, full: bool) -> str:
 
 @contextlib.contextmanager
 def _forward_signals(process: subprocess.Popen[str]) -> Iterator[None]:
-    def stop(number: int, _frame: FrameType | None) -> None:
+    def raise_interrupt(number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     main = threading.current_thread() is threading.main_thread()
-    old = signal.signal(signal.SIGTERM, stop) if main else None
+    old = signal.signal(signal.SIGTERM, raise_interrupt) if main else None
     try:
         yield
     except BaseException:

@@ -50,13 +50,13 @@ def run_within(seconds: float, work: Callable[[], T]) -> T:
     """
     answers: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
-    def run() -> None:
+    def put_answer() -> None:
         try:
             answers.put((work(), None))
         except BaseException as error:
             answers.put((None, error))
 
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=put_answer, daemon=True).start()
     try:
         value, error = answers.get(timeout=seconds)
     except queue.Empty:

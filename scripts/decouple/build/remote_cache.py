@@ -106,11 +106,11 @@ class SharedObjects:
         """Keep it, if the store can."""
         signed = self._compute_mac(key, value) + value if self._secret else value
 
-        def kept() -> bool:
+        def keep_value() -> bool:
             self._store.set(self._prefix + key, signed)
             return True
 
-        if self._ask_store(kept, False):
+        if self._ask_store(keep_value, False):
             self._tally.count("put")
 
     def delete(self, key: bytes) -> None:

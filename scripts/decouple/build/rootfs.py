@@ -188,12 +188,12 @@ def ensure_root(
         return root  # without the lock: whoever holds it only adds layers
     waited = False
 
-    def wait() -> None:
+    def report_wait() -> None:
         nonlocal waited
         progress.start(f"waits for the run that makes the Debian root {folder.name}")
         waited = True
 
-    with hold_lock(folder.with_suffix(".lock"), wait):
+    with hold_lock(folder.with_suffix(".lock"), report_wait):
         if waited:
             progress.finish("it is over")
         done = _read_done(folder)
@@ -395,47 +395,47 @@ def _bootstrap_root(description: Description, folder: Path, log: Path) -> None:
 
 
 def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootstrap) -> None:
-    def inside(script: str, arguments: Sequence[str], what: str, *binds: BindMount, network: bool = True) -> None:
+    def run_inside(script: str, arguments: Sequence[str], what: str, *binds: BindMount, network: bool = True) -> None:
         resolver = BindMount(Path("/etc/resolv.conf"), "/etc/resolv.conf")
         argv = [*make_clean_environment({}, network=network), "sh", "-c", script, "sh", *arguments]
         run_logged(root.make_sandbox([resolver, *binds]).make_command(argv, network=network), log=log, what=what)
 
     if layer.packages:
         mark_step(f"install layer {layer.name}")
-        inside(_APT, layer.packages, f"apt-get install (layer {layer.name})")
+        run_inside(_APT, layer.packages, f"apt-get install (layer {layer.name})")
     if layer.pip:
         files = [fetch_pypi_file(tool, cache / "pypi", log) for tool in layer.pip]
         mark_step(f"install tools of layer {layer.name}")
         binds = [BindMount(file, f"/run/pip/{file.name}") for file in files]
         script = 'exec python3 -m pip install -q --no-index --no-deps --ignore-installed "$@"'
-        inside(script, [bind.inside for bind in binds], f"pip install (layer {layer.name})", *binds, network=False)
+        run_inside(script, [bind.inside for bind in binds], f"pip install (layer {layer.name})", *binds, network=False)
     for foreign in layer.foreign:
         mark_step(f"unpack {foreign.prefix}")
         keyring = BindMount(Path(bootstrap.keyring), "/run/keyring.gpg")
         given = (foreign.prefix, foreign.suite, bootstrap.mirror, keyring.inside, "main", "with all", *foreign.packages)
-        inside(_FOREIGN, given, f"unpack {foreign.prefix}", keyring)
-        inside(_LINK_FOREIGN, (foreign.prefix, *foreign.programs), f"link {foreign.prefix}", network=False)
+        run_inside(_FOREIGN, given, f"unpack {foreign.prefix}", keyring)
+        run_inside(_LINK_FOREIGN, (foreign.prefix, *foreign.programs), f"link {foreign.prefix}", network=False)
         for path, target in foreign.links:
-            inside('ln -sfn "$2" "$1"', (path, target), f"link {path}", network=False)
+            run_inside('ln -sfn "$2" "$1"', (path, target), f"link {path}", network=False)
     for toolkit in layer.toolkit:
         files = [fetch_pypi_file(wheel, cache / "pypi", log) for wheel in toolkit.wheels]
         mark_step(f"unpack {toolkit.prefix}")
         keyring, packages = BindMount(Path(bootstrap.keyring), "/run/keyring.gpg"), f"{toolkit.prefix}.packages"
         given = (packages, toolkit.suite, bootstrap.mirror, keyring.inside, " ".join(toolkit.components), "alone")
-        inside(_FOREIGN, (*given, *toolkit.packages), f"unpack {toolkit.prefix}", keyring)
+        run_inside(_FOREIGN, (*given, *toolkit.packages), f"unpack {toolkit.prefix}", keyring)
         binds = [BindMount(file, f"/run/pip/{file.name}") for file in files]
         asked = {"prefix": toolkit.prefix, "packages": packages, "wheels": [bind.inside for bind in binds]}
         words = json.dumps({**asked, "take": toolkit.take, "whole": toolkit.whole})
         script = 'exec python3 -c "$1" "$2"'
         what = f"lay out {toolkit.prefix}"
-        inside(script, (_TOOLKIT.read_text(encoding="utf-8"), words), what, *binds, network=False)
+        run_inside(script, (_TOOLKIT.read_text(encoding="utf-8"), words), what, *binds, network=False)
     for debs in layer.debs:
         mark_step(f"unpack {debs.prefix}")
         given = (debs.prefix, bootstrap.mirror, *(word for file in debs.files for word in file))
-        inside(_DEBS, given, f"unpack {debs.prefix}: a version that left the archive is named in the log")
+        run_inside(_DEBS, given, f"unpack {debs.prefix}: a version that left the archive is named in the log")
     for piece in layer.beside:
         mark_step(f"unpack {piece.prefix}")
-        inside(_BESIDE, (piece.prefix, *piece.packages), f"unpack {piece.prefix}")
+        run_inside(_BESIDE, (piece.prefix, *piece.packages), f"unpack {piece.prefix}")
     for wheel in layer.pypi:
         file = fetch_pypi_file(wheel, cache / "pypi", log)
         mark_step(f"unpack {wheel.prefix}")
@@ -447,7 +447,7 @@ def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: 
         if wheel.prefix not in before:  # several may share it
             script = f'rm -rf "$1" && {script}'
         bind = BindMount(file, f"/run/{wheel.file}")
-        inside(script, (wheel.prefix, bind.inside), f"unpack {wheel.prefix}", bind, network=False)
+        run_inside(script, (wheel.prefix, bind.inside), f"unpack {wheel.prefix}", bind, network=False)
 
 
 def fetch_pypi_file(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Callable[..., None] = run_logged) -> Path:

@@ -72,11 +72,11 @@ def _scan_cmake(path: str, text: str, taxonomy: Taxonomy) -> Iterator[RawFinding
             depth += 1 if command.name in ("function", "macro") else -1
         elif not (stack or depth) and command.name in _BINDING and (argument := _find_cuda_argument(command, taxonomy)):
             detail = f"{UNCONDITIONAL}: {command.name} in every build"
-            yield RawFinding("build", _shorten(argument), path, command.line, command.end_line, 1, 1, True, detail)
+            yield RawFinding("build", _shorten_line(argument), path, command.line, command.end_line, 1, 1, True, detail)
         elif not any(decided for group in stack for _, _, decided in group):
             for word in command.arguments:
                 if taxonomy.build_variables.search(word):
-                    loose.setdefault(_shorten(word), []).append(command.line)
+                    loose.setdefault(_shorten_line(word), []).append(command.line)
     while stack:
         yield from _report_branch(path, stack.pop(), last_line)
     for symbol, lines in loose.items():
@@ -112,11 +112,11 @@ def _report_branch(path: str, group: list[tuple[str, int, bool]], end: int) -> I
     ends = [line for _, line, _ in group[1:]] + [end]
     line_count = sum(end_line - line - 1 for (_, line, decided), end_line in zip(group, ends, strict=True) if decided)
     yield RawFinding(
-        "build", _shorten(" | ".join(conditions)), path, begin, end, max(line_count, 0), 1, False, "branch"
+        "build", _shorten_line(" | ".join(conditions)), path, begin, end, max(line_count, 0), 1, False, "branch"
     )
 
 
-def _shorten(text: str) -> str:
+def _shorten_line(text: str) -> str:
     """Shorten to one line of at most 80 characters, so that it stays readable."""
     line = " ".join(text.split())
     return line if len(line) <= 80 else line[:79] + "…"
@@ -144,7 +144,7 @@ def _scan_python_syntax(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Ra
             line_count = (body[-1].end_lineno or body[-1].lineno) - body[0].lineno + 1
             covered.update(range(node.lineno, end + 1))
             yield RawFinding(
-                "build", _shorten(" | ".join(names)), path, node.lineno, end, line_count, 1, False, "branch"
+                "build", _shorten_line(" | ".join(names)), path, node.lineno, end, line_count, 1, False, "branch"
             )
     loose: dict[str, list[int]] = {}
     for node in nodes:
@@ -190,7 +190,7 @@ def _find_own_names(node: ast.AST, taxonomy: Taxonomy) -> Iterator[str]:
     else:
         return
     if taxonomy.build_variables.search(text):
-        yield _shorten(text)
+        yield _shorten_line(text)
 
 
 _COMMENT = re.compile(r"#[^\n]*")
@@ -201,6 +201,6 @@ def _scan_lines(path: str, text: str, taxonomy: Taxonomy) -> Iterator[RawFinding
     for number, line in enumerate(_COMMENT.sub("", text).splitlines(), 1):
         for word in re.findall(r"[\w./:-]+", line):
             if taxonomy.build_variables.search(word):
-                loose.setdefault(_shorten(word), []).append(number)
+                loose.setdefault(_shorten_line(word), []).append(number)
     for symbol, lines in loose.items():
         yield RawFinding("build", symbol, path, lines[0], lines[0], 1, len(lines), False, "line")

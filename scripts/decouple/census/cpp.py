@@ -48,7 +48,7 @@ def scan_cpp(
 
 
 @lru_cache(maxsize=512)
-def _undefine(names: frozenset[str]) -> Macros:
+def _undefine_macros(names: frozenset[str]) -> Macros:
     return Macros(undefined=names)
 
 
@@ -63,7 +63,7 @@ def _scan_conditionals(path: str, spans: list[Branch], taxonomy: Taxonomy) -> It
             continue
         macros = list(dict.fromkeys(macros))
         families = {taxonomy.macro_family(name) for name in macros}
-        without = _undefine(frozenset(macros))
+        without = _undefine_macros(frozenset(macros))
         dead = [branch for branch in group if evaluate_condition(branch.condition, without) is False]
         detail = "; ".join(f"{b.word} {b.own}".strip() + f" [{b.line}-{b.end}]" for b in group)
         yield RawFinding(

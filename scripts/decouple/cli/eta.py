@@ -97,7 +97,7 @@ class Eta:
         self._known_seconds += seconds
 
     def _compute_slowness(self) -> float:
-        """How many times longer than expected an item takes."""
+        """Return how many times longer than expected an item takes."""
         return (self._known_spent + PRIOR) / (self._known_effort + PRIOR)
 
     def _compute_known_pace(self) -> float:

@@ -55,10 +55,10 @@ def _format_report(report: LintReport, form: str) -> str:
 def _format_annotation(fault: Fault) -> str:
     """Format an error for GitHub Actions (docs.github.com, "Workflow commands")."""
 
-    def escaped(text: str, also: str = "") -> str:
+    def escape_text(text: str, also: str = "") -> str:
         for letter in "%\r\n" + also:
             text = text.replace(letter, f"%{ord(letter):02X}")
         return text
 
-    place = f"file={escaped(fault.file, ':,')},line={fault.line},title={escaped(fault.code, ':,')}"
-    return f"::error {place}::{escaped(fault.message)}"
+    place = f"file={escape_text(fault.file, ':,')},line={fault.line},title={escape_text(fault.code, ':,')}"
+    return f"::error {place}::{escape_text(fault.message)}"

@@ -40,16 +40,14 @@ VERBS: dict[str, tuple[str, str]] = {
     "smoke": ("build", "stage 2's runtime part against a stock core: a quick check"),
     "shell": ("build", "a shell in the build environment"),
     "clean": ("build", "delete what building left (not dist/)"),
-    "repack": ("wheel", "other wheels of a wheel, nothing compiled: split, thin, pair, variants, core-half"),
-    "explain": ("wheel", "print what a wheel was made from"),
-    "verify": ("verify", "ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's provenance"),
+    "repack": ("repack", "other wheels of a wheel, nothing compiled: split, thin, pair, variants, core-half"),
+    "verify": ("verify", "ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's origin"),
     "parity": ("parity", "a torch against the official wheel: settings, operators, API, files, symbols, with reasons"),
     "try": ("tryout", "use a torch as others will: wheels on a bare system, CUDA extensions, what patches promise"),
-    "audit": ("verify", "the ELF audit of any wheels or folders"),
     "status-table": ("tables", "put the tables of ci/status/*.json into README.md and docs/"),
     "kernels": ("kernels", "the machine code in CUDA libraries, kernel by kernel"),
     "test-cuda": ("test_cuda", "upstream's CUDA test suites, on a GPU or on the simulated device"),
-    "stages": ("stages", "what the stages compile, open and need of each other: sources, symbols, units"),
+    "stages": ("stages", "what the stages compile, open, need of each other: sources, symbols, units, audit, reuse"),
     "index": ("index", "publish, check and sign wheels in a static package index"),
     "wheels": ("wheels", "fetch prebuilt wheels of a release and verify them"),
     "contract": (
@@ -58,7 +56,6 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "new-device": ("new_device", "make third_device/torch_NAME from the template, or update it"),
     "neutral": ("neutral", "a program written for torch.cuda as it would be on torch.accelerator, as a diff"),
-    "reuse": ("reuse", "what of the relocated CUDA sources another vendor can reuse, and the names it must have"),
 }
 
 #: What somebody may type who knows an earlier version or a part of a verb -> what does that now.
@@ -70,6 +67,8 @@ FORMER: dict[str, str] = {
     "applied": "decouple series --applied",
     "unapplied": "decouple series --unapplied",
     "edit": "decouple add --edit",
+    "explain": "decouple verify --explain",
+    **{word: f"decouple stages {word}" for word in ("audit", "reuse")},
     "depends": "decouple check --depends",
     "upstream-watch": "decouple upstream watch",
     "tryout": "decouple try wheels",
@@ -83,7 +82,7 @@ FORMER: dict[str, str] = {
 
 #: Verb -> the extra of pyproject.toml that brings what it cannot do without; nox installs it for the session.
 EXTRAS: dict[str, str] = {
-    **dict.fromkeys(("verify", "audit", "parity", "kernels", "try"), "verify"),
+    **dict.fromkeys(("verify", "parity", "kernels", "try"), "verify"),
     **dict.fromkeys(("build", "smoke", "repack"), "build"),
     **dict.fromkeys(("index", "wheels"), "publish"),
 }
@@ -105,9 +104,9 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("build", ("smoke", "shell", "clean", "stages")),
     (
         "check",
-        (*("lint", "audit", "parity", "kernels", "try", "record", "status-table"),),
+        (*("lint", "parity", "kernels", "try", "record", "status-table"),),
     ),
-    ("publish", ("repack", "explain", "index", "wheels")),
+    ("publish", ("repack", "index", "wheels")),
     ("other releases", ("forecast", "manifest", "upstream")),
-    ("devices", ("new-device", "contract", "neutral", "reuse")),
+    ("devices", ("new-device", "contract", "neutral")),
 )

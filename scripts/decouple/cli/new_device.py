@@ -58,7 +58,7 @@ def run_new_device(arguments: argparse.Namespace) -> int:
     if arguments.key == "CUDA":
         stem = folder / arguments.name
         print(f"next: fill in {stem}.cmake, then see what is open (docs/backends.md):")
-        print(f"      decouple reuse 2.6 --names {stem}.toml --header {stem}_names.h")
+        print(f"      decouple stages reuse 2.6 --names {stem}.toml --header {stem}_names.h")
         return OK
     elsewhere = "" if folder.resolve().parent == home else f"THIRD_DEVICE={home} "
     print(f"next: {elsewhere}pip install --no-build-isolation {folder} {home / 'contract'}")

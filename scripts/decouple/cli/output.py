@@ -87,7 +87,7 @@ class _BarProgress:
 
         left = self.format_left
 
-        class Left(ProgressColumn):
+        class TimeLeftColumn(ProgressColumn):
             """The time to go, which passes between two steps too."""
 
             max_refresh = 1.0
@@ -99,7 +99,7 @@ class _BarProgress:
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[amount]}"),
-            Left(),
+            TimeLeftColumn(),
             console=Console(file=unwrap_stream(sys.stderr)),
             transient=True,
         )

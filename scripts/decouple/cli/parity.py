@@ -84,7 +84,7 @@ def _print_left(section: JudgedSection, limit: int | None) -> None:
     """
     left = set(section.unexplained)
     lines = [
-        f"differs: {each.name}: {_shorten(each.ours)}, theirs {_shorten(each.theirs)}"
+        f"differs: {each.name}: {_shorten_text(each.ours)}, theirs {_shorten_text(each.theirs)}"
         for each in section.compared.different
         if each.name in left
     ]
@@ -111,5 +111,5 @@ def _print_some(section: str, lines: Sequence[str], limit: int | None) -> None:
         print(f"unexplained, {section}: and {len(lines) - limit} more (--all)")
 
 
-def _shorten(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."

@@ -1,4 +1,4 @@
-"""``decouple reuse RELEASE``: count what CUDA's sources ask of another vendor.
+"""``decouple stages reuse``: count what CUDA's sources ask of another vendor.
 
 That vendor takes the CUDA key; the sources are the relocated ones.
 """
@@ -24,10 +24,11 @@ MEANINGS = {
 }
 
 
-def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_reuse(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = subparsers.add_parser(
         "reuse",
+        help="what of the relocated CUDA sources another vendor can reuse, and the names it must have",
         description="Count the library names, device builtins and hand-written parts of the files that relocation "
         "moves. With a vendor's names: which stay open, and a header that maps the others. See docs/backends.md.",
     )
@@ -42,10 +43,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="a folder of the toolkit's headers: only names that they hold are a library's (repeat for more)",
     )
     parser.add_argument("--json", action="store_true", help="every name with its uses, as JSON")
-    parser.set_defaults(run=run_reuse)
+    parser.set_defaults(run=_run_reuse)
 
 
-def run_reuse(arguments: argparse.Namespace) -> int:
+def _run_reuse(arguments: argparse.Namespace) -> int:
     """Count, print, and write the header; 1 when ``--names`` leaves a name open."""
     request = make_request(ReuseRequest, arguments)
     result = count_reuse(request, output.make_listener())

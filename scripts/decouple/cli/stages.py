@@ -14,11 +14,14 @@ from decouple.base.files import write_output
 from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.request import make_request
+from decouple.cli.reuse import add_reuse
 from decouple.cli.source_word import add_pristine_options
+from decouple.cli.verify import print_audit
 from decouple.flows import pristine_tree
 from decouple.flows.pristine_tree import PristineRequest
 from decouple.flows.stage2_symbols import SymbolsRequest, compare_symbols
 from decouple.flows.units import UnitsRequest, UnitsRun, check_units
+from decouple.flows.verify import audit_wheels
 from decouple.inventory.rules import load_rules
 from decouple.prebuilt.symbols import SymbolReport, find_origin
 from decouple.relocate import stage2
@@ -56,6 +59,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.set_defaults(run=_run_symbols)
 
     _add_units(verbs)
+    _add_audit(verbs)
+    add_reuse(verbs)
 
 
 def _run_sources(arguments: argparse.Namespace) -> int:
@@ -157,3 +162,24 @@ def _print_evidence(result: UnitsRun) -> None:
     coupled = len(report.findings) - missing
     verdict = "ok" if result.ok else "FAILED"
     print(f"{verdict}: {report.units} units opened {len(report.opened)} files; {coupled} units open a file of CUDA")
+
+
+def _add_audit(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = subparsers.add_parser("audit", help="the ELF audit of any wheels or folders")
+    command.add_argument("--core", type=Path, metavar="WHEEL_OR_DIR")
+    command.add_argument("--backend", type=Path, metavar="WHEEL_OR_DIR")
+    command.add_argument(
+        "--extension",
+        type=Path,
+        metavar="WHEEL_OR_DIR",
+        action="append",
+        default=[],
+        help="of someone else, made for the official torch: are its symbols in the others? (may be repeated)",
+    )
+    command.set_defaults(run=_run_audit)
+
+
+def _run_audit(arguments: argparse.Namespace) -> int:
+    reports = audit_wheels(arguments.core, arguments.backend, arguments.extension)
+    print_audit(reports)
+    return CHECK_FAILED if any(report.faults for report in reports) else OK

@@ -23,7 +23,7 @@ def _run_status_table(arguments: argparse.Namespace) -> int:
     known = {path.stem: status.read_status(path) for path in sorted((project / "ci" / "status").glob("*.json"))}
     records = {release: one for release, one in known.items() if one.series or not status_table.describe_carried(one)}
     pages = {
-        project / "README.md": {"status": status_table.summarize(records)},
+        project / "README.md": {"status": status_table.summarize_releases(records)},
         project / "docs" / "proofs.md": {
             "proofs": status_table.tabulate_proofs(records),
             "patches": status_table.render_patch_matrix(records),

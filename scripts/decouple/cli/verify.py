@@ -1,4 +1,4 @@
-"""``decouple verify | audit``: check what was built."""
+"""``decouple verify``: check what was built."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.kernels import print_comparison, print_parity
 from decouple.cli.request import make_request
+from decouple.cli.wheel_origin import print_origin
 from decouple.flows import verify as flow
 from decouple.flows import verify_official, verify_portable, verify_wheel
 from decouple.verify.audit import ElfAudit
@@ -24,6 +25,8 @@ def register(subparsers: Any) -> None:
     verify.add_argument("release", metavar="RELEASE|WHEEL", help="a release, or a wheel's file: as `index verify`")
     verify.add_argument("--key", type=Path, help="with a wheel: the public key that must have signed it")
     verify.add_argument("--rebuild", action="store_true", help="with a wheel: apply the series again, compare the tree")
+    verify.add_argument("--explain", action="store_true", help="with a wheel: print what it was made from, no check")
+    verify.add_argument("--json", action="store_true", help="with --explain: the wheel's manifest itself")
     verify.add_argument("--env", choices=["auto", "host", "rootfs", "portable"], default="auto")
     verify.add_argument(
         "--core",
@@ -57,35 +60,23 @@ def register(subparsers: Any) -> None:
     verify.add_argument("--all", action="store_true", help="print every missing and extra name, not the first ten")
     verify.set_defaults(run=_run_verify)
 
-    audit = subparsers.add_parser("audit")
-    audit.add_argument("--core", type=Path, metavar="WHEEL_OR_DIR")
-    audit.add_argument("--backend", type=Path, metavar="WHEEL_OR_DIR")
-    audit.add_argument(
-        "--extension",
-        type=Path,
-        metavar="WHEEL_OR_DIR",
-        action="append",
-        default=[],
-        help="of someone else, made for the official torch: are its symbols in the others? (may be repeated)",
-    )
-    audit.set_defaults(run=_run_audit)
-
-
-def _run_audit(arguments: argparse.Namespace) -> int:
-    reports = flow.audit_wheels(arguments.core, arguments.backend, arguments.extension)
-    print_audit(reports)
-    return CHECK_FAILED if any(report.faults for report in reports) else OK
-
 
 def _run_verify(arguments: argparse.Namespace) -> int:
+    if arguments.json and not arguments.explain:
+        raise UsageError("--json: of a wheel's manifest", next_step="add --explain")
+    if arguments.explain and arguments.release.endswith(".whl"):
+        print_origin(Path(arguments.release), as_json=arguments.json)
+        return OK
     if arguments.release.endswith(".whl"):
         wheel = verify_wheel.VerifyWheelRequest(
             find_project(), Path(arguments.release), arguments.key, arguments.rebuild
         )
         verify_wheel.verify_wheel(wheel, output.make_listener())
         return OK
-    if arguments.key or arguments.rebuild:
-        raise UsageError("--key and --rebuild are for a wheel's file", next_step="decouple verify dist/2.6/torch-….whl")
+    if arguments.key or arguments.rebuild or arguments.explain:
+        raise UsageError(
+            "--key, --rebuild and --explain: of a wheel's file", next_step="decouple verify dist/2.6/torch-….whl"
+        )
     if arguments.over and arguments.core != "stock":
         raise UsageError("--over: an unmodified core's alone", next_step="add --core stock; --core official needs none")
     if arguments.core == "official":

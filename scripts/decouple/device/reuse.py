@@ -137,7 +137,7 @@ def load_families(path: Path = DEFAULT) -> Families:
 
 def load_names(path: Path) -> VendorNames:
     """Read a vendor's names. Raises OSError, DecoupleError for a wrong key or type."""
-    return toml.read_toml(path, VendorNames, mend="`decouple reuse --help` shows such a file", schema=None)
+    return toml.read_toml(path, VendorNames, mend="`decouple stages reuse --help` shows such a file", schema=None)
 
 
 def read_declared_words(folders: Iterable[Path], headers: re.Pattern[str]) -> frozenset[str]:
@@ -200,7 +200,7 @@ def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Reu
     for family in into.families.families:
         taken: list[str] = []
 
-        def take(match: re.Match[str], family: Family = family, taken: list[str] = taken) -> str:
+        def take_word(match: re.Match[str], family: Family = family, taken: list[str] = taken) -> str:
             word = match.group()
             if family.kind == "library" and declared is not None and not set(word.split("::")) & declared:
                 return word
@@ -209,7 +209,7 @@ def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Reu
 
         before = None
         while code != before:  # what stands behind a type of the same library is seen once that is blank
-            before, code = code, family.pattern.sub(take, code)
+            before, code = code, family.pattern.sub(take_word, code)
         if taken:
             into.uses[family.name].update(taken)
             into.holders[family.name].add(path)
@@ -223,7 +223,7 @@ def format_header(report: ReuseReport, names: VendorNames, source: str) -> str:
     It has those that ``names`` knows. To be included before any source (``-include``) where the vendor's headers take
     the place of the toolkit's.
     """
-    lines = [f"// The names that {source} uses, for this platform. Written by `decouple reuse`.", "#pragma once"]
+    lines = [f"// The names that {source} uses, for this platform. Written by `decouple stages reuse`.", "#pragma once"]
     for name in sorted(report.count_library_names()):
         theirs = names.find_name(name)
         if theirs is None:

@@ -91,11 +91,11 @@ def render_template(template: Path, name: str) -> dict[str, str]:
     DecoupleError.
     """
 
-    def named(text: str) -> str:
+    def put_name(text: str) -> str:
         return text.replace(PLACEHOLDER, name).replace(PLACEHOLDER.upper(), name.upper())
 
     made = {
-        named(path.relative_to(template).as_posix()): named(path.read_text(encoding="utf-8"))
+        put_name(path.relative_to(template).as_posix()): put_name(path.read_text(encoding="utf-8"))
         for path in sorted(template.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
     }

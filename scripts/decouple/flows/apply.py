@@ -115,15 +115,15 @@ def _restore_on_failure(checkout: Checkout, release: str) -> Iterator[None]:
     folder = checkout.patches / release
     alone = (checkout.locate_series(release), checkout.locate_manifest(release))
 
-    def files() -> dict[Path, bytes]:
+    def read_files() -> dict[Path, bytes]:
         present = [path for path in (*alone, *folder.rglob("*")) if path.is_file() and not path.is_symlink()]
         return {path: path.read_bytes() for path in present}
 
-    there, before = folder.is_dir(), files()
+    there, before = folder.is_dir(), read_files()
     try:
         yield
     except BaseException:
-        for path in files().keys() - before.keys():
+        for path in read_files().keys() - before.keys():
             path.unlink()
         for path, data in before.items():
             if not path.is_file() or path.read_bytes() != data:

@@ -79,11 +79,11 @@ def make_configure_oracle(run: Run, command: str) -> Oracle:
     One that cannot configure cannot be compiled.
     """
 
-    def look(tree: Path, paths: Sequence[str]) -> str | None:
+    def try_tree(tree: Path, paths: Sequence[str]) -> str | None:
         status = run(command)
         return f"configure fails: `{command}` exits with {status}" if status else None
 
-    return look
+    return try_tree
 
 
 def make_compile_oracle(run: Run, build: str = "build") -> Oracle:
@@ -95,7 +95,7 @@ def make_compile_oracle(run: Run, build: str = "build") -> Oracle:
     ``compile_commands.json``, so what this configuration does not compile is passed over, and so is a header.
     """
 
-    def look(tree: Path, paths: Sequence[str]) -> str | None:
+    def try_tree(tree: Path, paths: Sequence[str]) -> str | None:
         objects = find_touched_objects(tree / build / "compile_commands.json", paths)
         if not objects:
             return None
@@ -103,7 +103,7 @@ def make_compile_oracle(run: Run, build: str = "build") -> Oracle:
         status = run(command)
         return f"compiling what is touched fails: `{command}` exits with {status}" if status else None
 
-    return look
+    return try_tree
 
 
 class CompileCommand(Struct, frozen=True):
@@ -149,7 +149,7 @@ def make_command_oracle(command: Sequence[str]) -> Oracle:
     Status 0 is good, 125 cannot tell, anything else is bad.
     """
 
-    def run(tree: Path, paths: Sequence[str]) -> str | None:
+    def run_command(tree: Path, paths: Sequence[str]) -> str | None:
         try:
             done = subprocess.run(command, cwd=tree, check=False, stdout=sys.stderr)
         except OSError as error:
@@ -158,7 +158,7 @@ def make_command_oracle(command: Sequence[str]) -> Oracle:
             raise CannotTellError
         return None if done.returncode == 0 else f"`{' '.join(command)}` exits with {done.returncode}"
 
-    return run
+    return run_command
 
 
 class CannotTellError(DecoupleError):
@@ -215,7 +215,7 @@ def bisect_stack(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], 
     had_overlay = bool(stack.state.overlay)
     looked_at = 0
 
-    def judge(count: int) -> str | None:
+    def judge_count(count: int) -> str | None:
         nonlocal looked_at
         looked_at += 1
         _move_to(stack, count)
@@ -226,15 +226,15 @@ def bisect_stack(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], 
         return said
 
     try:
-        if said := judge(0):
+        if said := judge_count(0):
             raise DecoupleError(f"the pristine tree fails too: {said}", next_step="no patch is to blame")
         good, bad = 0, len(names)
-        said = judge(bad)
+        said = judge_count(bad)
         if said is None:
             raise DecoupleError("the whole series is good", next_step="the command passes with every patch applied")
         while bad - good > 1:
             middle = (good + bad) // 2
-            words = judge(middle)
+            words = judge_count(middle)
             if words is None:
                 good = middle
             else:

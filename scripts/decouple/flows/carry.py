@@ -91,12 +91,12 @@ def carry_series(
     old = find_nearest(project, release)
     listener.say(f"series: {release} has no whole series; carried from {old}")
 
-    def heard(judged: RebaseJudgement) -> None:
+    def report_judgement(judged: RebaseJudgement) -> None:
         for line in report.format_text(judged.outcome.carried).splitlines():
             listener.say(f"  {line}")
 
     asked = choose_way(RebaseRequest(project, (old, release), source, debian_patches=debian_patches), listener)
-    result = rebase_series(asked, listener, heard)
+    result = rebase_series(asked, listener, report_judgement)
     if result.stopped_at:
         again = f"decouple apply {release}" + (f" --source {source}" if source != "auto" else "")
         raise DecoupleError(

@@ -36,7 +36,7 @@ def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]
     Checkout(request.project).check_release(request.release)
     places = request.places
 
-    def refuse() -> None:
+    def refuse_running_build() -> None:
         raise DecoupleError(f"{places.stage2.parent}: a build is running", next_step="wait until it ends, or stop it")
 
     built = [places.stage1, places.stage2, places.core, places.verify, places.raw, places.state]
@@ -45,7 +45,7 @@ def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]
     with contextlib.ExitStack() as held:
         for stage in (request.stage,) if request.stage else (1, 2):
             if places.state.exists():
-                held.enter_context(hold_lock(places.state / f"stage{stage}.lock", refuse))
+                held.enter_context(hold_lock(places.state / f"stage{stage}.lock", refuse_running_build))
         for folder in folders:
             if folder.exists():
                 remove_tree(folder)

@@ -67,7 +67,7 @@ class PatchRemaker(Struct, frozen=True):
     def bind_source(self, opened: OpenedSource) -> Remade:
         """Return how to make a patch anew on this source, for ``check_series``."""
 
-        def remade(patch: Patch, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
+        def remake_patch(patch: Patch, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
             if patch.header.decouple_id == RELOCATION:
                 return _relocate_patch(patch, tree, opened)
             recipe = self.recipes.get(patch.header.decouple_id or "")
@@ -76,7 +76,7 @@ class PatchRemaker(Struct, frozen=True):
                 return Fit.MADE, changes
             return made
 
-        return remade
+        return remake_patch
 
     def remake_file(self, patch: Patch, path: str, tree: Tree) -> File | None:
         """Return what ``patch``, which changes this file alone, makes of it.
@@ -184,11 +184,11 @@ class SeriesMerge:
 def make_reader(tree: Tree) -> Callable[[str], str | None]:
     """Make a reader of the files of ``tree`` as text, as a recipe reads them."""
 
-    def read(path: str) -> str | None:
+    def read_file(path: str) -> str | None:
         file = tree.get(path)
         return None if file is None else file.data.decode("utf-8")
 
-    return read
+    return read_file
 
 
 def _select_file(recipe: Recipe, path: str) -> Recipe:

@@ -174,11 +174,11 @@ def start_work(work: Callable[[], Result]) -> Future[Result]:
     """
     future: Future[Result] = Future()
 
-    def run() -> None:
+    def set_result() -> None:
         try:
             future.set_result(work())
         except BaseException as error:  # whoever asks for the result gets it
             future.set_exception(error)
 
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=set_result, daemon=True).start()
     return future

@@ -56,15 +56,15 @@ def open_runner(request: ShellRequest, listener: Listener = QUIET) -> Callable[[
     except DecoupleError as error:
         raise DecoupleError(f"{here}: {error.what}", next_step=error.next_step, code=error.code) from error
 
-    def command(text: str) -> int:
+    def run_command(text: str) -> int:
         argv = environment.argv(["bash", "-c", text], variables, environment.name_places()["tree"])
         return subprocess.run(argv, check=False, stdout=sys.stderr).returncode
 
-    if status := command("true"):
+    if status := run_command("true"):
         raise DecoupleError(
             f"{here}: `true` exits with {status} there", next_step=f"see the message above; `{entering}` until it works"
         )
-    return command
+    return run_command
 
 
 def _open_shell(request: ShellRequest, listener: Listener = QUIET) -> tuple[Environment, dict[str, str]]:

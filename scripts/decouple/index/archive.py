@@ -121,37 +121,37 @@ def check_record(archive: zipfile.ZipFile, info: str, where: str) -> None:
     Raises DecoupleError naming the first fault.
     """
 
-    def wrong(message: str) -> DecoupleError:
+    def make_error(message: str) -> DecoupleError:
         return DecoupleError(f"{where}: RECORD does not hold: {message}", next_step="build it again")
 
     own = f"{info}/RECORD"
-    rows = _parse_rows(read_member(archive, own, where, RECORD_BOUND), wrong)
+    rows = _parse_rows(read_member(archive, own, where, RECORD_BOUND), make_error)
     members = {item.filename: item for item in archive.infolist() if not item.is_dir()}
     for name in rows:
         if name not in members:
-            raise wrong(f"{name!r} is listed and not in the wheel")
+            raise make_error(f"{name!r} is listed and not in the wheel")
     signatures = {f"{info}/{name}" for name in _SIGNATURES}
     for name, item in members.items():
         if name in signatures:
             continue
         if name not in rows:
-            raise wrong(f"{name!r} is not listed")
+            raise make_error(f"{name!r} is not listed")
         digest, size = rows[name]
         if name == own:
             if digest or size:
-                raise wrong("it has a hash or size of itself")
+                raise make_error("it has a hash or size of itself")
             continue
         algorithm, _, value = digest.partition("=")
         if algorithm not in _DIGESTS or not size.isdecimal() or len(size) > 20:
-            raise wrong(f"{name!r} has no {', '.join(_DIGESTS)} or no size")
+            raise make_error(f"{name!r} has no {', '.join(_DIGESTS)} or no size")
         if int(size) != item.file_size:
-            raise wrong(f"{name!r} has {item.file_size} bytes, not {size}")
+            raise make_error(f"{name!r} has {item.file_size} bytes, not {size}")
         found = hashlib.new(algorithm)
         with archive.open(item) as source:
             while piece := source.read(_PIECE):
                 found.update(piece)
         if base64.urlsafe_b64encode(found.digest()).rstrip(b"=").decode() != value.rstrip("="):
-            raise wrong(f"{name!r} has another {algorithm}")
+            raise make_error(f"{name!r} has another {algorithm}")
 
 
 def _parse_rows(data: bytes, wrong: Callable[[str], DecoupleError]) -> dict[str, tuple[str, str]]:

@@ -96,18 +96,18 @@ def _narrow_page(page: Page, listed: Mapping[str, CatalogEntry], release: str) -
 def _compare_pages(project: str, page: Page, html: Page) -> Iterator[SiteFault]:
     """Compare the JSON page and the HTML page of one project: they must say the same."""
 
-    def facts(package: Offer | LabelList) -> tuple[object, ...]:
+    def list_facts(package: Offer | LabelList) -> tuple[object, ...]:
         of_wheel = (package.requires_python, package.yanked) if isinstance(package, Offer) else ()
         return package.url, package.sha256, *of_wheel
 
-    def rows(page: Page) -> tuple[Offer | LabelList, ...]:
+    def list_rows(page: Page) -> tuple[Offer | LabelList, ...]:
         return (*page.offers, *page.variants, *page.labels)
 
     for refusal in page.refused:
         yield SiteFault(project, f"{refusal.filename}: {refusal.why}")
-    left = {package.filename: facts(package) for package in rows(page)}
-    right = {package.filename: facts(package) for package in rows(html)}
-    for name, count in collections.Counter(package.filename for package in rows(page)).items():
+    left = {package.filename: list_facts(package) for package in list_rows(page)}
+    right = {package.filename: list_facts(package) for package in list_rows(html)}
+    for name, count in collections.Counter(package.filename for package in list_rows(page)).items():
         if count > 1:
             yield SiteFault(project, f"{name} stands {count} times in index.json")
     for name in sorted(left.keys() ^ right.keys()):

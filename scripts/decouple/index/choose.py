@@ -245,10 +245,10 @@ def _select_fitting(pages: _Pages, project: str, release: str, machine: Machine)
             next_step="choose with --python, or build it: nox -s build-" + release,
         )
 
-    def order(package: Offer) -> tuple[Version, int, BuildTag]:
+    def rank_offer(package: Offer) -> tuple[Version, int, BuildTag]:
         return package.version, max(rank.get(tag, -len(rank)) for tag in package.tags), package.build
 
-    return sorted(fitting, key=order)
+    return sorted(fitting, key=rank_offer)
 
 
 def _has_fitting_python(package: Offer, machine: Machine) -> bool:

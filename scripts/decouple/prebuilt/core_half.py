@@ -39,11 +39,11 @@ def make_core_half(pair: Pair, folder: Path, downloader: Downloader, progress: P
     with make_work_folder(folder.parent, folder.name) as unfinished:
         site = unfinished / "site"
 
-        def place(name: str) -> Path | None:
+        def place_member(name: str) -> Path | None:
             base = name.rpartition("/")[2]
             return None if name.startswith("torch/lib/") and official_symbols.KERNELS.fullmatch(base) else site / name
 
-        _, received = fetch.fetch_members(pair.wheel, place, downloader, progress)
+        _, received = fetch.fetch_members(pair.wheel, place_member, downloader, progress)
         finish_core(site)
         site.rename(folder)
     return received

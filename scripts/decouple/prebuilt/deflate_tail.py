@@ -61,7 +61,7 @@ def inflate_end(compressed: bytes, size: int) -> Tail | None:
 
 
 def _may_begin_block(bits: int) -> bool:
-    """Whether a block that is not the last, with codes of its own, may begin here.
+    """Return whether a block with own codes, not the last, may begin here.
 
     Its type is 2, its counts are within the RFC's.
     """

@@ -72,11 +72,11 @@ def read_file_symbols(path: Path) -> DynamicSymbols:
     size = path.stat().st_size
     with path.open("rb") as file:
 
-        def window(position: int, count: int) -> bytes:
+        def read_window(position: int, count: int) -> bytes:
             file.seek(position)
             return file.read(count)
 
-        return read_symbols(window, size, path.name, str(path))
+        return read_symbols(read_window, size, path.name, str(path))
 
 
 def read_symbols(window: Window, size: int, name: str, where: str) -> DynamicSymbols:
@@ -102,24 +102,24 @@ def _parse_symbols(window: Window, size: int, name: str) -> DynamicSymbols:
         raise ValueError(f"it ends after {size} bytes, its section headers at {offset + count * _SECTION.size}")
     sections = list(_SECTION.iter_unpack(window(offset, count * _SECTION.size)))
 
-    def inside(section: tuple[int, ...]) -> bytes:
+    def read_section(section: tuple[int, ...]) -> bytes:
         if section[4] + section[5] > size:
             raise ValueError(f"it ends after {size} bytes, a section at {section[4] + section[5]}")
         return window(section[4], section[5])
 
-    def content(kind: int) -> bytes:
+    def find_content(kind: int) -> bytes:
         found = next((section for section in sections if section[1] == kind), None)
-        return inside(found) if found else b""
+        return read_section(found) if found else b""
 
     table = next((section for section in sections if section[1] == _DYNSYM), None)
     if table is None:
         raise ValueError("no dynamic symbols")
     strings = sections[table[6]]
     # The symbols come last: a window that decodes onward has then passed over what lies before them only once.
-    names, symbols = inside(strings), inside(table)
-    versions = content(_VERSYM)
-    needed_versions = dict(_parse_needed_versions(content(_VERNEED), names))
-    defined_versions = dict(_parse_defined_versions(content(_VERDEF), names))
+    names, symbols = read_section(strings), read_section(table)
+    versions = find_content(_VERSYM)
+    needed_versions = dict(_parse_needed_versions(find_content(_VERNEED), names))
+    defined_versions = dict(_parse_defined_versions(find_content(_VERDEF), names))
     version_indexes = struct.unpack(f"<{len(versions) // 2}H", versions) if versions else ()
     defined: dict[str, str | None] = {}
     needs: set[NeededSymbol] = set()

@@ -102,7 +102,7 @@ def find_patchelf() -> str:
 def _fill_folder(pair: Pair, folder: Path, downloader: Downloader, progress: Progress, patchelf: str) -> int:
     kernels = folder / "kernels"
 
-    def place(name: str) -> Path | None:
+    def place_member(name: str) -> Path | None:
         base = name.rpartition("/")[2]
         if name.startswith("torch/lib/") and official_symbols.KERNELS.fullmatch(base):
             return kernels / "lib" / base
@@ -112,7 +112,7 @@ def _fill_folder(pair: Pair, folder: Path, downloader: Downloader, progress: Pro
             return kernels / "licenses" / name.partition("/")[2].removeprefix("licenses/")
         return folder / name if _CORE.fullmatch(name) else None
 
-    fetched, received = fetch.fetch_members(pair.wheel, place, downloader, progress)
+    fetched, received = fetch.fetch_members(pair.wheel, place_member, downloader, progress)
     received += fetch_cuda_headers(pair, kernels, downloader)
     # CUDA's headers of the official wheel are described by its own configuration; the core is the half without them.
     for name in CONFIG:

@@ -176,10 +176,10 @@ def _choose_later(known: str | None, other: str) -> str:
     Names without a number (private ones) count as the lowest.
     """
 
-    def key(text: str) -> Version:
+    def parse_number(text: str) -> Version:
         try:
             return Version(re.sub(r"^\D*", "", text))
         except InvalidVersion:
             return Version("0")
 
-    return other if known is None or key(other) > key(known) else known
+    return other if known is None or parse_number(other) > parse_number(known) else known

@@ -178,12 +178,12 @@ class _RecipeRun:
         A place of nothing goes, with the empty line below it.
         """
 
-        def put(place: re.Match[str]) -> str:
+        def put_place(place: re.Match[str]) -> str:
             self._put.add(place[1])
             return f"{self._taken[place[1]]}{place[2]}" if self._taken[place[1]] else ""
 
         self._ours |= {"".join(line.split()) for line in text.split("\n")}
-        return re.sub(r"^\{\{([\w-]+)\}\}(\n*)", put, text, flags=re.MULTILINE)
+        return re.sub(r"^\{\{([\w-]+)\}\}(\n*)", put_place, text, flags=re.MULTILINE)
 
     def _note_removed_lines(
         self, path: str, before: Sequence[Line], after: Sequence[Line], explained: Iterable[str]

@@ -97,7 +97,7 @@ HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED = "holds", "explained", "differs", "f
 VERDICTS = (HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED)
 
 
-def summarize(statuses: Mapping[str, ReleaseStatus]) -> str:
+def summarize_releases(statuses: Mapping[str, ReleaseStatus]) -> str:
     """Return README's table: a row per release, newest first.
 
     Neighbours of which the same is known share a row.
@@ -204,11 +204,11 @@ def _group_rows(
     ``2.7 to 2.15``.
     """
 
-    def row(release: str) -> tuple[str, tuple[str, ...]]:
+    def make_row(release: str) -> tuple[str, tuple[str, ...]]:
         released, _, name = make_version_key(release)
         return "" if released else name, tuple(cell(statuses[release]) for cell in columns.values())
 
-    for (_, cells), same in itertools.groupby(_sort_newest_first(statuses), row):
+    for (_, cells), same in itertools.groupby(_sort_newest_first(statuses), make_row):
         releases = list(same)
         yield releases[0] if len(releases) == 1 else f"{releases[-1]} to {releases[0]}", cells
 

@@ -1,7 +1,7 @@
 """What a wheel says about its own making.
 
-It is written by the build, read by the index and by ``decouple explain``. The same bytes stand inside the wheel
-(``<name>-<version>.dist-info/decouple.json``) and beside it (``<wheel>.decouple.json``).
+It is written by the build, read by the index and by ``decouple verify WHEEL --explain``. The same bytes stand inside
+the wheel (``<name>-<version>.dist-info/decouple.json``) and beside it (``<wheel>.decouple.json``).
 """
 
 from __future__ import annotations

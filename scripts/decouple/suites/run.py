@@ -164,11 +164,11 @@ def run_tests(
 def _interrupt_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end the tests as an interrupt does; for the main thread."""
 
-    def stop(number: int, _frame: object) -> None:
+    def raise_interrupt(number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
     main = threading.current_thread() is threading.main_thread()
-    previous = signal.signal(signal.SIGTERM, stop) if main else None
+    previous = signal.signal(signal.SIGTERM, raise_interrupt) if main else None
     try:
         yield
     finally:

@@ -62,14 +62,14 @@ def choose_slice(ids: Iterable[str], count: int, seed: str, files: int = 0) -> s
     however few of its tests are run.
     """
 
-    def rank(name: str) -> bytes:
+    def rank_name(name: str) -> bytes:
         return hashlib.sha256(f"{seed} {name}".encode()).digest()
 
     by_file: dict[str, list[str]] = {}
-    for test in sorted(ids, key=rank):
+    for test in sorted(ids, key=rank_name):
         by_file.setdefault(test.partition("::")[0], []).append(test)
     if not files:
-        return set(sorted(itertools.chain.from_iterable(by_file.values()), key=rank)[:count])
-    chosen_files = sorted(by_file, key=rank)[:files]
+        return set(sorted(itertools.chain.from_iterable(by_file.values()), key=rank_name)[:count])
+    chosen_files = sorted(by_file, key=rank_name)[:files]
     turns = itertools.chain.from_iterable(itertools.zip_longest(*(by_file[name] for name in chosen_files)))
     return set(itertools.islice(filter(None, turns), count))

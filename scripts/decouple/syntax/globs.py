@@ -34,19 +34,19 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
     while i < len(pattern):
         char = pattern[i]
         if folders := _FOLDERS.match(pattern, i):
-            star, span = None, None if depth else _settle(out, span if pattern[:i].endswith("/") else None)
+            star, span = None, None if depth else _settle_star(out, span if pattern[:i].endswith("/") else None)
             out.append("(?:[^/]+/)*")
             i = folders.end()
             continue
         if stars := _STARS.match(pattern, i):
             if not depth:
-                _settle(out, star)
-            star, span = None, None if depth else _settle(out, span)
+                _settle_star(out, star)
+            star, span = None, None if depth else _settle_star(out, span)
             out.append(".*")
             i = stars.end()
             continue
         if char == "*":
-            star = None if depth else _settle(out, star)
+            star = None if depth else _settle_star(out, star)
             out.append("[^/]*")
         elif char == "?":
             out.append("[^/]")
@@ -83,7 +83,7 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
         raise UsageError(f"glob {pattern[:200]!r}: {error}", next_step="write it in another way") from None
 
 
-def _settle(out: list[str], begin: int | None) -> int:
+def _settle_star(out: list[str], begin: int | None) -> int:
     """Have the star at ``begin`` take as little as it can, for good.
 
     Another star follows; where that one is, is returned.

@@ -37,11 +37,11 @@ def blank_comments(text: str) -> str:
     It has the same length and line numbers, and strings are untouched.
     """
 
-    def blank(found: re.Match[str]) -> str:
+    def blank_part(found: re.Match[str]) -> str:
         part = found.group()
         return _blank_text(part) if part.startswith(("//", "/*")) else part
 
-    return _HIDING.sub(blank, text)
+    return _HIDING.sub(blank_part, text)
 
 
 def split_strings(text: str) -> tuple[str, list[tuple[int, str]]]:
@@ -54,7 +54,7 @@ def split_strings(text: str) -> tuple[str, list[tuple[int, str]]]:
     """
     strings: list[tuple[int, str]] = []
 
-    def blank(found: re.Match[str]) -> str:
+    def blank_part(found: re.Match[str]) -> str:
         part = found.group()
         if part.startswith(("//", "/*")):
             return _blank_text(part)
@@ -63,7 +63,7 @@ def split_strings(text: str) -> tuple[str, list[tuple[int, str]]]:
             strings.append((found.start(), part[quote + 1 : -1]))
         return part[: quote + 1] + _blank_text(part[quote + 1 : -1]) + part[-1]
 
-    return _HIDING.sub(blank, text), strings
+    return _HIDING.sub(blank_part, text), strings
 
 
 Spans = Sequence[tuple[int, int]]

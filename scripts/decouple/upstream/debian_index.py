@@ -105,7 +105,7 @@ def check_signature(text: str) -> tuple[str, str]:
 def _download_text(url: str, downloader: Downloader) -> str | None:
     """Download a small text; None when there is none. Raises DecoupleError."""
 
-    def ask() -> str | None:
+    def ask_server() -> str | None:
         with downloader.open_response(url, HEADERS) as response:
             if response.status_code == 404:
                 return None
@@ -116,7 +116,7 @@ def _download_text(url: str, downloader: Downloader) -> str | None:
                 raise RefusalError(f"no text: {error}") from None
 
     try:
-        return downloader.retry_request(ask)
+        return downloader.retry_request(ask_server)
     except RefusalError as error:
         raise DecoupleError(f"{url}: {error}", next_step="check the network and run again") from None
 
@@ -124,12 +124,12 @@ def _download_text(url: str, downloader: Downloader) -> str | None:
 def is_served(file: RemoteFile, downloader: Downloader) -> bool:
     """Return whether the first URL answers with the right size."""
 
-    def ask() -> bool:
+    def ask_server() -> bool:
         url, timeout = file.urls[0], downloader.timeout
         with downloader.session.head(url, headers=HEADERS, timeout=timeout, allow_redirects=True) as response:
             return response.status_code == 200 and response.headers.get("Content-Length") == str(file.size)
 
     try:
-        return downloader.retry_request(ask)
+        return downloader.retry_request(ask_server)
     except RefusalError:
         return False

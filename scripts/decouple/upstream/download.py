@@ -244,14 +244,14 @@ class Downloader(Struct):
     def _download_from(self, url: str, file: RemoteFile, final: Path) -> tuple[str, int]:
         """Fill ``.part`` from ``url`` and verify it; (sha256, size). Raises RefusalError."""
 
-        def whole() -> tuple[str, int]:
+        def fetch_whole() -> tuple[str, int]:
             self.retry_request(lambda: self._request_once(url, file, final))
             return self._check_part(file, final)
 
         for last in (False, True):
             self._resumed = False
             try:
-                return whole()
+                return fetch_whole()
             except ExhaustionError:
                 raise
             except RefusalError:

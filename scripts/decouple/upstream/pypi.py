@@ -33,7 +33,7 @@ def list_wheels(project: str, downloader: Downloader, index: str = INDEX) -> lis
     """Return all wheels that the index lists for ``project``. Raises DecoupleError."""
     url = f"{index}/{project}/"
 
-    def ask() -> list[PypiWheel]:
+    def ask_index() -> list[PypiWheel]:
         headers = HEADERS | {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
         with downloader.open_response(url, headers) as response:
             json_page = "json" in response.headers.get("Content-Type", "")
@@ -46,7 +46,7 @@ def list_wheels(project: str, downloader: Downloader, index: str = INDEX) -> lis
             raise RefusalError(f"no page of an index: {str(error)[:200] or type(error).__name__}") from None
 
     try:
-        return downloader.retry_request(ask)
+        return downloader.retry_request(ask_index)
     except RefusalError as error:
         raise DecoupleError(f"{url}: {error}", next_step="check the network and run again") from None
 

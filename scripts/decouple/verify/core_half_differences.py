@@ -45,14 +45,14 @@ def judge_reports(
     reasons = load_differences() if known is None else known
     met: dict[HalfDifference, int] = dict.fromkeys(reasons, 0)
 
-    def unexpected(fault: ElfFault) -> bool:
+    def is_unexpected(fault: ElfFault) -> bool:
         for one in reasons:
             if one.file == fault.file and one.rule.fullmatch(fault.rule):
                 met[one] += 1
                 return False
         return True
 
-    left = [replace(report, faults=tuple(filter(unexpected, report.faults))) for report in reports]
+    left = [replace(report, faults=tuple(filter(is_unexpected, report.faults))) for report in reports]
     lines = [
         CheckResult(f"must differ: {one.file} {one.rule.pattern}", bool(count), one.why if count else "it does not now")
         for one, count in met.items()

@@ -70,7 +70,7 @@ class InstalledHeaders:
         self._include = include
 
     def locate(self, path: str) -> Path:
-        """Where the build puts a header; what it does not install leads nowhere."""
+        """Return where the build puts a header; for any other a place without file."""
         for origin, installed in _INSTALLED:
             if path.startswith(origin) and path.endswith((".h", ".hpp")):
                 return self._include / (installed + path.removeprefix(origin))

@@ -179,10 +179,10 @@ def compare_symbols(library: str, ours: ExportedSymbols, theirs: ExportedSymbols
     """
     table = load_rules().symbols
 
-    def linkable(names: Iterable[str]) -> set[str]:
+    def select_linkable(names: Iterable[str]) -> set[str]:
         return {name for name in names if table.pattern.match(name) and not table.local.search(name)}
 
-    mine, wanted = linkable(ours.strong), linkable(theirs.strong)
+    mine, wanted = select_linkable(ours.strong), select_linkable(theirs.strong)
     missing, extra = wanted - mine - ours.vague, mine - wanted - theirs.vague
     reasons = {name: why for name, why in table.reasons.items() if name in missing}
     return Parity(f"symbols of {library}", len(wanted), tuple(sorted(missing)), tuple(sorted(extra)), reasons=reasons)

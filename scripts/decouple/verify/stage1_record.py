@@ -73,11 +73,11 @@ def hold_build_lock(lock: Path) -> Iterator[None]:
     Raises DecoupleError if a build holds it.
     """
 
-    def refuse() -> None:
+    def refuse_running_build() -> None:
         raise DecoupleError(
             f"{lock}: a build is running, and what it records is not complete",
             next_step="wait until it ends, or give --preprocess",
         )
 
-    with hold_lock(lock, refuse):
+    with hold_lock(lock, refuse_running_build):
         yield

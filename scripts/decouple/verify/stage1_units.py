@@ -203,7 +203,7 @@ def check_units(
     forbidden: set[PurePosixPath] = set()
     findings: dict[TranslationUnit, UnitFinding] = {}
 
-    def look(unit: TranslationUnit, opened: Iterable[PurePosixPath]) -> None:
+    def note_files(unit: TranslationUnit, opened: Iterable[PurePosixPath]) -> None:
         files = frozenset(opened)
         fresh = files - seen
         seen.update(fresh)
@@ -217,18 +217,18 @@ def check_units(
         if known is None or unit.file not in known:  # a record without the unit itself is one of another tree
             left.append(unit)
         else:
-            look(unit, known)
+            note_files(unit, known)
     failed = 0
     progress.start("preprocessing stage 1", total=len(left), unit="items")
     pool = WorkerPool(jobs)
 
-    def preprocess(unit: TranslationUnit) -> tuple[tuple[PurePosixPath, ...], str]:
+    def preprocess_unit(unit: TranslationUnit) -> tuple[tuple[PurePosixPath, ...], str]:
         found = _preprocess_unit(pool, unit, enter)
         progress.advance()
         return found
 
-    for unit, (opened, error) in zip(left, pool.map(preprocess, left), strict=True):
-        look(unit, opened)
+    for unit, (opened, error) in zip(left, pool.map(preprocess_unit, left), strict=True):
+        note_files(unit, opened)
         if error:
             failed += 1
             findings[unit] = UnitFinding(unit.file, error=error)

@@ -44,7 +44,7 @@ def make_images() -> TensorDataset:
 
 
 def train_rank(rank: int, port: int, amp: bool, answer: Any) -> None:
-    """One process, one device."""
+    """Train in one process on one device."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("nccl", rank=rank, world_size=RANKS)
     torch.cuda.set_device(rank)

@@ -73,15 +73,15 @@ FAILING: dict[str, list[list[str]]] = {
         ["variants", NONE, "--out", OUT], ["variants", "README.md", "--out", OUT],
         ["core-half", "9.9", OUT], ["core-half", "2.6", OUT, "--python", NONE], ["nonsense"],
     ],
-    "explain": [[NONE], ["README.md"]],
-    "verify": [UNKNOWN, [f"{NONE}.whl"], ["2.6"]],
+    "verify": [
+        UNKNOWN, [f"{NONE}.whl"], ["2.6"], [f"{NONE}.whl", "--explain"], ["README.md", "--explain"], ["2.6", "--json"],
+    ],
     "parity": [UNKNOWN, ["2.6", "--against", NONE, "--json", f"{OUT}.json"]],
     "try": [
         ["wheels", "9.9", "bookworm"], ["wheels", "2.6", "nonsense"], ["wheels", "2.6", "bookworm", "--wheel", NONE],
         ["extensions", "9.9"], ["extensions", "2.6", "nonsense"], ["extensions", "2.6", "--python", NONE],
         ["patches", "9.9"], ["patches", "2.6", "--torch", NONE, "--record"], ["nonsense"],
     ],
-    "audit": [[NONE], ["--backend", NONE]],
     "status-table": [["nonsense"]],
     "kernels": [["dump", NONE, "-o", f"{OUT}.xz"], ["compare", NONE, NONE], ["host", NONE], ["nonsense"]],
     "test-cuda": [
@@ -90,6 +90,8 @@ FAILING: dict[str, list[list[str]]] = {
     "stages": [
         ["sources", "9.9"], ["sources", "2.6", "--source", NONE], ["symbols", "9.9"],
         ["symbols", "2.6", "--core", NONE], ["units", "9.9"], ["units", "2.6", "--opened", f"{OUT}.txt"], ["nonsense"],
+        ["audit", NONE], ["audit", "--backend", NONE], ["reuse", "9.9"], ["reuse", "2.6", "--tree", NONE],
+        ["reuse", "2.6", "--names", NONE], ["reuse", "2.6", "--header", f"{OUT}.h"],
     ],
     "index": [
         ["build", NONE, "--site", OUT], ["yank", "x.whl", "--site", NONE], ["check", NONE], ["verify", NONE],
@@ -99,7 +101,6 @@ FAILING: dict[str, list[list[str]]] = {
     "wheels": [["2.6", "--index", NONE], ["9.9", "--index", NONE], ["2.6", "--index", NONE, "--dest", OUT]],
     "contract": [UNKNOWN, ["2.6", "--device", "nonsense"], [], ["--table", "--record", NONE]],
     "new-device": [["nn"], ["acme", "--key", "HIP"], ["acme", "--into", "README.md"], ["../x"], []],
-    "reuse": [UNKNOWN, ["2.6", "--tree", NONE], ["2.6", "--names", NONE], ["2.6", "--header", f"{OUT}.h"]],
 }  # fmt: skip
 
 

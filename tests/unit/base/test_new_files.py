@@ -50,7 +50,7 @@ def test_a_wheel_of_stage_2(tmp_path: Path, plant: Plant) -> None:
     info = {"version": "2.6.0+cu124", "torch": "2.6.0", "core_version": "2.6.0", "cuda": "12.4", "core": "built"}
     target = tmp_path / "out" / "torch_cuda-2.6.0+cu124-py3-none-any.whl"
     untouched = plant(target.with_suffix(".partial"))
-    importlib.import_module("torch_cuda_build.wheel").write(
+    importlib.import_module("torch_cuda_build.wheel").write_wheel(
         {"torch_cuda/x": b""}, info, "py3-none-any", tmp_path / "out", []
     )
     untouched()

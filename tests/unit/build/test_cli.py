@@ -54,7 +54,7 @@ def test_explain(tmp_path: Path, provenance: Provenance, capsys: pytest.CaptureF
     wheel = wheel_finishing.finish_wheel(
         raw_wheel(tmp_path / "raw"), tmp_path / "dist", manifest(provenance), 1738108800
     )
-    assert main(["explain", str(wheel)]) == 0
+    assert main(["verify", str(wheel), "--explain"]) == 0
     said = capsys.readouterr().out
     for part in (
         "torch-cuda 2.6.0+cu124",
@@ -65,7 +65,7 @@ def test_explain(tmp_path: Path, provenance: Provenance, capsys: pytest.CaptureF
         "without a pinned hash",
     ):
         assert part in said
-    assert main(["explain", "--json", str(wheel)]) == 0
+    assert main(["verify", str(wheel), "--explain", "--json"]) == 0
     assert WheelManifest.from_json(capsys.readouterr().out.encode(), "stdout") == manifest(provenance)
 
 
@@ -87,10 +87,10 @@ def test_finishing_twice_gives_the_same_bytes_and_a_changed_file_others(tmp_path
 
 
 def test_explaining_what_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", str(raw_wheel(tmp_path / "raw"))]) == 1
+    assert main(["verify", str(raw_wheel(tmp_path / "raw")), "--explain"]) == 1
     assert "no decouple.json in it" in capsys.readouterr().err
     (tmp_path / "text.whl").write_text("no zip")
-    assert main(["explain", str(tmp_path / "text.whl")]) == 1
+    assert main(["verify", str(tmp_path / "text.whl"), "--explain"]) == 1
     assert "text.whl" in capsys.readouterr().err
 
 
@@ -195,7 +195,7 @@ def test_a_stage_that_does_not_exist() -> None:
 
 def test_audit_of_a_real_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "python").symlink_to(Path(sys.executable).resolve())
-    assert main(["audit", "--core", str(tmp_path)]) == 0
+    assert main(["stages", "audit", "--core", str(tmp_path)]) == 0
     assert "ok     core without CUDA: 1 files" in capsys.readouterr().out
-    assert main(["audit"]) == 2
+    assert main(["stages", "audit"]) == 2
     assert "nothing to look at" in capsys.readouterr().err

@@ -170,11 +170,11 @@ def test_a_renamed_core_lists_what_it_asks_for_itself(tmp_path: Path) -> None:
 def test_index_and_explain_take_wheels_with_and_without_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wheel = packed(tmp_path, portable_core(), ("torch/__init__.py",), "filelock")
     assert read_wheel(wheel).manifest == portable_core()  # RECORD holds, the manifest too
-    assert main(["explain", str(wheel)]) == 0
+    assert main(["verify", str(wheel), "--explain"]) == 0
     assert "25 in it, 1 asked for" in capsys.readouterr().out
     before = make_wheel(tmp_path / "old", "torch", "2.6.0+decoupled")
     assert read_wheel(before).manifest.project == "torch"
-    assert main(["explain", str(before)]) == 0
+    assert main(["verify", str(before), "--explain"]) == 0
     assert "  components  not listed in it" in capsys.readouterr().out
 
 

@@ -218,7 +218,7 @@ def test_of_a_wheel_for_amd_the_images_of_one_gpu_are_left_in_their_places(
     assert library.read_bytes().count(b"gfx90agfx90a") == 200, "of the bundles for both it is gone"
     assert b"\0gfx1100\0" in (tmp_path / "new/torch_hip/lib/libtorch_python_hip.so").read_bytes(), "get_arch_list()"
     assert read_manifest(made).arch_list == ("gfx1100",)
-    assert main(["explain", str(made)]) == 0
+    assert main(["verify", str(made), "--explain"]) == 0
     assert "rocm6.4.gfx1100 for gfx1100\n" in capsys.readouterr().out
     with pytest.raises(UsageError, match=r"gfx942.*gfx90a, gfx1100"):
         thin_wheel(before, ["gfx942"], tmp_path)

@@ -11,7 +11,7 @@ from decouple.cli import main
 from decouple.cli.menu import VERBS
 from tests.support.series import usual_world
 
-WITHOUT = {"manifest", "repack", "explain", "audit", "status-table", "index",
+WITHOUT = {"manifest", "repack", "status-table", "index",
            "new-device", "neutral"}  # fmt: skip
 #: verb -> the words behind it; the checkout has 2.6, and 9.9 is none
 WORDS = {

@@ -1,4 +1,4 @@
-"""What ``new-device`` and ``reuse`` answer, and what a vendor on the CUDA key gets."""
+"""What ``new-device`` and ``stages reuse`` answer, and what a vendor on the CUDA key gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_cuda_key_makes_a_thin_folder_and_says_what_to_fill_in(
     assert main(["new-device", "acme", "--key", "CUDA", "--into", str(folder)]) == 0
     said = capsys.readouterr().out
     assert f"next: fill in {folder}/acme.cmake" in said
-    assert f"decouple reuse 2.6 --names {folder}/acme.toml --header {folder}/acme_names.h" in said
+    assert f"decouple stages reuse 2.6 --names {folder}/acme.toml --header {folder}/acme_names.h" in said
     made = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
     assert {"CMakeLists.txt", "acme.cmake", "acme.toml", "include/c10/macros/Macros.h"} <= made.keys()
     assert 'torch_cuda_option(ACME_HOME "Prefix of acme' in made["acme.cmake"]
@@ -42,7 +42,7 @@ def test_what_comes_next_is_a_command_that_works_from_there(tmp_path: Path, caps
 
 
 def test_a_header_needs_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reuse", "2.6", "--header", str(tmp_path / "x.h")]) == 2
+    assert main(["stages", "reuse", "2.6", "--header", str(tmp_path / "x.h")]) == 2
     assert "add --names FILE" in capsys.readouterr().err
 
 
@@ -58,7 +58,7 @@ def test_the_report_on_a_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "acme.toml").write_text('[prefix]\ncuda = "acme"\n')
-    arguments = ["reuse", "2.6", "--tree", str(tmp_path), "--names", str(tmp_path / "acme.toml")]
+    arguments = ["stages", "reuse", "2.6", "--tree", str(tmp_path), "--names", str(tmp_path / "acme.toml")]
     assert main([*arguments, "--header", str(tmp_path / "out" / "names.h")]) == 1  # cublasCreate_v2 is open
     said = capsys.readouterr().out
     assert "1 C++ and CUDA files move" in said and "names given: 1, open: 1" in said and "1  cublasCreate_v2" in said

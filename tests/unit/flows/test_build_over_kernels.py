@@ -9,7 +9,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
-from decouple.cli.wheel import KERNELS
+from decouple.cli.wheel_origin import KERNELS
 from decouple.flows import portable_environment, prebuilt_kernels
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest

@@ -46,7 +46,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_in_steps(project: Path, tmp_path: Path) -> None:
     assert backend.main(["configure"]) == 0
-    backend.toolkit().build(())
+    backend.make_toolkit().build(())
     assert backend.main(["pack", str(tmp_path / "dist")]) == 0
     (wheel,) = (tmp_path / "dist").glob("torch_cuda-*.whl")
     with zipfile.ZipFile(wheel) as archive:

@@ -62,7 +62,7 @@ def all_files(folder: Path) -> dict[str, str]:
 
 def test_files_are_translated_at_upstreams_paths_and_the_tree_stays_as_it_is(tree: Path, tmp_path: Path) -> None:
     before = all_files(tree)
-    assert hipify.translate(tree, tree / "patches", tmp_path / "out") == (4, 4)
+    assert hipify.translate_tree(tree, tree / "patches", tmp_path / "out") == (4, 4)
     assert all_files(tmp_path / "out") == {
         "c10/cuda/CUDAStream.h": "cudaStream_t\n",
         "c10/cuda/added.h": "cudaEvent_t\n",
@@ -76,16 +76,16 @@ def test_files_are_translated_at_upstreams_paths_and_the_tree_stays_as_it_is(tre
 def test_only_what_changed_is_written_again(tree: Path, tmp_path: Path) -> None:
     """A build system compares times: hipify writes all of its files each time, and all would be compiled again."""
     out = tmp_path / "out"
-    hipify.translate(tree, tree / "patches", out)
+    hipify.translate_tree(tree, tree / "patches", out)
     times = {path: path.stat().st_mtime_ns for path in out.rglob("*.h")}
     (tree / MOVED / "CUDAStream.h").write_text("cudaStream_t of_next_release\n")
-    assert hipify.translate(tree, tree / "patches", out) == (4, 2)
+    assert hipify.translate_tree(tree, tree / "patches", out) == (4, 2)
     assert {path.name for path, time in times.items() if path.stat().st_mtime_ns != time} == {
         "CUDAStream.h",
         "HIPStream.h",
     }
     (tree / MOVED / "added.h").unlink()
-    hipify.translate(tree, tree / "patches", out)
+    hipify.translate_tree(tree, tree / "patches", out)
     assert sorted(all_files(out)) == ["c10/cuda/CUDAStream.h", "c10/hip/HIPStream.h"]
 
 
@@ -93,7 +93,7 @@ def test_a_hipify_that_fails_leaves_the_last_result_and_is_told_in_one_line(
     tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    hipify.translate(tree, tree / "patches", out)
+    hipify.translate_tree(tree, tree / "patches", out)
     before = all_files(out)
     (tree / "torch/utils/hipify/hipify_python.py").write_text("def hipify(**given): raise KeyError('cudaNew')\n")
     words = ["--source", str(tree), "--patches", str(tree / "patches"), "--shadow", str(out)]
@@ -107,7 +107,7 @@ def test_a_hipify_that_fails_leaves_the_last_result_and_is_told_in_one_line(
 def test_a_tree_without_the_script_is_named(tree: Path, tmp_path: Path) -> None:
     (tree / hipify.SCRIPT).unlink()
     with pytest.raises(hipify.HipifyError, match=r"build_amd\.py; next: "):
-        hipify.translate(tree, tree / "patches", tmp_path / "out")
+        hipify.translate_tree(tree, tree / "patches", tmp_path / "out")
 
 
 def test_a_file_that_is_not_where_the_patches_put_it_stops(tree: Path, tmp_path: Path) -> None:

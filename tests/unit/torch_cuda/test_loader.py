@@ -204,8 +204,8 @@ def test_a_python_that_never_imports_torch_imports_one_small_module_of_ours(site
 
 
 def test_only_a_wheel_for_a_stock_core_has_something_for_pythons_start(tmp_path: Path) -> None:
-    assert {*backend.START} <= {*backend.members(tmp_path, {"core": "stock"})}
-    assert not {*backend.START} & {*backend.members(tmp_path, {"core": "built"})}
+    assert {*backend.START} <= {*backend.list_members(tmp_path, {"core": "stock"})}
+    assert not {*backend.START} & {*backend.list_members(tmp_path, {"core": "built"})}
 
 
 @needs_cc

@@ -47,11 +47,11 @@ def test_a_stub_throws_its_name_into_the_caller(tmp_path: Path) -> None:
 
 def test_only_functions_of_ours_are_stubbed() -> None:
     undefined = {"_ZN2at3fooEv", "cublasCreate_v2", "_ZTVN2at5ThingE", "_ZSt4cout", "THCPStream_init", "_ZN2at4hereEv"}
-    assert slice_stubs.missing(undefined, {"_ZN2at4hereEv"}) == ["THCPStream_init", "_ZN2at3fooEv"]
+    assert slice_stubs.list_missing(undefined, {"_ZN2at4hereEv"}) == ["THCPStream_init", "_ZN2at3fooEv"]
 
 
 def test_functions_of_a_vendor_are_stubbed_where_its_library_is_not_there() -> None:
     used = {"_ZN2at6absentEi", "hipblasCreate", "hipMalloc", "memcpy"}
-    assert slice_stubs.missing(used, set()) == ["_ZN2at6absentEi"]
-    assert slice_stubs.missing(used, set(), "^hipblas") == ["_ZN2at6absentEi", "hipblasCreate"]
-    assert slice_stubs.missing(used, {"hipblasCreate"}, "^hipblas") == ["_ZN2at6absentEi"]
+    assert slice_stubs.list_missing(used, set()) == ["_ZN2at6absentEi"]
+    assert slice_stubs.list_missing(used, set(), "^hipblas") == ["_ZN2at6absentEi", "hipblasCreate"]
+    assert slice_stubs.list_missing(used, {"hipblasCreate"}, "^hipblas") == ["_ZN2at6absentEi"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torch_cuda._wheel_conflicts import overwritten, site_folders
+from torch_cuda._wheel_conflicts import list_overwritten, site_folders
 
 from .test_loader import needs_cc, python, site
 
@@ -26,26 +26,26 @@ def install(folder: Path, cuda: str, content: str, project: str = "nvidia_cudnn"
 
 def test_another_cudas_library_is_named_with_the_wheel_that_it_took_the_place_of(tmp_path: Path) -> None:
     install(tmp_path, "cu12", "of twelve")
-    assert overwritten(tmp_path, "12.4") == []
+    assert list_overwritten(tmp_path, "12.4") == []
     install(tmp_path, "cu11", "of eleven, longer")
-    assert overwritten(tmp_path, "12.4") == ["nvidia-cudnn-cu12==9.1.0.70"]
-    assert overwritten(tmp_path, "11.8") == []
+    assert list_overwritten(tmp_path, "12.4") == ["nvidia-cudnn-cu12==9.1.0.70"]
+    assert list_overwritten(tmp_path, "11.8") == []
     install(tmp_path, "cu12", "of twelve")
-    assert overwritten(tmp_path, "12.4") == []
+    assert list_overwritten(tmp_path, "12.4") == []
 
 
 def test_a_library_that_the_other_wheel_took_along_is_missed(tmp_path: Path) -> None:
     """``pip uninstall nvidia-cudnn-cu11`` deletes the files of cu12's, which pip keeps as installed."""
     install(tmp_path, "cu12", "of twelve")
     (tmp_path / LIBRARY).unlink()
-    assert overwritten(tmp_path, "12.4") == ["nvidia-cudnn-cu12==9.1.0.70"]
+    assert list_overwritten(tmp_path, "12.4") == ["nvidia-cudnn-cu12==9.1.0.70"]
 
 
 def test_a_library_that_somebody_put_there_himself_is_his_affair(tmp_path: Path) -> None:
     install(tmp_path, "cu12", "of twelve")
     (tmp_path / LIBRARY).write_text("a cuDNN of my own")
     install(tmp_path, "cu12", "BLAS", project="nvidia_cublas", file="nvidia/cublas/lib/libcublas.so.12")
-    assert overwritten(tmp_path, "12.4") == []
+    assert list_overwritten(tmp_path, "12.4") == []
 
 
 def test_a_name_that_record_has_in_quotation_marks(tmp_path: Path) -> None:
@@ -55,22 +55,22 @@ def test_a_name_that_record_has_in_quotation_marks(tmp_path: Path) -> None:
     (tmp_path / odd).write_text("odd")
     record = tmp_path / "nvidia_cudnn_cu12-9.1.0.70.dist-info/RECORD"
     record.write_text(f'"{odd}",sha256=x,3\n' + record.read_text())
-    assert overwritten(tmp_path, "12.4") == []
+    assert list_overwritten(tmp_path, "12.4") == []
     (tmp_path / odd).unlink()
-    assert overwritten(tmp_path, "12.4") == ["nvidia-cudnn-cu12==9.1.0.70"]
+    assert list_overwritten(tmp_path, "12.4") == ["nvidia-cudnn-cu12==9.1.0.70"]
 
 
 def test_a_record_that_is_no_csv_is_left_alone(tmp_path: Path) -> None:
     install(tmp_path, "cu12", "of twelve")
     (tmp_path / "nvidia_cudnn_cu12-9.1.0.70.dist-info/RECORD").write_text(f'"{"x" * 200_000}",,\n')
-    assert overwritten(tmp_path, "12.4") == []
+    assert list_overwritten(tmp_path, "12.4") == []
 
 
 def test_a_wheel_without_a_record_is_left_alone(tmp_path: Path) -> None:
     install(tmp_path, "cu12", "of twelve")
     install(tmp_path, "cu11", "of eleven, longer")
     (tmp_path / "nvidia_cudnn_cu12-9.1.0.70.dist-info/RECORD").unlink()
-    assert overwritten(tmp_path, "12.4") == []
+    assert list_overwritten(tmp_path, "12.4") == []
 
 
 def test_folders_that_pip_installed_into_are_those_above_nvidia(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_the_command_takes_any_wheel(
     wheel = tmp_path / "vision-1.0-cp39-cp39-manylinux1_x86_64.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.write(made, "vision/_C.so")
-    assert main(["audit", "--core", str(core.parent), "--extension", str(wheel)]) == 1
+    assert main(["stages", "audit", "--core", str(core.parent), "--extension", str(wheel)]) == 1
     told = capsys.readouterr().out
     assert f"FAILED {wheel.name} on these libraries: 1 files, 1 symbols" in told
     assert "of the old C++ ABI" in told

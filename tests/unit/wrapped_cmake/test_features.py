@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from wrapped_cmake import Settings, WrappedCMakeError
-from wrapped_cmake.features import build_environment, detect
+from wrapped_cmake.features import build_environment, detect_features
 
 
 def program(folder: Path, name: str) -> str:
@@ -20,11 +20,11 @@ def test_ccache_before_sccache_and_mold_before_lld(tmp_path: Path) -> None:
     program(tmp_path, "sccache")
     program(tmp_path, "ld.lld")
     settings = Settings({"PATH": str(tmp_path)})
-    assert detect(settings).linker == "lld"
-    assert detect(settings).launcher == str(tmp_path / "sccache")
+    assert detect_features(settings).linker == "lld"
+    assert detect_features(settings).launcher == str(tmp_path / "sccache")
     ccache = program(tmp_path, "ccache")
     program(tmp_path, "mold")
-    found = detect(settings)
+    found = detect_features(settings)
     assert (found.launcher, found.linker) == (ccache, "mold")
     assert found.definitions(settings)["CMAKE_CUDA_COMPILER_LAUNCHER"] == ccache
     assert found.definitions(settings)["CMAKE_SHARED_LINKER_FLAGS_INIT"] == "-fuse-ld=mold"
@@ -34,7 +34,7 @@ def test_what_the_user_set_wins(tmp_path: Path) -> None:
     program(tmp_path, "ccache")
     program(tmp_path, "mold")
     settings = Settings({"PATH": str(tmp_path), "CMAKE_CXX_COMPILER_LAUNCHER": "distcc", "LDFLAGS": "-fuse-ld=gold"})
-    made = detect(settings).definitions(settings)
+    made = detect_features(settings).definitions(settings)
     assert "CMAKE_CXX_COMPILER_LAUNCHER" not in made
     assert not [name for name in made if "LINKER" in name]
 
@@ -42,7 +42,7 @@ def test_what_the_user_set_wins(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["WRAPPED_CMAKE_LAUNCHER", "WRAPPED_CMAKE_LINKER"])
 def test_asked_for_and_missing(tmp_path: Path, name: str) -> None:
     with pytest.raises(WrappedCMakeError, match=f"{name}=(sccache|mold)"):
-        detect(Settings({"PATH": str(tmp_path), name: "sccache" if "LAUNCHER" in name else "mold"}))
+        detect_features(Settings({"PATH": str(tmp_path), name: "sccache" if "LAUNCHER" in name else "mold"}))
 
 
 def test_two_build_directories_share_ccache_hits(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Plant:
 
 
 CMAKE: dict[str, Callable[[Path], object]] = {
-    "ninja": lambda log: ninja.run(log.parent, jobs=1, environ={}, log=log, ninja="true"),
+    "ninja": lambda log: ninja.run_ninja(log.parent, jobs=1, environ={}, log=log, ninja="true"),
     "cmake": lambda log: _wrapper(log)._run(["true"]),
 }
 
@@ -40,12 +40,12 @@ def test_a_log_of_a_wrapped_build(tmp_path: Path, plant: Plant, program: str) ->
 
 def test_a_wrapped_build_may_say_all_on_its_output(tmp_path: Path) -> None:
     _wrapper(Path("/dev/stdout"))
-    ninja.run(tmp_path, jobs=1, environ={}, log=Path("/dev/stdout"), ninja="true")
+    ninja.run_ninja(tmp_path, jobs=1, environ={}, log=Path("/dev/stdout"), ninja="true")
 
 
 def test_a_report_of_a_wrapped_build(tmp_path: Path, plant: Plant) -> None:
     untouched = plant(tmp_path / wrapper.REPORT)
-    limits = jobs.plan(Settings({}))
+    limits = jobs.plan_jobs(Settings({}))
     wrapper.write_report(tmp_path, ninja.Result(1, (), 1.0), limits)
     untouched()
     assert (tmp_path / wrapper.REPORT).read_text().startswith("{")

@@ -11,14 +11,16 @@ import time
 from pathlib import Path
 
 import pytest
-from wrapped_cmake import Status, WrappedCMakeError, features, ninja, read_log, run, slowest
+from wrapped_cmake import Status, WrappedCMakeError, features, list_slowest, ninja, read_log, run_ninja
 
 from tests.unit.wrapped_cmake.conftest import configure
 
 
 def build(project: Path, **options: object) -> tuple[ninja.Result, list[Status]]:
     seen: list[Status] = []
-    result = run(project / "build", jobs=2, environ=os.environ, log=project / "log", on_status=seen.append, **options)  # type: ignore[arg-type]
+    result = run_ninja(
+        project / "build", jobs=2, environ=os.environ, log=project / "log", on_status=seen.append, **options
+    )  # type: ignore[arg-type]
     return result, seen
 
 
@@ -47,7 +49,7 @@ def test_nothing_to_do_the_second_time(project: Path) -> None:
 def test_slowest_objects_come_from_ninjas_log(project: Path) -> None:
     launcher(project, 'case "$*" in *part3.c*) sleep 0.6;; esac\nexec "$@"')
     build(project)
-    first = slowest(project / "build", 1)[0]
+    first = list_slowest(project / "build", 1)[0]
     assert first.output.endswith("part3.c.o")
     assert first.seconds >= 0.6
     assert len(read_log(project / "build")) == 8
@@ -130,7 +132,7 @@ def starting(*given, **more):  # a busy machine: ninja runs before who started i
 
 subprocess.Popen = starting
 try:
-    ninja.run(Path("build"), jobs=2, environ=os.environ, log=Path("log"))
+    ninja.run_ninja(Path("build"), jobs=2, environ=os.environ, log=Path("log"))
 except KeyboardInterrupt:
     sys.exit(130)
 """

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from wrapped_cmake import Settings, WrappedCMake, WrappedCMakeError, help_text, plan, read_project
+from wrapped_cmake import Settings, WrappedCMake, WrappedCMakeError, help_text, plan_jobs, read_project
 from wrapped_cmake.commands import main
 
 from decouple.base.paths import find_project
@@ -93,7 +93,7 @@ def test_what_the_vendor_adds_is_the_build_s(vendor: Path, tmp_path: Path) -> No
     made = project.definitions()
     assert made["ACME_ROOT"] == str(vendor / "sdk") and made["WRAPPED_CMAKE_COMPILER_acme_SUFFIXES"] == ".acme;.mu"
     read = read_project(vendor)
-    limits = plan(Settings({}, read.parameters), read, processors=8, memory=20 << 30)
+    limits = plan_jobs(Settings({}, read.parameters), read, processors=8, memory=20 << 30)
     assert limits.jobs == 8 and limits.pools == {"link": 5, "acme": 3}
     assert "acme=3" in limits.definitions()["CMAKE_JOB_POOLS"]
 

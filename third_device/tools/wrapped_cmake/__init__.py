@@ -18,8 +18,8 @@ before Python 3.11.
 """
 
 from .errors import WrappedCMakeError
-from .jobs import JobLimits, plan
-from .ninja import Edge, Result, Status, read_log, run, slowest
+from .jobs import JobLimits, plan_jobs
+from .ninja import Edge, Result, Status, list_slowest, read_log, run_ninja
 from .parameters import PARAMETERS, Parameter, Settings, help_text
 from .progress import Lines
 from .project import Project, read_project
@@ -38,9 +38,9 @@ __all__ = [
     "WrappedCMake",
     "WrappedCMakeError",
     "help_text",
-    "plan",
+    "plan_jobs",
     "read_log",
     "read_project",
-    "run",
-    "slowest",
+    "run_ninja",
+    "list_slowest",
 ]

@@ -11,7 +11,7 @@ from pathlib import Path
 from . import features, jobs, ninja
 from .errors import WrappedCMakeError
 from .parameters import Settings, help_text
-from .progress import Lines, span
+from .progress import Lines, format_span
 from .project import Project, read_project
 from .wrapper import WrappedCMake, write_report
 
@@ -67,8 +67,8 @@ def _run_build(arguments: argparse.Namespace) -> int:
     environ = features.build_environment(os.environ, build_dir.parent)
     home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", (build_dir / "CMakeCache.txt").read_text(), re.MULTILINE)
     project = read_project(Path(home[1])) if home else Project()
-    limits = jobs.plan(Settings(environ, project.parameters), project)
-    result = ninja.run(
+    limits = jobs.plan_jobs(Settings(environ, project.parameters), project)
+    result = ninja.run_ninja(
         build_dir,
         arguments.targets,
         jobs=limits.jobs,
@@ -78,7 +78,7 @@ def _run_build(arguments: argparse.Namespace) -> int:
         keep_going=arguments.keep_going,
     )
     write_report(build_dir, result, limits)
-    print(f"{result.edges} steps in {span(result.seconds)}; slowest:")
+    print(f"{result.edges} steps in {format_span(result.seconds)}; slowest:")
     _print_slowest(build_dir, 5)
     return 0
 
@@ -97,7 +97,7 @@ def _run_report(arguments: argparse.Namespace) -> int:
 
 
 def _print_slowest(build_dir: Path, count: int) -> None:
-    for edge in ninja.slowest(build_dir, count):
+    for edge in ninja.list_slowest(build_dir, count):
         print(f"  {edge.seconds:8.1f} s  {edge.output}")
 
 

@@ -37,7 +37,7 @@ class Features:
         return {name: value for name, value in found.items() if not settings.environ.get(name)}
 
 
-def detect(settings: Settings) -> Features:
+def detect_features(settings: Settings) -> Features:
     """Look for launcher and linker on the PATH.
 
     Raises WrappedCMakeError when one was asked for by name and is not there.

@@ -35,7 +35,7 @@ class JobLimits:
         return {"CMAKE_JOB_POOLS": pools, "CMAKE_JOB_POOL_LINK": "link"}
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Count the cores in this process's affinity mask, not the machine's."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -57,7 +57,7 @@ def available_memory(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path(
     return free
 
 
-def plan(
+def plan_jobs(
     settings: Settings,
     project: Project | None = None,
     *,
@@ -68,7 +68,7 @@ def plan(
 
     ``MAX_JOBS`` overrides the total; the pools still respect the memory.
     """
-    processors = processors or cores()
+    processors = processors or count_cores()
     memory = available_memory() if memory is None else memory
 
     def count_fitting(mebibytes: int | None) -> int:

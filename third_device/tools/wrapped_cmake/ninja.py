@@ -73,7 +73,7 @@ class Estimator:
         return (seconds - first_seconds) / (done - first_done) * (total - done)
 
 
-def run(
+def run_ninja(
     build_dir: Path,
     targets: Sequence[str] = (),
     *,
@@ -211,7 +211,7 @@ def _run_attempt(
 
 
 def _judge_failure(output: str, code: int | None, lines: Sequence[str]) -> _Failure:
-    """Whether this edge was killed, and the line that says why it failed."""
+    """Return whether the edge was killed, and the line that says why it failed."""
     text = "\n".join(lines[1:])  # the first line repeats the command
     killed = code in (137, 9) or bool(_KILLED.search(text))
     errors = [line for line in lines[1:] if re.search(r"\berror\b|\bfatal\b|undefined reference", line, re.IGNORECASE)]
@@ -328,6 +328,6 @@ def read_log(build_dir: Path) -> list[Edge]:
     return sorted(edges, key=lambda edge: -edge.seconds)
 
 
-def slowest(build_dir: Path, count: int = 10) -> list[Edge]:
+def list_slowest(build_dir: Path, count: int = 10) -> list[Edge]:
     """Return the slowest objects of the build so far."""
     return read_log(build_dir)[:count]

@@ -24,14 +24,14 @@ class Lines:
         if now - self._said < self._every and status.done != status.total:
             return
         self._said = now
-        left = f", {span(status.eta)} left" if status.eta is not None else ""
+        left = f", {format_span(status.eta)} left" if status.eta is not None else ""
         line = f"[{status.done}/{status.total}] {status.running} running{left}: {status.what}"
         if self._terminal:
             line = "\r\x1b[K" + line[: os.get_terminal_size(2).columns - 1]
         print(line, end="" if self._terminal and status.done != status.total else "\n", file=sys.stderr, flush=True)
 
 
-def span(seconds: float) -> str:
+def format_span(seconds: float) -> str:
     """Seconds as hours and minutes, minutes and seconds, or seconds."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -51,8 +51,8 @@ class WrappedCMake:
         self.settings = Settings(self.environ, self.project.parameters)
         self.install_prefix = install_prefix
         self.log = log or self.build_dir / "wrapped_cmake.log"
-        self.limits = jobs.plan(self.settings, self.project)
-        self.features = features.detect(self.settings)
+        self.limits = jobs.plan_jobs(self.settings, self.project)
+        self.features = features.detect_features(self.settings)
         tree = tree.resolve() if tree else upstream.find_tree(self.settings)
         self._cmake: upstream.CMake | standalone.CMake = (
             upstream.CMake(tree, self.build_dir) if tree else standalone.CMake(self.build_dir, self.environ)
@@ -143,7 +143,7 @@ class WrappedCMake:
 
         Raises WrappedCMakeError.
         """
-        result = ninja.run(
+        result = ninja.run_ninja(
             self.build_dir,
             targets,
             jobs=self.limits.jobs,

@@ -22,13 +22,13 @@ def extend_paths(cpp_extension: ModuleType) -> None:
     """Give ``torch.utils.cpp_extension`` our folders where it takes torch's for CUDA."""
     module: Any = cpp_extension
     # headers for C++ alone too: torch/csrc/cuda/memory_snapshot.h and its like need no toolkit
-    module.include_paths = _paths(module.include_paths, str(include_dir()), {"cpu", "cuda"})
-    module.library_paths = _paths(module.library_paths, str(library_dir()), {"cuda"})
+    module.include_paths = _replace_paths(module.include_paths, str(include_dir()), {"cpu", "cuda"})
+    module.library_paths = _replace_paths(module.library_paths, str(library_dir()), {"cuda"})
     if hasattr(module, "_prepare_ldflags"):
-        module._prepare_ldflags = _flags(module._prepare_ldflags, str(library_dir()))
+        module._prepare_ldflags = _replace_flags(module._prepare_ldflags, str(library_dir()))
 
 
-def _paths(paths: Callable[..., list[str]], ours: str, devices: Collection[str]) -> Callable[..., list[str]]:
+def _replace_paths(paths: Callable[..., list[str]], ours: str, devices: Collection[str]) -> Callable[..., list[str]]:
     """Replace ``include_paths`` or ``library_paths``, which answer with folders.
 
     Ours is one of them for ``devices``.
@@ -42,7 +42,7 @@ def _paths(paths: Callable[..., list[str]], ours: str, devices: Collection[str])
     return with_ours
 
 
-def _flags(prepare: Callable[..., list[str]], ours: str) -> Callable[..., list[str]]:
+def _replace_flags(prepare: Callable[..., list[str]], ours: str) -> Callable[..., list[str]]:
     """Replace ``_prepare_ldflags``, the linker's line of ``load``.
 
     It is that of ``load_inline`` too, and does not ask ``library_paths``. It names torch's folder alone (``-L``), and

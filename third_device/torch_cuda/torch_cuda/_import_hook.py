@@ -58,15 +58,15 @@ class ModuleFinder(MetaPathFinder):
 
 def before_body(name: str, action: Callable[[ModuleType], None]) -> None:
     """Call *action* with *name* before its body runs; at once if imported already."""
-    _install(name, action, before=True)
+    _install_finder(name, action, before=True)
 
 
 def when_imported(name: str, action: Callable[[ModuleType], None]) -> None:
     """Call *action* with *name* once it is imported; at once if it is already."""
-    _install(name, action, before=False)
+    _install_finder(name, action, before=False)
 
 
-def _install(name: str, action: Callable[[ModuleType], None], *, before: bool) -> None:
+def _install_finder(name: str, action: Callable[[ModuleType], None], *, before: bool) -> None:
     present = sys.modules.get(name)
     if present is not None:
         action(present)

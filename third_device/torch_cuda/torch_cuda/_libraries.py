@@ -50,7 +50,7 @@ def open_library(library: Path, folders: Iterable[Path]) -> ctypes.CDLL:
         try:
             return ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
-            missing = _missing(error)
+            missing = _find_missing(error)
             if missing is None or missing in opened:
                 raise LibraryError(f"{library}: {error}") from error
             opened.add(missing)
@@ -62,18 +62,18 @@ def open_first(name: str, folders: Iterable[Path]) -> ctypes.CDLL | None:
 
     None where none does: the system may.
     """
-    return next((ctypes.CDLL(str(one), mode=ctypes.RTLD_GLOBAL) for one in _candidates(name, [*folders])), None)
+    return next((ctypes.CDLL(str(one), mode=ctypes.RTLD_GLOBAL) for one in _list_candidates(name, [*folders])), None)
 
 
 def _open_missing(name: str, wanted_by: Path, folders: list[Path], opened: set[str]) -> None:
     """Open library *name* out of *folders*, and before it whatever it misses itself."""
-    for candidate in _candidates(name, folders):
+    for candidate in _list_candidates(name, folders):
         while True:
             try:
                 ctypes.CDLL(str(candidate), mode=ctypes.RTLD_GLOBAL)
                 return
             except OSError as error:
-                missing = _missing(error)
+                missing = _find_missing(error)
                 if missing is None or missing in opened:
                     raise LibraryError(f"{candidate} (needed by {wanted_by.name}): {error}") from error
                 opened.add(missing)
@@ -84,10 +84,10 @@ def _open_missing(name: str, wanted_by: Path, folders: list[Path], opened: set[s
     )
 
 
-def _candidates(name: str, folders: list[Path]) -> Iterator[Path]:
+def _list_candidates(name: str, folders: list[Path]) -> Iterator[Path]:
     return (folder / name for folder in folders if (folder / name).is_file())
 
 
-def _missing(error: OSError) -> str | None:
+def _find_missing(error: OSError) -> str | None:
     found = _MISSING.match(str(error))
     return found.group(1) if found else None

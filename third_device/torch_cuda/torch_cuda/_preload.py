@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from . import _libraries, build_info, library_dir
 from ._extensions import extend_paths
 from ._import_hook import before_body, when_imported
-from ._wheel_conflicts import overwritten, site_folders
+from ._wheel_conflicts import list_overwritten, site_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -61,7 +61,7 @@ def preload() -> str | None:
     check_kind(build_info(), library_dir().parent, torch_folder)
     _warn_of_overwritten(build_info(), folders)
     word = word_of(build_info())
-    for name in (f"libc10_{word}.so", f"libtorch_{word}.so", *_apart(word)):
+    for name in (f"libc10_{word}.so", f"libtorch_{word}.so", *_list_apart(word)):
         try:
             _libraries.open_library(library_dir() / name, folders)
         except _libraries.LibraryError as error:
@@ -81,7 +81,7 @@ def word_of(built: Mapping[str, Any]) -> str:
 
 
 def is_chosen(built: Mapping[str, Any], folders: Iterable[str], choice: str) -> bool:
-    """Whether we, and no other backend of those in *folders*, are to bring torch.cuda.
+    """Return whether we, of the backends in *folders*, are to bring torch.cuda.
 
     *choice* is the word that the user named, or empty. Raises VersionError when it is, and there are two of us; or when
     it is nobody's.
@@ -121,7 +121,7 @@ def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_versi
     Raises VersionError, naming both and the way out.
     """
     wanted = str(built["torch"])
-    found = _release(torch_version)
+    found = _cut_release(torch_version)
     if found != wanted:
         raise VersionError(
             f"torch-cuda {built['version']} was built for torch {wanted}, but torch {torch_version} is installed; "
@@ -186,7 +186,7 @@ def check_abi(built: Mapping[str, Any], torch_folder: Path, error: Exception) ->
         ) from error
 
 
-def _release(version: str) -> str:
+def _cut_release(version: str) -> str:
     """Return the X.Y.Z of a PEP 440 version with whatever suffix."""
     found = re.match(r"\d+\.\d+\.\d+", version)
     return found.group() if found else version
@@ -200,7 +200,7 @@ def _warn_of_overwritten(built: Mapping[str, Any], folders: list[Path]) -> None:
     if "cuda" not in built:
         return
     for site in site_folders(folders):
-        if again := overwritten(site, str(built["cuda"])):
+        if again := list_overwritten(site, str(built["cuda"])):
             warnings.warn(
                 f"torch-cuda {built['version']} finds files of another CUDA in {site / 'nvidia'}, or none, where these "
                 f"wheels have theirs; pip install --force-reinstall --no-deps {' '.join(again)}",
@@ -209,7 +209,7 @@ def _warn_of_overwritten(built: Mapping[str, Any], folders: list[Path]) -> None:
             )
 
 
-def _apart(word: str) -> list[str]:
+def _list_apart(word: str) -> list[str]:
     """List the libraries that upstream's builds have apart from libtorch_cuda.
 
     An example is libtorch_cuda_linalg. Empty for one that we compiled.

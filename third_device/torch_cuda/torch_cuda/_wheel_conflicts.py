@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["overwritten", "site_folders"]
+__all__ = ["list_overwritten", "site_folders"]
 
 _INFO = re.compile(r"(?P<project>nvidia_.+_cu(?P<cuda>\d+))-(?P<version>[^-]+)\.dist-info")
 _SIZE = re.compile(r"[0-9]{1,18}")
@@ -32,7 +32,7 @@ def site_folders(library_folders: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def overwritten(site: Path, cuda: str) -> list[str]:
+def list_overwritten(site: Path, cuda: str) -> list[str]:
     """List what pip must install again below *site* for CUDA *cuda* ("12.4").
 
     An entry is such as ``nvidia-cudnn-cu12==9.1.0.70``.
@@ -46,11 +46,11 @@ def overwritten(site: Path, cuda: str) -> list[str]:
     return [
         f"{found['project'].replace('_', '-')}=={found['version']}"
         for found, path in infos
-        if found["cuda"] == major and _differs(site, path / "RECORD", mixed)
+        if found["cuda"] == major and _is_changed(site, path / "RECORD", mixed)
     ]
 
 
-def _differs(site: Path, record: Path, mixed: bool) -> bool:
+def _is_changed(site: Path, record: Path, mixed: bool) -> bool:
     """Return whether a library is not as RECORD says.
 
     A RECORD that cannot be read is not of pip's making: then it is False.

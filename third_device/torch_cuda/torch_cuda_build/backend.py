@@ -55,7 +55,7 @@ def find_project() -> Path:
 
 
 def requirements_table() -> Path:
-    """Where the project's pins stand: a thin folder has its own."""
+    """Return where the project's pins stand: a thin folder has its own."""
     return (
         Path(__file__).with_name("requirements.toml")
         if find_project() == ROOT
@@ -64,11 +64,11 @@ def requirements_table() -> Path:
 
 
 def build_dir() -> Path:
-    """Where CMake builds."""
+    """Return where CMake builds."""
     return Path(os.environ.get("TORCH_CUDA_BUILD_DIR") or find_project() / "build").absolute()
 
 
-def toolkit() -> WrappedCMake:
+def make_toolkit() -> WrappedCMake:
     """Put this project into the hands of wrapped_cmake.
 
     Raises WrappedCMakeError.
@@ -77,19 +77,19 @@ def toolkit() -> WrappedCMake:
     return WrappedCMake(find_project(), build_dir(), environ={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
 
 
-def configure(settings: Mapping[str, Any] | None = None) -> WrappedCMake:
+def configure_project(settings: Mapping[str, Any] | None = None) -> WrappedCMake:
     """Run CMake in `build_dir`: always, for it reads more than its arguments.
 
     Raises WrappedCMakeError.
     """
-    work = toolkit()
+    work = make_toolkit()
     given = {name: str(value) for name, value in (settings or {}).items() if name.isidentifier()}
     work.configure(given, always=True)
     return work
 
 
-def members(staged: Path, info: Mapping[str, Any]) -> dict[str, Path | bytes]:
-    """Every file of the wheel but its metadata: name in the wheel -> file.
+def list_members(staged: Path, info: Mapping[str, Any]) -> dict[str, Path | bytes]:
+    """List the files of the wheel but its metadata: name in it -> file.
 
     A patched core (*info*'s "core" is "built") loads us itself; for a stock one Python's start gets a finder.
     """
@@ -121,12 +121,12 @@ def build_wheel(
     wheel_directory: str, config_settings: Mapping[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     """PEP 517: build everything, write the wheel, return its file name."""
-    work = configure(config_settings)
+    work = configure_project(config_settings)
     work.build((), on_status=Lines(work.limits))
-    return pack(work, Path(wheel_directory))
+    return pack_wheel(work, Path(wheel_directory))
 
 
-def pack(work: WrappedCMake, folder: Path, *, stored: bool = False) -> str:
+def pack_wheel(work: WrappedCMake, folder: Path, *, stored: bool = False) -> str:
     """Install what was built and write the wheel; return its name in ``folder``.
 
     Raises WrappedCMakeError, BuildError.
@@ -134,9 +134,9 @@ def pack(work: WrappedCMake, folder: Path, *, stored: bool = False) -> str:
     staged = work.install(build_dir() / "stage", strip=True)
     info = json.loads((staged / "build_info.json").read_text(encoding="utf-8"))
     folder.mkdir(parents=True, exist_ok=True)
-    requires = wheel.requirements(requirements_table(), info)
-    tag = wheel.tag(info, sysconfig.get_platform())
-    return wheel.write(members(staged, info), info, tag, folder, requires, stored=stored).name
+    requires = wheel.list_requirements(requirements_table(), info)
+    tag = wheel.make_tag(info, sysconfig.get_platform())
+    return wheel.write_wheel(list_members(staged, info), info, tag, folder, requires, stored=stored).name
 
 
 def build_editable(
@@ -147,22 +147,22 @@ def build_editable(
     The wheel names a folder here. That folder, ``editable`` in `build_dir`, has what was compiled, and links to this
     project's Python files.
     """
-    work = configure(config_settings)
+    work = configure_project(config_settings)
     work.build((), on_status=Lines(work.limits))
     folder = build_dir() / "editable"
     staged = work.install(folder / find_project().name)
     info = json.loads((staged / "build_info.json").read_text(encoding="utf-8"))
     package = wheel.import_name(info)
     found: dict[str, Path | bytes] = {f"__editable__.{package}.pth": f"{folder}\n".encode()}
-    for name, source in members(staged, info).items():
+    for name, source in list_members(staged, info).items():
         place = folder / name
         if "/" not in name:
             found[name] = source
         elif name != IN_TORCH and isinstance(source, Path) and source != place:
             place.symlink_to(source)
-    requires = wheel.requirements(requirements_table(), info)
-    tag = wheel.tag(info, sysconfig.get_platform())
-    return wheel.write(found, info, tag, Path(wheel_directory), requires).name
+    requires = wheel.list_requirements(requirements_table(), info)
+    tag = wheel.make_tag(info, sysconfig.get_platform())
+    return wheel.write_wheel(found, info, tag, Path(wheel_directory), requires).name
 
 
 def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None = None) -> str:
@@ -177,9 +177,9 @@ def main(words: list[str]) -> int:
     """
     try:
         if words == ["configure"]:
-            sys.stdout.write(f"configured; log {configure().log}\n")
+            sys.stdout.write(f"configured; log {configure_project().log}\n")
         elif words[:1] == ["pack"] and len(words) == 2 + ("--stored" in words):
-            sys.stdout.write(pack(toolkit(), Path(words[-1]), stored="--stored" in words) + "\n")
+            sys.stdout.write(pack_wheel(make_toolkit(), Path(words[-1]), stored="--stored" in words) + "\n")
         else:
             sys.stdout.write(build_wheel(words[0] if words else "dist") + "\n")
     except (BuildError, WrappedCMakeError) as error:

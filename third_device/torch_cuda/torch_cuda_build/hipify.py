@@ -4,8 +4,9 @@ They are shown as upstream's hipify translates them.
 
 Upstream's ROCm build runs ``tools/amd_build/build_amd.py`` of its tree, which rewrites files beside themselves and in
 place. So that it writes nothing into the tree, the relocated files are copied to their upstream paths in a staging
-folder (`relocation.links` says which: with them come the files that patches add beside moved ones), and the same tree's
-script runs there. Only what differs from the last time is taken over, so that a build system sees stable files.
+folder (`relocation.find_links` says which: with them come the files that patches add beside moved ones), and the same
+tree's script runs there. Only what differs from the last time is taken over, so that a build system sees stable
+files.
 
 Used by CMake as ``python -m torch_cuda_build.hipify --source SRC --patches DIR --shadow DIR``.
 """
@@ -45,7 +46,7 @@ class HipifyError(Exception):
     """Upstream's hipify did not run on this tree."""
 
 
-def translate(source: Path, patches: Path, out: Path) -> tuple[int, int]:
+def translate_tree(source: Path, patches: Path, out: Path) -> tuple[int, int]:
     """Make ``out`` hold the translated files.
 
     Returns the numbers of files that it holds and that were written. Raises RelocationError when the tree is not as the
@@ -59,7 +60,7 @@ def translate(source: Path, patches: Path, out: Path) -> tuple[int, int]:
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as name:
         staging = Path(name).absolute()
-        for old, new in relocation.links(pairs, source).items():
+        for old, new in relocation.find_links(pairs, source).items():
             (staging / old).parent.mkdir(parents=True, exist_ok=True)
             if (source / new).is_dir():
                 shutil.copytree(source / new, staging / old)
@@ -110,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--shadow", dest="out", type=Path, required=True, help="directory to make")
     options = parser.parse_args(arguments)
     try:
-        files, _ = translate(options.source, options.patches, options.out)
+        files, _ = translate_tree(options.source, options.patches, options.out)
     except (relocation.RelocationError, HipifyError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

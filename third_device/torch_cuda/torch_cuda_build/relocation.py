@@ -58,7 +58,7 @@ def series_patches(directory: Path) -> list[Path]:
     return sorted(directory.rglob("*.patch")) if directory.is_dir() else []
 
 
-def links(pairs: Mapping[str, str], source: Path) -> dict[str, str]:
+def find_links(pairs: Mapping[str, str], source: Path) -> dict[str, str]:
     """Find the fewest links that show *pairs* under their upstream names.
 
     Whole directories are linked where nothing stayed behind.
@@ -75,7 +75,7 @@ def links(pairs: Mapping[str, str], source: Path) -> dict[str, str]:
         members = below[directory]
         if members[0] in covered or (source / directory).exists():
             continue
-        targets = {_base(pairs[old], str(PurePosixPath(old).relative_to(directory))) for old in members}
+        targets = {_cut_tail(pairs[old], str(PurePosixPath(old).relative_to(directory))) for old in members}
         target = targets.pop()
         if target and not targets:
             chosen[str(directory)] = target
@@ -84,13 +84,13 @@ def links(pairs: Mapping[str, str], source: Path) -> dict[str, str]:
     return chosen
 
 
-def _base(path: str, tail: str) -> str:
+def _cut_tail(path: str, tail: str) -> str:
     """*path* without its trailing *tail*, or '' when it does not end so."""
     return path.removesuffix("/" + tail) if path.endswith("/" + tail) else ""
 
 
 def check_pairs(source: Path, pairs: Mapping[str, str]) -> None:
-    """Whether the tree *source* is as the *pairs* say.
+    """Check that the tree *source* is as the *pairs* say.
 
     Raises RelocationError when a file is at neither place, or a name leads out of the tree.
     """
@@ -115,7 +115,7 @@ def make_shadow(source: Path, pairs: Mapping[str, str], shadow: Path) -> int:
     place, or a name leads out of the tree.
     """
     check_pairs(source, pairs)
-    wanted = links(pairs, source)
+    wanted = find_links(pairs, source)
     text = "".join(f"{old}\t{new}\n" for old, new in sorted(wanted.items()))
     stamp = shadow / STAMP
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == text:

@@ -32,7 +32,7 @@ _HEAD = "    .text\n"
 _TAIL = '    .section .note.GNU-stack,"",@progbits\n'
 
 
-def symbols(nm: str, files: Iterable[Path], *flags: str) -> set[str]:
+def read_symbols(nm: str, files: Iterable[Path], *flags: str) -> set[str]:
     """Return the names that ``nm FLAGS`` prints for *files*, versions cut off.
 
     Raises subprocess.CalledProcessError.
@@ -50,7 +50,7 @@ def symbols(nm: str, files: Iterable[Path], *flags: str) -> set[str]:
     return names
 
 
-def missing(undefined: set[str], defined: set[str], others: str = "") -> list[str]:
+def list_missing(undefined: set[str], defined: set[str], others: str = "") -> list[str]:
     """List, sorted, the functions that are used and defined nowhere.
 
     They are functions of ours, or named by the expression *others*.
@@ -59,7 +59,7 @@ def missing(undefined: set[str], defined: set[str], others: str = "") -> list[st
     return sorted(name for name in undefined - defined if wanted.match(name) and not _DATA.match(name))
 
 
-def stubs(names: Iterable[str]) -> str:
+def format_stubs(names: Iterable[str]) -> str:
     """Write the assembler text (GNU as, x86-64)."""
     return _HEAD + "".join(_X86_64.format(name=name, index=index) for index, name in enumerate(names)) + _TAIL
 
@@ -73,11 +73,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--others", default="", help="which functions besides PyTorch's may be missing")
     parser.add_argument("objects", type=Path, nargs="+")
     options = parser.parse_args(arguments)
-    undefined = symbols(options.nm, options.objects, "--undefined-only")
-    defined = symbols(options.nm, options.objects, "--defined-only")
-    defined |= symbols(options.nm, options.libraries, "--dynamic", "--defined-only")
-    names = missing(undefined, defined, options.others)
-    options.out.write_text(stubs(names), encoding="utf-8")
+    undefined = read_symbols(options.nm, options.objects, "--undefined-only")
+    defined = read_symbols(options.nm, options.objects, "--defined-only")
+    defined |= read_symbols(options.nm, options.libraries, "--dynamic", "--defined-only")
+    names = list_missing(undefined, defined, options.others)
+    options.out.write_text(format_stubs(names), encoding="utf-8")
     sys.stdout.write(f"{len(names)} functions are not part of this slice\n")
     return 0
 

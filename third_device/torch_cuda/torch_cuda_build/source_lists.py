@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 
-def read(path: Path, names: list[str]) -> list[str]:
+def read_lists(path: Path, names: list[str]) -> list[str]:
     """Return the concatenation of the lists *names*.
 
     Raises KeyError naming a list that this release does not have.
@@ -27,4 +27,4 @@ def read(path: Path, names: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(";".join(read(Path(sys.argv[1]), sys.argv[2:])))
+    sys.stdout.write(";".join(read_lists(Path(sys.argv[1]), sys.argv[2:])))

@@ -38,7 +38,7 @@ def _name_toolkit(info: Mapping[str, Any]) -> str:
     return f"CUDA {info['cuda']}" if "cuda" in info else f"{info['toolkit']} {info['toolkit_version']}"
 
 
-def requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
+def list_requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
     """Return ``Requires-Dist`` values for a build described by *info*.
 
     *info* is ``build_info.json``; pins come from the TOML *table*. A patched core is pinned with its local version:
@@ -82,7 +82,7 @@ package, and `torch.cuda` works as in PyTorch's own CUDA builds. `TORCH_DEVICE_B
 """
 
 
-def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
+def format_metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
     """Write the text of the METADATA file."""
     whose = _name_toolkit(info).split()[0]
     lines = [
@@ -103,7 +103,7 @@ def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
     return "\n".join(lines) + f"\n\n{text}"
 
 
-def tag(info: Mapping[str, Any], platform: str) -> str:
+def make_tag(info: Mapping[str, Any], platform: str) -> str:
     """Make the wheel's tag from the extension's SOABI and sysconfig's *platform*.
 
     A SOABI is such as ``cpython-313-x86_64-linux-gnu``. What is behind the digits (``313t``: free-threaded) is of the
@@ -114,7 +114,7 @@ def tag(info: Mapping[str, Any], platform: str) -> str:
     return f"cp{python[0] if python else version}-cp{version}-{platform.replace('-', '_').replace('.', '_')}"
 
 
-def write(
+def write_wheel(
     members: Mapping[str, Path | bytes],
     info: Mapping[str, Any],
     wheel_tag: str,
@@ -130,7 +130,7 @@ def write(
     stem = f"{import_name(info)}-{info['version']}"
     dist_info = f"{stem}.dist-info"
     contents: dict[str, Path | bytes] = dict(members)
-    contents[f"{dist_info}/METADATA"] = metadata(info, requires).encode()
+    contents[f"{dist_info}/METADATA"] = format_metadata(info, requires).encode()
     contents[f"{dist_info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: torch_cuda_build\nRoot-Is-Purelib: false\nTag: {wheel_tag}\n".encode()
     )
@@ -146,30 +146,30 @@ def write(
     partial.unlink(missing_ok=True)  # what was left there may be a link
     with partial.open("xb") as file, zipfile.ZipFile(file, "w", kind, compresslevel=6) as archive:
         for name in sorted(contents, key=lambda name: (name.startswith(dist_info), name)):
-            digest, size = _add(archive, name, contents[name])
+            digest, size = _add_member(archive, name, contents[name])
             rows.writerow((name, f"sha256={digest}", size))
         rows.writerow((f"{dist_info}/RECORD", "", ""))
-        _add(archive, f"{dist_info}/RECORD", record.getvalue().encode())
+        _add_member(archive, f"{dist_info}/RECORD", record.getvalue().encode())
     partial.replace(target)
     return target
 
 
-def _add(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> tuple[str, int]:
-    entry = zipfile.ZipInfo(name, _timestamp())
+def _add_member(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> tuple[str, int]:
+    entry = zipfile.ZipInfo(name, _read_timestamp())
     entry.compress_type = archive.compression
     executable = name.endswith(".so") or ".so." in name
     entry.external_attr = (0o100755 if executable else 0o100644) << 16
     digest = hashlib.sha256()
     size = 0
     with archive.open(entry, "w", force_zip64=True) as member:
-        for chunk in _chunks(content):
+        for chunk in _read_chunks(content):
             member.write(chunk)
             digest.update(chunk)
             size += len(chunk)
     return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode(), size
 
 
-def _chunks(content: Path | bytes) -> Iterable[bytes]:
+def _read_chunks(content: Path | bytes) -> Iterable[bytes]:
     if isinstance(content, bytes):
         yield content
         return
@@ -178,7 +178,7 @@ def _chunks(content: Path | bytes) -> Iterable[bytes]:
             yield chunk
 
 
-def _timestamp() -> tuple[int, int, int, int, int, int]:
+def _read_timestamp() -> tuple[int, int, int, int, int, int]:
     """SOURCE_DATE_EPOCH as a ZIP time, or the earliest that ZIP can hold."""
     import os
 

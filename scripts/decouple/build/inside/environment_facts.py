@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 
-def says(*command: str) -> str:
+def capture_output(*command: str) -> str:
     """Return a command's standard output, empty when there is no such command."""
     try:
         return subprocess.run(command, capture_output=True, text=True).stdout
@@ -22,29 +22,31 @@ def says(*command: str) -> str:
         return ""
 
 
-def nvcc() -> tuple[str | None, list[str]]:
+def find_nvcc() -> tuple[str | None, list[str]]:
     """nvcc's release ("12.4") and the architectures it knows ("90", "90a")."""
     program = os.environ.get("CUDACXX") or shutil.which("nvcc") or ""
     if not Path(program).is_file():
         return None, []
-    release = re.search(r"release (\d+\.\d+)", says(program, "--version"))
-    return (release.group(1) if release else None), re.findall(r"compute_(\d+[af]?)", says(program, "--list-gpu-arch"))
+    release = re.search(r"release (\d+\.\d+)", capture_output(program, "--version"))
+    return (release.group(1) if release else None), re.findall(
+        r"compute_(\d+[af]?)", capture_output(program, "--list-gpu-arch")
+    )
 
 
-def host_gcc() -> int | None:
+def find_host_gcc() -> int | None:
     """Return the major version of the gcc that nvcc uses for the host's code.
 
     None for another compiler, and where nvcc was told to take any.
     """
     told = " ".join(os.environ.get(name, "") for name in ("TORCH_NVCC_FLAGS", "CUDAFLAGS", "NVCC_PREPEND_FLAGS"))
     program = os.environ.get("CUDAHOSTCXX") or shutil.which("cuda-g++") or os.environ.get("CXX") or "c++"
-    if "-allow-unsupported-compiler" in told or "Free Software Foundation" not in says(program, "--version"):
+    if "-allow-unsupported-compiler" in told or "Free Software Foundation" not in capture_output(program, "--version"):
         return None
-    major = re.match(r"\d+", says(program, "-dumpversion"))
+    major = re.match(r"\d+", capture_output(program, "-dumpversion"))
     return int(major.group()) if major else None
 
 
-def cudnn() -> str | None:
+def find_cudnn_version() -> str | None:
     """Return the version in the first ``cudnn_version.h`` where stage 2 looks for it."""
     named = [os.environ.get("CUDNN_INCLUDE_DIR"), f"{os.environ.get('CUDNN_ROOT', '')}/include"]
     for folder in (*named, "/usr/include", "/usr/local/cuda/include"):
@@ -55,7 +57,7 @@ def cudnn() -> str | None:
     return None
 
 
-def torch(prefix: str) -> str | None:
+def find_torch_version(prefix: str) -> str | None:
     """``__version__`` of the torch package under ``prefix``."""
     for pattern in ("torch/version.py", "lib/python3*/*-packages/torch/version.py"):
         for file in sorted(Path(prefix).glob(pattern)):
@@ -66,7 +68,13 @@ def torch(prefix: str) -> str | None:
 
 
 if __name__ == "__main__":
-    release, archs = nvcc()
-    compiler = host_gcc() if release else None
-    found = {"nvcc": release, "archs": archs, "cudnn": cudnn(), "torch": torch(sys.argv[1]), "host_gcc": compiler}
+    release, archs = find_nvcc()
+    compiler = find_host_gcc() if release else None
+    found = {
+        "nvcc": release,
+        "archs": archs,
+        "cudnn": find_cudnn_version(),
+        "torch": find_torch_version(sys.argv[1]),
+        "host_gcc": compiler,
+    }
     print(json.dumps(found))

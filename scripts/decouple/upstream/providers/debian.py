@@ -67,7 +67,7 @@ def read_published(release: ReleaseFacts) -> DebianSource | None:
 def _parse_source(fields: dict[str, str], suite: str) -> DebianSource:
     listed = dsc.parse_source_files(fields, f"Sources of {suite}")
 
-    def one(suffix: str) -> RemoteFile:
+    def find_file(suffix: str) -> RemoteFile:
         name = next((name for name in listed if re.search(suffix, name)), None)
         if name is None:
             raise DecoupleError(
@@ -79,7 +79,11 @@ def _parse_source(fields: dict[str, str], suite: str) -> DebianSource:
         return RemoteFile(name, (url,), entry.size, entry.sha256)
 
     return DebianSource(
-        fields["version"], suite, one(r"\.dsc$"), one(r"\.orig\.tar\.\w+$"), one(r"\.debian\.tar\.\w+$")
+        fields["version"],
+        suite,
+        find_file(r"\.dsc$"),
+        find_file(r"\.orig\.tar\.\w+$"),
+        find_file(r"\.debian\.tar\.\w+$"),
     )
 
 
@@ -94,14 +98,14 @@ def _add_snapshots(source: DebianSource, downloader: Downloader) -> DebianSource
         next(dsc.parse_paragraphs(dsc.remove_signature(control.decode())), {}), source.dsc.name
     )
 
-    def second(file: RemoteFile, sha1: str | None) -> RemoteFile:
+    def add_snapshot(file: RemoteFile, sha1: str | None) -> RemoteFile:
         return replace(file, urls=(*file.urls, f"{SNAPSHOT}/{sha1}")) if sha1 else file
 
     return replace(
         source,
-        dsc=second(source.dsc, hashlib.sha1(control, usedforsecurity=False).hexdigest()),
-        orig=second(source.orig, listed[source.orig.name].sha1),
-        debian=second(source.debian, listed[source.debian.name].sha1),
+        dsc=add_snapshot(source.dsc, hashlib.sha1(control, usedforsecurity=False).hexdigest()),
+        orig=add_snapshot(source.orig, listed[source.orig.name].sha1),
+        debian=add_snapshot(source.debian, listed[source.debian.name].sha1),
     )
 
 
@@ -132,7 +136,7 @@ def open_files(source: DebianSource, wanted: Collection[str], context: FetchCont
 def fetch_source(manifest: Manifest, source: DebianSource, context: FetchContext) -> UnpackedRelease:
     """Download, verify and unpack. Raises DecoupleError."""
 
-    def make(folder: Path) -> UnpackedRelease:
+    def unpack_release(folder: Path) -> UnpackedRelease:
         control, control_file = context.downloader.fetch_file(source.dsc)
         orig, debian = check_agreement(control, source)
         orig_path, orig_file = context.downloader.fetch_file(orig)
@@ -151,7 +155,7 @@ def fetch_source(manifest: Manifest, source: DebianSource, context: FetchContext
             notes=tuple(notes),
         )
 
-    return context.unpack(manifest, make_identity(source), make)
+    return context.unpack(manifest, make_identity(source), unpack_release)
 
 
 def check_agreement(control: Path, source: DebianSource) -> tuple[RemoteFile, RemoteFile]:

@@ -53,7 +53,7 @@ def fetch_source(manifest: Manifest, source: GitSource, context: FetchContext) -
             next_step="run once without --offline, or use --source local:PATH",
         )
 
-    def make(folder: Path) -> UnpackedRelease:
+    def clone_release(folder: Path) -> UnpackedRelease:
         tree = folder / "tree"
         mark_step("clone")
         if manifest.tag == manifest.commit:
@@ -95,7 +95,7 @@ def fetch_source(manifest: Manifest, source: GitSource, context: FetchContext) -
             ),
         )
 
-    return context.unpack(manifest, f"git-{manifest.commit}", make)
+    return context.unpack(manifest, f"git-{manifest.commit}", clone_release)
 
 
 def _clone_commit(url: str, commit: str, tree: Path) -> None:

@@ -60,7 +60,7 @@ def fetch_source(manifest: Manifest, source: GithubSource, context: FetchContext
     archive, verified = context.downloader.fetch_file(source.archive)
     identity = f"github-{verified.sha256[:32]}"
 
-    def make(folder: Path) -> UnpackedRelease:
+    def unpack_release(folder: Path) -> UnpackedRelease:
         unpack_tar(archive, folder / "tree", leave_out=pristine.is_left_out, progress=context.progress)
         notes = list(check_version(folder / "tree", manifest, source.archive.name))
         if source.archive.sha256 is None:
@@ -78,7 +78,7 @@ def fetch_source(manifest: Manifest, source: GithubSource, context: FetchContext
             notes=tuple(notes),
         )
 
-    return context.unpack(manifest, identity, make)
+    return context.unpack(manifest, identity, unpack_release)
 
 
 PROVIDER = Provider(GithubSource, find_cached, fetch_source, open_files, read_published)

@@ -35,7 +35,7 @@ def fetch_source(manifest: Manifest, path: Path, context: FetchContext) -> Unpac
     digest = compute_sha256(path)
     identity = f"local-{digest[:32]}"
 
-    def make(folder: Path) -> UnpackedRelease:
+    def unpack_release(folder: Path) -> UnpackedRelease:
         unpack_tar(path, folder / "tree", leave_out=pristine.is_left_out, progress=context.progress)
         return UnpackedRelease(
             provider="local",
@@ -46,7 +46,7 @@ def fetch_source(manifest: Manifest, path: Path, context: FetchContext) -> Unpac
             notes=check_version(folder / "tree", manifest, str(path)),
         )
 
-    return context.unpack(manifest, identity, make)
+    return context.unpack(manifest, identity, unpack_release)
 
 
 def _fetch_commit(manifest: Manifest, repository: Path, revision: str, context: FetchContext) -> UnpackedRelease:
@@ -57,7 +57,7 @@ def _fetch_commit(manifest: Manifest, repository: Path, revision: str, context: 
     tree = GitTree(repository, revision)
     identity = f"local-{read_git_text('rev-parse', f'{revision}^{{tree}}', cwd=repository)}"
 
-    def make(folder: Path) -> UnpackedRelease:
+    def unpack_release(folder: Path) -> UnpackedRelease:
         left = [path for path in tree.list_paths() if tree.mode(path) == SUBMODULE]
         (folder / "tree").mkdir()
         for path in tree.list_paths():
@@ -75,7 +75,7 @@ def _fetch_commit(manifest: Manifest, repository: Path, revision: str, context: 
             notes = (*notes, f"{len(left)} submodules left out: {left[0]}, …")
         return UnpackedRelease(provider="local", kind="source", path=folder / "tree", identity=identity, notes=notes)
 
-    return context.unpack(manifest, identity, make)
+    return context.unpack(manifest, identity, unpack_release)
 
 
 def _open_folder(manifest: Manifest, path: Path) -> UnpackedRelease:

@@ -121,7 +121,7 @@ def fetch_source(manifest: Manifest, source: WheelSource, context: FetchContext)
     Raises DecoupleError.
     """
 
-    def make(folder: Path) -> UnpackedRelease:
+    def fetch_text(folder: Path) -> UnpackedRelease:
         remote = RemoteZip(source.wheel, context.downloader, context.progress, tail=TEXT_TAIL)
         members = remote.load_members(is_text)
         recorded = read_record(remote)
@@ -142,7 +142,7 @@ def fetch_source(manifest: Manifest, source: WheelSource, context: FetchContext)
         )
         return UnpackedRelease("wheel", "python", folder / "tree", make_identity(source), files=(file,), notes=notes)
 
-    return context.unpack(manifest, make_identity(source), make)
+    return context.unpack(manifest, make_identity(source), fetch_text)
 
 
 def is_text(info: zipfile.ZipInfo) -> bool:

@@ -76,7 +76,7 @@ def _load_demangler() -> _Demangle:
         raise DecoupleError(f"libstdc++ cannot be asked: {error}", next_step="install libstdc++6") from None
     demangle.restype, release.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
 
-    def written(symbol: str) -> str:
+    def demangle_symbol(symbol: str) -> str:
         status = ctypes.c_int()
         made = demangle(symbol.encode(), None, None, ctypes.byref(status))
         if status.value or not made:
@@ -85,4 +85,4 @@ def _load_demangler() -> _Demangle:
         release(made)
         return _STRING.sub("std::string", _ABI.sub("", text))
 
-    return written
+    return demangle_symbol

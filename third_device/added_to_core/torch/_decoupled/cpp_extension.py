@@ -112,7 +112,7 @@ class DeviceCompiler:
         return made
 
     def _fill_place(self, part: str, places: Mapping[str, list[str]]) -> list[str]:
-        """One part of the command as arguments."""
+        """Return one part of the command as arguments."""
         whole = _PLACE.fullmatch(part)
         if whole and whole[1] in places:
             return places[whole[1]]

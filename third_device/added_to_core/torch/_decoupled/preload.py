@@ -29,7 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["GROUP", "cuda_folder", "fill", "fill_bindings", "installed_folders", "load_libraries"]
+__all__ = ["GROUP", "cuda_folder", "fill_bindings", "fill_module", "installed_folders", "load_libraries"]
 
 GROUP = "torch.backends.preload"
 OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -49,9 +49,9 @@ def load_libraries() -> None:
         return
     for entry in _entry_points():
         try:
-            module = _loaded(entry)()
+            module = _load_entry(entry)()
         except Exception as error:
-            raise RuntimeError(_failed(entry.name, "load", error)) from error
+            raise RuntimeError(_explain_failure(entry.name, "load", error)) from error
         if module is not None:
             _waiting.append((entry.name, module))
 
@@ -65,15 +65,15 @@ def fill_bindings() -> None:
     while _waiting:
         backend, name = _waiting.pop(0)
         try:
-            bindings = _import(name)
+            bindings = _import_module(name)
         except Exception as error:
-            raise RuntimeError(_failed(backend, "import the bindings of", error)) from error
+            raise RuntimeError(_explain_failure(backend, "import the bindings of", error)) from error
         if hasattr(bindings, "_cuda_getDeviceCount"):
             _claim_cuda(backend, bindings)
-        fill(sys.modules["torch._C"], bindings)
+        fill_module(sys.modules["torch._C"], bindings)
 
 
-def fill(target: ModuleType, source: ModuleType) -> None:
+def fill_module(target: ModuleType, source: ModuleType) -> None:
     """Give ``target`` every name of ``source`` but those of the import system.
 
     Sub-modules are filled name by name. What ``target`` had under such a name is replaced: a core without CUDA says
@@ -89,7 +89,7 @@ def fill(target: ModuleType, source: ModuleType) -> None:
             if not isinstance(present, ModuleType):
                 present = sys.modules.setdefault(path, ModuleType(path, value.__doc__))
                 setattr(target, name, present)
-            fill(present, value)
+            fill_module(present, value)
             continue
         if getattr(value, "__module__", None) == source.__name__:
             with contextlib.suppress(AttributeError, TypeError):  # types of the C API keep the name they were made with
@@ -184,16 +184,16 @@ def _entry_points() -> list[metadata.EntryPoint]:
     return sorted((entry for entries in found.values() for entry in entries), key=lambda entry: entry.name)
 
 
-def _loaded(entry: metadata.EntryPoint) -> Any:
+def _load_entry(entry: metadata.EntryPoint) -> Any:
     """Import and return what an entry point names."""
     name, _, attribute = entry.value.partition("[")[0].partition(":")
-    found: Any = _import(name.strip())
+    found: Any = _import_module(name.strip())
     for part in filter(None, attribute.strip().split(".")):
         found = getattr(found, part)
     return found
 
 
-def _import(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     """Import a module of a package installed or imported. Raises ImportError."""
     top = name.partition(".")[0]
     if top not in sys.modules:
@@ -211,7 +211,7 @@ def _import(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def _failed(backend: str, what: str, error: Exception) -> str:
+def _explain_failure(backend: str, what: str, error: Exception) -> str:
     return (
         f"Failed to {what} the backend {backend!r} ({GROUP}): {error}. "
         f"Set {OPT_OUT}=0 to import torch without its backends."

@@ -1,4 +1,4 @@
-"""``decouple repack | explain``: make others of a wheel, or show its origin."""
+"""``decouple repack``: make other wheels of a wheel; nothing is compiled."""
 
 from __future__ import annotations
 
@@ -9,26 +9,12 @@ from typing import Any
 from decouple.base.errors import OK, UsageError
 from decouple.base.paths import find_cache
 from decouple.build import variants
-from decouple.build.wheel_finishing import BOM, count_components, read_manifest
 from decouple.build.wheel_pair import pair_wheels
 from decouple.build.wheel_split import split_wheel
 from decouple.cli import output
 from decouple.flows.thin import thin_wheel
 from decouple.prebuilt import core_half, pairing
 from decouple.upstream.download import Downloader
-
-_COMPILED_HERE = "only the Python bindings, and what a patch adds to libtorch_cuda, were compiled from the tree"
-KERNELS = {
-    "official": "machine code of upstream's own wheel (the last source), repacked under its licence, unmodified but "
-    f"for run paths; {_COMPILED_HERE}",
-    "installed": "machine code of another CUDA build of this release (kernels.json in the wheel names its libraries), "
-    f"repacked under its licence, unmodified but for names and run paths; {_COMPILED_HERE}",
-}
-"""Whose the kernels of a wheel are, where they were not compiled from the tree."""
-
-UNPINNED = (
-    "a source without a pinned hash is not listed: its first use was trusted, and the tree above is what came of it"
-)
 
 
 def register(subparsers: Any) -> None:
@@ -58,11 +44,6 @@ def register(subparsers: Any) -> None:
     labelled.set_defaults(run=_run_variants)
     _add_core_half(verbs)
 
-    explain = subparsers.add_parser("explain")
-    explain.add_argument("wheel", type=Path)
-    explain.add_argument("--json", action="store_true", help="the manifest itself")
-    explain.set_defaults(run=_run_explain)
-
 
 def _run_split(arguments: argparse.Namespace) -> int:
     for wheel in arguments.wheel:
@@ -91,60 +72,6 @@ def _run_variants(arguments: argparse.Namespace) -> int:
 def _print_wheels(*wheels: Path) -> None:
     for path in wheels:
         print(f"{path} ({path.stat().st_size / (1 << 20):.1f} MiB)")
-
-
-def _run_explain(arguments: argparse.Namespace) -> int:
-    """Print the wheel's manifest. Raises DecoupleError when decouple did not build it."""
-    manifest = read_manifest(arguments.wheel)
-    if arguments.json:
-        print(manifest.to_json().decode(), end="")
-        return OK
-    print(f"{manifest.project} {manifest.version} (release {manifest.release})")
-    print(f"  upstream    {manifest.upstream.get('tag')} {manifest.upstream.get('commit')}")
-    print(f"  tree        {manifest.tree}")
-    print(f"  series      {manifest.series.digest}")
-    for patch in manifest.series.patches:
-        print(f"              {patch['path']} {patch['sha256'][:16]}")
-    print(f"  overlay     {manifest.overlay.digest}")
-    for source in manifest.sources:
-        print(f"  source      {source.get('name') or source.get('file')} {source['sha256']}")
-    print(f"              {UNPINNED}")
-    listed = count_components(arguments.wheel)
-    print(f"  components  {f'{listed[0]} in it, {listed[1]} asked for ({BOM})' if listed else 'not listed in it'}")
-    if manifest.cuda:
-        print(f"  cuda        {manifest.cuda} for {', '.join(manifest.arch_list)}")
-    elif manifest.arch_list:
-        toolkit = str(manifest.flags.get("toolkit", "toolkit"))
-        print(f"  {toolkit:<11} {manifest.version.partition('+')[2] or 'not said'} for {', '.join(manifest.arch_list)}")
-    if whose := KERNELS.get(kind := str(manifest.flags.get("kernels", "compiled"))):
-        print(f"  kernels     {kind}: {whose}")
-    if manifest.flags.get("thinned"):
-        print("  thinned     machine code for other architectures was taken out of its libraries (repack thin)")
-    for name, text in manifest.toolchain.items():
-        if name not in ("packages", "inputs"):
-            print(f"  {name:<11} {text or 'not there'}")
-    print(f"  packages    {len(manifest.toolchain.get('packages', {}))} (--json lists them)")
-    for line in describe_checks(manifest.toolchain.get("inputs")):
-        print(f"  inputs      {line}")
-    print(f"  flags       {', '.join(f'{name}={value}' for name, value in manifest.flags.items())}")
-    print(f"  environment {' '.join(f'{name}={value}' for name, value in manifest.environment.items())}")
-    print(f"  times       {', '.join(f'{name}={value}' for name, value in manifest.times.items())}")
-    return OK
-
-
-def describe_checks(known: Any) -> list[str]:
-    """Return how ``known``, a manifest's ``toolchain.inputs``, was checked or not."""
-    if not isinstance(known, dict):
-        return ["nothing is recorded of how the toolchain was checked"]
-    lines = [f"network of the build: {known.get('network', 'not recorded')}"]
-    if known.get("packages_sha256"):
-        keys = ", ".join(known.get("signed_by", ()))
-        lines.append(f"{len(known['packages_sha256'])} Debian packages by SHA-256 from lists signed by {keys}")
-    lines += [
-        f"{name} by the SHA-256 {sha256[:16]}… in the description" for name, sha256 in known.get("pypi", {}).items()
-    ]
-    lines += [f"not checked: {name}" for name in known.get("unchecked", ())]
-    return lines
 
 
 def _add_core_half(subparsers: Any) -> None:

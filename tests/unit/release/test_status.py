@@ -75,7 +75,9 @@ def test_releases_of_which_the_same_is_known_share_a_row() -> None:
     documents: dict[str, Any] = {"2.6": {"series": {"patches": 22}}, "2.11": {}} | dict.fromkeys(
         ("2.9", "2.10", "2.12"), known
     )
-    text = status_table.summarize({name: status.parse_status(document) for name, document in documents.items()})
+    text = status_table.summarize_releases(
+        {name: status.parse_status(document) for name, document in documents.items()}
+    )
     rows = [row.split(" | ")[:2] for row in text.splitlines()[2:]]
     assert rows == [
         ["| 2.12", "5"],
@@ -126,7 +128,7 @@ def test_figures_of_wheels_that_another_series_made_say_so() -> None:
     assert found["stage 1"].endswith("MiB | holds")
     assert found["stage 2"].endswith("MiB | holds, of an earlier series")
     assert "| 1.0 | an older one | what changed is not known |\n" in status_table.tabulate_proofs({"1.0": document})
-    assert "stage 2" in status_table.summarize({"1.0": document})
+    assert "stage 2" in status_table.summarize_releases({"1.0": document})
 
 
 def test_a_proof_of_an_earlier_series_says_which_patches_changed_since() -> None:
@@ -248,7 +250,7 @@ def test_the_readme_says_in_five_columns_what_a_user_asks() -> None:
         "verify": {"parity": {"total": 10, "missing": 1}},
         "suites": {"built": {**suites, "tally": {"cuda": {"passed": 3, "failed": 1}}}},
     }
-    text = status_table.summarize({"2.6": status.parse_status(built), "2.7": status.ReleaseStatus()})
+    text = status_table.summarize_releases({"2.6": status.parse_status(built), "2.7": status.ReleaseStatus()})
     head, _, newest, row = text.splitlines()
     assert head == "| release | patches | builds | tested | compared with the single-stage build | how old |"
     assert newest == "| 2.7 | not known | no | no | no |  |"
