@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from msgspec import structs
 
 from decouple.recipes.make import make_texts
 from decouple.recipes.model import load_recipe
 
 PATH = "aten/src/ATen/Context.cpp"
+SPARSE = "aten/src/ATen/native/sparse/SparseBlasImpl.cpp"
 PREFERRED = """\
 static const bool hipblaslt_preferred = ask();
 if (hipblaslt_preferred) {
@@ -28,11 +30,11 @@ UNSUPPORTED = """\
 """
 
 
-def make(text: str) -> str:
-    """Return what the edits of this file make of it."""
+def make(text: str, file: str = PATH) -> str:
+    """Return what the edits of ``file`` make of its text."""
     recipe = load_recipe(Path(__file__).parents[3] / "series/recipes/core-without-use-rocm.toml")
-    alone = structs.replace(recipe, edit=[edit for edit in recipe.edit if edit.file == PATH])
-    return make_texts(alone, lambda path: text if path == PATH else None)[PATH]
+    alone = structs.replace(recipe, edit=[edit for edit in recipe.edit if edit.file == file])
+    return make_texts(alone, lambda path: text if path == file else None)[file]
 
 
 def indent(text: str, by: str) -> str:
@@ -67,3 +69,18 @@ def test_a_default_in_a_function_of_its_own_is_too() -> None:
     assert "  if (hasROCM()) {\n  static const bool hipblaslt_preferred" in made
     assert "at::BlasBackend::Cublaslt && hasROCM()) {" in made
     assert made.count("{") == made.count("}")
+
+
+@pytest.mark.parametrize("above", ["#include <ATen/Config.h>\n", ""])
+def test_sparse_products_need_no_include_of_the_configuration(above: str) -> None:
+    """Upstream tidies its includes: in 2.15's text that one is gone."""
+    asked = "#ifndef USE_ROCM\n  if (operands_support_triton_mm_kernel(one, other)) {\n    call();\n  }\n#endif\n"
+    made = make(
+        f"{above}#include <ATen/mkl/Sparse.h>\n\n"
+        "#ifndef USE_ROCM\nbool operands_support_triton_mm_kernel(int one, int other) {\n  return one;\n}\n#endif\n\n"
+        f"void first() {{\n{asked}}}\n\nvoid second() {{\n{asked}}}\n",
+        SPARSE,
+    )
+    assert made.startswith(f"{above}#include <ATen/Context.h>\n#include <ATen/mkl/Sparse.h>\n")
+    assert "USE_ROCM" not in made
+    assert made.count("!at::globalContext().hasROCM() &&") == 2
