@@ -162,7 +162,10 @@ def _explain_verdict(verdict: PatchFit) -> list[str]:
 
 
 def render_text(forecast: Forecast) -> list[str]:
-    """Write the matrix in plain text, one letter a cell; `render_legend` says what they mean."""
+    """Write the matrix in plain text, one letter a cell.
+
+    See :func:`render_legend`.
+    """
     width = max((len(patch.name) for patch in forecast.patches), default=5)
     lines = [" " * width + "  " + " ".join(f"{column.release:>5}" for column in forecast.columns)]
     for number, patch in enumerate(forecast.patches):

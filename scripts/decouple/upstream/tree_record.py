@@ -131,7 +131,10 @@ def make_change_error(path: Path, tree: Path) -> DecoupleError:
 
 
 def format_state(mode: int, digest: str) -> str:
-    """Write a file's state: its mode as git has it, the SHA-256 of its content (of a link: of its target)."""
+    """Write a file's state: its mode as git has it, the SHA-256 of its content.
+
+    Of a link it is that of its target.
+    """
     return f"{mode:o} {digest}"
 
 
