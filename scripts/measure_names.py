@@ -3,7 +3,8 @@
     python scripts/measure_names.py [FOLDER]
 
 ``code`` is ``scripts/decouple``, ``tests`` all Python below ``tests``, ``data`` the text files of the package and of
-``ci/status``. Lines are all lines; docstrings are those of functions, with ruff's D401 as the judge.
+``ci/status``. Bare lines are those without blank ones, comments and docstrings; docstrings are those of functions, with
+ruff's D401 as the judge.
 """
 
 from __future__ import annotations
@@ -25,6 +26,31 @@ _PARTICIPLE = re.compile(r"_?[A-Z][a-z]+(ed|en)$|_?(Told|Given|Left|Kept|Made|Al
 def count_lines(paths: list[Path]) -> int:
     """Return the number of lines of these files; what is no text counts nothing."""
     return sum(path.read_bytes().count(b"\n") for path in paths)
+
+
+def count_bare_lines(path: Path) -> int:
+    """Return the number of lines of a module that are code."""
+    text = path.read_text(encoding="utf-8")
+    left_out: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            left_out.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    lines = enumerate(map(str.strip, text.splitlines()), start=1)
+    return sum(number not in left_out and bool(line) and line[0] != "#" for number, line in lines)
+
+
+def count_matches(tests: list[Path]) -> int:
+    """Return how many ``match=`` the tests give to ``pytest.raises`` and its like."""
+    nodes = (node for path in tests for node in ast.walk(ast.parse(path.read_bytes())))
+    return sum(isinstance(node, ast.keyword) and node.arg == "match" for node in nodes)
+
+
+def count_verbs(menu: Path) -> int:
+    """Return the number of rows of ``VERBS``."""
+    for node in ast.parse(menu.read_bytes()).body:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "VERBS" and isinstance(node.value, ast.Dict):
+            return len(node.value.keys)
+    return 0
 
 
 def measure_names(root: Path) -> dict[str, Any]:
@@ -53,6 +79,8 @@ def measure_names(root: Path) -> dict[str, Any]:
     judged = subprocess.run(
         [*ruff, "--output-format", "json", str(package)], capture_output=True, text=True, check=False
     )
+    tests = sorted((root / "tests").rglob("*.py"))
+    pages = sorted((root / "docs").glob("*.md"))
     data = [path for top in (package, root / "ci/status") for path in top.rglob("*") if path.suffix in _DATA]
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return {
@@ -67,14 +95,20 @@ def measure_names(root: Path) -> dict[str, Any]:
         "docstrings of functions": docstrings,
         "docstrings that are noun phrases": noun_phrases,
         "docstrings that ruff's D401 refuses": len(json.loads(judged.stdout)),
+        "modules": len(sources),
         "lines of code": count_lines(sources),
-        "lines of tests": count_lines(sorted((root / "tests").rglob("*.py"))),
+        "lines of code, bare": sum(map(count_bare_lines, sources)),
+        "lines of tests": count_lines(tests),
+        "lines of tests, bare": sum(map(count_bare_lines, tests)),
+        "match= of tests": count_matches(tests),
         "lines of data": count_lines(data),
         "options (add_argument with a --name)": sum(
             len(re.findall(r'add_argument\(\s*(?:"-\w", )?"--', path.read_text(encoding="utf-8")))
             for path in (package / "cli").rglob("*.py")
         ),
-        "pages": len(list((root / "docs").glob("*.md"))),
+        "verbs": count_verbs(package / "cli/menu.py"),
+        "pages": len(pages),
+        "words of the pages": sum(len(page.read_text(encoding="utf-8").split()) for page in pages),
         "direct dependencies of the base install": len(project["dependencies"]),
     }
 

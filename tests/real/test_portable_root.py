@@ -132,14 +132,14 @@ def test_objects_reach_the_shared_cache_from_a_root_without_network(root: Root, 
             places.create_folders()
             places.tree.mkdir(parents=True)
             (places.tree / "a.c").write_text("int answer(void) { return 42; }\n")
-            with remote_cache.open_proxy(server.url, "secret") as door:
-                environment, variables = door.add_to_environment(RootEnvironment(places, root))
+            with remote_cache.open_proxy(server.url, "secret") as proxy:
+                environment, variables = proxy.add_to_environment(RootEnvironment(places, root))
                 names = environment.name_places()
                 variables |= {"CCACHE_DIR": names["ccache"], "CCACHE_BASEDIR": names["base"]}
                 command = ["ccache", "gcc", "-O2", "-c", "a.c", "-o", "a.o"]
                 subprocess.run(environment.argv(command, variables, names["tree"]), check=True)
                 objects.append((places.tree / "a.o").read_bytes())
-                counted = (door.tally.taken > 0, door.tally.put > 0, door.tally.failed, door.tally.forged)
+                counted = (proxy.tally.taken > 0, proxy.tally.put > 0, proxy.tally.failed, proxy.tally.forged)
                 assert counted == ((False, True, 0, 0) if machine == "one" else (True, False, 0, 0))
                 reached = ["python3", "-c", f"import socket; socket.create_connection(('127.0.0.1', {server.port}))"]
                 assert subprocess.run(environment.argv(reached, {}, "/"), capture_output=True).returncode

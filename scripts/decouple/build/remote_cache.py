@@ -43,7 +43,7 @@ URL = "DECOUPLE_CACHE_URL"
 """The variable with the address, where no option names one."""
 VARIABLES = ("CCACHE_REMOTE_STORAGE", "CCACHE_RESHARE")
 """What a build is told of it: how its objects come, not which, so no wheel depends on them."""
-_INSIDE = "/decouple/door"
+_INSIDE = "/decouple/cache-proxy"
 _SOCKET = "cache.sock"
 _SCHEMES = ("redis", "rediss", "unix")
 _EXAMPLES = "--cache redis://HOST:6379/0, or --cache file:FOLDER"
@@ -183,7 +183,7 @@ def open_proxy(url: str, secret: str = "") -> Iterator[CacheProxy]:
     name = check_address(url)
     tally = CacheCounts()
     objects = SharedObjects(_open_store(url), secret.encode(), tally)
-    with tempfile.TemporaryDirectory(prefix="decouple-door-") as folder:  # a socket's path is 107 bytes at most
+    with tempfile.TemporaryDirectory(prefix="decouple-proxy-") as folder:  # a socket's path is 107 bytes at most
         server = _ProxyServer(str(Path(folder) / _SOCKET), _ProxyConnection)
         server.objects = objects
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
@@ -286,4 +286,4 @@ def _answer_command(objects: SharedObjects, words: Sequence[bytes]) -> bytes:
             return b":1\r\n"
         case [b"PING"]:
             return b"+PONG\r\n"
-    return b"-ERR this door is for a compiler cache's objects\r\n"
+    return b"-ERR this proxy is for a compiler cache's objects\r\n"

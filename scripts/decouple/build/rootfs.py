@@ -242,7 +242,9 @@ def estimate_root(cache: Path, description: Description, layers: Sequence[str]) 
     if not missing:
         return None
     label = f"{description.name} root" if not done.bootstrap else f"{description.name} root, what it lacks"
-    return RootEstimate(label, folder, sum(one.seconds for one in missing), sum(one.disk_mib for one in missing))
+    return RootEstimate(
+        label, folder, sum(layer.seconds for layer in missing), sum(layer.disk_mib for layer in missing)
+    )
 
 
 def _is_complete(done: _RootRecord, wanted: Sequence[Layer]) -> bool:

@@ -224,10 +224,10 @@ def find_packer(tree: Path) -> Packer:
         return known[0]
     except (ValueError, TypeError) as error:
         raise DecoupleError(f"{file}: {error}", next_step="mend it, or apply the series anew") from None
-    match = next((one for one in known if named.startswith(one.backend)), None)
+    match = next((packer for packer in known if named.startswith(packer.backend)), None)
     if match is None:
         raise DecoupleError(
-            f"{file}: build-backend {named!r} is none that is known ({', '.join(one.backend for one in known)})",
+            f"{file}: build-backend {named!r} is none that is known ({', '.join(packer.backend for packer in known)})",
             next_step=f"add a [[stage1.packer]] for it to {_FILE}",
         )
     return match

@@ -239,7 +239,7 @@ class Stage(ABC):
                 self.compile_targets(*chosen)
             after = effort.read_counters(self.environment, self.variables)
             took = effort.measure_effort(time.monotonic() - began, before, after)
-        expected = (sum(weights[one] for one in chosen), sum(weights.values()))
+        expected = (sum(weights[target] for target in chosen), sum(weights.values()))
         return ShardResult(self.number, shard, len(chosen), len(weights), took, expected)
 
     def _keep_tree_clean(self) -> AbstractContextManager[None]:

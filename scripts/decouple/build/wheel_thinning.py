@@ -114,7 +114,7 @@ def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, thinners: Mappin
                 f"{wheel.name}: without its libraries", next_step="name the wheel as it was built, and split that"
             )
         about = json.loads(source.read(about_name))
-        left = [one for one in about["arch_list"] if one in archs or _read_sm(one) in archs]
+        left = [arch for arch in about["arch_list"] if arch in archs or _read_sm(arch) in archs]
         libraries = {
             name: Path(source.extract(name, work / "members"))
             for name in names
@@ -137,10 +137,10 @@ def thin_wheel(wheel: Path, archs: Sequence[str], folder: Path, thinners: Mappin
 def rewrite_library(library: Path, containers: Iterable[KeptImages]) -> None:
     """Leave in each container what is kept of it; change neither size nor places."""
     with library.open("r+b") as file, mmap.mmap(file.fileno(), 0) as text:
-        for one in containers:
-            kept = b"".join(text[at : at + size] for at, size in one.images)
-            text[one.begin : one.end] = kept.ljust(one.end - one.begin, b"\0")
-            _SIZE.pack_into(text, one.size_at, len(kept))
+        for container in containers:
+            kept = b"".join(text[at : at + size] for at, size in container.images)
+            text[container.begin : container.end] = kept.ljust(container.end - container.begin, b"\0")
+            _SIZE.pack_into(text, container.size_at, len(kept))
 
 
 def _replace_arch_list(libraries: Iterable[Path], said: str, now: str, wheel: Path) -> None:

@@ -128,7 +128,7 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
         raise UsageError("upstream: `patch` or `watch` of it?", next_step=f"`{typed}`")
     known = build_parser(words)
     arguments, left = known.parse_known_args(words)
-    if left and ("rest" not in arguments or any(one.startswith("-") for one in left)):
+    if left and ("rest" not in arguments or any(word.startswith("-") for word in left)):
         known.error(f"unrecognized arguments: {' '.join(left)}")
     if left:
         getattr(arguments, arguments.rest).extend(left)

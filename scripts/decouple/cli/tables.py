@@ -21,7 +21,11 @@ def _run_status_table(arguments: argparse.Namespace) -> int:
     """Write the tables; with ``--check`` 1 when one is out of date."""
     project = find_project()
     known = {path.stem: status.read_status(path) for path in sorted((project / "ci" / "status").glob("*.json"))}
-    records = {release: one for release, one in known.items() if one.series or not status_table.describe_carried(one)}
+    records = {
+        release: record
+        for release, record in known.items()
+        if record.series or not status_table.describe_carried(record)
+    }
     pages = {
         project / "README.md": {"status": status_table.summarize_releases(records)},
         project / "docs" / "proofs.md": {

@@ -169,25 +169,25 @@ class ChangePlan:
 
         With ``type_only`` none has an index, with ``bare`` one without stays a text.
         """
-        for one in _list_strings(node):
+        for string in _list_strings(node):
             kind = f"{self._accelerator}.type"
-            if isinstance(one, cst.FormattedString):
-                exact = len(one.parts) == 2 and m.matches(one.parts[0], m.FormattedStringText("cuda:"))
-                if exact and isinstance(one.parts[1], cst.FormattedStringExpression) and not type_only:
-                    index = self._module.code_for_node(one.parts[1].expression)
-                    self._settle(one, f"{self._torch}.device({index})")
+            if isinstance(string, cst.FormattedString):
+                exact = len(string.parts) == 2 and m.matches(string.parts[0], m.FormattedStringText("cuda:"))
+                if exact and isinstance(string.parts[1], cst.FormattedStringExpression) and not type_only:
+                    index = self._module.code_for_node(string.parts[1].expression)
+                    self._settle(string, f"{self._torch}.device({index})")
                 continue
-            found = _DEVICE.match(str(one.evaluated_value))
+            found = _DEVICE.match(str(string.evaluated_value))
             if found and found[1] is not None and not type_only:
-                self._settle(one, f"{self._torch}.device({found[1]})")
+                self._settle(string, f"{self._torch}.device({found[1]})")
             elif found and found[1] is None:
-                self._settle(one, kind if type_only or bare or one is not node else self._accelerator)
+                self._settle(string, kind if type_only or bare or string is not node else self._accelerator)
 
     def _plan_backend(self, node: Any) -> None:
-        for one in _list_strings(node):
-            if isinstance(one, cst.SimpleString) and one.evaluated_value == "nccl":
+        for string in _list_strings(node):
+            if isinstance(string, cst.SimpleString) and string.evaluated_value == "nccl":
                 question = f"{self._torch}.distributed.get_default_backend_for_device"
-                self._settle(one, f"{question}({self._accelerator})")
+                self._settle(string, f"{question}({self._accelerator})")
 
     def _plan_torch_device(self, call: Any) -> None:
         """``torch.device("cuda", 1)`` and its like."""
@@ -224,8 +224,8 @@ class ChangePlan:
             if argument.keyword is not None and argument.keyword.value == "device":
                 rest[place] = argument.with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
                 rest.insert(0, rest.pop(place))
-                commas = (one.comma for one in made.args)
-                rest = [one.with_changes(comma=comma) for one, comma in zip(rest, commas, strict=True)]
+                commas = (argument.comma for argument in made.args)
+                rest = [argument.with_changes(comma=comma) for argument, comma in zip(rest, commas, strict=True)]
                 return made.with_changes(func=to, args=rest)
         if not has_index:
             rest.insert(0, _make_first_argument(self._accelerator, rest))

@@ -83,11 +83,11 @@ def _open_shared_cache(request: BuildRequest, listener: Listener) -> Iterator[re
     if not request.cache or request.kernels != "compiled":  # bindings are a few objects
         yield None
         return
-    with remote_cache.open_proxy(request.cache, os.environ.get(remote_cache.KEY, "")) as door:
+    with remote_cache.open_proxy(request.cache, os.environ.get(remote_cache.KEY, "")) as proxy:
         try:
-            yield door
+            yield proxy
         finally:
-            for line in door.format_report():
+            for line in proxy.format_report():
                 listener.say(line)
 
 

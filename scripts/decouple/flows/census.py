@@ -103,7 +103,7 @@ def _read_taxonomies(
 def _scan_tree(
     request: CensusRequest, context: ScannedTree, words: Sequence[taxonomy.Taxonomy], listener: Listener
 ) -> list[Census]:
-    return [scan_tree(context, one, jobs=request.jobs, progress=listener.progress) for one in words]
+    return [scan_tree(context, vendor, jobs=request.jobs, progress=listener.progress) for vendor in words]
 
 
 def _find_removals(project: Path, release: str) -> dict[str, Sequence[Removal]]:

@@ -82,10 +82,10 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     with ThreadPoolExecutor(min(2, request.jobs or os.cpu_count() or 1)) as pool:
         offers = list(pool.map(installation.ask_torch, asked))
     listener.progress.finish()
-    for one, location in zip(offers, asked, strict=True):
-        if str(one.said["torch"]).partition("+")[0] != version:  # a builder adds to it: 2.6.0+cu124 is 2.6.0
+    for offer, location in zip(offers, asked, strict=True):
+        if str(offer.said["torch"]).partition("+")[0] != version:  # a builder adds to it: 2.6.0+cu124 is 2.6.0
             raise DecoupleError(
-                f"{location.prefix[-1]}: has torch {one.said['torch']}, and {request.release} is {version}",
+                f"{location.prefix[-1]}: has torch {offer.said['torch']}, and {request.release} is {version}",
                 next_step="name a Python with that release",
             )
     listener.progress.start("comparing files and symbols")

@@ -81,19 +81,19 @@ def record_exact(request: WheelRequest, listener: Listener = QUIET) -> status.Ex
     asked = RebaseRequest(project, (old, release), "wheel", from_source=request.from_source, report=True)
     carried, patches = rebase_series(asked, listener).outcome.carried, check.load_series(project, old)
     edited, unseen = set[str](), set[str]()
-    for one, patch in zip(carried, patches, strict=True):
+    for result, patch in zip(carried, patches, strict=True):
         if patch.header.decouple_id == RELOCATION:
             continue
         edited |= {file.old_path for file in patch.files if file.old_path}
-        if one.verdict is Verdict.NOT_SEEN:
-            unseen |= {note.path for note in one.notes if note.path}
+        if result.verdict is Verdict.NOT_SEEN:
+            unseen |= {note.path for note in result.notes if note.path}
     found = status.ExactSection(
         compute_series_digest(project, old),
         wheel.name,
         _count_verdicts(carried),
         len(edited),
         len(edited - unseen),
-        tuple(patch.name for one, patch in zip(carried, patches, strict=True) if one.verdict.is_stop),
+        tuple(patch.name for result, patch in zip(carried, patches, strict=True) if result.verdict.is_stop),
     )
     status.update_status(status.locate_status(project, release), exact=found)
     return found
@@ -211,4 +211,4 @@ def _judge_trial(
 
 
 def _count_verdicts(carried: Sequence[CarryResult]) -> Mapping[str, int]:
-    return dict(Counter(one.verdict.value for one in carried))
+    return dict(Counter(result.verdict.value for result in carried))

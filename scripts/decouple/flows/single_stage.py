@@ -65,7 +65,7 @@ class SingleStageComparison(Struct, frozen=True):
     @property
     def ok(self) -> bool:
         """Whether nothing differs or is missing without a reason."""
-        return self.code.ok and all(one.ok for one in self.registrations)
+        return self.code.ok and all(table.ok for table in self.registrations)
 
 
 def compare_single_stage(

@@ -158,7 +158,7 @@ def yank_file(site: Path, filename: str, reason: str) -> tuple[str, ...]:
     with hold_lock(site) if site.is_dir() else contextlib.nullcontext():
         for release, entries in catalog.read_releases(site).items():
             if any(entry.filename == filename for entry in entries):
-                changed = [replace(one, yanked=reason) if one.filename == filename else one for one in entries]
+                changed = [replace(entry, yanked=reason) if entry.filename == filename else entry for entry in entries]
                 catalog.write_entries(site, release, changed)
                 return write_pages(site)
     raise UsageError(f"{filename}: not published in {site}", next_step=f"see {site / 'simple'}")

@@ -385,7 +385,9 @@ def _describe_applies(status: ReleaseStatus) -> str:
 def _describe_couplings(status: ReleaseStatus) -> str:
     if not status.census:
         return "not counted"
-    others = (f", {word} {one.after} of {one.before}" for word, one in sorted((status.census.vendors or {}).items()))
+    others = (
+        f", {word} {count.after} of {count.before}" for word, count in sorted((status.census.vendors or {}).items())
+    )
     return f"{status.census.after} of {status.census.before}{''.join(others)}"
 
 
@@ -408,7 +410,7 @@ def _list_applies(status: ReleaseStatus) -> Iterator[Figure]:
 
 def _list_couplings(status: ReleaseStatus) -> Iterator[Figure]:
     if status.census:
-        left = [status.census.after, *(one.after for one in (status.census.vendors or {}).values())]
+        left = [status.census.after, *(count.after for count in (status.census.vendors or {}).values())]
         yield Figure("census", _describe_couplings(status), DIFFERS if any(left) else HOLDS)
 
 
@@ -442,19 +444,19 @@ def _describe_names(verify: VerifySection) -> str:
 
 def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
     """Yield the official wheel's largest part, each monolith, the unpatched tree."""
-    found = {f"kernels/{label}": one for label, one in status.kernels.items()}
+    found = {f"kernels/{label}": section for label, section in status.kernels.items()}
     wheels = {f"portable/{label}": wheel.kernels for label, wheel in status.portable.items() if wheel.kernels}
-    official = {key: one for key, one in (found | wheels).items() if one.theirs.startswith("official")}
+    official = {key: section for key, section in (found | wheels).items() if section.theirs.startswith("official")}
     if official:
         key = max(official, key=lambda name: official[name].total)
         yield Figure(key, _describe_kernels(official[key]), _judge_kernels(official[key]), "official")
-    for key, one in sorted(found.items()):
+    for key, section in sorted(found.items()):
         if key.endswith(MONOLITH):
-            text = f"{one.same} of {one.total}, {one.unexplained} unexplained"
+            text = f"{section.same} of {section.total}, {section.unexplained} unexplained"
             yield Figure(
                 key,
                 text,
-                _judge_kernels(one),
+                _judge_kernels(section),
                 "Debian's monolith",
                 command="decouple verify {release} --kernels monolith",
             )
@@ -505,12 +507,14 @@ def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str
 
 def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
     """Yield how much of other vendors' objects equals upstream's own build for them."""
-    for label, one in sorted(status.kernels.items()):
+    for label, section in sorted(status.kernels.items()):
         if label.endswith(f"/{SINGLE_STAGE}"):
-            text = f"{one.same} of {one.total} functions in {one.sources} files ({', '.join(one.archs)})"
-            text += f", {one.unexplained} unexplained"
+            text = (
+                f"{section.same} of {section.total} functions in {section.sources} files ({', '.join(section.archs)})"
+            )
+            text += f", {section.unexplained} unexplained"
             vendor = label.removesuffix(f"/{SINGLE_STAGE}")
-            yield Figure(f"kernels/{label}", text, _judge_kernels(one), f"{vendor} objects")
+            yield Figure(f"kernels/{label}", text, _judge_kernels(section), f"{vendor} objects")
     for name, found in sorted(status.vendors.items()):
         yield Figure(f"vendors/{name}", _describe_names(found), _judge_names(found), f"{name} registrations")
 

@@ -84,7 +84,7 @@ def name_other_way(forecast: Forecast) -> str:
     It names the command that looks for a way with fewer.
     """
     stops = {Fit.CONFLICT, Fit.GONE, Fit.AMBIGUOUS}
-    found = [one.release for one in forecast.columns if stops & {verdict.status for verdict in one.verdicts}]
+    found = [column.release for column in forecast.columns if stops & {verdict.status for verdict in column.verdicts}]
     if not found:
         return ""
     command = f"decouple rebase {forecast.series} RELEASE --report"

@@ -282,4 +282,4 @@ def _find_needs(patch: Patch, before: Sequence[Patch], source: Source) -> set[st
         names = find_dependencies([*near, patch], source)[patch.name]
     except DecoupleError:
         return set()
-    return {one.header.decouple_id or "" for one in near if one.name in names}
+    return {patch.header.decouple_id or "" for patch in near if patch.name in names}

@@ -171,7 +171,7 @@ def audit_layout(found: Sequence[Library]) -> ElfAudit:
             names.setdefault(library.soname, []).append(library)
     for soname, same in sorted(names.items()):
         if len(same) > 1:
-            shown = ", ".join(one.path.name for one in same)
+            shown = ", ".join(library.path.name for library in same)
             faults.append(ElfFault(shown, "are one library several times", f"soname {soname}; a wheel holds no links"))
     for library in found:
         if library.executable_stack:
@@ -193,11 +193,13 @@ def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> ElfAudit:
     """
     everywhere = load_rules().everywhere
     faults = []
-    for one in core:
+    for library in core:
         for other in backend:
-            both = sorted((one.defined & other.defined) - everywhere)
+            both = sorted((library.defined & other.defined) - everywhere)
             if both:
-                faults.append(ElfFault(other.path.name, f"defines what {one.path.name} defines", _shorten_list(both)))
+                faults.append(
+                    ElfFault(other.path.name, f"defines what {library.path.name} defines", _shorten_list(both))
+                )
     return _make_report("nothing defined in both", [*core, *backend], faults)
 
 
@@ -275,5 +277,7 @@ def _follow_needs(library: Library, by_name: Mapping[str, Library]) -> dict[str,
 
 
 def _make_report(what: str, found: Sequence[Library], faults: Sequence[ElfFault]) -> ElfAudit:
-    symbols = sum(len(one.defined) + len(one.vague) + len(one.undefined) + len(one.optional) for one in found)
+    symbols = sum(
+        len(library.defined) + len(library.vague) + len(library.undefined) + len(library.optional) for library in found
+    )
     return ElfAudit(what, len(found), symbols, tuple(faults))

@@ -70,13 +70,13 @@ def check_values(facts: Mapping[str, Any], wanted: Iterable[ExpectedFact]) -> li
     A question that was not asked has failed.
     """
     found = []
-    for one in wanted:
-        seen = facts.get(one.asks, "not asked")
-        lists = isinstance(seen, list) and isinstance(one.value, list)
-        plain = sorted(map(str, seen)) == sorted(map(str, one.value)) if lists else seen == one.value
-        same = plain and type(seen) is type(one.value)
-        said = f"{seen}" if same else f"{seen!r}, expected {one.value!r}"
-        found.append(CheckResult(one.name, same, f"{said} ({one.origin})"))
+    for expected in wanted:
+        seen = facts.get(expected.asks, "not asked")
+        lists = isinstance(seen, list) and isinstance(expected.value, list)
+        plain = sorted(map(str, seen)) == sorted(map(str, expected.value)) if lists else seen == expected.value
+        same = plain and type(seen) is type(expected.value)
+        said = f"{seen}" if same else f"{seen!r}, expected {expected.value!r}"
+        found.append(CheckResult(expected.name, same, f"{said} ({expected.origin})"))
     return found
 
 
@@ -171,9 +171,10 @@ def compare_library_symbols(backend: Sequence[Library], single: Sequence[Library
 
 
 def _collect_exports(found: Sequence[Library], prefix: str) -> parity.ExportedSymbols:
-    same = [one for one in found if one.path.name.startswith(f"{prefix}.so")]  # not libtorch_cuda_linalg
+    same = [library for library in found if library.path.name.startswith(f"{prefix}.so")]  # not libtorch_cuda_linalg
     return parity.ExportedSymbols(
-        frozenset().union(*(one.defined for one in same)), frozenset().union(*(one.vague for one in same))
+        frozenset().union(*(library.defined for library in same)),
+        frozenset().union(*(library.vague for library in same)),
     )
 
 

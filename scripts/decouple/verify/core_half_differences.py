@@ -46,15 +46,17 @@ def judge_reports(
     met: dict[HalfDifference, int] = dict.fromkeys(reasons, 0)
 
     def is_unexpected(fault: ElfFault) -> bool:
-        for one in reasons:
-            if one.file == fault.file and one.rule.fullmatch(fault.rule):
-                met[one] += 1
+        for reason in reasons:
+            if reason.file == fault.file and reason.rule.fullmatch(fault.rule):
+                met[reason] += 1
                 return False
         return True
 
     left = [replace(report, faults=tuple(filter(is_unexpected, report.faults))) for report in reports]
     lines = [
-        CheckResult(f"must differ: {one.file} {one.rule.pattern}", bool(count), one.why if count else "it does not now")
-        for one, count in met.items()
+        CheckResult(
+            f"must differ: {reason.file} {reason.rule.pattern}", bool(count), reason.why if count else "it does not now"
+        )
+        for reason, count in met.items()
     ]
     return left, lines

@@ -57,15 +57,15 @@ class _File(Struct, frozen=True):
 def load_projects(release: str) -> tuple[Project, ...]:
     """Return the projects of ``ecosystem.toml`` for a release ("2.6")."""
     found = toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}").project
-    return tuple(one for one in found if one.release == release)
+    return tuple(project for project in found if project.release == release)
 
 
 def select_project(release: str, name: str) -> Project:
     """Return the project of this name. Raises UsageError naming the others."""
-    for one in load_projects(release):
-        if one.name == name:
-            return one
-    known = ", ".join(one.name for one in load_projects(release)) or "none"
+    for project in load_projects(release):
+        if project.name == name:
+            return project
+    known = ", ".join(project.name for project in load_projects(release)) or "none"
     raise UsageError(f"{name}: no project of {_FILE.name} for {release}", next_step=f"use one of: {known}")
 
 
@@ -78,7 +78,7 @@ def try_project(on: TorchEnvironment, project: Project, site: Path, *, cuda: str
     """
     libraries = audit.list_libraries(site / project.name)
     found = [_check_symbols(project, site, libraries)]
-    runtimes = {name for one in libraries for name in one.needed if name.startswith("libcudart.so.")}
+    runtimes = {name for library in libraries for name in library.needed if name.startswith("libcudart.so.")}
     if cuda and runtimes and cuda.partition(".")[0] not in {name.split(".")[2] for name in runtimes}:
         said = f"it needs {', '.join(sorted(runtimes))}, and this torch is of CUDA {cuda}"
         return [*found, CheckResult(f"{project.requirement}: not used", True, said)]
@@ -91,7 +91,10 @@ def try_project(on: TorchEnvironment, project: Project, site: Path, *, cuda: str
 def _check_symbols(project: Project, site: Path, libraries: Sequence[Library]) -> CheckResult:
     """Check that torch and torch_cuda have every torch symbol the project names."""
     offered = [
-        one for name in ("torch", "torch_cuda") if (site / name).is_dir() for one in audit.list_libraries(site / name)
+        library
+        for name in ("torch", "torch_cuda")
+        if (site / name).is_dir()
+        for library in audit.list_libraries(site / name)
     ]
     report = third_party_wheels.audit_elsewhere(project.requirement, libraries, offered)
     said = f"{report.symbols} symbols of torch's, {len(report.faults)} missing"
@@ -120,4 +123,4 @@ def _check_operators(on: TorchEnvironment, project: Project) -> CheckResult:
 
 
 def _append_faults(said: str, faults: Sequence[object]) -> str:
-    return said + "".join(f"\n       {one}" for one in faults[:10])
+    return said + "".join(f"\n       {fault}" for fault in faults[:10])

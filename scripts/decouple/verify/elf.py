@@ -17,7 +17,7 @@ _TEXT = {"DT_NEEDED": "needed", "DT_SONAME": "soname", "DT_RUNPATH": "runpath", 
 
 
 class Library(Struct, frozen=True):
-    """The dynamic face of one file.
+    """The dynamic section of one file.
 
     ``defined`` are strong global symbols, ``vague`` weak or unique ones, which the linker merges (inline functions,
     templates); ``undefined`` must come from elsewhere, ``optional`` may stay away. ``executable_stack``: whoever opens

@@ -73,11 +73,11 @@ def load_extensions() -> tuple[Extension, ...]:
 
 def select_extensions(names: Collection[str]) -> tuple[Extension, ...]:
     """Return the projects of these names, or all. Raises UsageError naming the others."""
-    known = [one.name for one in load_extensions()]
+    known = [extension.name for extension in load_extensions()]
     for name in names:
         if name not in known:
             raise UsageError(f"{name}: no project of {_FILE.name}", next_step=f"use one of: {', '.join(known)}")
-    return tuple(one for one in load_extensions() if not names or one.name in names)
+    return tuple(extension for extension in load_extensions() if not names or extension.name in names)
 
 
 def select_compilers(kind: str) -> Mapping[str, str]:

@@ -48,7 +48,7 @@ class Fact(Struct, frozen=True):
     """The value where the core is unmodified and cannot give that one."""
 
     def __post_init__(self) -> None:
-        if sum(one is not None for one in (self.value, self.build, self.release, self.library)) != 1:
+        if sum(choice is not None for choice in (self.value, self.build, self.release, self.library)) != 1:
             raise ValueError(f"{self.name}: one of value, build, release and library")
 
 
@@ -82,7 +82,7 @@ def list_expected_facts(
     ("built" or "stock"). Raises DecoupleError when the
     release manifest does not know a version that a fact needs.
     """
-    instead = {one.asks: one for one in load_rules().instead if one.environment == kind}
+    instead = {rule.asks: rule for rule in load_rules().instead if rule.environment == kind}
     found = []
     for fact in load_rules().fact:
         other = instead.get(fact.asks)

@@ -103,7 +103,7 @@ def compile_units(
         )
     # a folder of that name inside another is the compiler's own library for kernels
     whole = [path for top in cuda for path in top.rglob("include") if "include" not in path.relative_to(top).parts[:-1]]
-    roots = sorted(path for path in (*cuda, *whole, *(one / "cccl" for one in whole)) if path.is_dir())
+    roots = sorted(path for path in (*cuda, *whole, *(folder / "cccl" for folder in whole)) if path.is_dir())
     version = next(filter(None, (_read_cuda_version(root / "cuda.h") for root in roots)), None)
     if version is None:
         raise DecoupleError(

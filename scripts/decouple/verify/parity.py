@@ -166,8 +166,8 @@ def explain_missing(found: Parity, core: str, cuda: str = "") -> Parity:
 
     What that kind of core ("built", "stock") or another CUDA ("11.8") cannot have.
     """
-    known = [one for one in load_rules().without if one.concerns(core, cuda) and one.category == found.category]
-    reasons = {name: one.why for name in found.missing for one in known if one.name.fullmatch(name)}
+    known = [rule for rule in load_rules().without if rule.concerns(core, cuda) and rule.category == found.category]
+    reasons = {name: rule.why for name in found.missing for rule in known if rule.name.fullmatch(name)}
     return replace(found, reasons={**reasons, **found.reasons})
 
 

@@ -102,7 +102,7 @@ def select_questions(known: Iterable[PatchQuestion], identities: Iterable[str]) 
     A series may have dropped some.
     """
     wanted = set(identities)
-    return tuple(one for one in known if one.patch in wanted)
+    return tuple(question for question in known if question.patch in wanted)
 
 
 def run_questions(command: Sequence[str]) -> TorchReply:
@@ -128,11 +128,11 @@ def judge_answers(asked: Sequence[PatchQuestion], told: TorchReply) -> tuple[Pat
     What it promises nothing of is left out.
     """
     found = []
-    for number, one in enumerate(asked):
-        pattern = one.expected(told.kind, told.device)
+    for number, question in enumerate(asked):
+        pattern = question.expected(told.kind, told.device)
         if pattern is None:
             continue
         seen = told.answers[number] if number < len(told.answers) else "not asked: the process had ended"
-        alike, ok = one.alike if told.kind == "unpatched" else "", bool(pattern.fullmatch(seen))
-        found.append(PatchAnswer(one.patch, one.asks, told.device, ok, seen, pattern.pattern, alike))
+        alike, ok = question.alike if told.kind == "unpatched" else "", bool(pattern.fullmatch(seen))
+        found.append(PatchAnswer(question.patch, question.asks, told.device, ok, seen, pattern.pattern, alike))
     return tuple(found)

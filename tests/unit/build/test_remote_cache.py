@@ -55,17 +55,17 @@ class Machine:
         places.create_folders()
         self.environment, self.provenance = HostEnvironment(places), provenance
 
-    def stage(self, door: CacheProxy | None) -> Stage1:
-        environment, variables = door.add_to_environment(self.environment) if door else (self.environment, {})
+    def stage(self, proxy: CacheProxy | None) -> Stage1:
+        environment, variables = proxy.add_to_environment(self.environment) if proxy else (self.environment, {})
         # objects of a tree under another path: what a root gives by showing every tree under one
         choices = Choices(variables={**variables, "CCACHE_BASEDIR": str(self.environment.places.tree)})
         return Stage1(BuildJob(environment, self.provenance, choices))
 
-    def shard(self, door: CacheProxy, word: str) -> ShardResult:
-        return self.stage(door).compile_shard(shards.ObjectShard.parse(word))
+    def shard(self, proxy: CacheProxy, word: str) -> ShardResult:
+        return self.stage(proxy).compile_shard(shards.ObjectShard.parse(word))
 
-    def build(self, door: CacheProxy | None) -> StageWheel:
-        stage = self.stage(door)
+    def build(self, proxy: CacheProxy | None) -> StageWheel:
+        stage = self.stage(proxy)
         stage.prepare()  # CMake's own trials are compiled by then, and not counted
         return stage.build_wheel()
 
@@ -95,13 +95,13 @@ def test_shards_fill_the_cache_and_the_last_build_compiles_nothing(
     server: Callable[..., Server], machines: Machines, tmp_path: Path, where: str
 ) -> None:
     url = server().url if where == "redis" else f"file:{tmp_path}/shared"
-    with remote_cache.open_proxy(url, SECRET) as door:
+    with remote_cache.open_proxy(url, SECRET) as proxy:
         for number in (1, 2, 3):
-            made = machines().shard(door, f"{number}/3")
+            made = machines().shard(proxy, f"{number}/3")
             assert (made.total, made.effort.compiled) == (4, made.objects)
-        last = machines().build(door)
+        last = machines().build(proxy)
         assert (last.effort.compiled, last.effort.cached) == (0, 4)
-        assert door.tally.taken >= 8  # two records an object: which headers it read, and the object
+        assert proxy.tally.taken >= 8  # two records an object: which headers it read, and the object
     alone = machines().build(None)
     assert alone.effort.compiled == 4
     assert library(alone) == library(last)
@@ -111,13 +111,13 @@ def test_shards_fill_the_cache_and_the_last_build_compiles_nothing(
 def test_a_shard_that_was_stopped_leaves_the_rest_to_whoever_links(
     server: Callable[..., Server], machines: Machines
 ) -> None:
-    with remote_cache.open_proxy(server().url, SECRET) as door:
-        machines().shard(door, "1/2")
+    with remote_cache.open_proxy(server().url, SECRET) as proxy:
+        machines().shard(proxy, "1/2")
         broken = machines()
         (broken.environment.places.tree / "part3.c").write_text("int part3(void) { return 3 }\n")
         with pytest.raises(DecoupleError, match="part3"):
-            broken.shard(door, "2/2")
-        last = machines().build(door)
+            broken.shard(proxy, "2/2")
+        last = machines().build(proxy)
     assert last.effort.compiled is not None and 1 <= last.effort.compiled <= 2
     assert last.effort.compiled + (last.effort.cached or 0) == 4
 
@@ -125,19 +125,19 @@ def test_a_shard_that_was_stopped_leaves_the_rest_to_whoever_links(
 def test_a_server_that_is_down_costs_its_objects_and_a_line(server: Callable[..., Server], machines: Machines) -> None:
     down = server()
     down.stop()
-    with remote_cache.open_proxy(down.url, SECRET) as door:
-        assert machines().build(door).effort.compiled == 4
-    assert any("no answer" in line and "refused" in line and "compiled here" in line for line in door.format_report())
+    with remote_cache.open_proxy(down.url, SECRET) as proxy:
+        assert machines().build(proxy).effort.compiled == 4
+    assert any("no answer" in line and "refused" in line and "compiled here" in line for line in proxy.format_report())
 
 
 def test_a_server_that_is_full_keeps_nothing_and_a_line_says_so(
     server: Callable[..., Server], machines: Machines
 ) -> None:
     full = server("--maxmemory", "1", "--maxmemory-policy", "noeviction")
-    with remote_cache.open_proxy(full.url, SECRET) as door:
-        assert machines().build(door).effort.compiled == 4
-    assert door.tally.full >= 4
-    assert any("full, " in line and "were not kept" in line for line in door.format_report())
+    with remote_cache.open_proxy(full.url, SECRET) as proxy:
+        assert machines().build(proxy).effort.compiled == 4
+    assert proxy.tally.full >= 4
+    assert any("full, " in line and "were not kept" in line for line in proxy.format_report())
 
 
 def objects_of(server: Server) -> dict[bytes, bytes]:
@@ -146,29 +146,29 @@ def objects_of(server: Server) -> dict[bytes, bytes]:
 
 def test_a_poisoned_object_is_not_linked(server: Callable[..., Server], machines: Machines) -> None:
     shared = server()
-    with remote_cache.open_proxy(shared.url, SECRET) as door:
-        machines().shard(door, "1/1")
+    with remote_cache.open_proxy(shared.url, SECRET) as proxy:
+        machines().shard(proxy, "1/1")
     before = objects_of(shared)
     assert len(before) >= 8
     names = sorted(before)
     for name, other in zip(names, [*names[1:], names[0]], strict=True):
         shared.client.set(name, before[other])  # each rightly signed, under another's name
-    with remote_cache.open_proxy(shared.url, SECRET) as door:
-        built = machines().build(door)
+    with remote_cache.open_proxy(shared.url, SECRET) as proxy:
+        built = machines().build(proxy)
         assert built.effort.compiled == 4
-        assert door.tally.forged >= 4
-    assert any("not put there by a holder of DECOUPLE_CACHE_KEY" in line for line in door.format_report())
+        assert proxy.tally.forged >= 4
+    assert any("not put there by a holder of DECOUPLE_CACHE_KEY" in line for line in proxy.format_report())
     assert library(built) == library(machines().build(None))
 
 
 def test_what_several_machines_put_into_folders_of_their_own_is_one_cache(machines: Machines, tmp_path: Path) -> None:
     """As a CI host hands it over: the folders of all shards, laid over each other."""
     for number in (1, 2):
-        with remote_cache.open_proxy(f"file:{tmp_path}/of{number}") as door:
-            assert machines().shard(door, f"{number}/2").effort.compiled
+        with remote_cache.open_proxy(f"file:{tmp_path}/of{number}") as proxy:
+            assert machines().shard(proxy, f"{number}/2").effort.compiled
         shutil.copytree(tmp_path / f"of{number}", tmp_path / "all", dirs_exist_ok=True)
-    with remote_cache.open_proxy(f"file:{tmp_path}/all") as door:
-        last = machines().build(door)
+    with remote_cache.open_proxy(f"file:{tmp_path}/all") as proxy:
+        last = machines().build(proxy)
     assert (last.effort.compiled, last.effort.cached) == (0, 4)
 
 
@@ -177,17 +177,17 @@ def test_a_folder_that_is_damaged_or_full_keeps_nothing_and_a_line_says_so(
 ) -> None:
     folder = tmp_path / "shared"
     url = f"file:{folder}"
-    with remote_cache.open_proxy(url, SECRET) as door:
-        machines().shard(door, "1/1")
+    with remote_cache.open_proxy(url, SECRET) as proxy:
+        machines().shard(proxy, "1/1")
     files = [path for path in folder.rglob("*") if path.is_file()]
-    assert len(files) == door.tally.put
+    assert len(files) == proxy.tally.put
     for one, other in zip(files, [*files[1:], files[0]], strict=True):
         other.rename(tmp_path / one.name)  # each rightly signed, under another's name
     for one in files:
         (tmp_path / one.name).rename(one)
-    with remote_cache.open_proxy(url, SECRET) as door:
-        assert machines().build(door).effort.compiled == 4
-        assert door.tally.forged >= 4
+    with remote_cache.open_proxy(url, SECRET) as proxy:
+        assert machines().build(proxy).effort.compiled == 4
+        assert proxy.tally.forged >= 4
     shutil.rmtree(folder)
     folder.write_text("a file")
     with pytest.raises(UsageError, match="shared"), remote_cache.open_proxy(url):
@@ -198,48 +198,48 @@ def test_a_folder_that_is_damaged_or_full_keeps_nothing_and_a_line_says_so(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(remote_stores, "write_atomically", no_room)
-    with remote_cache.open_proxy(url, SECRET) as door:
-        assert machines().build(door).effort.compiled == 4
-    assert any("full, " in line and "a folder more disk" in line for line in door.format_report())
+    with remote_cache.open_proxy(url, SECRET) as proxy:
+        assert machines().build(proxy).effort.compiled == 4
+    assert any("full, " in line and "a folder more disk" in line for line in proxy.format_report())
 
 
 def test_flipped_bits_and_another_secret_are_compiled_again(server: Callable[..., Server], machines: Machines) -> None:
     shared = server()
     with remote_cache.open_proxy(
         shared.url
-    ) as door:  # without a secret ccache's own checksum still finds chance damage
-        machines().shard(door, "1/1")
-        assert any("whoever writes to it decides" in line for line in door.format_report())
+    ) as proxy:  # without a secret ccache's own checksum still finds chance damage
+        machines().shard(proxy, "1/1")
+        assert any("whoever writes to it decides" in line for line in proxy.format_report())
     for key in shared.client.keys("*"):  # type: ignore[union-attr]
         value = bytearray(shared.client.get(key))  # type: ignore[arg-type]
         value[len(value) // 2] ^= 0x10
         shared.client.set(key, bytes(value))
-    with remote_cache.open_proxy(shared.url) as door:
-        assert machines().build(door).effort.compiled == 4
-    with remote_cache.open_proxy(shared.url, "another") as door:
-        assert machines().build(door).effort.compiled == 4
-        assert door.tally.taken == 0
+    with remote_cache.open_proxy(shared.url) as proxy:
+        assert machines().build(proxy).effort.compiled == 4
+    with remote_cache.open_proxy(shared.url, "another") as proxy:
+        assert machines().build(proxy).effort.compiled == 4
+        assert proxy.tally.taken == 0
 
 
 def test_a_password_stays_outside(
     server: Callable[..., Server], machines: Machines, capfd: pytest.CaptureFixture[str]
 ) -> None:
     closed = server("--requirepass", "hunter2")
-    with remote_cache.open_proxy(closed.url.replace("//", "//:hunter2@"), SECRET) as door:
+    with remote_cache.open_proxy(closed.url.replace("//", "//:hunter2@"), SECRET) as proxy:
         machine = machines()
-        machine.shard(door, "1/1")
-        assert door.tally.put >= 4
-        assert "hunter2" not in "".join((*door.format_report(), *map(str, machine.stage(door).variables.values())))
-    with remote_cache.open_proxy(closed.url, SECRET) as door:
-        assert machines().build(door).effort.compiled == 4
-    assert any("no answer" in line for line in door.format_report())
+        machine.shard(proxy, "1/1")
+        assert proxy.tally.put >= 4
+        assert "hunter2" not in "".join((*proxy.format_report(), *map(str, machine.stage(proxy).variables.values())))
+    with remote_cache.open_proxy(closed.url, SECRET) as proxy:
+        assert machines().build(proxy).effort.compiled == 4
+    assert any("no answer" in line for line in proxy.format_report())
 
 
-def test_the_door_is_for_objects_only(server: Callable[..., Server]) -> None:
+def test_the_proxy_is_for_objects_only(server: Callable[..., Server]) -> None:
     shared = server()
     shared.client.set("other", b"1")
-    with remote_cache.open_proxy(shared.url, SECRET) as door, socket.socket(socket.AF_UNIX) as talk:
-        talk.connect(str(door.folder / "cache.sock"))
+    with remote_cache.open_proxy(shared.url, SECRET) as proxy, socket.socket(socket.AF_UNIX) as talk:
+        talk.connect(str(proxy.folder / "cache.sock"))
         talk.sendall(b"*1\r\n$8\r\nFLUSHALL\r\n")
         assert talk.recv(100).startswith(b"-ERR")
         talk.sendall(b"*2\r\n$3\r\nGET\r\n$5\r\nother\r\n")
@@ -247,7 +247,7 @@ def test_the_door_is_for_objects_only(server: Callable[..., Server]) -> None:
         talk.sendall(b"GARBAGE\r\n")
         assert talk.recv(100) == b""
     assert shared.client.get("other") == b"1"
-    assert not door.folder.exists()
+    assert not proxy.folder.exists()
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,6 @@ def test_a_folder_without_cuda_or_without_headers_is_one_line_and_leaves_nothing
     assert [path for path in (tmp_path / "cache/prebuilt").iterdir() if path.suffix != ".lock"] == []
 
 
-def test_the_faces_of_what_was_taken_can_be_read(debian: Path, tmp_path: Path) -> None:
+def test_the_symbols_of_what_was_taken_can_be_read(debian: Path, tmp_path: Path) -> None:
     lib = make(debian, tmp_path / "cache").kernels / "lib"
     assert "_Z3usev" in dynamic_symbols.read_file_symbols(lib / "libtorch_cuda.so").defined

@@ -98,7 +98,7 @@ class WholeTable(Struct, frozen=True):
     @property
     def unexplained(self) -> int:
         """The number of missing or different names without a reason."""
-        return sum(len(one.unexplained) for one in self.sections)
+        return sum(len(section.unexplained) for section in self.sections)
 
     @property
     def ok(self) -> bool:
@@ -135,15 +135,15 @@ def judge_sections(found: Sequence[SectionComparison], side: str, known: Sequenc
 
     The reasons are those of this kind of side.
     """
-    ours = [one for one in (load_reasons().reason if known is None else known) if side in one.sides]
+    ours = [reason for reason in (load_reasons().reason if known is None else known) if side in reason.sides]
     met: set[Reason] = set()
     judged = []
-    for one in found:
-        here = [reason for reason in ours if reason.section.fullmatch(one.section)]
+    for section in found:
+        here = [reason for reason in ours if reason.section.fullmatch(section.section)]
         told: dict[str, list[str]] = {}
         left = []
-        asked = [*one.missing, *(each.name for each in one.different)]
-        for number, name in enumerate([*asked, *one.extra]):
+        asked = [*section.missing, *(each.name for each in section.different)]
+        for number, name in enumerate([*asked, *section.extra]):
             reason = next((each for each in here if each.names.fullmatch(name)), None)
             if reason:
                 met.add(reason)
@@ -151,8 +151,8 @@ def judge_sections(found: Sequence[SectionComparison], side: str, known: Sequenc
             elif number < len(asked):
                 left.append(name)
         reasons = tuple(AppliedReason(why, tuple(names)) for why, names in told.items())
-        judged.append(JudgedSection(one, reasons, tuple(left)))
-    unused = tuple(f"{one.section.pattern}: {one.names.pattern}" for one in ours if one not in met)
+        judged.append(JudgedSection(section, reasons, tuple(left)))
+    unused = tuple(f"{reason.section.pattern}: {reason.names.pattern}" for reason in ours if reason not in met)
     return WholeTable(side, tuple(judged), unused)
 
 
@@ -162,9 +162,9 @@ def find_side(packages: Iterable[str], version: str) -> str:
     ``version`` is ``torch.__version__``; "other" where none is known.
     """
     there = set(packages)
-    for one in load_reasons().side:
-        if one.package in there or (one.version and one.version.fullmatch(version)):
-            return one.name
+    for rule in load_reasons().side:
+        if rule.package in there or (rule.version and rule.version.fullmatch(version)):
+            return rule.name
     return "other"
 
 

@@ -30,14 +30,14 @@ def compare_exports(
     """
     written: _Demangle = str if same_abi else _load_demangler()
     mine, wanted = _collect_strong(ours), _collect_strong(theirs)
-    soft, other_soft = ({written(symbol) for one in side for symbol in one.vague} for side in (ours, theirs))
+    soft, other_soft = ({written(symbol) for library in side for symbol in library.vague} for side in (ours, theirs))
     found = []
-    for one in load_rules().namespace:
-        here, there = _take_namespace(mine, one.symbols, written), _take_namespace(wanted, one.symbols, written)
+    for rule in load_rules().namespace:
+        here, there = _take_namespace(mine, rule.symbols, written), _take_namespace(wanted, rule.symbols, written)
         lack = sorted(symbol for symbol in there.keys() - here.keys() if symbol not in soft)
         more = sorted(symbol for symbol in here.keys() - there.keys() if symbol not in other_soft)
         missing, extra = (tuple(f"{name} [{of[name]}]" for name in them) for them, of in ((lack, there), (more, here)))
-        found.append(SectionComparison(one.section, len(there) - len(lack), missing, extra))
+        found.append(SectionComparison(rule.section, len(there) - len(lack), missing, extra))
     return found
 
 

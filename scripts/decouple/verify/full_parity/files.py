@@ -75,7 +75,7 @@ def list_files(folders: Iterable[Path]) -> dict[str, Path]:
     for top in folders:
         name = re.sub(r"-[^-]*\.(dist|egg)-info$", ".dist-info", top.name)
         for folder, inner, files in os.walk(top):
-            inner[:] = sorted(one for one in inner if one != "__pycache__")
+            inner[:] = sorted(folder for folder in inner if folder != "__pycache__")
             at = Path(folder)
             for file in files:
                 path = (Path(name) / at.relative_to(top) / file).as_posix()
@@ -115,9 +115,9 @@ def compare_files(ours: Mapping[str, Path], theirs: Mapping[str, Path]) -> list[
 
 
 def _find_official_path(path: str) -> str:
-    for one in load_rules().moved:
-        if match := one.ours.fullmatch(path):
-            return match.expand(one.theirs)
+    for rule in load_rules().moved:
+        if match := rule.ours.fullmatch(path):
+            return match.expand(rule.theirs)
     return path
 
 

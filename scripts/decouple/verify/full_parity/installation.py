@@ -48,9 +48,9 @@ class WholeOffer(Struct, frozen=True):
     def files(self) -> dict[str, Path]:
         """Return what the wheels of this side brought, by its place in a wheel."""
         entries = self.said["installed"].values()
-        places = [one[key] for one in entries for key in ("package", "info") if one.get(key)]
+        places = [entry[key] for entry in entries for key in ("package", "info") if entry.get(key)]
         folders = {self._outside(place) for place in places if "torch/_decoupled" not in place}
-        found = files.list_files(sorted(one for one in folders if one.is_dir()))
+        found = files.list_files(sorted(folder for folder in folders if folder.is_dir()))
         beside = {path.resolve() for path in found.values() if path.suffix == ".so"}
         for library in self._opened():  # a distribution has its libraries elsewhere
             if library.resolve() not in beside:
@@ -127,14 +127,14 @@ def _list_registrations(said: Mapping[str, Any]) -> list[str]:
 
 
 def _map_entry_points(said: Mapping[str, Any]) -> dict[str, str]:
-    points = [point for one in said["installed"].values() for point in one.get("entry_points", ())]
+    points = [point for package in said["installed"].values() for point in package.get("entry_points", ())]
     return {f"{group} {name}": value for group, name, value in points}
 
 
 def _list_metadata(said: Mapping[str, Any]) -> list[str]:
     """Return each field with its value as a name. A side's distributions together."""
     kept = set(files.load_rules().metadata)
-    pairs = [pair for one in said["installed"].values() for pair in one.get("metadata", ())]
+    pairs = [pair for package in said["installed"].values() for pair in package.get("metadata", ())]
     return sorted({f"{key}: {_normalise_value(key, value)}" for key, value in pairs if key in kept})
 
 

@@ -56,7 +56,7 @@ def list_bundles(content: bytes | mmap.mmap, begin: int, end: int) -> Iterator[O
     while at >= 0:
         bundle = OffloadBundle(at, tuple(_list_entries(content, at, end)))
         yield bundle
-        at = content.find(_MAGIC, max([at + 1, *(at + one.offset + one.size for one in bundle.entries)]), end)
+        at = content.find(_MAGIC, max([at + 1, *(at + entry.offset + entry.size for entry in bundle.entries)]), end)
 
 
 def _list_entries(content: bytes | mmap.mmap, begin: int, end: int) -> Iterator[BundleEntry]:
@@ -78,7 +78,11 @@ def keep_architectures(library: Path, archs: Sequence[str]) -> None:
     DecoupleError where the layout is not known.
     """
     with open_elf(library, "name a library of torch_hip") as elf:
-        found = [(int(one["sh_offset"]), int(one["sh_size"])) for one in elf.iter_sections() if one.name == SECTION]
+        found = [
+            (int(section["sh_offset"]), int(section["sh_size"]))
+            for section in elf.iter_sections()
+            if section.name == SECTION
+        ]
     with library.open("r+b") as file, mmap.mmap(file.fileno(), 0) as text:
         for offset, size in found:
             try:
@@ -86,17 +90,17 @@ def keep_architectures(library: Path, archs: Sequence[str]) -> None:
             except (ValueError, struct.error) as error:
                 raise DecoupleError(f"{library}: its device code: {error}", next_step=_MEND) from error
             for bundle in bundles:
-                if set(archs) <= {one.arch for one in bundle.entries}:
+                if set(archs) <= {entry.arch for entry in bundle.entries}:
                     _rewrite_bundle(text, bundle, archs)
 
 
 def _rewrite_bundle(text: mmap.mmap, bundle: OffloadBundle, archs: Sequence[str]) -> None:
-    kept = [one for one in bundle.entries if not one.arch or one.arch in archs]
-    for one in bundle.entries:
-        if one not in kept:
-            text[bundle.begin + one.offset : bundle.begin + one.offset + one.size] = bytes(one.size)
+    kept = [entry for entry in bundle.entries if not entry.arch or entry.arch in archs]
+    for entry in bundle.entries:
+        if entry not in kept:
+            text[bundle.begin + entry.offset : bundle.begin + entry.offset + entry.size] = bytes(entry.size)
     head = _MAGIC + _COUNT.pack(len(kept))
-    for one in kept:
-        head += _ENTRY.pack(one.offset, one.size, len(one.name.encode())) + one.name.encode()
-    whole = len(_MAGIC) + _COUNT.size + sum(_ENTRY.size + len(one.name.encode()) for one in bundle.entries)
+    for entry in kept:
+        head += _ENTRY.pack(entry.offset, entry.size, len(entry.name.encode())) + entry.name.encode()
+    whole = len(_MAGIC) + _COUNT.size + sum(_ENTRY.size + len(entry.name.encode()) for entry in bundle.entries)
     text[bundle.begin : bundle.begin + whole] = head.ljust(whole, b"\0")

@@ -37,11 +37,15 @@ def compare_code(
 
     Those that are in both sides under the same name.
     """
-    wanted = {(one.arch, one.file, one.name): one for one in found if one.what == "code"}
+    wanted = {
+        (difference.arch, difference.file, difference.name): difference
+        for difference in found
+        if difference.what == "code"
+    }
     sides = [_read_code(side, set(wanted)) for side in (ours, theirs)]
     return [
-        _compare_instructions(one, *(side[key] for side in sides))
-        for key, one in wanted.items()
+        _compare_instructions(difference, *(side[key] for side in sides))
+        for key, difference in wanted.items()
         if all(key in s for s in sides)
     ]
 

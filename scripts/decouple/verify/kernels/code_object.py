@@ -39,12 +39,12 @@ def read_device_objects(path: Path, file: str) -> list[KernelUnit]:
     try:
         sections = elf.list_sections(image, _HOST)
         return [
-            _read_image(one.arch, image[bundle.begin + one.offset :][: one.size], file)
+            _read_image(entry.arch, image[bundle.begin + entry.offset :][: entry.size], file)
             for section in sections
             if section.name == bundles.SECTION
             for bundle in bundles.list_bundles(image, section.offset, section.offset + section.size)
-            for one in bundle.entries
-            if one.arch
+            for entry in bundle.entries
+            if entry.arch
         ]
     except (struct.error, IndexError, ValueError, OverflowError, msgspec.DecodeError) as error:
         raise DecoupleError(f"{path}: its device code: {error}", next_step="compile it again") from None
@@ -54,21 +54,21 @@ def _read_image(arch: str, image: bytes, file: str) -> KernelUnit:
     sections = elf.list_sections(image, _AMDGPU)
     symbols = elf.read_symbols(image, sections) or elf.read_symbols(image, sections, ".dynsym")
     told = _read_metadata(image, sections)
-    descriptors = {one.name.removesuffix(".kd"): one for one in symbols if one.name.endswith(".kd")}
+    descriptors = {symbol.name.removesuffix(".kd"): symbol for symbol in symbols if symbol.name.endswith(".kd")}
     kernels, data = [], []
-    for one in symbols:
-        if not one.size or one.section >= len(sections):
+    for symbol in symbols:
+        if not symbol.size or symbol.section >= len(sections):
             continue
-        content = _read_content(image, sections[one.section], one)
-        if one.kind == elf_files.FUNCTION:
-            launch = msgspec.msgpack.encode(told.get(one.name), order="sorted")
-            if (found := descriptors.get(one.name)) is not None:
+        content = _read_content(image, sections[symbol.section], symbol)
+        if symbol.kind == elf_files.FUNCTION:
+            launch = msgspec.msgpack.encode(told.get(symbol.name), order="sorted")
+            if (found := descriptors.get(symbol.name)) is not None:
                 row = _read_content(image, sections[found.section], found)
                 launch += row[: _DISTANCE.start] + row[_DISTANCE.stop : _DESCRIPTOR]
-            name = normalise_name(one.name)
-            kernels.append(Kernel(name, hash_code(content), hash_launch(launch), one.size, found is not None))
-        elif one.kind == elf_files.OBJECT and not one.name.endswith(".kd"):
-            data.append((normalise_name(one.name), hash_code(content)))
+            name = normalise_name(symbol.name)
+            kernels.append(Kernel(name, hash_code(content), hash_launch(launch), symbol.size, found is not None))
+        elif symbol.kind == elf_files.OBJECT and not symbol.name.endswith(".kd"):
+            data.append((normalise_name(symbol.name), hash_code(content)))
     kernels.sort(key=lambda one: (one.name, one.code))
     return KernelUnit(arch, file, tuple(kernels), tuple(sorted(data)))
 

@@ -68,7 +68,7 @@ class KernelComparison(Struct, frozen=True):
     @property
     def ok(self) -> bool:
         """Whether every function is the same or explained."""
-        return self.total > 0 and all(one.reason for one in self.found)
+        return self.total > 0 and all(difference.reason for difference in self.found)
 
     @property
     def percent(self) -> float:
@@ -80,13 +80,13 @@ class KernelComparison(Struct, frozen=True):
 
     def count(self, what: str) -> int:
         """Return how many functions of this kind were found."""
-        return sum(one.what == what for one in self.found)
+        return sum(difference.what == what for difference in self.found)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures for the status file."""
         found = {what: self.count(what) for what in ("missing", "extra")}
         plain = ("ours", "theirs", "archs", "sources", "of_sources", "total", "same")
-        unexplained = sum(not one.reason for one in self.found)
+        unexplained = sum(not difference.reason for difference in self.found)
         return {name: getattr(self, name) for name in plain} | found | {"unexplained": unexplained}
 
 
@@ -136,8 +136,12 @@ def compare_dumps(
         for pair in pairs
         if pair.ours.code == pair.theirs.code and pair.ours.launch != pair.theirs.launch
     ]
-    found += [KernelDifference("missing", arch, file, one.name, f"{one.size} bytes") for arch, file, one in missing]
-    found += [KernelDifference("extra", arch, file, one.name, f"{one.size} bytes") for arch, file, one in extra]
+    found += [
+        KernelDifference("missing", arch, file, kernel.name, f"{kernel.size} bytes") for arch, file, kernel in missing
+    ]
+    found += [
+        KernelDifference("extra", arch, file, kernel.name, f"{kernel.size} bytes") for arch, file, kernel in extra
+    ]
     same = [pair for pair in pairs if (pair.ours.code, pair.ours.launch) == (pair.theirs.code, pair.theirs.launch)]
     data = [Counter((key, *row) for key, unit in side.items() for row in unit.data) for side in (mine, wanted)]
     return KernelComparison(
@@ -173,8 +177,8 @@ def _pair_kernels(
     mine: Mapping[tuple[str, str], KernelUnit], wanted: Mapping[tuple[str, str], KernelUnit]
 ) -> tuple[list[_KernelPair], _Unpaired, _Unpaired]:
     """Return the pairs, ours without a partner, theirs without one."""
-    left: _Unpaired = [(*key, one) for key, unit in mine.items() for one in unit.kernels]
-    right: _Unpaired = [(*key, one) for key, unit in wanted.items() for one in unit.kernels]
+    left: _Unpaired = [(*key, kernel) for key, unit in mine.items() for kernel in unit.kernels]
+    right: _Unpaired = [(*key, kernel) for key, unit in wanted.items() for kernel in unit.kernels]
     pairs: list[_KernelPair] = []
     passes: list[tuple[Callable[[str, str, Kernel], Hashable], bool]] = [
         (lambda arch, file, one: (arch, file, one.name), False),
@@ -198,7 +202,7 @@ def _match_keys(
     pairs, alone, late = [], [], []
     for row in right:
         candidates = waiting.get(key(*row), [])
-        same = next((one for one in candidates if one[2].code == row[2].code), None)
+        same = next((candidate for candidate in candidates if candidate[2].code == row[2].code), None)
         if same:
             candidates.remove(same)
             pairs.append(_KernelPair(row[0], row[1], same[2], row[2]))
@@ -266,7 +270,10 @@ def _explain_by_witness(
     if witness is None:
         return found
     mine, its = (
-        {(unit.arch, unit.file): {one.name: (one.code, one.launch) for one in unit.kernels} for unit in side.units}
+        {
+            (unit.arch, unit.file): {kernel.name: (kernel.code, kernel.launch) for kernel in unit.kernels}
+            for unit in side.units
+        }
         for side in (ours, witness)
     )
 
@@ -275,7 +282,10 @@ def _explain_by_witness(
         return where in mine and where in its and mine[where].get(one.name) == its[where].get(one.name)
 
     said = f"{witness.label} is as ours"
-    return [replace(one, reason=said) if not one.reason and as_ours(one) else one for one in found]
+    return [
+        replace(difference, reason=said) if not difference.reason and as_ours(difference) else difference
+        for difference in found
+    ]
 
 
 class KernelExplanation(Struct, frozen=True):
@@ -314,11 +324,12 @@ def _add_reasons(found: Sequence[KernelDifference], sides: str) -> Iterable[Kern
     A row is a reason where it counts as many of that kind in that file, or more. One more than was looked at, and none
     of them is explained.
     """
-    counted = Counter((one.what, one.file) for one in found)
-    for one in found:
+    counted = Counter((difference.what, difference.file) for difference in found)
+    for difference in found:
         told = [
             row.reason
             for row in load_explanations()
-            if sides in row.sides and counted[one.what, one.file] <= row.looked_at(one.what).get(one.file, 0)
+            if sides in row.sides
+            and counted[difference.what, difference.file] <= row.looked_at(difference.what).get(difference.file, 0)
         ]
-        yield replace(one, reason=told[0] if told else "")
+        yield replace(difference, reason=told[0] if told else "")

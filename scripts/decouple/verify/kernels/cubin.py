@@ -166,13 +166,13 @@ _INITIALISED = re.compile(r"\.nv\.(constant3|global\.init)$")
 
 
 def _read_data(image: bytes, sections: list[Section], symbols: list[Symbol]) -> Iterator[DeviceVariable]:
-    for one in symbols:
-        if one.kind == elf_files.OBJECT and one.size and one.section < len(sections):
-            home = sections[one.section]
+    for symbol in symbols:
+        if symbol.kind == elf_files.OBJECT and symbol.size and symbol.section < len(sections):
+            home = sections[symbol.section]
             if _INITIALISED.match(home.name):
                 yield DeviceVariable(
-                    re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalise_name(one.name)),
-                    image[home.offset + one.value : home.offset + one.value + one.size],
+                    re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalise_name(symbol.name)),
+                    image[home.offset + symbol.value : home.offset + symbol.value + symbol.size],
                 )
 
 

@@ -109,10 +109,16 @@ def dump_libraries(
 
 def _make_unit(arch: str, read: cubin.Cubin) -> KernelUnit:
     kernels = [
-        Kernel(one.name, hash_code(one.code), one.launch.hex()[:_LAUNCH], len(one.code), one.kernel)
-        for one in read.functions
+        Kernel(
+            function.name,
+            hash_code(function.code),
+            function.launch.hex()[:_LAUNCH],
+            len(function.code),
+            function.kernel,
+        )
+        for function in read.functions
     ]
-    data = sorted((one.name, hash_code(one.content)) for one in read.data)
+    data = sorted((item.name, hash_code(item.content)) for item in read.data)
     return KernelUnit(arch, read.file, tuple(sorted(kernels, key=_make_sort_key)), tuple(data))
 
 
@@ -121,8 +127,8 @@ def _merge_units(units: Sequence[KernelUnit]) -> KernelUnit:
 
     Their functions have different names.
     """
-    kernels = sorted((one for unit in units for one in unit.kernels), key=_make_sort_key)
-    return replace(units[0], kernels=tuple(kernels), data=tuple(sorted(one for unit in units for one in unit.data)))
+    kernels = sorted((kernel for unit in units for kernel in unit.kernels), key=_make_sort_key)
+    return replace(units[0], kernels=tuple(kernels), data=tuple(sorted(item for unit in units for item in unit.data)))
 
 
 def _make_sort_key(kernel: Kernel) -> tuple[str, str, str]:
@@ -151,8 +157,8 @@ def _render_lines(dump: KernelDump) -> Iterator[str]:
     yield json.dumps(about, sort_keys=True, ensure_ascii=False)
     for unit in dump.units:
         yield f"= {unit.arch} {unit.file}"
-        for one in unit.kernels:
-            yield f"{one.name} {one.size:x} {'k' if one.kernel else 'f'} {one.code} {one.launch}"
+        for kernel in unit.kernels:
+            yield f"{kernel.name} {kernel.size:x} {'k' if kernel.kernel else 'f'} {kernel.code} {kernel.launch}"
         for name, digest in unit.data:
             yield f"* {name} {digest}"
 

@@ -65,25 +65,25 @@ def normalise_name(name: str) -> str:
 def _read_functions(
     image: bytes, sections: list[Section], symbols: list[Symbol], relocations: _Relocations
 ) -> Iterator[Kernel]:
-    for one in symbols:
-        if one.kind == elf_files.FUNCTION and one.size and one.section < len(sections):
-            home = sections[one.section]
+    for symbol in symbols:
+        if symbol.kind == elf_files.FUNCTION and symbol.size and symbol.section < len(sections):
+            home = sections[symbol.section]
             if home.flags & elf.EXECUTED:
-                code = image[home.offset + one.value : home.offset + one.value + one.size]
-                told = relocations.describe(one.section, one.value, one.value + one.size)
-                yield Kernel(normalise_name(one.name), hash_code(code), hash_launch(told), one.size, False)
+                code = image[home.offset + symbol.value : home.offset + symbol.value + symbol.size]
+                told = relocations.describe(symbol.section, symbol.value, symbol.value + symbol.size)
+                yield Kernel(normalise_name(symbol.name), hash_code(code), hash_launch(told), symbol.size, False)
 
 
 def _read_variables(
     image: bytes, sections: list[Section], symbols: list[Symbol], relocations: _Relocations
 ) -> Iterator[tuple[str, str]]:
-    for one in symbols:
-        if one.kind == elf_files.OBJECT and one.size and one.section < len(sections):
-            home = sections[one.section]
+    for symbol in symbols:
+        if symbol.kind == elf_files.OBJECT and symbol.size and symbol.section < len(sections):
+            home = sections[symbol.section]
             if home.kind != elf.NOBITS and not home.flags & elf.EXECUTED and home.name != bundles.SECTION:
-                content = home.read(image)[one.value : one.value + one.size]
-                told = relocations.describe(one.section, one.value, one.value + one.size)
-                yield normalise_name(one.name), hash_code(content + told)
+                content = home.read(image)[symbol.value : symbol.value + symbol.size]
+                told = relocations.describe(symbol.section, symbol.value, symbol.value + symbol.size)
+                yield normalise_name(symbol.name), hash_code(content + told)
 
 
 class _Relocations:

@@ -38,7 +38,7 @@ def list_cuda_imports(libraries: Sequence[Path]) -> frozenset[str]:
     Nobody else defines them.
     """
     read = [elf.read_library(library) for library in libraries]
-    named = frozenset().union(*(one.undefined | one.optional for one in read))
+    named = frozenset().union(*(library.undefined | library.optional for library in read))
     return frozenset(name for name in named if audit.make_symbol_pattern().match(name) and not name.startswith("_Z"))
 
 
@@ -52,7 +52,7 @@ def read_host_symbols(library: Path, arch: str) -> HostSymbols:
     containers: set[int] = set()
     for image in fatbin.read_images(library, arch):
         containers.add(image.container)
-        kernels.update(one.mangled for one in cubin.read_cubin(image.data).functions if one.kernel)
+        kernels.update(function.mangled for function in cubin.read_cubin(image.data).functions if function.kernel)
     return HostSymbols(list_cuda_imports([library]), len(containers), len(kernels), tuple(sorted(kernels - names)))
 
 

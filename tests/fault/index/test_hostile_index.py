@@ -271,7 +271,7 @@ def test_a_page_sent_compressed_in_a_way_not_asked_for_is_refused(server: Hostil
         Index(server.url("/simple/")).read_project("torch")
 
 
-def test_what_our_own_publisher_writes_passes_the_door_whole(tmp_path: Path) -> None:
+def test_what_our_own_publisher_writes_passes_these_checks_whole(tmp_path: Path) -> None:
     from decouple.index import site
 
     make_pair(tmp_path / "dist")
