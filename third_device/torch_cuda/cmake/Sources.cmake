@@ -54,13 +54,14 @@ endif()
 # Bindings.
 torch_cuda_filelist(PYTHON_SOURCES libtorch_python_cuda_core_sources)
 toolkit_python_sources()
-# Ours. bindings.cpp and config.cpp answer for torch._C what a core without CUDA cannot; the others implement the hooks and registries that
-# the patched core declares, so a stock core has nothing to compile them against.
+# Ours. bindings.cpp and config.cpp answer for torch._C what a core without CUDA cannot, uuid.cpp has what a core may not export; the
+# others implement the hooks and registries that the patched core declares, so a stock core has nothing to compile them against.
 set(OWN_PYTHON_DIR "${CMAKE_CURRENT_SOURCE_DIR}/torch_cuda/csrc/pybinding")
 if(TOOLKIT_COPIES)
   set(OWN_PYTHON_DIR "${SHADOW_DIR}/torch/csrc/cuda") # translated with what lies there
 endif()
-set(own_sources "${OWN_PYTHON_DIR}/registrations/bindings.cpp" "${OWN_PYTHON_DIR}/registrations/config.cpp")
+set(own_sources "${OWN_PYTHON_DIR}/registrations/bindings.cpp" "${OWN_PYTHON_DIR}/registrations/config.cpp"
+                "${OWN_PYTHON_DIR}/registrations/uuid.cpp")
 if(CORE_KIND STREQUAL "built")
   file(GLOB own_sources CONFIGURE_DEPENDS "${OWN_PYTHON_DIR}/registrations/*.cpp")
 endif()
