@@ -17,76 +17,86 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
+from decouple.base import toml
 from decouple.base.paths import find_project
 
 
-@dataclass(frozen=True)
-class Program:
+class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the tests of a project gave.
+
+    Outcomes on the CPU and inside ``as_cuda()``; how many tests of the second run took memory of the device.
+    """
+
+    cpu: dict[str, int]
+    as_cuda: dict[str, int]
+    on_device: int
+
+
+class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A project on PyPI.
 
-    Its sdist's version, the tests that it carries, what they need beside torch and pytest.
+    Its sdist's version and SHA-256, the tests that it carries, what they need beside torch and pytest.
     """
 
     name: str
     version: str
+    sha256: str
     tests: tuple[str, ...]
     needs: tuple[str, ...]
     why: str
-    known: Mapping[str, str] = field(default_factory=dict)
+    expected: Expected
+    file: str = ""
+    """The sdist's name without the version, where it is not the project's."""
+    known: dict[str, str] = {}
     """Last part of a test's name -> why it fails on any device, of which the CPU run, which skips it, says nothing."""
 
+    @property
+    def folder(self) -> str:
+        """Name of the folder in the sdist, and of the sdist without ``.tar.gz``."""
+        return f"{self.file or self.name}-{self.version}"
 
-PROGRAMS = (
-    Program(
-        "torchsde",
-        "0.2.6",
-        ("tests/test_brownian_path.py", "tests/test_brownian_tree.py"),
-        ("scipy", "trampoline", "pytest<8"),  # its tests say pytest.skip(msg=…)
-        "each test runs on cpu and on cuda",
-    ),
-    Program(
-        "linear_operator",
-        "0.6.1",
-        ("test/utils", "test/functions"),
-        ("scipy", "jaxtyping", "mpmath"),
-        "chooses the least used CUDA device, seeds it, and skips without one",
-    ),
-    Program(
-        "gpytorch",
-        "1.15.2",
-        ("test/distributions", "test/likelihoods", "test/priors"),
-        ("linear_operator==0.6.1", "scipy", "scikit-learn", "jaxtyping", "mpmath"),
-        "each test has a variant on CUDA",
-        {
-            "test_half_cauchy_prior_to_gpu": "the test calls .cuda() of torch.distributions.HalfCauchy, which has none",
-            "test_half_normal_prior_to_gpu": "HalfNormalPrior has no concentration, which the test asks for",
-            **dict.fromkeys(
-                (
-                    "test_lkj_prior_to_gpu",
-                    "test_lkj_cholesky_factor_prior_to_gpu",
-                    "test_lkj_covariance_prior_to_gpu",
-                ),
-                "LKJPrior registers no buffer, so no move and no .double() reaches eta",
-            ),
-            "test_multivariate_normal_prior_to_gpu": "covariance_matrix recurses after .cpu() of a CPU prior, too",
-        },
-    ),
-)
+
+class ProgramTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"programs": "program"}):
+    """The file ``cuda_programs.toml``."""
+
+    programs: tuple[Program, ...]
+
+
+def load_programs() -> ProgramTable:
+    """Read ``cuda_programs.toml``, which lies beside this file. Raises DecoupleError."""
+    return toml.read_toml(Path(__file__).with_suffix(".toml"), ProgramTable, mend="git checkout it")
+
 
 CODE = """
-import json, sys, warnings
-import pytest
+import json, random, sys, warnings
+import numpy, pytest
 import torch
 from third_device_contract.traces import changes, trace
 
 device, out, words = sys.argv[1], sys.argv[2], sys.argv[3:]
+for seed in (random.seed, numpy.random.seed, torch.manual_seed):  # some tests compare samples without a seed
+    seed(0)
 
 class Counts:
     outcomes = {}
+    on_device = []
+
+    def taken(self):
+        here = getattr(torch, device) if device else None
+        numbers = range(here.device_count()) if here else ()
+        return sum(here.memory_stats(number).get("allocation.all.allocated", 0) for number in numbers)
+
+    def pytest_runtest_logstart(self, nodeid):
+        self.before = self.taken()
+
+    def pytest_runtest_logfinish(self, nodeid):
+        if self.taken() > self.before:
+            self.on_device.append(nodeid)
 
     def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.skipped or report.failed:
@@ -117,7 +127,7 @@ else:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         left = changes(before, trace())
-json.dump([int(code), Counts.outcomes, left], open(out, "w"))
+json.dump([int(code), Counts.outcomes, left, Counts.on_device], open(out, "w"))
 """
 
 
@@ -141,21 +151,33 @@ def environment(interpreter: Path, folder: Path, program: Program) -> Path:
 
 
 def unpack(python: Path, folder: Path, program: Program) -> Path:
-    """Unpack the project's sdist. Raises CalledProcessError where PyPI has none."""
-    source = folder / f"{program.name}-{program.version}"
+    """Fetch and unpack the project's sdist.
+
+    Raises SystemExit where PyPI has none of this SHA-256.
+    """
+    source = folder / program.folder
     if not source.is_dir():
+        wanted = folder / f"{program.folder}.txt"  # pip holds the hash before any code of the sdist runs
+        wanted.write_text(f"{program.name}=={program.version} --hash=sha256:{program.sha256}\n", encoding="utf-8")
         command = [str(python), "-I", "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
-        wanted = f"{program.name}=={program.version}"
-        subprocess.run([*command, "--no-build-isolation", "-d", str(folder), wanted], check=True)
+        done = subprocess.run([*command, "--no-build-isolation", "-d", str(folder), "-r", str(wanted)])
+        if done.returncode:
+            raise SystemExit(
+                f"{program.name}: pip has no sdist of {program.version} with the sha256 of scripts/cuda_programs.toml; "
+                "if its message names another hash, see on PyPI why, and correct the row"
+            )
+        archive = source.with_name(f"{program.folder}.tar.gz")
         half = folder / "half"  # one that was killed meanwhile must not be taken for the whole
         shutil.rmtree(half, ignore_errors=True)
-        shutil.unpack_archive(source.with_name(f"{source.name}.tar.gz"), half)
+        shutil.unpack_archive(archive, half)
         (half / source.name).rename(source)
     return source
 
 
-def run(python: Path, source: Path, program: Program, device: str) -> tuple[dict[str, str], list[str]]:
-    """Return outcomes by test, and what is other in PyTorch afterwards.
+def run(python: Path, source: Path, program: Program, device: str) -> tuple[dict[str, str], list[str], list[str]]:
+    """Return outcomes by test, what is other afterwards, tests on the device.
+
+    Other: attributes of PyTorch. On the device: tests that took memory of it.
 
     An empty ``device``: the CPU, without any backend.
     """
@@ -168,20 +190,25 @@ def run(python: Path, source: Path, program: Program, device: str) -> tuple[dict
         done = subprocess.run(command, cwd=source, env=variables, stdout=log, stderr=subprocess.STDOUT)
     if done.returncode:
         raise SystemExit(f"{program.name} on {device or 'cpu'}: exit code {done.returncode}; see {log.name}")
-    _, outcomes, left = json.loads(out.read_text(encoding="utf-8"))
+    _, outcomes, left, on_device = json.loads(out.read_text(encoding="utf-8"))
     if not outcomes:
         raise SystemExit(f"{program.name} on {device or 'cpu'}: no test ran; see {out.with_suffix('.log')}")
-    return outcomes, left
+    return outcomes, left, on_device
 
 
 def _path() -> list[str]:
     return [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
 
 
-def counted(outcomes: dict[str, str]) -> str:
-    """Outcomes as ``3 passed, 1 skipped``."""
+def count_outcomes(outcomes: dict[str, str]) -> dict[str, int]:
+    """Count outcomes, as ``{"passed": 3, "skipped": 1}``."""
     values = list(outcomes.values())
-    return ", ".join(f"{values.count(kind)} {kind}" for kind in ("passed", "failed", "skipped") if kind in values)
+    return {kind: values.count(kind) for kind in ("passed", "failed", "skipped") if kind in values}
+
+
+def format_counts(counts: dict[str, int]) -> str:
+    """Write counts as ``3 passed, 1 skipped``."""
+    return ", ".join(f"{number} {kind}" for kind, number in counts.items())
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -189,31 +216,38 @@ def main(words: Sequence[str] | None = None) -> int:
 
     Returns 1 if a test fails on the device that holds on the CPU, or a trace of the block is left.
     """
+    programs = load_programs().programs
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch", type=Path, required=True, metavar="PYTHON", help="an interpreter with the backend")
     parser.add_argument("--device", default="sim", metavar="NAME")
     parser.add_argument("--folder", type=Path, default=find_project() / "build" / "cuda-programs")
-    parser.add_argument("projects", nargs="*", metavar="PROJECT", help="of " + ", ".join(one.name for one in PROGRAMS))
+    parser.add_argument("projects", nargs="*", metavar="PROJECT", help="of " + ", ".join(one.name for one in programs))
     arguments = parser.parse_args(words)
-    if strange := set(arguments.projects) - {one.name for one in PROGRAMS}:
+    if strange := set(arguments.projects) - {one.name for one in programs}:
         parser.error(f"no project {', '.join(sorted(strange))}")
     folder: Path = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     wrong = False
-    for program in PROGRAMS:
+    for program in programs:
         if arguments.projects and program.name not in arguments.projects:
             continue
         python = environment(arguments.torch, folder, program)
         source = unpack(python, folder, program)
-        host, usual = run(python, source, program, "")
-        there, left = run(python, source, program, arguments.device)
+        host, usual, _ = run(python, source, program, "")
+        there, left, on_device = run(python, source, program, arguments.device)
         failed = [name for name, outcome in there.items() if outcome == "failed" and host.get(name) != "failed"]
         worse = [name for name in failed if name.rpartition("::")[2] not in program.known]
         traces = [change for change in left if change not in usual]
-        wrong |= bool(worse or traces)
+        found = Expected(count_outcomes(host), count_outcomes(there), len(on_device))
+        wrong |= bool(worse or traces or found != program.expected)
         print(f"{program.name} {program.version} ({program.why})")
-        print(f"  cpu: {counted(host)}; {arguments.device} as CUDA: {counted(there)}")
+        print(
+            f"  cpu: {format_counts(found.cpu)}; {arguments.device} as CUDA: {format_counts(found.as_cuda)}, ", end=""
+        )
+        print(f"{found.on_device} took memory of the device")
         print(f"  of PyTorch {len(traces)} attributes are other than before, {len(left) - len(traces)} as on the CPU")
+        if found != program.expected:
+            print(f"  EXPECTED by scripts/cuda_programs.toml: {msgspec.json.encode(program.expected).decode()}")
         for name in failed:
             test = name.rpartition("::")[2]
             print(f"    {test}: {program.known.get(test, 'FAILED here only')}")

@@ -46,7 +46,7 @@ def changes(before: Trace, after: Trace) -> list[str]:
             continue
         for name in sorted(held.keys() | now.keys()):
             if (
-                name in ("__warningregistry__", "__cached__", "next_id")
+                name in ("__warningregistry__", "__cached__", "next_id", "__slotnames__")  # the last is copyreg's cache
                 or f"{owner}.{name}" == "module threading.excepthook"  # pytest's own before 8.4: one for each phase
                 or f"module {owner.removeprefix('module ')}.{name}" in after
             ):
