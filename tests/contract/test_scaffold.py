@@ -35,6 +35,7 @@ def test_a_new_backend_names_itself_everywhere(tmp_path: Path) -> None:
     assert not done.conflicts and set(done.created) == set(render_template(TEMPLATE, "acme"))
     files = tree(done.folder)
     assert "torch_acme/__init__.py" in files and not any("newdevice" in path + text for path, text in files.items())
+    assert not any(re.search(r"\bsim\b(?!::)|torch_sim", path + text) for path, text in files.items())
     assert 'torch_acme = "torch_acme:_autoload"' in files["pyproject.toml"]
 
 

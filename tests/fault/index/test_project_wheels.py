@@ -29,7 +29,7 @@ __all__ = ["environment", "install"]  # fixtures
 @pytest.fixture
 def requirements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the real wheel asks for."""
-    return _backend(monkeypatch).requirements(Path(_backend(monkeypatch).__file__).with_name("requirements.toml"), INFO)
+    return _backend(monkeypatch).list_requirements(Path(_backend(monkeypatch).__file__).with_name("requirements.toml"), INFO)
 
 
 def _backend(monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -48,7 +48,7 @@ def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: list[str
     raw.mkdir()
     backend = _backend(monkeypatch)
     finish_wheel(
-        backend.write(members, INFO, "py3-none-any", raw, requirements[:1]),
+        backend.write_wheel(members, INFO, "py3-none-any", raw, requirements[:1]),
         tmp_path / "dist",
         replace(make_manifest("torch-cuda", INFO["version"], INFO["cuda"], SERIES_A), flags={"core": "built"}),
         epoch=1738108800,
@@ -91,7 +91,7 @@ def test_a_pin_that_any_torch_of_the_release_meets_is_not_published(dist: Path, 
 def test_the_whole_metadata_of_the_real_wheel_passes_twine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: list[str]
 ) -> None:
-    path = _backend(monkeypatch).write(
+    path = _backend(monkeypatch).write_wheel(
         {"torch_cuda/__init__.py": b""}, INFO, "cp313-cp313-linux_x86_64", tmp_path, requirements
     )
     with zipfile.ZipFile(path) as archive:

@@ -9,7 +9,7 @@ import torch
 
 __all__ = ["get_tiling", "largest_request", "set_tiling", "times_resized"]
 
-_ops = torch.ops.sim
+_ops = torch.ops.newdevice
 
 
 def set_tiling(tensor: torch.Tensor, rows: int, columns: int) -> None:
