@@ -29,7 +29,9 @@ __all__ = ["environment", "install"]  # fixtures
 @pytest.fixture
 def requirements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the real wheel asks for."""
-    return _backend(monkeypatch).list_requirements(Path(_backend(monkeypatch).__file__).with_name("requirements.toml"), INFO)
+    return _backend(monkeypatch).list_requirements(
+        Path(_backend(monkeypatch).__file__).with_name("requirements.toml"), INFO
+    )
 
 
 def _backend(monkeypatch: pytest.MonkeyPatch) -> Any:
