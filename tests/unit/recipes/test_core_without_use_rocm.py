@@ -11,6 +11,7 @@ from decouple.recipes.make import make_texts
 from decouple.recipes.model import load_recipe
 
 PATH = "aten/src/ATen/Context.cpp"
+DLPACK = "aten/src/ATen/DLConvertor.cpp"
 SPARSE = "aten/src/ATen/native/sparse/SparseBlasImpl.cpp"
 PREFERRED = """\
 static const bool hipblaslt_preferred = ask();
@@ -84,3 +85,21 @@ def test_sparse_products_need_no_include_of_the_configuration(above: str) -> Non
     assert made.startswith(f"{above}#include <ATen/Context.h>\n#include <ATen/mkl/Sparse.h>\n")
     assert "USE_ROCM" not in made
     assert made.count("!at::globalContext().hasROCM() &&") == 2
+
+
+@pytest.mark.parametrize("kind", ["ctx.device_type", "type"])
+def test_dlpack_names_what_the_function_is_given(kind: str) -> None:
+    """Up to 2.9 a struct, from 2.10 on its parts."""
+    made = make(
+        "#include <ATen/DLConvertor.h>\n\n"
+        "void to() {\n#ifdef USE_ROCM\n      ctx.device_type = DLDeviceType::kDLROCM;\n#else\n"
+        "      ctx.device_type = DLDeviceType::kDLCUDA;\n#endif\n}\n\n"
+        f"Device from() {{\n  switch ({kind}) {{\n#ifndef USE_ROCM\n    // if we are compiled under HIP, not\n"
+        "    case DLDeviceType::kDLCUDA:\n      return at::Device(DeviceType::CUDA, index);\n#endif\n"
+        "    case DLDeviceType::kDLROCM:\n#ifdef USE_ROCM\n      return at::Device(DeviceType::CUDA, index);\n#else\n"
+        "      return at::Device(DeviceType::HIP, index);\n#endif\n  }\n}\n",
+        DLPACK,
+    )
+    assert "USE_ROCM" not in made
+    assert f'"Unsupported device_type: ", std::to_string({kind}));' in made
+    assert made.count("std::to_string") == 1
