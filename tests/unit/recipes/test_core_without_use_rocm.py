@@ -12,6 +12,7 @@ from decouple.recipes.model import load_recipe
 
 PATH = "aten/src/ATen/Context.cpp"
 DLPACK = "aten/src/ATen/DLConvertor.cpp"
+COLLECTION = "torch/csrc/profiler/collection.cpp"
 SPARSE = "aten/src/ATen/native/sparse/SparseBlasImpl.cpp"
 PREFERRED = """\
 static const bool hipblaslt_preferred = ask();
@@ -103,3 +104,17 @@ def test_dlpack_names_what_the_function_is_given(kind: str) -> None:
     assert "USE_ROCM" not in made
     assert f'"Unsupported device_type: ", std::to_string({kind}));' in made
     assert made.count("std::to_string") == 1
+
+
+def test_a_flow_that_starts_twice_is_left_to_upstream_where_it_minds_it() -> None:
+    """In 2.15's text no macro of ROCm's is left there."""
+    recipe = load_recipe(Path(__file__).parents[3] / "series/recipes/core-without-use-rocm.toml")
+    text = "void setParents() {\n  if (!inserted.second) {\n    drop();\n  }\n}\n"
+    kept = structs.replace(recipe, edit=[edit for edit in recipe.edit if edit.file in (COLLECTION, SPARSE)])
+    sparse = (
+        "#include <ATen/mkl/Sparse.h>\n"
+        "#ifndef USE_ROCM\nbool operands_support_triton_mm_kernel(int one) {\n  return one;\n}\n#endif\n"
+        "void first() {\n#ifndef USE_ROCM\n  if (operands_support_triton_mm_kernel(one)) {\n  }\n#endif\n}\n"
+    )
+    made = make_texts(kept, {COLLECTION: text, SPARSE: sparse}.get)
+    assert made.get(COLLECTION, text) == text
