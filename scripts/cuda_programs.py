@@ -73,7 +73,7 @@ def load_programs() -> ProgramTable:
 
 
 CODE = """
-import json, random, sys, warnings
+import contextlib, json, random, sys, warnings
 import numpy, pytest
 import torch
 from third_device_contract.traces import changes, trace
@@ -86,52 +86,44 @@ class Counts:
     outcomes = {}
     on_device = []
 
-    def taken(self):
+    def count_allocations(self):
         here = getattr(torch, device) if device else None
         numbers = range(here.device_count()) if here else ()
         return sum(here.memory_stats(number).get("allocation.all.allocated", 0) for number in numbers)
 
     def pytest_runtest_logstart(self, nodeid):
-        self.before = self.taken()
+        self.before = self.count_allocations()
 
     def pytest_runtest_logfinish(self, nodeid):
-        if self.taken() > self.before:
+        if self.count_allocations() > self.before:
             self.on_device.append(nodeid)
 
     def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.skipped or report.failed:
             self.outcomes[report.nodeid] = report.outcome
 
-def run():
-    return pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:third_device_contract", *words], plugins=[Counts()])
+def take_trace():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return trace()
 
-left = []
+stand_in = getattr(torch, device).as_cuda if device else contextlib.nullcontext
 if device:
-    with getattr(torch, device).as_cuda():
+    with stand_in():
         assert torch.cuda.is_available()
         torch.ones(2, device="cuda", requires_grad=True).sum().backward()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        before = trace()
-    with getattr(torch, device).as_cuda():
-        code = run()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        left = changes(before, trace())
+before = take_trace()
+with stand_in():
+    words = ["-q", "-p", "no:cacheprovider", "-p", "no:third_device_contract", *words]
+    code = pytest.main(words, plugins=[Counts()])
+left = changes(before, take_trace())
+if device:
     assert torch.device("cuda").type == "cuda" and not torch.ones(1, device=device).is_cuda
-else:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        before = trace()
-    code = run()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        left = changes(before, trace())
 json.dump([int(code), Counts.outcomes, left, Counts.on_device], open(out, "w"))
 """
 
 
-def environment(interpreter: Path, folder: Path, program: Program) -> Path:
+def make_environment(interpreter: Path, folder: Path, program: Program) -> Path:
     """Make an environment of the project's own with what it needs.
 
     It sees the interpreter's packages, too.
@@ -150,7 +142,7 @@ def environment(interpreter: Path, folder: Path, program: Program) -> Path:
     return python
 
 
-def unpack(python: Path, folder: Path, program: Program) -> Path:
+def unpack_sdist(python: Path, folder: Path, program: Program) -> Path:
     """Fetch and unpack the project's sdist.
 
     Raises SystemExit where PyPI has none of this SHA-256.
@@ -174,7 +166,7 @@ def unpack(python: Path, folder: Path, program: Program) -> Path:
     return source
 
 
-def run(python: Path, source: Path, program: Program, device: str) -> tuple[dict[str, str], list[str], list[str]]:
+def run_tests(python: Path, source: Path, program: Program, device: str) -> tuple[dict[str, str], list[str], list[str]]:
     """Return outcomes by test, what is other afterwards, tests on the device.
 
     Other: attributes of PyTorch. On the device: tests that took memory of it.
@@ -231,10 +223,10 @@ def main(words: Sequence[str] | None = None) -> int:
     for program in programs:
         if arguments.projects and program.name not in arguments.projects:
             continue
-        python = environment(arguments.torch, folder, program)
-        source = unpack(python, folder, program)
-        host, usual, _ = run(python, source, program, "")
-        there, left, on_device = run(python, source, program, arguments.device)
+        python = make_environment(arguments.torch, folder, program)
+        source = unpack_sdist(python, folder, program)
+        host, usual, _ = run_tests(python, source, program, "")
+        there, left, on_device = run_tests(python, source, program, arguments.device)
         failed = [name for name, outcome in there.items() if outcome == "failed" and host.get(name) != "failed"]
         worse = [name for name in failed if name.rpartition("::")[2] not in program.known]
         traces = [change for change in left if change not in usual]

@@ -20,8 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _timing import Sample, run_bench, time_action
-from _timing import take_median as median
+from _timing import Sample, run_bench, take_median, time_action
 
 from decouple.base.checkout import Checkout
 from decouple.base.interpreter import OWN
@@ -56,15 +55,15 @@ def measure(rounds: int = 3) -> dict[str, Any]:
     warm = [_seconds([*_DECOUPLE, "forecast", "2.6"], project) for _ in range(rounds)]
     return {
         "patches": len(patches),
-        "rebase_seconds": median(ours).wall,
-        "git_am_3_seconds": median(git).wall,
-        "rebase_cpu_seconds": median(ours).cpu,
-        "git_am_3_cpu_seconds": median(git).cpu,
+        "rebase_seconds": take_median(ours).wall,
+        "git_am_3_seconds": take_median(git).wall,
+        "rebase_cpu_seconds": take_median(ours).cpu,
+        "git_am_3_cpu_seconds": take_median(git).cpu,
         "ratio": statistics.median(a.wall / b.wall for a, b in zip(ours, git, strict=True)),
         "ratio_cpu": statistics.median(a.cpu / b.cpu for a, b in zip(ours, git, strict=True)),
         "forecast_first_seconds": forecast.wall,
-        "forecast_warm_seconds": median(warm).wall,
-        "forecast_warm_cpu_seconds": median(warm).cpu,
+        "forecast_warm_seconds": take_median(warm).wall,
+        "forecast_warm_cpu_seconds": take_median(warm).cpu,
         "forecast_sources": _sources(project),
     }
 

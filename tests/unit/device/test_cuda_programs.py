@@ -33,7 +33,7 @@ def test_a_run_without_a_test_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "made_up-cpu.json").write_text(json.dumps([4, {}, [], []]))
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0))
     with pytest.raises(SystemExit, match=r"made_up on cpu: no test ran; see .*made_up-cpu\.log"):
-        cuda_programs.run(Path("python"), tmp_path / "made_up-1.0", PROGRAM, "")
+        cuda_programs.run_tests(Path("python"), tmp_path / "made_up-1.0", PROGRAM, "")
 
 
 def test_a_kill_while_unpacking_leaves_no_half_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_a_kill_while_unpacking_leaves_no_half_of_a_project(tmp_path: Path, monk
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0))
     monkeypatch.setattr(shutil, "unpack_archive", unpack_half)
     with pytest.raises(KeyboardInterrupt):
-        cuda_programs.unpack(Path("python"), tmp_path, PROGRAM)
+        cuda_programs.unpack_sdist(Path("python"), tmp_path, PROGRAM)
     assert not (tmp_path / "made_up-1.0").exists()
 
 
@@ -62,7 +62,7 @@ def test_another_sdist_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
     with pytest.raises(SystemExit, match=r"made_up: pip has no sdist of 1\.0 with the sha256 of scripts/cuda_programs"):
-        cuda_programs.unpack(Path(sys.executable), tmp_path, PROGRAM)
+        cuda_programs.unpack_sdist(Path(sys.executable), tmp_path, PROGRAM)
     assert not (tmp_path / "ran").exists() and not (tmp_path / "made_up-1.0").exists()
 
 
@@ -79,9 +79,9 @@ def test_counts_are_those_of_the_data(
     first: tuple[dict[str, str], list[str], list[str]] = ({"a": "passed", "b": "skipped"}, [], [])
     runs = iter([first, (second, [], on_device)])
     monkeypatch.setattr(cuda_programs, "load_programs", lambda: cuda_programs.ProgramTable((PROGRAM,)))
-    monkeypatch.setattr(cuda_programs, "environment", lambda *_: Path("python"))
-    monkeypatch.setattr(cuda_programs, "unpack", lambda *_: tmp_path)
-    monkeypatch.setattr(cuda_programs, "run", lambda *_: next(runs))
+    monkeypatch.setattr(cuda_programs, "make_environment", lambda *_: Path("python"))
+    monkeypatch.setattr(cuda_programs, "unpack_sdist", lambda *_: tmp_path)
+    monkeypatch.setattr(cuda_programs, "run_tests", lambda *_: next(runs))
     assert cuda_programs.main(["--torch", "python", "--folder", str(tmp_path)]) == code
 
 
