@@ -32,6 +32,8 @@ BUILT = "built"
 NOTHING = "not proven"
 #: Of decouple.flows.test_patches: the kinds of a torch that has our patches.
 _PATCHED = ("patched", "core")
+#: Of the contract's report: an item that other tests check, that no test of the run asked, that PyTorch prevents.
+_ITEM_STATES = {"elsewhere": "left to other tests", "missing": "not tried", "upstream gap": "prevented by PyTorch"}
 #: Of decouple.rebase.verdicts.Verdict: the relocation, of which a wheel shows Python files; nothing known; a stop.
 _REGENERATED, _NOT_SEEN, _STOPS = "regenerated", "not seen", ("ambiguous", "conflict", "target gone")
 #: Best first: decouple.series.evidence.Level, which writes all but the first.
@@ -606,8 +608,10 @@ def _list_contract(status: ReleaseStatus) -> Iterator[Figure]:
 
 
 def _describe_contract(items: Mapping[str, int]) -> str:
-    rest = ", ".join(f"{count} {state}" for state, count in items.items() if state != "supported" and count)
-    return f"{items['supported']} of {sum(items.values())}" + (f" ({rest})" if rest else "")
+    rest = ", ".join(
+        f"{count} {_ITEM_STATES.get(state, state)}" for state, count in items.items() if state != "supported" and count
+    )
+    return f"{items['supported']} of {sum(items.values())} items hold" + (f" ({rest})" if rest else "")
 
 
 def _describe_builds(status: ReleaseStatus) -> str:
@@ -649,7 +653,8 @@ def _describe_age(status: ReleaseStatus) -> str:
     if not old:
         return "all of this series"
     since = min(old, key=lambda row: row.date).since
-    return f"{len(old)} of {len(rows)} proofs {EARLIER}: {kinds}; since the oldest of them {since}"
+    counted = f"{len(old)} of {len(rows)} proofs are older than today's patches"
+    return f"{counted}: {kinds}. Patches since the oldest of these proofs: {since}"
 
 
 #: docs/rebase.md: of a release without a series of its own, what is known of another's there.

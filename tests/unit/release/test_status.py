@@ -56,7 +56,7 @@ def test_the_table_says_what_the_files_say() -> None:
     assert found["stage 1"].startswith("1528 objects, at least 120 min of compiling on 2 cores, 100 MiB")
     assert found["parity with Debian's monolith"] == "90.00 % of 10 | differs"
     assert found["ELF audit"] == "clean (24 files) | holds"
-    assert found["contract of backends"] == "46 of 48 (2 upstream gap) | holds"
+    assert found["contract of backends"] == "46 of 48 items hold (2 prevented by PyTorch) | holds"
     assert figures(known["2.10"])["contract of backends"] == "not checked | "
 
 
@@ -256,7 +256,8 @@ def test_the_readme_says_in_five_columns_what_a_user_asks() -> None:
     assert newest == "| 2.7 | not known | no | no | no |  |"
     assert "| 22 | both stages on Debian 13 |" in row and "3 passed, 1 failed" in row and "90.00 % of 10" in row
     assert row.endswith(
-        " of 5 proofs of an earlier series: stage 1; since the oldest of them what changed is not known |"
+        " of 5 proofs are older than today's patches: stage 1."
+        " Patches since the oldest of these proofs: what changed is not known |"
     )
 
 
