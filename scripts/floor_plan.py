@@ -1,6 +1,6 @@
 """Draw the plan in docs/architecture.md from the imports of the code.
 
-The plan has the rooms of ``scripts/decouple``.
+The plan has the packages of ``scripts/decouple``, by the levels of :data:`LEVELS`.
 
 python scripts/floor_plan.py [--check]
 """
@@ -22,7 +22,7 @@ PACKAGE = Path(__file__).parent / "decouple"
 PAGE = "docs/architecture.md"
 WIDTH = 118
 
-LAYERS = (
+LEVELS = (
     {"base"},
     {"release", "syntax", "patch"},
     {"upstream", "inventory"},
@@ -88,28 +88,28 @@ def find_cycle(modules: Mapping[str, set[str]]) -> list[str]:
 
 
 def draw_plan(package: Path = PACKAGE) -> str:
-    """Return the drawing: a line between layers, the highest on top.
+    """Return the drawing: a line between levels, the highest on top.
 
-    It has each room, what it is for, and the rooms that it uses.
+    It has each package, what it is for, and the packages that it uses.
     """
     uses: dict[str, set[str]] = {}
     for module, imported in make_graph(package).items():
-        room = _find_room(module)
-        uses.setdefault(room, set()).update({_find_room(one) for one in imported} - {room, "decouple"})
+        name = _find_package(module)
+        uses.setdefault(name, set()).update({_find_package(one) for one in imported} - {name, "decouple"})
     lines = []
-    for number, rooms in reversed(list(enumerate(LAYERS[:-1]))):
-        below = [one for layer in reversed(LAYERS[1:number]) for one in sorted(layer)]
-        for room in sorted(rooms):
+    for number, names in reversed(list(enumerate(LEVELS[:-1]))):
+        below = [one for level in reversed(LEVELS[1:number]) for one in sorted(level)]
+        for name in sorted(names):
             rows = textwrap.wrap(
-                _read_purpose(package, room) + _describe_uses(below, uses.get(room, set())), WIDTH - 11
+                _read_purpose(package / name) + _describe_uses(below, uses.get(name, set())), WIDTH - 11
             )
-            lines += [f"{name:<10} {row}" for name, row in zip([room, *[""] * len(rows)], rows, strict=False)]
+            lines += [f"{label:<10} {row}" for label, row in zip([name, *[""] * len(rows)], rows, strict=False)]
         lines.append("-" * WIDTH)
     return "```text\n" + "\n".join(lines[:-1]) + "\n```\n"
 
 
 def _describe_uses(below: list[str], used: set[str]) -> str:
-    """Which of the rooms below; "all but" where it is nearly that."""
+    """Say which of the packages below; "all but" where it is nearly that."""
     left = [one for one in below if one not in used]
     if len(below) > 2 and len(left) < 2:
         return " -> all" + "".join(f" but {one}" for one in left)
@@ -117,13 +117,13 @@ def _describe_uses(below: list[str], used: set[str]) -> str:
     return f" -> {found}" if found else ""
 
 
-def _find_room(module: str) -> str:
+def _find_package(module: str) -> str:
     return module.split(".")[1] if "." in module else module
 
 
-def _read_purpose(package: Path, room: str) -> str:
-    """Return the first sentence of the room's own docstring."""
-    text = ast.get_docstring(ast.parse((package / room / "__init__.py").read_text(encoding="utf-8"))) or ""
+def _read_purpose(package: Path) -> str:
+    """Return the first sentence of the package's own docstring."""
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
     return text.split("\n\n")[0].replace("\n", " ")
 
 

@@ -1,4 +1,4 @@
-"""The build room on real things: upstream's CMake helper, trixie's prebuilt torch, a real nvcc."""
+"""The package ``build`` on real things: upstream's CMake helper, trixie's prebuilt torch, a real nvcc."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""For every room: errors, git, TOML, atomic writes, processes; no CUDA, no patch."""
+"""For all packages: errors, git, TOML, atomic writes, processes; knows no CUDA."""

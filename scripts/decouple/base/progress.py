@@ -8,7 +8,7 @@ from typing import Protocol
 class Progress(Protocol):
     """A report of how far work is.
 
-    A room calls it; ``cli.output`` draws it (a bar with an ETA on a terminal, plain lines in a log).
+    A package calls it; ``cli.output`` draws it (a bar with an ETA on a terminal, plain lines in a log).
     """
 
     def start(

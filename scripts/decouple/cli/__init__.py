@@ -1,4 +1,4 @@
-"""Parses arguments, calls a flow or a room, prints what it returned.
+"""Parses arguments, calls a flow or another package, prints what it returned.
 
 A module that ``menu`` names has ``register(subparsers)``, which adds its verbs and sets ``run`` of each to a function
 ``(argparse.Namespace) -> int``. Only the module of the typed verb is loaded.

@@ -1,7 +1,7 @@
 """What to do next, as far as the command that was typed can do it.
 
-A room does not know which command called it: one downloader serves `apply`, which has ``--source``, and `wheels`, which
-has not. So an alternative that needs an option of another command is left out where the line is printed.
+A package does not know which command called it: one downloader serves `apply`, which has ``--source``, and `wheels`,
+which has not. So an alternative that needs an option of another command is left out where the line is printed.
 """
 
 from __future__ import annotations

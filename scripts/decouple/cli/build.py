@@ -20,7 +20,7 @@ from decouple.flows.build_request import BuildRequest, estimate_root, estimate_s
 
 
 def register(subparsers: Any) -> None:
-    """Add the commands of the build room."""
+    """Add the commands of the package ``build``."""
     build = subparsers.add_parser("build")
     _add_shared_options(build)
     build.add_argument(

@@ -20,7 +20,7 @@ from decouple.verify.checks import CheckResult
 
 
 def register(subparsers: Any) -> None:
-    """Add the commands of the verify room."""
+    """Add the commands of the package ``verify``."""
     verify = subparsers.add_parser("verify")
     verify.add_argument("release", metavar="RELEASE|WHEEL", help="a release, or a wheel's file: as `index verify`")
     verify.add_argument("--key", type=Path, help="with a wheel: the public key that must have signed it")

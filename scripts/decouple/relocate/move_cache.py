@@ -20,7 +20,7 @@ from decouple.base.untrusted_input import JSON_BOUND, read_bounded
 from decouple.inventory.rules import RuleFile
 from decouple.relocate.plan import Move
 
-_ROOMS = ("inventory", "relocate", "syntax")
+_PACKAGES = ("inventory", "relocate", "syntax")
 """What decides on moves: other code may decide otherwise."""
 
 
@@ -59,7 +59,7 @@ def _make_seal_name(path: Path) -> str:
 
 def _compute_rules_digest(rules: RuleFile) -> str:
     digest = hashlib.sha256(msgspec.json.encode(rules, order="deterministic"))  # a set has no order of its own
-    for room in _ROOMS:
-        for module in sorted((Path(__file__).parents[1] / room).rglob("*.py")):
+    for package in _PACKAGES:
+        for module in sorted((Path(__file__).parents[1] / package).rglob("*.py")):
             digest.update(module.name.encode() + b"\0" + module.read_bytes())
     return digest.hexdigest()

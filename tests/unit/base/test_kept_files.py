@@ -125,6 +125,6 @@ def test_a_lock_that_is_a_link_is_told(tmp_path: Path) -> None:
 
 def test_what_goes_on_from_run_to_run_is_opened_in_one_place() -> None:
     appends = re.compile(r"""\bopen\((?:[^()]*, *)?["']a""")
-    rooms = find_project() / "scripts" / "decouple"
-    found = [path.name for path in rooms.rglob("*.py") if appends.search(path.read_text(encoding="utf-8"))]
+    package = find_project() / "scripts" / "decouple"
+    found = [path.name for path in package.rglob("*.py") if appends.search(path.read_text(encoding="utf-8"))]
     assert found == [] and appends.search('with log.open("a", encoding="utf-8") as out:')

@@ -78,8 +78,8 @@ OWN = {
 
 
 def test_each_reader_of_words_is_one_of_these() -> None:
-    rooms = ("scripts/decouple", "scripts/simcuda", "third_device/tools", "third_device/torch_cuda")
-    files = [path for room in rooms for path in sorted((ROOT / room).rglob("*.py"))]
+    folders = ("scripts/decouple", "scripts/simcuda", "third_device/tools", "third_device/torch_cuda")
+    files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
     found = [place for path in files for place in reads(path)]
     assert [place for place in found if place.partition(":")[0] not in OWN] == []
     assert {place.partition(":")[0] for place in found} == set(OWN), "one that is gone"

@@ -55,11 +55,13 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
-@pytest.mark.parametrize("room", sorted(path.name for path in (ROOT / "scripts/decouple").iterdir() if path.is_dir()))
-def test_what_the_code_advises_can_be_typed(room: str) -> None:
+@pytest.mark.parametrize(
+    "package", sorted(path.name for path in (ROOT / "scripts/decouple").iterdir() if path.is_dir())
+)
+def test_what_the_code_advises_can_be_typed(package: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}: {one}"
-        for path in sorted((ROOT / "scripts/decouple" / room).rglob("*.py"))
+        for path in sorted((ROOT / "scripts/decouple" / package).rglob("*.py"))
         for text in texts(path)
         for one in wrong(text)
     ]

@@ -147,8 +147,8 @@ def test_series_loads_no_engine_and_no_git() -> None:
 
 
 def test_lint_loads_nothing_that_downloads_or_builds() -> None:
-    rooms = {name.split(".")[1] for name in loaded(["lint", "--codes"]) if name.startswith("decouple.")}
-    assert not rooms & {"build", "verify", "index", "device", "census"}
+    packages = {name.split(".")[1] for name in loaded(["lint", "--codes"]) if name.startswith("decouple.")}
+    assert not packages & {"build", "verify", "index", "device", "census"}
 
 
 HEAVY = {

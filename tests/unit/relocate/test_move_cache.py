@@ -39,7 +39,7 @@ def test_another_tree_and_other_rules_have_their_own(tmp_path: Path) -> None:
 
 def test_other_code_makes_them_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     move_cache.keep_moves(tmp_path, TREE, RULES, MOVES)
-    monkeypatch.setattr("decouple.relocate.move_cache._ROOMS", ("inventory", "relocate"))
+    monkeypatch.setattr("decouple.relocate.move_cache._PACKAGES", ("inventory", "relocate"))
     assert move_cache.find_moves(tmp_path, TREE, RULES) is None
 
 

@@ -1,4 +1,4 @@
-"""Imports run downwards only (docs/architecture.md): a room knows the rooms below it, none beside or above it."""
+"""Imports run downwards only (docs/architecture.md): a package knows the packages below it, none beside or above it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from floor_plan import LAYERS, PACKAGE, find_cycle, list_imports, make_graph
+from floor_plan import LEVELS, PACKAGE, find_cycle, list_imports, make_graph
 
 ONLY_CLI = {"argparse", "rich"}
 """What parses arguments and writes to a terminal."""
@@ -16,23 +16,23 @@ ONLY_CLI = {"argparse", "rich"}
 
 def faults(package: Path) -> list[str]:
     """Every import of ``package`` that does not run downwards, one line each."""
-    rank = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+    rank = {name: number for number, names in enumerate(LEVELS) for name in names}
     found = []
     for path in sorted(package.rglob("*.py")):
         relative = path.relative_to(package)
-        room = relative.parts[0].removesuffix(".py")
-        if room == "__init__" or "inside" in relative.parts:
+        own = relative.parts[0].removesuffix(".py")
+        if own == "__init__" or "inside" in relative.parts:
             continue  # `inside` holds scripts that run in a build root, without this package
-        if room not in rank:
-            found.append(f"{relative}: room {room} is in no layer")
+        if own not in rank:
+            found.append(f"{relative}: package {own} has no level")
             continue
         for line, name in list_imports(path):
             top, _, rest = name.partition(".")
             other = rest.partition(".")[0]
-            if top in ONLY_CLI and room != "cli":
+            if top in ONLY_CLI and own != "cli":
                 found.append(f"{relative}:{line}: {top} belongs to cli")
-            if top == "decouple" and other not in ("", "__version__", room) and rank.get(other, 99) >= rank[room]:
-                found.append(f"{relative}:{line}: {room} imports {name}")
+            if top == "decouple" and other not in ("", "__version__", own) and rank.get(other, 99) >= rank[own]:
+                found.append(f"{relative}:{line}: {own} imports {name}")
     return found
 
 
@@ -41,24 +41,24 @@ def test_every_import_runs_downwards() -> None:
 
 
 @pytest.mark.parametrize(
-    ("room", "line", "told"),
+    ("package", "line", "told"),
     [
         ("census", "from decouple.relocate.plan import make_plan", "census imports decouple.relocate.plan"),
         ("series", "from decouple import build", "series imports decouple.build"),
         ("base", "def f():\n    import decouple.cli", "base imports decouple.cli"),
         ("verify", "from rich.table import Table", "rich belongs to cli"),
-        ("novelty", "import json", "room novelty is in no layer"),
+        ("novelty", "import json", "package novelty has no level"),
     ],
 )
-def test_one_that_does_not_is_named(tmp_path: Path, room: str, line: str, told: str) -> None:
-    (tmp_path / room).mkdir()
-    (tmp_path / room / "planted.py").write_text(line + "\n")
+def test_one_that_does_not_is_named(tmp_path: Path, package: str, line: str, told: str) -> None:
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "planted.py").write_text(line + "\n")
     (fault,) = faults(tmp_path)
-    assert fault.startswith(f"{room}/planted.py:") and fault.endswith(told)
+    assert fault.startswith(f"{package}/planted.py:") and fault.endswith(told)
 
 
 def test_no_two_modules_import_each_other() -> None:
-    """In whatever room: a ring of imports is one module in several files."""
+    """In whatever package: a ring of imports is one module in several files."""
     assert find_cycle(make_graph()) == []
 
 
@@ -91,9 +91,9 @@ def test_no_two_public_classes_share_a_name() -> None:
 
 
 def test_a_shared_name_is_told_with_its_modules(tmp_path: Path) -> None:
-    for room in ("series", "verify"):
-        (tmp_path / room).mkdir()
-        (tmp_path / room / "lint.py").write_text("class Report: ...\nclass _Own: ...\n")
+    for name in ("series", "verify"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "lint.py").write_text("class Report: ...\nclass _Own: ...\n")
     assert namesakes(tmp_path) == {"Report": ["series/lint.py", "verify/lint.py"]}
 
 
