@@ -119,8 +119,8 @@ def install(interpreter: Path, project: Path, flavour: str = "") -> Path:
     """Build ``project`` and install it into a folder of its own, for ``PYTHONPATH``; nothing if this source was built.
 
     A folder of its own because only one backend of the PrivateUse1 key may be found by ``import torch``. ``flavour`` is
-    a key of FLAVOURS, or empty for a plain build; its objects lie apart from those of others: it builds from a copy.
-    Raises CalledProcessError after showing the build's output.
+    a key of FLAVOURS, or empty for a plain build. A copy of the sources is built, so that the checkout stays clean and
+    the objects of each flavour lie apart. Raises CalledProcessError after showing the build's output.
     """
     home = (
         find_cache()
@@ -135,9 +135,7 @@ def install(interpreter: Path, project: Path, flavour: str = "") -> Path:
             return target
         stamp.unlink(missing_ok=True)
         shutil.rmtree(target, ignore_errors=True)
-        if flavour:
-            project = copy_sources(project, home / f"{name}.source")
-        build(interpreter, project, target, flavour)
+        build(interpreter, copy_sources(project, home / f"{name}.source"), target, flavour)
         write_atomically(stamp, key)
     return target
 
@@ -179,11 +177,7 @@ def install_changed(interpreter: Path, project: Path, flavour: str, changes: Cha
 
 
 def copy_sources(project: Path, to: Path) -> Path:
-    """Copy ``project`` and what lies beside it that its build reads into ``to``; returns the copy of the project.
-
-    A build leaves its objects in the project's own folder, where those of another flavour would be taken for them.
-    """
-    shutil.rmtree(to, ignore_errors=True)
+    """Copy ``project`` and the shared sources that its build reads into ``to``; returns the copy of the project."""
     for folder in (project, *(THIRD_DEVICE / shared for shared in SHARED)):
         mirror_sources(folder, to / folder.name)
     return to / project.name

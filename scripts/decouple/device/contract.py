@@ -9,10 +9,11 @@ them (its Python, its libraries), so compiling and checking happen in there, in 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from decouple.base.errors import UsageError
 from decouple.base.files import remove_folder, write_atomically
 from decouple.base.process import CommandPlace, run_logged
 from decouple.base.untrusted_input import read_json
+from decouple.device.scaffold import RECORD
 from decouple.release.status import ContractSection
 
 CONTRACT = "contract"
@@ -149,28 +151,55 @@ def read_summary(report: Path) -> ContractSection:
 def mirror_sources(folder: Path, to: Path) -> None:
     """Make ``to`` the sources of ``folder`` and the objects of earlier builds.
 
-    From those objects ninja goes on. Not what setuptools packs wheels from: it would pack a module that the sources no
-    longer have.
+    From those objects ninja goes on. A file is written where its bytes differ, whatever times the two have, so that
+    what changed is compiled and nothing else. Not what setuptools packs wheels from: it would pack a module that the
+    sources no longer have.
     """
-    for path in [*to.glob("*"), *to.glob("build/lib*")]:
-        if path.is_dir() and path.name != "build":
-            remove_folder(path)
-        elif path.is_file():
-            path.unlink()
-    shutil.copytree(folder, to, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if _is_unread(n)])
+    wanted = {to / path.relative_to(folder): path for path in list_sources(folder)}
+    for entry in [*to.glob("*"), *to.glob("build/lib*")]:
+        if entry != to / "build":
+            _prune_entry(entry, wanted.keys())
+    for target, source in wanted.items():
+        if not target.exists() or target.read_bytes() != source.read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)  # it may be read-only, as its source was
+            shutil.copyfile(source, target)
+        shutil.copymode(source, target)
+
+
+def _prune_entry(entry: Path, kept: Set[Path]) -> None:
+    """Remove what is not in ``kept``: ``entry``, or what is in that folder, and the folder when it is empty then."""
+    if entry.is_dir() and not entry.is_symlink():
+        for each in list(entry.iterdir()):
+            _prune_entry(each, kept)
+        if not any(entry.iterdir()):
+            entry.rmdir()
+    elif entry not in kept or entry.is_symlink():
+        entry.unlink()
 
 
 def compute_digest(folders: Sequence[Path]) -> str:
     """SHA-256 over name and content of every file that a build reads."""
     total = hashlib.sha256()
     for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder.parent)
-            if path.is_file() and not any(map(_is_unread, name.parts)):
-                total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        for path in list_sources(folder):
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            total.update(f"{path.relative_to(folder.parent)}\0{content}\n".encode())
     return total.hexdigest()
 
 
+def list_sources(folder: Path) -> list[Path]:
+    """Return the files of ``folder`` that a build reads, those behind links to folders too, in order."""
+    found = []
+    for place, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not _is_unread(name)]
+        found += [Path(place, name) for name in files if not _is_unread(name)]
+    return sorted(path for path in found if path.is_file())
+
+
 def _is_unread(name: str) -> bool:
-    """Return whether a file or folder of this name is what an earlier build left."""
-    return name in ("build", "__pycache__", ".mypy_cache") or name.endswith(".egg-info")
+    """Return whether no build reads a file or folder of this name.
+
+    An earlier build left it, or ``decouple new-device``.
+    """
+    return name in ("build", "__pycache__", ".mypy_cache", RECORD) or name.endswith(".egg-info")

@@ -88,6 +88,50 @@ def test_a_module_that_the_sources_no_longer_have_is_not_packed_again(tmp_path: 
     assert sorted(path.name for path in built.glob("*.py")) == ["__init__.py", "kept.py"]
 
 
+def test_what_differs_is_new_to_ninja_and_what_does_not_is_not(tmp_path: Path) -> None:
+    """Sources of another checkout may be older than the objects that were built from other bytes."""
+    folder, to = tmp_path / "torch_tiny", tmp_path / "copy"
+    (folder / "csrc").mkdir(parents=True)
+    for name in ("same.cpp", "changed.cpp", "gone.cpp"):
+        (folder / "csrc" / name).write_text("1\n")
+    contract.mirror_sources(folder, to)
+    (to / "build").mkdir()
+    (to / "build" / "same.o").write_text("compiled\n")
+    before = {path.name: path.stat().st_mtime_ns for path in (to / "csrc").iterdir()}
+    (folder / "csrc" / "gone.cpp").unlink()
+    (folder / "csrc" / "changed.cpp").write_text("2\n")
+    for path in (folder / "csrc").iterdir():
+        os.utime(path, (1, 1))
+    contract.mirror_sources(folder, to)
+    after = {path.name: path.stat().st_mtime_ns for path in (to / "csrc").iterdir()}
+    assert set(after) == {"same.cpp", "changed.cpp"}
+    assert after["same.cpp"] == before["same.cpp"] and after["changed.cpp"] > before["changed.cpp"]
+    assert (to / "csrc" / "changed.cpp").read_text() == "2\n" and (to / "build" / "same.o").exists()
+
+
+def test_a_folder_may_become_a_file_a_read_only_file_another_and_links_are_followed(tmp_path: Path) -> None:
+    folder, to, sdk = tmp_path / "torch_tiny", tmp_path / "copy", tmp_path / "sdk"
+    (folder / "part").mkdir(parents=True)
+    (folder / "part" / "one.py").touch()
+    (folder / "tool.sh").write_text("#!/bin/sh\n")
+    (folder / "tool.sh").chmod(0o555)
+    sdk.mkdir()
+    (sdk / "sdk.h").write_text("1\n")
+    (folder / "sdk").symlink_to(sdk)
+    contract.mirror_sources(folder, to)
+    assert os.access(to / "tool.sh", os.X_OK) and (to / "sdk" / "sdk.h").read_text() == "1\n"
+    (folder / "part" / "one.py").unlink()
+    (folder / "part").rmdir()
+    (folder / "part").write_text("a file\n")
+    (folder / "tool.sh").unlink()
+    (folder / "tool.sh").write_text("#!/bin/sh -e\n")
+    key = contract.compute_digest([folder])
+    (sdk / "sdk.h").write_text("2\n")
+    contract.mirror_sources(folder, to)
+    assert (to / "part").read_text() == "a file\n" and (to / "tool.sh").read_text() == "#!/bin/sh -e\n"
+    assert (to / "sdk" / "sdk.h").read_text() == "2\n" and contract.compute_digest([folder]) != key
+
+
 def test_a_build_that_fails_is_tried_again(tmp_path: Path) -> None:
     place, home = site(tmp_path, []), sources(tmp_path)
     (home / "torch_tiny" / "setup.py").write_text("raise SystemExit('error: no such operator')\n")
