@@ -61,7 +61,7 @@ PER_RELEASE = {
     "test-patches": "what each patch promises of a running torch, with a device and without (-- --torch PYTHON)",
     "record": "write what is proven of the series without building it to ci/status/ (-- --census FILE)",
     "wheels": "fetch prebuilt wheels from an index (-- --index URL), verified against this checkout",
-    "contract": "torch_sim built against the core in dist/<release>/, and the contract on it (-- --beside-cuda)",
+    "contract": "the template built against the core in dist/<release>/, and the contract on it (-- --beside-cuda)",
     "reuse": "what of the relocated CUDA sources a vendor with the CUDA key can reuse (-- --names acme.toml)",
 }
 
@@ -233,7 +233,7 @@ def tests_real(session: nox.Session) -> None:
 
 @nox.session(name="tests-contract", venv_backend="none")
 def tests_contract(session: nox.Session) -> None:
-    """Build torch_sim against an official torch and run the backend contract on it.
+    """Build the template against an official torch and run the backend contract on it.
 
     Its tests start pytest themselves, each with a limit; pytest clears what earlier runs left in the folder that all
     share, and the tests of kills leave hundreds of thousands of files there: minutes of one test's ten.

@@ -2,7 +2,9 @@
 
 Those that it lacks have the reasons.
 
-python scripts/cuda_names.py --torch PYTHON [--check]    # an interpreter with torch_sim; writes docs/backends.md
+python scripts/cuda_names.py --torch PYTHON [--check]    # writes docs/backends.md
+
+``decouple new-device sim`` makes torch_sim, and prints how PYTHON gets it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run unmodified CUDA tests of PyPI projects on a backend.
 
-It stands in by ``torch.<dev>.as_cuda()``.
+It stands in by ``torch.<dev>.as_cuda()``. ``decouple new-device sim`` makes one, and prints how PYTHON gets it.
 
 python scripts/cuda_programs.py --torch PYTHON [--device sim] [--folder build/cuda-programs] [PROJECT ...]
 

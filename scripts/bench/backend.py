@@ -1,6 +1,6 @@
 """Measure the cost of the layer for third-party backends.
 
-It compares torch_sim with plain CPU tensors; ratios of one run.
+It compares the template (torch_sim) with plain CPU tensors; ratios of one run.
 
     python scripts/bench/backend.py [--json FILE]
 
@@ -27,7 +27,8 @@ from _timing import run_bench
 def measure_backend() -> dict[str, Any]:
     """Measure the ratios and their releases. Raises NoTorchError, CalledProcessError."""
     interpreter = backend_env.python()
-    packages = [backend_env.install(interpreter, backend_env.THIRD_DEVICE / name) for name in ("torch_sim", "contract")]
+    contract = backend_env.install(interpreter, backend_env.THIRD_DEVICE / "contract")
+    packages = [backend_env.install_sim(interpreter), contract]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, packages)))
     command = [str(interpreter), "-m", "third_device_contract.bench", "--device", "sim"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=packages[0])

@@ -15,7 +15,7 @@ from packaging.version import Version
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock, write_atomically
 from decouple.base.paths import find_cache, find_project
-from decouple.device.contract import SHARED, compute_digest, mirror_sources
+from decouple.device.contract import SHARED, compute_digest, mirror_sources, open_backend
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 
@@ -115,6 +115,12 @@ def name_lock(home: Path) -> Path:
     return home.with_name(f"{home.name}.lock")
 
 
+def install_sim(interpreter: Path, flavour: str = "") -> Path:
+    """`install` the template as ``torch_sim``."""
+    with open_backend(THIRD_DEVICE, None) as project:
+        return install(interpreter, project, flavour)
+
+
 def install(interpreter: Path, project: Path, flavour: str = "") -> Path:
     """Build ``project`` and install it into a folder of its own, for ``PYTHONPATH``; nothing if this source was built.
 
@@ -156,13 +162,13 @@ def build(interpreter: Path, project: Path, target: Path, flavour: str = "") -> 
     done.check_returncode()
 
 
-def install_changed(interpreter: Path, project: Path, flavour: str, changes: Changes, target: Path) -> None:
-    """Build a flavour of ``project`` with other sources and install it into ``target``; the flavour itself stays.
+def install_changed(interpreter: Path, flavour: str, changes: Changes, target: Path) -> None:
+    """Build a flavour of torch_sim with other sources and install it into ``target``; the flavour itself stays.
 
     Only what depends on the changed files is compiled, since a flavour's objects lie beside its copy of the sources.
     Raises KeyError when a text to change is not there exactly once, CalledProcessError.
     """
-    source = install(interpreter, project, flavour).with_suffix(".source")
+    source = install_sim(interpreter, flavour).with_suffix(".source")
     with hold_lock(source.with_suffix(".lock")):
         try:
             for name, (old, new) in changes.items():
@@ -170,7 +176,7 @@ def install_changed(interpreter: Path, project: Path, flavour: str, changes: Cha
                 if text.count(old) != 1:
                     raise KeyError(f"{name} has {text.count(old)} times {old!r}")
                 (source / name).write_text(text.replace(old, new))
-            build(interpreter, source / project.name, target, flavour)
+            build(interpreter, source / "torch_sim", target, flavour)
         finally:
             for name in changes:
                 (source / name).write_text((THIRD_DEVICE / name).read_text())

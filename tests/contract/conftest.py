@@ -34,4 +34,4 @@ def torch_sim(interpreter: Path) -> Path:
     """torch_sim, built and installed."""
     require_tool("c++")
     require_python_headers()
-    return backend_env.install(interpreter, backend_env.THIRD_DEVICE / "torch_sim")
+    return backend_env.install_sim(interpreter)

@@ -14,6 +14,7 @@ import backend_env
 import pytest
 
 from decouple.device.contract import SHARED
+from decouple.device.scaffold import scaffold_backend
 
 EXAMPLE = backend_env.THIRD_DEVICE / "examples" / "extension"
 STABLE_EXAMPLE = backend_env.THIRD_DEVICE / "examples" / "stable_extension"
@@ -84,8 +85,9 @@ def test_an_extension_that_outlives_a_release(interpreter: Path, torch_sim: Path
 def test_an_editable_install(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
     """The Python half is read from the checkout; library, headers and module lie in the package there."""
     home = tmp_path / "third_device"
-    for part in (*SHARED, "torch_sim"):
+    for part in SHARED:
         shutil.copytree(backend_env.THIRD_DEVICE / part, home / part, ignore=shutil.ignore_patterns("build"))
+    scaffold_backend(backend_env.THIRD_DEVICE / "template", home / "torch_sim", "sim")
     asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = run([str(interpreter), "-c", asked], tmp_path, dict(os.environ)).strip()
     subprocess.run([str(interpreter), "-m", "venv", str(tmp_path / "venv")], check=True)

@@ -37,7 +37,7 @@ def generated(interpreter: Path, *paths: Path) -> list[object]:
 
 
 def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
-    path = backend_env.THIRD_DEVICE / "torch_sim" / "operators.yaml"
+    path = backend_env.THIRD_DEVICE / "template" / "operators.yaml"
     first, again = generated(interpreter, path, path)
     assert first == again == generated(interpreter, path)[0]
     assert isinstance(first, list), first
@@ -46,7 +46,7 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
         "at::Tensor & mm_out(const at::Tensor & self, const at::Tensor & mat2, at::Tensor & out);  // mm.out" in header
     )
     assert 'm.impl("mm.out", TORCH_FN(wrap_mm_out));' in source
-    assert "REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &sim::abs_kernel)" in source
+    assert "REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &newdevice::abs_kernel)" in source
     assert "KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)" in source
     assert 'third_device::check_one_device("mm.out", {&self, &mat2, &out});' in source
     for output in ("grad_input", "out"):  # an operator runs where its output is

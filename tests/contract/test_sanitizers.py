@@ -14,7 +14,6 @@ import pytest
 import sanitizers
 from sanitizers import SANITIZERS, Sanitizer, Setting
 
-TORCH_SIM = backend_env.THIRD_DEVICE / "torch_sim"
 STRESS = str(Path(__file__).with_name("stress.py"))
 
 #: What is left out of the contract: tests of how Python finds a package, most in fresh interpreters of their own, and
@@ -51,7 +50,7 @@ def test_the_contract_is_clean(
     interpreter: Path, prepared: Callable[[Sanitizer], Setting], sanitizer: Sanitizer
 ) -> None:
     setting = prepared(sanitizer)
-    torch_sim = backend_env.install(interpreter, TORCH_SIM, sanitizer.flavour)
+    torch_sim = backend_env.install_sim(interpreter, sanitizer.flavour)
     contract = backend_env.install(interpreter, backend_env.THIRD_DEVICE / "contract")
     done = backend_env.check(
         interpreter,
@@ -75,7 +74,7 @@ def test_eight_threads_at_once_are_clean(
     interpreter: Path, prepared: Callable[[Sanitizer], Setting], sanitizer: Sanitizer, faults: list[str]
 ) -> None:
     setting = prepared(sanitizer)
-    torch_sim = backend_env.install(interpreter, TORCH_SIM, sanitizer.flavour)
+    torch_sim = backend_env.install_sim(interpreter, sanitizer.flavour)
     done = sanitizers.run(setting, interpreter, STRESS, "sim", "40", *faults, folders=[torch_sim])
     assert setting.reports(done) == ""
     assert done.returncode == 0 and "40 rounds" in done.stdout, done.stdout + done.stderr[-3000:]
@@ -120,7 +119,7 @@ def test_a_defect_in_the_layer_is_reported(
 ) -> None:
     setting = prepared(sanitizer)
     target = tmp_path / "torch_sim"
-    backend_env.install_changed(interpreter, TORCH_SIM, sanitizer.flavour, CHANGES[sanitizer.flavour], target)
+    backend_env.install_changed(interpreter, sanitizer.flavour, CHANGES[sanitizer.flavour], target)
     for defect, expected in SAID[sanitizer.flavour].items():
         done = sanitizers.run(setting, interpreter, STRESS, "sim", "4", folders=[target], DEFECT=defect)
         said = setting.reports(done)
@@ -132,7 +131,7 @@ def test_a_defect_in_the_layer_is_reported(
 @each
 def test_every_object_is_instrumented(interpreter: Path, sanitizer: Sanitizer) -> None:
     """A flag that got lost on the way to the compiler would leave the other tests nothing to find."""
-    torch_sim = backend_env.install(interpreter, TORCH_SIM, sanitizer.flavour)
+    torch_sim = backend_env.install_sim(interpreter, sanitizer.flavour)
     source = torch_sim.with_suffix(".source")
     assert sanitizers.uninstrumented(sanitizer, source, "*.o") == []
     assert sanitizers.uninstrumented(sanitizer, torch_sim, "*.so") == []

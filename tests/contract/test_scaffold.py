@@ -24,12 +24,6 @@ def tree(folder: Path) -> dict[str, str]:
     }
 
 
-def test_torch_sim_is_the_template(tmp_path: Path) -> None:
-    rendered = render_template(TEMPLATE, "sim")
-    for path, text in rendered.items():
-        assert (backend_env.THIRD_DEVICE / "torch_sim" / path).read_text() == text, f"render the template again: {path}"
-
-
 def test_a_new_backend_names_itself_everywhere(tmp_path: Path) -> None:
     done = scaffold_backend(TEMPLATE, tmp_path / "torch_acme", "acme")
     assert not done.conflicts and set(done.created) == set(render_template(TEMPLATE, "acme"))

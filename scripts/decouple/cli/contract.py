@@ -23,7 +23,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "contract tests.",
     )
     command.add_argument("release", metavar="RELEASE", nargs="?")
-    command.add_argument("--device", default="sim", metavar="NAME", help="third_device/torch_NAME (default: sim)")
+    command.add_argument("--device", metavar="NAME", help="third_device/torch_NAME (default: the template, as sim)")
     command.add_argument("--core", choices=["built", "stock"], default="built", help="the PyTorch (default: built)")
     command.add_argument("--beside-cuda", action="store_true", help="with the torch_cuda wheel installed, too")
     command.add_argument("--upstream", action="store_true", help="upstream's own suites of the applied tree, too")

@@ -52,7 +52,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "wheels": ("wheels", "fetch prebuilt wheels of a release and verify them"),
     "contract": (
         "contract",
-        "build torch_sim (or --device) on the core in dist/<release>/ or a stock one, and run the contract (--table)",
+        "build the template (or --device) on the core in dist/<release>/ or a stock one, run the contract (--table)",
     ),
     "new-device": ("new_device", "make third_device/torch_NAME from the template, or update it"),
     "neutral": ("neutral", "a program written for torch.cuda as it would be on torch.accelerator, as a diff"),

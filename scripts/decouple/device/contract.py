@@ -12,8 +12,10 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,10 +24,12 @@ from decouple.base.errors import UsageError
 from decouple.base.files import remove_folder, write_atomically
 from decouple.base.process import CommandPlace, run_logged
 from decouple.base.untrusted_input import read_json
-from decouple.device.scaffold import RECORD
+from decouple.device.scaffold import RECORD, scaffold_backend
 from decouple.release.status import ContractSection
 
 CONTRACT = "contract"
+SIMULATED = "sim"
+"""The device of the template as it stands: `open_backend` without a name makes ``torch_sim`` of it."""
 SHARED = ("layer", "added_to_core", "tools")
 """Beside the project itself, in ``third_device``: the layer, NewDeviceCppExtension, the toolkit."""
 
@@ -78,16 +82,35 @@ def find_only_wheel(dist: Path, name: str) -> Path:
     return wheels[0]
 
 
-def install_backend(site: ContractSite, third_device: Path, project: str, *, jobs: int | None = None) -> str:
-    """Build ``third_device/<project>`` against the site's PyTorch.
+@contextmanager
+def open_backend(third_device: Path, device: str | None) -> Iterator[Path]:
+    """Give the folder of a backend; without ``device`` that of the template as ``sim``.
+
+    The latter is made anew, and is gone afterwards: a build copies it to where it keeps its objects. Raises
+    UsageError when ``third_device`` has no such backend.
+    """
+    if device is None:
+        with tempfile.TemporaryDirectory(prefix="decouple-backend-") as scratch:
+            folder = Path(scratch, f"torch_{SIMULATED}")
+            yield scaffold_backend(third_device / "template", folder, SIMULATED).folder
+        return
+    folder = third_device / f"torch_{device}"
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder", next_step=f"decouple new-device {device}")
+    yield folder
+
+
+def install_backend(site: ContractSite, third_device: Path, project: Path, *, jobs: int | None = None) -> str:
+    """Build the backend in ``project`` against the site's PyTorch.
 
     Returns its folder inside, for PYTHONPATH. ``jobs`` compilers run at once; without it what cores and memory allow
     (wrapped_cmake). The sources are copied to the site, so that objects for another PyTorch are never mixed in and the
     checkout stays clean. Nothing is done when these sources were built here. Raises DecoupleError when the build fails.
     """
-    target, stamp = site.folder / "site" / project, site.folder / f"{project}.digest"
-    inside = f"{site.inside}/site/{project}"
-    read = [third_device / name for name in (project, *SHARED)]
+    name = project.name
+    target, stamp = site.folder / "site" / name, site.folder / f"{name}.digest"
+    inside = f"{site.inside}/site/{name}"
+    read = [project, *(third_device / shared for shared in SHARED)]
     key = compute_digest(read)
     if stamp.exists() and stamp.read_text(encoding="utf-8") == key:
         return inside
@@ -96,7 +119,7 @@ def install_backend(site: ContractSite, third_device: Path, project: str, *, job
         mirror_sources(source, site.folder / "third_device" / source.name)
     remove_folder(target, ignore_errors=True)
     command = [site.python, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index"]
-    command += ["--target", inside, f"{site.inside}/third_device/{project}"]
+    command += ["--target", inside, f"{site.inside}/third_device/{name}"]
     variables = site.make_variables(
         PATH=f"/usr/lib/ccache:{site.inside}/venv/bin:/usr/local/bin:/usr/bin:/bin",
         CCACHE_DIR=site.ccache,
@@ -106,7 +129,7 @@ def install_backend(site: ContractSite, third_device: Path, project: str, *, job
         **site.make_search_paths(),
         **({"MAX_JOBS": str(jobs)} if jobs else {}),
     )
-    run_logged(site.environment.argv(command, variables, "/"), log=site.log, what=f"build {project}")
+    run_logged(site.environment.argv(command, variables, "/"), log=site.log, what=f"build {name}")
     write_atomically(stamp, key)
     return inside
 

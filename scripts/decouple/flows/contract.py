@@ -28,8 +28,8 @@ from decouple.verify import venvs
 class ContractRequest(WorkRequest, frozen=True):
     """Which backend, on which PyTorch."""
 
-    device: str = "sim"
-    """Of ``third_device/torch_<device>``."""
+    device: str | None = None
+    """Of ``third_device/torch_<device>``; without one the template is taken, as ``sim``."""
     core: str = "built"
     """The PyTorch: "built" or "stock"."""
     beside_cuda: bool = False
@@ -49,15 +49,18 @@ class ContractRun(Struct, frozen=True):
 
 
 def check_contract(request: ContractRequest, listener: Listener = QUIET) -> ContractRun:
-    """Install, build, check. torch_sim's whole contract is recorded in ``ci/status``.
+    """Install, build, check. The template's whole contract is recorded in ``ci/status``.
 
     Raises UsageError when a folder or a wheel is missing, DecoupleError when the backend does not build.
     """
+    with contract.open_backend(request.project / "third_device", request.device) as backend:
+        return _check_backend(request, backend, listener)
+
+
+def _check_backend(request: ContractRequest, backend: Path, listener: Listener) -> ContractRun:
+    """Do what `check_contract` says with the sources in ``backend``."""
     places = request.places
     third_device = places.project / "third_device"
-    backend = f"torch_{request.device}"
-    if not (third_device / backend).is_dir():
-        raise UsageError(f"{third_device / backend}: no such folder", next_step=f"decouple new-device {request.device}")
     stock = request.core == "stock"
     if stock and request.beside_cuda:
         raise UsageError(
@@ -87,8 +90,8 @@ def check_contract(request: ContractRequest, listener: Listener = QUIET) -> Cont
         tried = venvs.install_wheels(place, "contract-both", [core, cuda], libraries=libraries)
         used = replace(site, folder=tried.folder, inside=tried.inside, libraries=libraries)
     folders = []
-    for project in (backend, contract.CONTRACT):
-        listener.progress.start(f"{project} for {core.name if core else 'the stock PyTorch'}")
+    for project in (backend, third_device / contract.CONTRACT):
+        listener.progress.start(f"{project.name} for {core.name if core else 'the stock PyTorch'}")
         folders.append(contract.install_backend(site, third_device, project, jobs=request.jobs))
         listener.progress.finish()
     report = tried.folder / "report"
@@ -96,8 +99,8 @@ def check_contract(request: ContractRequest, listener: Listener = QUIET) -> Cont
     options = ["--contract-report", f"{tried.inside}/report", *request.pytest]
     if request.upstream:
         options.append(f"--upstream-tests={names['tree']}/test")
-    code = contract.run_contract(used, request.device, folders, options)
-    if request.device == "sim" and not request.pytest:  # the whole contract, on the backend of this project
+    code = contract.run_contract(used, request.device or contract.SIMULATED, folders, options)
+    if request.device is None and not request.pytest:  # the whole contract, on the backend of this project
         kept = status.locate_status(places.project, places.release)
         summaries = {tried.name.removeprefix("contract-"): contract.read_summary(report / "contract.json")}
         status.update_status(kept, contract={**status.read_status(kept).contract, **summaries})

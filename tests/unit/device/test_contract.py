@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import find_project
 from decouple.cli import main
 from decouple.device import contract
 from decouple.device.contract import SHARED
+from decouple.device.scaffold import scaffold_backend
 from decouple.release.status import ContractSection
 
 
@@ -59,17 +62,17 @@ def sources(tmp_path: Path) -> Path:
 def test_a_backend_is_built_once_for_its_sources_and_the_checkout_stays_clean(tmp_path: Path) -> None:
     asked: list[Sequence[str]] = []
     place, home = site(tmp_path, asked), sources(tmp_path)
-    built = Path(contract.install_backend(place, home, "torch_tiny", jobs=3))
+    built = Path(contract.install_backend(place, home, home / "torch_tiny", jobs=3))
     assert (built / "torch_tiny.py").read_text() == "mark = 1\n" and len(asked) == 1
     assert sorted(path.name for path in (home / "torch_tiny").iterdir()) == ["setup.py", "torch_tiny.py"]
-    contract.install_backend(place, home, "torch_tiny", jobs=3)
+    contract.install_backend(place, home, home / "torch_tiny", jobs=3)
     assert len(asked) == 1  # nothing changed
     (home / "torch_tiny" / "build").mkdir()  # what somebody's own build leaves is not a source
-    contract.install_backend(place, home, "torch_tiny", jobs=3)
+    contract.install_backend(place, home, home / "torch_tiny", jobs=3)
     assert len(asked) == 1
     (home / "layer" / "layer.h").write_text("2\n")
     (home / "torch_tiny" / "torch_tiny.py").write_text("mark = 2\n")
-    contract.install_backend(place, home, "torch_tiny", jobs=3)
+    contract.install_backend(place, home, home / "torch_tiny", jobs=3)
     assert (built / "torch_tiny.py").read_text() == "mark = 2\n" and len(asked) == 2
 
 
@@ -82,9 +85,9 @@ def test_a_module_that_the_sources_no_longer_have_is_not_packed_again(tmp_path: 
     (project / "torch_tiny").mkdir()
     for module in ("__init__", "kept", "gone"):
         (project / "torch_tiny" / f"{module}.py").touch()
-    contract.install_backend(place, home, "torch_tiny", jobs=3)
+    contract.install_backend(place, home, home / "torch_tiny", jobs=3)
     (project / "torch_tiny" / "gone.py").unlink()
-    built = Path(contract.install_backend(place, home, "torch_tiny", jobs=3)) / "torch_tiny"
+    built = Path(contract.install_backend(place, home, home / "torch_tiny", jobs=3)) / "torch_tiny"
     assert sorted(path.name for path in built.glob("*.py")) == ["__init__.py", "kept.py"]
 
 
@@ -132,12 +135,26 @@ def test_a_folder_may_become_a_file_a_read_only_file_another_and_links_are_follo
     assert (to / "sdk" / "sdk.h").read_text() == "2\n" and contract.compute_digest([folder]) != key
 
 
+def test_without_a_name_the_template_is_the_backend(tmp_path: Path) -> None:
+    home = tmp_path / "third_device"
+    shutil.copytree(find_project() / "third_device" / "template", home / "template")
+    with contract.open_backend(home, None) as folder:
+        assert folder.name == "torch_sim" and (folder / "torch_sim" / "__init__.py").is_file()
+        key = contract.compute_digest([folder])
+        assert (home / "template").is_dir() and sorted(path.name for path in home.iterdir()) == ["template"]
+    assert not folder.exists()
+    made = scaffold_backend(home / "template", home / "torch_sim", "sim").folder  # as `new-device sim` does
+    assert contract.compute_digest([made]) == key, "what new-device keeps of a run is no source"
+    with contract.open_backend(home, "sim") as folder:
+        assert folder == made
+
+
 def test_a_build_that_fails_is_tried_again(tmp_path: Path) -> None:
     place, home = site(tmp_path, []), sources(tmp_path)
     (home / "torch_tiny" / "setup.py").write_text("raise SystemExit('error: no such operator')\n")
     for _ in range(2):
         with pytest.raises(DecoupleError, match="build torch_tiny"):
-            contract.install_backend(place, home, "torch_tiny", jobs=1)
+            contract.install_backend(place, home, home / "torch_tiny", jobs=1)
     assert not (place.folder / "torch_tiny.digest").exists()
 
 

@@ -108,7 +108,7 @@ TAKEN = {
     "what another device's name begins with": ["cu", "mp", "xp", "h"],
     "words of C++ and Python, and macros of g++": ["class", "int", "lambda", "linux", "unix", "errno"],
     "functions that headers of the kernels declare": ["time", "signal", "read", "j0"],
-    "this project's own": ["newdevice", "puone", "sim"],
+    "this project's own": ["newdevice", "puone"],
     "no name at all": ["Acme", "9x", "a-b", "", "../x", "a_b"],
     "what PyTorch cannot read in torch.device(...)": ["pu1", "acme2", "x2y"],
 }
@@ -120,6 +120,6 @@ def test_a_name_that_is_taken_is_refused(name: str, tmp_path: Path, capsys: pyte
     assert repr(name) in capsys.readouterr().err and not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize("name", ["acme", "npu", "metax", "musa", "gaudi", "tpu", "foo"])
+@pytest.mark.parametrize("name", ["acme", "npu", "metax", "musa", "gaudi", "tpu", "foo", "sim"])
 def test_a_name_of_ones_own_is_taken(name: str, tmp_path: Path) -> None:
     assert main(["new-device", name, "--into", str(tmp_path / "x")]) == 0

@@ -33,14 +33,14 @@ def test_a_folder_is_counted_without_what_was_built(tmp_path: Path) -> None:
 def test_what_a_vendor_writes_stays_small(capsys: pytest.CaptureFixture[str]) -> None:
     """A driver over a CUDA-like runtime, the operators and kernels of an MLP, packaging: issue 42 wants below 150."""
     home = find_project() / "third_device"
-    examples = ("csrc/extensions.cpp", "torch_sim/functions.py")  # need not stay
-    sizes = {size.path: size.lines for size in measure_files(home / "torch_sim")}
+    examples = ("csrc/extensions.cpp", "torch_newdevice/functions.py")  # need not stay
+    sizes = {size.path: size.lines for size in measure_files(home / "template")}
     replaced = ("csrc/driver.cpp",)  # by the driver that is counted
     backend = sum(lines for path, lines in sizes.items() if path not in examples + replaced)
     driver = sum(size.lines for size in measure_files(home / "examples" / "cuda_like_driver.cpp"))
     assert set(examples) < set(sizes)
     assert 0 < driver < 20 and 100 < backend + driver < 150
-    assert main(["new-device", "--count", str(home / "torch_sim")]) == 0
+    assert main(["new-device", "--count", str(home / "template")]) == 0
     assert f"{sum(sizes.values()):7} lines" in capsys.readouterr().out
 
 

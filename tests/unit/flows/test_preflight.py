@@ -52,7 +52,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Given:
         monkeypatch.setenv("PATH", str(there))
 
     project = tmp_path / "project"
-    for folder in ("series", "patches", "third_device/torch_sim"):
+    for folder in ("series", "patches", "third_device/template"):
         shutil.copytree(ROOT / folder, project / folder, symlinks=True)
     (project / "dist/2.6").mkdir(parents=True)
     (project / "dist/2.6/torch-2.6.0+decoupled-cp311-cp311-linux_x86_64.whl").write_text("")

@@ -28,7 +28,6 @@ ALONE = {
     "third_device/layer/sim/*.cpp": (f"-I{LAYER}/include",),
     "third_device/layer/tests/*.cpp": (f"-I{LAYER}/include",),
     "third_device/template/csrc/driver.cpp": (f"-I{LAYER}/include",),
-    "third_device/torch_sim/csrc/driver.cpp": (f"-I{LAYER}/include",),
     "tests/real/simulated/*.cpp": (),
 }
 Source = tuple[Path, tuple[str, ...]]
