@@ -183,7 +183,7 @@ def install_changed(interpreter: Path, flavour: str, changes: Changes, target: P
 
 
 def copy_sources(project: Path, to: Path) -> Path:
-    """Copy ``project`` and the shared sources that its build reads into ``to``; returns the copy of the project."""
+    """Copy ``project`` and the shared sources into ``to``; return its copy there."""
     for folder in (project, *(THIRD_DEVICE / shared for shared in SHARED)):
         mirror_sources(folder, to / folder.name)
     return to / project.name

@@ -84,10 +84,10 @@ def find_only_wheel(dist: Path, name: str) -> Path:
 
 @contextmanager
 def open_backend(third_device: Path, device: str | None) -> Iterator[Path]:
-    """Give the folder of a backend; without ``device`` that of the template as ``sim``.
+    """Find the folder of ``torch_<device>``, or render the template as ``sim``.
 
-    The latter is made anew, and is gone afterwards: a build copies it to where it keeps its objects. Raises
-    UsageError when ``third_device`` has no such backend.
+    What is rendered is gone afterwards: a build copies it to where it keeps its objects. Raises UsageError when
+    ``third_device`` has no such backend.
     """
     if device is None:
         with tempfile.TemporaryDirectory(prefix="decouple-backend-") as scratch:
@@ -191,7 +191,10 @@ def mirror_sources(folder: Path, to: Path) -> None:
 
 
 def _prune_entry(entry: Path, kept: Set[Path]) -> None:
-    """Remove what is not in ``kept``: ``entry``, or what is in that folder, and the folder when it is empty then."""
+    """Remove ``entry`` unless it is in ``kept``.
+
+    Of a folder each entry is removed so, and the folder itself when nothing is left in it.
+    """
     if entry.is_dir() and not entry.is_symlink():
         for each in list(entry.iterdir()):
             _prune_entry(each, kept)
@@ -212,7 +215,10 @@ def compute_digest(folders: Sequence[Path]) -> str:
 
 
 def list_sources(folder: Path) -> list[Path]:
-    """Return the files of ``folder`` that a build reads, those behind links to folders too, in order."""
+    """Return the files of ``folder`` that a build reads, in order.
+
+    Those behind links to folders are among them.
+    """
     found = []
     for place, folders, files in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if not _is_unread(name)]

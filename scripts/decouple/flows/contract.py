@@ -49,7 +49,7 @@ class ContractRun(Struct, frozen=True):
 
 
 def check_contract(request: ContractRequest, listener: Listener = QUIET) -> ContractRun:
-    """Install, build, check. The template's whole contract is recorded in ``ci/status``.
+    """Install, build, check; record the template's whole contract in ``ci/status``.
 
     Raises UsageError when a folder or a wheel is missing, DecoupleError when the backend does not build.
     """

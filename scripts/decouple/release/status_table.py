@@ -597,7 +597,7 @@ def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
 
 
 def _list_contract(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield the items that the template keeps on this release, where most could be asked."""
+    """Yield the items that the template keeps, of the run where most could be asked."""
     if not status.contract:
         return
     label = max(status.contract, key=lambda name: status.contract[name].items.get("supported", 0))
