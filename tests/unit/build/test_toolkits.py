@@ -113,7 +113,8 @@ def test_another_vendors_toolkit_stands_in_place_of_cudas() -> None:
     """Its layer, and what CMake is told of it; the library path of a stock core stays before its own."""
     choices = Choices(core="stock", toolkit="rocm", archs=("gfx90a", "gfx1100"))
     layers = list_layers(2, choices, "rootfs")
-    assert set(layers) == {"core", "rocm", "stock"}
+    assert set(layers) == {"core", "rocm", "rocm-libraries", "stock"}
+    assert set(list_layers(2, replace(choices, slice="runtime"), "rootfs")) == {"core", "rocm", "stock"}
     told = toolkits.list_vendor_variables("rocm", choices.archs, "/opt/stock/lib")
     assert told["PYTORCH_ROCM_ARCH"] == "gfx90a;gfx1100"
     assert told["LD_LIBRARY_PATH"].startswith("/opt/stock/lib:/opt/rocm/")
@@ -122,9 +123,10 @@ def test_another_vendors_toolkit_stands_in_place_of_cudas() -> None:
         toolkits.find_vendor("acme")
 
 
-def test_its_packages_are_pinned_by_version_and_hash_in_the_root() -> None:
-    [piece] = root_description.load_description().find_layer("rocm").debs
-    assert piece.prefix == "/opt/rocm"
+@pytest.mark.parametrize("layer", ["rocm", "rocm-libraries"])
+def test_its_packages_are_pinned_by_version_and_hash_in_the_root(layer: str) -> None:
+    [piece] = root_description.load_description().find_layer(layer).debs
+    assert piece.prefix == f"/opt/{layer}"
     for path, digest in piece.files:
         assert path.startswith("pool/main/") and path.endswith(".deb") and len(digest) == 64
     assert len({path for path, _ in piece.files}) == len(piece.files)
