@@ -127,7 +127,10 @@ macro(toolkit_find)
   set(TOOLKIT_SETTINGS "{\"HIP_VERSION\", \"${HIP_VERSION}\"}, {\"USE_ROCM\", \"ON\"}")
   set(TOOLKIT_TORCH_VERSION "{\"hip\", \"${HIP_VERSION}\"}")
   set(TOOLKIT_SUMMARY "ROCm          ${HIP_VERSION}, ${ROCM_PATH}, ${CMAKE_HIP_COMPILER_ID} ${CMAKE_HIP_COMPILER_VERSION} ${CMAKE_HIP_COMPILER}"
-      "left out      composable kernel, AOTriton, RCCL, TensorPipe" "not here      ${absent}")
+      "left out      composable kernel, AOTriton, RCCL, TensorPipe")
+  if(ROCM_ABSENT)
+    list(APPEND TOOLKIT_SUMMARY "not here      ${absent}")
+  endif()
   # Upstream's build has no channels of TensorPipe for this key, and its attention kernels are AOTriton's.
   set(USE_TENSORPIPE OFF)
   set(USE_FLASH_ATTENTION OFF)
@@ -212,7 +215,9 @@ macro(toolkit_listed_kernels result)
 endmacro()
 
 macro(toolkit_torch_sources)
-  list(FILTER ATEN_KERNEL_SOURCES EXCLUDE REGEX "/ck_[^/]*\\.hip$") # composable kernel's
+  # Not composable kernel's, whose functions HIPBlas.cpp calls all the same.
+  list(FILTER ATEN_KERNEL_SOURCES EXCLUDE REGEX "/ck_[^/]*\\.hip$")
+  list(APPEND ATEN_KERNEL_SOURCES "${CMAKE_CURRENT_SOURCE_DIR}/cmake/toolkit/rocm_without_ck.cpp")
 endmacro()
 
 macro(toolkit_python_sources)
