@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,3 +72,11 @@ def test_what_hipify_writes_is_what_it_writes_in_upstreams_tree(pristine: Path, 
     )  # nothing is written to the tree
 
     assert hipify.translate_tree(applied, PROJECT / "patches" / "2.6", out) == (held, 0)
+
+
+def test_what_composable_kernel_would_define_is_answered_without_it(pristine: Path) -> None:
+    """Each specialization that its headers declare: the link of the whole fails by one that nobody defines."""
+    declared = re.compile(r"template <>\s*void (\w+<[\w:]+>)\((\w+)\([\w:]+\)\)")
+    headers = "".join((pristine / f"aten/src/ATen/native/hip/{name}.h").read_text() for name in ("ck_gemm", "ck_bgemm"))
+    ours = PROJECT / "third_device/torch_cuda/cmake/toolkit/rocm_without_ck.cpp"
+    assert sorted(declared.findall(ours.read_text())) == sorted(declared.findall(headers)) != []

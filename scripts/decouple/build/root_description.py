@@ -102,16 +102,23 @@ class UnpackedPackages(Struct, frozen=True):
 class DebianPackages(Struct, frozen=True):
     """Describe Debian packages of a moving suite by path in the archive and SHA-256.
 
-    The path has the version. They are unpacked into ``prefix``, without what they depend on.
+    The path has the version. They are unpacked into ``prefix``, without what they depend on. With ``host_part`` only
+    their shared libraries, without the code for GPUs. ``older``: library -> a symbol's version that the C library of
+    the root lacks, and an older one that it has (``inside/host_part.py``).
     """
 
     prefix: str
     files: tuple[tuple[str, str], ...]
     why: str
+    host_part: bool = False
+    older: Mapping[str, tuple[str, str]] = {}
 
     def content(self) -> dict[str, Any]:
         """Return what of it is in the root."""
-        return {**asdict(self), "why": ""}
+        made = {**asdict(self), "why": ""}
+        if not self.host_part:  # one that has all keeps the digest that it had
+            del made["host_part"], made["older"]
+        return made
 
 
 class Toolkit(Struct, frozen=True):

@@ -89,21 +89,33 @@ for package in "$work"/cache/archives/*.deb; do dpkg-deb -x "$package" "$prefix"
 cp "$work"/state/lists/*_InRelease "$work"/state/lists/*_Packages /var/lib/apt/lists/
 rm -rf "$work"
 """
-#: $1 prefix, $2 mirror, then a path and a SHA-256 for each package: apt's own fetcher holds the hash.
+#: $1 prefix, $2 mirror, $3 nothing, or the text of inside/host_part.py and $4 its second argument; then a path and a
+#: SHA-256 for each package, which apt's own fetcher holds. One after the other: together they would fill the disk.
 _DEBS = """
 set -e
-prefix=$1 mirror=$2
-shift 2
+prefix=$1 mirror=$2 script=$3 older=$4
+shift 4
 work=$(mktemp -d)
 chmod 755 "$work"
-while [ $# -gt 0 ]; do
-    /usr/lib/apt/apt-helper -q -o APT::Sandbox::User=root -o Acquire::Retries=3 \\
-        download-file "$mirror/$1" "$work/${1##*/}" "SHA256:$2"
-    shift 2
-done
 rm -rf "$prefix"
 mkdir -p "$prefix"
-for package in "$work"/*.deb; do dpkg-deb -x "$package" "$prefix"; done
+while [ $# -gt 0 ]; do
+    package=$work/${1##*/}
+    /usr/lib/apt/apt-helper -q -o APT::Sandbox::User=root -o Acquire::Retries=3 \\
+        download-file "$mirror/$1" "$package" "SHA256:$2"
+    if [ -z "$script" ]; then
+        dpkg-deb -x "$package" "$prefix"
+    else
+        mkdir "$work/whole"
+        dpkg-deb --fsys-tarfile "$package" |
+            tar -x -C "$work/whole" --wildcards --no-wildcards-match-slash "./usr/lib/*/lib*.so*"
+        python3 -c "$script" "$work/whole" "$older"
+        cp -al "$work/whole/." "$prefix"
+        rm -r "$work/whole"
+    fi
+    rm "$package"
+    shift 2
+done
 rm -rf "$work" "$prefix/usr/share/doc" "$prefix/usr/share/man"
 """
 #: $1 prefix, then programs below it: they start with the loader and the libraries of the prefix. Where patchelf leaves
@@ -134,6 +146,8 @@ done
 """
 #: Lays out a toolkit; runs in the root.
 _TOOLKIT = Path(__file__).parent / "inside" / "toolkit.py"
+#: Leaves of libraries what a host runs; runs in the root.
+_HOST_PART = _TOOLKIT.with_name("host_part.py")
 
 
 class Root(Struct, frozen=True):
@@ -433,7 +447,9 @@ def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: 
         run_inside(script, (_TOOLKIT.read_text(encoding="utf-8"), words), what, *binds, network=False)
     for debs in layer.debs:
         mark_step(f"unpack {debs.prefix}")
-        given = (debs.prefix, bootstrap.mirror, *(word for file in debs.files for word in file))
+        code = _HOST_PART.read_text(encoding="utf-8") if debs.host_part else ""
+        pinned = (word for file in debs.files for word in file)
+        given = (debs.prefix, bootstrap.mirror, code, json.dumps(dict(debs.older)), *pinned)
         run_inside(_DEBS, given, f"unpack {debs.prefix}: a version that left the archive is named in the log")
     for piece in layer.beside:
         mark_step(f"unpack {piece.prefix}")

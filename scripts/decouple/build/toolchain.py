@@ -18,7 +18,7 @@ def list_layers(number: int, choices: Choices, kind: str) -> list[str]:
     """Return the root's layers to compile a stage in an environment of ``kind``."""
     chosen = settings.list_layers(number, profile=choices.profile, core=choices.core)
     if number == 2 and choices.toolkit:
-        chosen = toolkits.list_vendor_layers(choices.toolkit, chosen)
+        chosen = toolkits.list_vendor_layers(choices.toolkit, chosen, part=choices.slice != "all")
     elif number == 2:
         chosen = toolkits.list_layers(kind, choices.cuda, chosen)
     return list(dict.fromkeys([*chosen, *choose_interpreter(number, choices, kind).layers]))

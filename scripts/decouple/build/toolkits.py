@@ -32,8 +32,9 @@ class RootToolkit(Struct, frozen=True):
 class Vendor(Struct, frozen=True):
     """Another vendor's toolkit.
 
-    It builds the ``project`` of third_device in the Debian root, with its ``layers`` ``instead_of`` CUDA's; ``arch`` is
-    an expression for one architecture; ``toolchain`` are programs whose version goes into the manifest.
+    It builds the ``project`` of third_device in the Debian root, with its ``layers`` ``instead_of`` CUDA's, and with
+    ``whole_layers`` but for the slice; ``arch`` is an expression for one architecture; ``toolchain`` are programs whose
+    version goes into the manifest.
     """
 
     summary: str
@@ -47,6 +48,7 @@ class Vendor(Struct, frozen=True):
     slice_objects: int
     variables: Mapping[str, str]
     toolchain: Mapping[str, tuple[str, ...]] = {}
+    whole_layers: tuple[str, ...] = ()
 
 
 class Toolkits(Struct, frozen=True):
@@ -103,10 +105,14 @@ def find_vendor(name: str) -> Vendor:
     return found
 
 
-def list_vendor_layers(name: str, stage: Sequence[str]) -> list[str]:
-    """Return the layers ``stage`` of a root with that vendor's in place of CUDA's."""
+def list_vendor_layers(name: str, stage: Sequence[str], *, part: bool) -> list[str]:
+    """Return the layers ``stage`` of a root with that vendor's in place of CUDA's.
+
+    ``part``: for the slice.
+    """
     found = find_vendor(name)
-    return [*(layer for layer in stage if layer not in found.instead_of), *found.layers]
+    own = found.layers if part else (*found.layers, *found.whole_layers)
+    return [*(layer for layer in stage if layer not in found.instead_of), *own]
 
 
 def list_vendor_variables(name: str, archs: Sequence[str], libraries: str) -> dict[str, str]:

@@ -237,6 +237,7 @@ def _check_toolkit(request: BuildRequest) -> None:
         ("--kernels", request.kernels, "compiled"),
         ("--cuda", request.cuda, ""),
         ("--env", request.env, "rootfs"),
+        ("--core", request.core if request.core == OFFICIAL else "", ""),
         ("--stage", request.stage, None if request.stage is None else 2),
     ):
         if other != usual:

@@ -194,7 +194,7 @@ def _smoke_vendor(work: BuildRequest, minutes: float, listener: Listener) -> Ver
     again = f"decouple smoke {work.release} --toolkit {work.toolkit} goes on from there; --minutes gives it more"
     with limit_time(minutes, "smoke", again):
         (made,) = build_wheels(work, listener)
-        layers = toolkits.list_vendor_layers(work.toolkit, ["core", "stock"])
+        layers = toolkits.list_vendor_layers(work.toolkit, ["core", "stock"], part=True)
         trial = _Trial(open_environment(work, work.places, layers, listener), listener)
         table, kind = settings.find_core("stock"), trial.environment.kind
         archs = read_manifest(made.wheel).arch_list

@@ -13,7 +13,7 @@ from decouple.build import root_description
 
 def test_the_one_we_ship() -> None:
     shipped = root_description.load_description()
-    assert [layer.name for layer in shipped.layers] == ["core", "cuda", "rocm", "stock", "monolith"]
+    assert [layer.name for layer in shipped.layers] == ["core", "cuda", "rocm", "rocm-libraries", "stock", "monolith"]
     assert {mount.at for mount in shipped.mounts} == {"/proc", "/dev", "/sys"}
     for layer in shipped.layers:
         assert set(layer.seen) <= {*layer.packages, "gcc"}, "versions seen are of packages named, or of what they bring"
@@ -57,7 +57,7 @@ def test_a_wrong_one_is_named(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_an_unknown_layer_names_the_known_ones() -> None:
-    with pytest.raises(DecoupleError, match=r"acme.*core, cuda, rocm, stock, monolith"):
+    with pytest.raises(DecoupleError, match=r"acme.*core, cuda, rocm, rocm-libraries, stock, monolith"):
         root_description.load_description().find_layer("acme")
 
 

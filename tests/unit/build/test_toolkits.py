@@ -113,7 +113,8 @@ def test_another_vendors_toolkit_stands_in_place_of_cudas() -> None:
     """Its layer, and what CMake is told of it; the library path of a stock core stays before its own."""
     choices = Choices(core="stock", toolkit="rocm", archs=("gfx90a", "gfx1100"))
     layers = list_layers(2, choices, "rootfs")
-    assert set(layers) == {"core", "rocm", "stock"}
+    assert set(layers) == {"core", "rocm", "rocm-libraries", "stock"}
+    assert set(list_layers(2, replace(choices, slice="runtime"), "rootfs")) == {"core", "rocm", "stock"}
     told = toolkits.list_vendor_variables("rocm", choices.archs, "/opt/stock/lib")
     assert told["PYTORCH_ROCM_ARCH"] == "gfx90a;gfx1100"
     assert told["LD_LIBRARY_PATH"].startswith("/opt/stock/lib:/opt/rocm/")
@@ -122,9 +123,10 @@ def test_another_vendors_toolkit_stands_in_place_of_cudas() -> None:
         toolkits.find_vendor("acme")
 
 
-def test_its_packages_are_pinned_by_version_and_hash_in_the_root() -> None:
-    [piece] = root_description.load_description().find_layer("rocm").debs
-    assert piece.prefix == "/opt/rocm"
+@pytest.mark.parametrize("layer", ["rocm", "rocm-libraries"])
+def test_its_packages_are_pinned_by_version_and_hash_in_the_root(layer: str) -> None:
+    [piece] = root_description.load_description().find_layer(layer).debs
+    assert piece.prefix == f"/opt/{layer}"
     for path, digest in piece.files:
         assert path.startswith("pool/main/") and path.endswith(".deb") and len(digest) == 64
     assert len({path for path, _ in piece.files}) == len(piece.files)
@@ -136,6 +138,7 @@ def test_its_packages_are_pinned_by_version_and_hash_in_the_root() -> None:
         ({"archs": "9.0"}, "--arch 9.0: none of AMD's ROCm"),
         ({"cuda": "12.4"}, "--toolkit rocm, --cuda 12.4"),
         ({"env": "portable"}, "--toolkit rocm, --env portable"),
+        ({"core": "official"}, "--toolkit rocm, --core official"),
         ({"stage": 1}, "--toolkit rocm, --stage 1"),
     ],
 )
@@ -151,6 +154,6 @@ def test_a_build_of_another_vendor_is_stage_2_in_a_folder_of_its_own() -> None:
     assert request.stages == (2,)
     assert request.places.stage2.parent.name == "smoke-rocm"
     assert settle_choices(request).archs == ("gfx90a",)
-    assert object_times.estimate_stage_cost("2.6", "rootfs", 2, settle_choices(request)).objects == 92
+    assert object_times.estimate_stage_cost("2.6", "rootfs", 2, settle_choices(request)).objects == 95
     whole = BuildRequest(PROJECT, "2.6", toolkit="rocm", core="stock", stage=2)
-    assert object_times.estimate_stage_cost("2.6", "rootfs", 2, settle_choices(whole)).objects == 377, "498 are CUDA's"
+    assert object_times.estimate_stage_cost("2.6", "rootfs", 2, settle_choices(whole)).objects == 379, "498 are CUDA's"

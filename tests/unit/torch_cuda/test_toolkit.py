@@ -91,6 +91,39 @@ def test_a_description_says_where_a_file_of_cudas_build_is_in_its_own(toolkit: s
     assert (tmp_path / "said").read_text().splitlines() == expected
 
 
+MATHEMATICS = ["hipblas", "hipblaslt", "hipfft", "hiprand", "hipsolver", "hipsparse", "rocblas", "rocsolver", "MIOpen"]
+
+
+@pytest.mark.tools("cmake")
+@pytest.mark.parametrize(
+    ("part", "installed", "linked"),
+    [("all", MATHEMATICS, 9), ("runtime", MATHEMATICS, 0), ("runtime", [], 0), ("all", MATHEMATICS[:-2], None)],
+)
+def test_rocms_libraries_of_mathematics_are_for_the_whole_alone(
+    part: str, installed: list[str], linked: int | None, tmp_path: Path
+) -> None:
+    """The slice is the same whatever is installed; the whole names what it lacks."""
+    folder = tmp_path / "there"
+    folder.mkdir()
+    for name in installed:
+        (folder / f"lib{name}.so").write_text("")
+    lines = [
+        "function(torch_cuda_option)\nendfunction()",
+        f"include({CMAKE}/toolkit/rocm.cmake)",
+        f'set(TORCH_CUDA_SLICE {part})\nset(rocm_libraries "{folder}")\nset(CMAKE_FIND_LIBRARY_PREFIXES lib)',
+        "set(CMAKE_FIND_LIBRARY_SUFFIXES .so)\nset(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)",
+        'rocm_find_mathematics()\nlist(LENGTH ROCM_MATHEMATICS linked)\nfile(WRITE said "${linked} ${absent}")',
+    ]
+    (tmp_path / "ask.cmake").write_text("\n".join(lines))
+    done = subprocess.run(["cmake", "-P", "ask.cmake"], cwd=tmp_path, capture_output=True, text=True)
+    if linked is None:
+        assert done.returncode and "has no libraries of rocsolver, MIOpen;" in " ".join(done.stderr.split())
+        return
+    assert done.returncode == 0, done.stderr
+    absent = [] if linked else MATHEMATICS
+    assert (tmp_path / "said").read_text() == f"{linked} {', '.join(absent)}"
+
+
 HOOKS = "ATen/detail/CUDAHooksInterface.h"
 
 
