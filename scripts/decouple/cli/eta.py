@@ -6,7 +6,8 @@ TRUST, TRUST_HALVES = 120.0, 250.0
 """Seconds of work that the estimate counts for beside what was seen, and after how many seconds of that half as much:
 the first minutes tell little, the tenth tells enough."""
 HALF_LIFE = 1500.0
-"""Seconds after which what was seen counts half: machines and objects change, and a single object may take minutes."""
+"""Seconds after which what was seen counts half: machines and objects change, and a single object may take minutes.
+Less of it follows other work on the machine sooner, and is further off where objects differ as recorded ones do."""
 BLOCK = 20.0
 """Seconds whose steps are judged together: objects of several jobs end at almost the same time."""
 CACHED = 4.0
@@ -14,6 +15,9 @@ CACHED = 4.0
 machine."""
 LEAST = 1.0
 """Effort below which an item tells nothing of the pace: it takes as long out of the cache."""
+HELD, HELD_SECONDS = 5.0, 60.0
+"""How many times longer than the others an item, or a block, must take, and how many seconds at least, to tell that the
+processes did not run: stopped, or starved by other work. The rest of that time says nothing of the time to come."""
 PRIOR = 15.0
 """Effort that counts as done just as expected, beside that of which is known what it did take."""
 
@@ -87,13 +91,16 @@ class Eta:
         It came ``seconds`` after the one before. What several jobs do at once is seen without a guess at what is under
         way: large objects, which end late, made the pace too slow. One out of the compiler's cache tells nothing.
         """
+        slowness = self._compute_slowness()
+        at_most = max(HELD * effort * slowness, HELD_SECONDS)
+        seconds = min(seconds, at_most)
         fades = 0.5 ** (seconds / HALF_LIFE)
         known = (self._known_effort, self._known_spent, self._known_seconds)
         self._known_effort, self._known_spent, self._known_seconds = (value * fades for value in known)
-        if effort < LEAST or CACHED * spent < effort * min(1.0, self._compute_slowness()):
+        if effort < LEAST or CACHED * spent < effort * min(1.0, slowness):
             return
         self._known_effort += effort
-        self._known_spent += spent
+        self._known_spent += min(spent, at_most)
         self._known_seconds += seconds
 
     def _compute_slowness(self) -> float:
@@ -128,8 +135,11 @@ class Eta:
     def _close_block(self, now: float) -> None:
         seconds, effort = now - self._block_began, self._block_effort
         self._block_began, self._block_effort = now, 0.0
-        if self._rate and effort > CACHED * seconds * max(self._rate, self._compute_pace() or 0.0):
+        pace = self._compute_pace() or 0.0
+        if self._rate and effort > CACHED * seconds * max(self._rate, pace):
             return
+        if self._rate and pace:
+            seconds = min(seconds, max(HELD * (effort + self._estimate_under_way()) / pace, HELD_SECONDS))
         fades = 0.5 ** (seconds / HALF_LIFE)
         self._first *= fades
         self._seen += seconds

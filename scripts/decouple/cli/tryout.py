@@ -37,6 +37,7 @@ def _add_wheels(subparsers: Any) -> None:
         "--with", dest="projects", metavar="PROJECT", action="append", help="install this from PyPI on top, and use it"
     )
     parser.add_argument("--no-tests", action="store_true", help="run none of upstream's CPU tests")
+    parser.add_argument("--record", action="store_true", help="write the figures to ci/status/")
     parser.add_argument("--keep", action="store_true", help="leave what was installed in build/RELEASE/tryout")
     parser.set_defaults(run=_run_wheels)
 

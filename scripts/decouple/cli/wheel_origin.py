@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
+
+from decouple.base import zips
+from decouple.base.errors import DecoupleError
+from decouple.base.untrusted_input import parse_json
 from decouple.build.wheel_finishing import BOM, count_components, read_manifest
 
 _COMPILED_HERE = "only the Python bindings, and what a patch adds to libtorch_cuda, were compiled from the tree"
@@ -19,6 +25,10 @@ KERNELS = {
 UNPINNED = (
     "a source without a pinned hash is not listed: its first use was trusted, and the tree above is what came of it"
 )
+
+
+class _BuildInfo(msgspec.Struct, frozen=True):
+    libraries: Mapping[str, str] = {}
 
 
 def print_origin(wheel: Path, *, as_json: bool) -> None:
@@ -44,6 +54,8 @@ def print_origin(wheel: Path, *, as_json: bool) -> None:
     elif manifest.arch_list:
         toolkit = str(manifest.flags.get("toolkit", "toolkit"))
         print(f"  {toolkit:<11} {manifest.version.partition('+')[2] or 'not said'} for {', '.join(manifest.arch_list)}")
+    for line in describe_libraries(wheel):
+        print(f"  libraries   {line}")
     if whose := KERNELS.get(kind := str(manifest.flags.get("kernels", "compiled"))):
         print(f"  kernels     {kind}: {whose}")
     if manifest.flags.get("thinned"):
@@ -57,6 +69,26 @@ def print_origin(wheel: Path, *, as_json: bool) -> None:
     print(f"  flags       {', '.join(f'{name}={value}' for name, value in manifest.flags.items())}")
     print(f"  environment {' '.join(f'{name}={value}' for name, value in manifest.environment.items())}")
     print(f"  times       {', '.join(f'{name}={value}' for name, value in manifest.times.items())}")
+
+
+def describe_libraries(wheel: Path) -> list[str]:
+    """Return which libraries beside the toolkit a wheel was made with, and without.
+
+    ``build_info.json`` in the wheel says so; a core has none.
+    """
+    with zips.open_zip(wheel) as archive:
+        member = next((name for name in archive.namelist() if PurePosixPath(name).match("*/build_info.json")), None)
+        text = archive.read(member).decode(errors="replace") if member else "{}"
+    try:
+        libraries = msgspec.convert(parse_json(text), _BuildInfo).libraries
+    except (ValueError, RecursionError) as error:  # msgspec's own are ValueErrors
+        raise DecoupleError(f"{wheel.name}: {member}: {str(error)[:200]}", next_step="build the wheel again") from None
+    there = [
+        name if version == "on" else f"{name} {version}" for name, version in libraries.items() if version != "off"
+    ]
+    absent = [name for name, version in libraries.items() if version == "off"]
+    lines = [f"with {', '.join(there)}"] if there else []
+    return lines + ([f"without {', '.join(absent)}: its METADATA says what is missed"] if absent else [])
 
 
 def describe_checks(known: Any) -> list[str]:

@@ -34,6 +34,7 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import WorkRequest
 from decouple.index import dependencies
 from decouple.prebuilt.pairing import RemoteWheel, load_pair
+from decouple.release import status
 from decouple.release.wheel_name import WheelName
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
@@ -58,6 +59,8 @@ class ParityRequest(WorkRequest, frozen=True):
     """Which build's torch_cuda, as ``Build.kernels`` says it."""
     wheels: Path | None = None
     """With "pypi": a folder with the official wheel and all that it requires; None: PyPI."""
+    record: bool = False
+    """Write the figures to ``ci/status``."""
     jobs: int | None = None
     """Torches asked at once, 1 or 2; None: as this machine has cores."""
 
@@ -91,7 +94,27 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     listener.progress.start("comparing files and symbols")
     sections = installation.compare_offers(*offers)
     listener.progress.finish()
-    return comparison.judge_sections(sections, offers[0].side)
+    table = comparison.judge_sections(sections, offers[0].side)
+    if request.record:
+        record_table(request, table)
+    return table
+
+
+def record_table(request: ParityRequest, table: WholeTable) -> None:
+    """Write the figures to ``ci/status``, under the kind of torch and of build."""
+    parts = [judged.compared for judged in table.sections]
+    counted = [(len(part.missing), len(part.extra), len(part.different)) for part in parts]
+    missing, extra, different = (sum(counts) for counts in zip(*counted, strict=True))
+    names = tuple(f"{judged.compared.section}: {name}" for judged in table.sections for name in judged.unexplained)
+    section = status.VerifySection(
+        parity=status.ParitySection(
+            sum(part.equal for part in parts) + missing + different, missing, extra, different, names
+        )
+    )
+    built = [] if request.python else [request.env if request.env == portable_environment.KIND else "", request.kernels]
+    label = "-".join([table.side, *(word for word in built if word not in ("", "compiled"))])
+    path = status.locate_status(request.project, request.release)
+    status.update_status(path, whole={**status.read_status(path).whole, label: section})
 
 
 def _find_python(named: str) -> Path:

@@ -32,7 +32,7 @@ from decouple.build.sandbox import BindMount, make_clean_environment
 from decouple.flows import portable_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import WorkRequest, ensure_tree
-from decouple.release import projects
+from decouple.release import projects, status
 from decouple.upstream.download import Downloader
 from decouple.verify import ecosystem, upstream_tests
 from decouple.verify.checks import CheckResult
@@ -54,6 +54,8 @@ class TryoutRequest(WorkRequest, frozen=True):
     """Of ``ecosystem.toml``: installed from PyPI on top, and used."""
     tests: bool = True
     """Run upstream's CPU tests."""
+    record: bool = False
+    """Write the figures to ``ci/status``."""
     keep: bool = False
     """Leave the virtual environment behind."""
 
@@ -123,7 +125,18 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
     finally:
         if not request.keep:
             remove_tree(folder)
+    if request.record:
+        record_checks(request, wheels, found)
     return tuple(found)
+
+
+def record_checks(request: TryoutRequest, wheels: Sequence[Path], found: Sequence[CheckResult]) -> None:
+    """Write to ``ci/status`` what these wheels gave on the system."""
+    failed = tuple(f"{result.name}: {result.observed}" for result in found if not result.passed)
+    names = ", ".join(sorted(wheel.name for wheel in wheels))
+    section = status.VerifySection(core=names, checks=len(found), failed=failed)
+    path = status.locate_status(request.project, request.release)
+    status.update_status(path, systems={**status.read_status(path).systems, request.system: section})
 
 
 def select_fitting(wheels: Iterable[Path], python: str) -> list[Path]:

@@ -298,6 +298,10 @@ class ReleaseStatus(StatusSection, frozen=True):
     """Python and CUDA ("py3.13-cu12.4") -> our portable wheels, against the official wheel."""
     vendors: Mapping[str, VerifySection] = field(default_factory=dict)
     """Another vendor's toolkit ("rocm") -> its runtime part, against what upstream's own build for it registers."""
+    whole: Mapping[str, VerifySection] = field(default_factory=dict)
+    """Which torch ("built", "half") -> all of it against the official wheel, as `decouple parity` compares."""
+    systems: Mapping[str, VerifySection] = field(default_factory=dict)
+    """Bare system ("debian-12") -> what finished wheels gave there."""
     kernels: Mapping[str, KernelsSection] = field(default_factory=dict)
     """Which of our builds ("built", "smoke") -> its machine code against another's."""
     suites: Mapping[str, SuitesSection] = field(default_factory=dict)
@@ -361,7 +365,7 @@ SINGLE_PROOFS = (
 )  # fmt: skip
 """Sections that are one proof each."""
 
-PROOFS_BY_LABEL = ("portable", "kernels", "suites", "patches", "contract", "vendors")
+PROOFS_BY_LABEL = ("portable", "kernels", "suites", "patches", "contract", "vendors", "whole", "systems")
 """Sections that hold a proof under each label."""
 
 _OF_STAGE_2 = ("verify", "kernels/built")

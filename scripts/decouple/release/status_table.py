@@ -32,10 +32,16 @@ BUILT = "built"
 NOTHING = "not proven"
 #: Of decouple.flows.test_patches: the kinds of a torch that has our patches.
 _PATCHED = ("patched", "core")
+#: Of decouple.verify.full_parity: the kinds of a torch that has none of them.
+_WITHOUT_PATCHES = ("half", "debian", "other")
 #: Of the contract's report: an item that other tests check, that no test of the run asked, that PyTorch prevents.
 _ITEM_STATES = {"elsewhere": "left to other tests", "missing": "not tried", "upstream gap": "prevented by PyTorch"}
 #: Of decouple.rebase.verdicts.Verdict: the relocation, of which a wheel shows Python files; nothing known; a stop.
 _REGENERATED, _NOT_SEEN, _STOPS = "regenerated", "not seen", ("ambiguous", "conflict", "target gone")
+#: Kinds of proofs that README's table is made of, as :data:`PROOFS` has them; the last two are labels.
+_PATCHES, _STAGES, _PORTABLE = "patches", ("stage 1", "stage 2"), "portable wheels"
+_PARITY, _KERNELS, _SUITES = "parity with Debian's monolith", "kernels", "CUDA suites"
+_CONTRACT, _SYSTEMS, _OURS, _OFFICIAL = "contract of backends", "wheels on a bare system", "our wheels", "official"
 #: Best first: decouple.series.evidence.Level, which writes all but the first.
 _LEVELS = (
     BUILT, "configured", "applied to the full tree", "applied to the touched files", "Python only", NOTHING,
@@ -61,14 +67,9 @@ class ProofRow(Struct, frozen=True):
         return self.series if " " in self.series else self.series[:8]
 
     @property
-    def is_earlier(self) -> bool:
-        """Whether patches changed after the proof was recorded."""
-        return self.since is not None
-
-    @property
     def full_verdict(self) -> str:
-        """The verdict, which says so where it is of an earlier series."""
-        return f"{self.verdict}, {EARLIER}" if self.is_earlier else self.verdict
+        """The verdict, and where it is of an earlier series what changed since."""
+        return self.verdict if self.since is None else f"{self.verdict}; {SINCE} {self.since}"
 
 
 class Figure(Struct, frozen=True):
@@ -93,18 +94,19 @@ class ProofKind(Struct, frozen=True):
     """What stands in the table where there is no figure."""
 
 
-EARLIER = "of an earlier series"
+SINCE = "since then"
 HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED = "holds", "explained", "differs", "fails", "recorded"
 #: What a verdict means: docs/proofs.md says it to a reader.
 VERDICTS = (HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED)
 
 
 def summarize_releases(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """Return README's table: a row per release, newest first.
+    """Return README's table: a row per release, newest first, made of its proofs.
 
     Neighbours of which the same is known share a row.
     """
-    return _format_table(["release", *SUMMARY], ([named, *cells] for named, cells in _group_rows(statuses, SUMMARY)))
+    rows = {release: list_proof_rows(status) for release, status in statuses.items()}
+    return _format_table(["release", *SUMMARY], ([named, *cells] for named, cells in _group_rows(rows)))
 
 
 def _format_table(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
@@ -114,25 +116,19 @@ def _format_table(titles: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def tabulate_proofs(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """Return the tables of docs/proofs.md: of proofs, and of earlier series.
+    """Return the table of docs/proofs.md.
 
-    The first has a line per proof, release after release, newest first; the second says what changed after a series.
+    It has a line per proof, release after release, newest first.
     """
-    listed = [(name, row) for name in _sort_newest_first(statuses) for row in list_proof_rows(statuses[name])]
     rows = [
         (
             name, row.name, f"`{row.command.format(release=name)}`", row.date, row.short_series, row.figure,
             row.full_verdict,
         )
-        for name, row in listed
+        for name in _sort_newest_first(statuses)
+        for row in list_proof_rows(statuses[name])
     ]  # fmt: skip
-    text = _format_table(("release", "proof", "command", "date", "series", "figure", "verdict"), rows)
-    earlier = {(name, row.short_series): row.since for name, row in listed if row.since is not None}
-    if earlier:
-        text += "\n" + _format_table(
-            ("release", "earlier series", "since then"), ([*of, since] for of, since in earlier.items())
-        )
-    return text
+    return _format_table(("release", "proof", "command", "date", "series", "figure", "verdict"), rows)
 
 
 def list_proof_rows(status: ReleaseStatus) -> list[ProofRow]:
@@ -179,7 +175,7 @@ def describe_changes(status: ReleaseStatus, series: str) -> str | None:
         return None
     before, now = status.changes.get(series), status.changes.get(digest)
     if before is None or now is None:
-        return "what changed is not known"
+        return "changes that are not known"
     was, there = ({_cut_number(name)[1]: value for name, value in known.items()} for known in (before, now))
     numbers = {slug: number for number, slug in map(_cut_number, [*before, *now])}
     parts = {
@@ -197,9 +193,7 @@ def _cut_number(name: str) -> tuple[str, str]:
     return number, slug
 
 
-def _group_rows(
-    statuses: Mapping[str, ReleaseStatus], columns: Mapping[str, Callable[[ReleaseStatus], str]]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _group_rows(proofs: Mapping[str, Sequence[ProofRow]]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each release with its cells.
 
     Releases come newest first, then series with names of their own. Neighbours whose cells are equal share one row:
@@ -208,9 +202,9 @@ def _group_rows(
 
     def make_row(release: str) -> tuple[str, tuple[str, ...]]:
         released, _, name = make_version_key(release)
-        return "" if released else name, tuple(cell(statuses[release]) for cell in columns.values())
+        return "" if released else name, tuple(cell(proofs[release]) for cell in SUMMARY.values())
 
-    for (_, cells), same in itertools.groupby(_sort_newest_first(statuses), make_row):
+    for (_, cells), same in itertools.groupby(_sort_newest_first(proofs), make_row):
         releases = list(same)
         yield releases[0] if len(releases) == 1 else f"{releases[-1]} to {releases[0]}", cells
 
@@ -451,7 +445,7 @@ def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
     official = {key: section for key, section in (found | wheels).items() if section.theirs.startswith("official")}
     if official:
         key = max(official, key=lambda name: official[name].total)
-        yield Figure(key, _describe_kernels(official[key]), _judge_kernels(official[key]), "official")
+        yield Figure(key, _describe_kernels(official[key]), _judge_kernels(official[key]), _OFFICIAL)
     for key, section in sorted(found.items()):
         if key.endswith(MONOLITH):
             text = f"{section.same} of {section.total}, {section.unexplained} unexplained"
@@ -558,7 +552,7 @@ def _sort_ours_first(status: ReleaseStatus) -> list[SuitesSection]:
 
 def _describe_torch(suites: SuitesSection) -> str:
     """Name the torch of a run, so that its outcomes are not read as our wheels'."""
-    return suites.label if suites.label not in ("", BUILT) else "our wheels"
+    return suites.label if suites.label not in ("", BUILT) else _OURS
 
 
 def _describe_comparison(suites: SuitesSection) -> str:
@@ -596,6 +590,20 @@ def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
         yield Figure(f"patches/{label}", f"{good} of {trial.answers}", verdict, name, trial.kind in _PATCHED)
 
 
+def _list_systems(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield what finished wheels gave on bare systems, as a user installs them."""
+    for name, found in sorted(status.systems.items()):
+        text = f"{found.checks - len(found.failed)} of {found.checks} checks"
+        yield Figure(f"systems/{name}", text, FAILS if found.failed else HOLDS, name)
+
+
+def _list_whole(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield how many names and files of the official wheel ours has, by kind of torch."""
+    for name, found in sorted(status.whole.items()):
+        text = f"{_describe_names(found)}, {len(found.parity.unexplained) if found.parity else 0} unexplained"
+        yield Figure(f"whole/{name}", text, _judge_names(found), name, name not in _WITHOUT_PATCHES)
+
+
 def _list_contract(status: ReleaseStatus) -> Iterator[Figure]:
     """Yield the items that the template keeps, of the run where most could be asked."""
     if not status.contract:
@@ -614,47 +622,68 @@ def _describe_contract(items: Mapping[str, int]) -> str:
     return f"{items['supported']} of {sum(items.values())} items hold" + (f" ({rest})" if rest else "")
 
 
-def _describe_builds(status: ReleaseStatus) -> str:
+def _summarize_patches(rows: Sequence[ProofRow]) -> str:
+    return next(row.figure for row in rows if row.name == _PATCHES)
+
+
+def _summarize_builds(rows: Sequence[ProofRow]) -> str:
     """Name the systems that both stages were built for."""
-    parts = ["both stages on Debian 13"] if status.stage1 and status.stage2 else []
-    if status.portable:
-        labels = ", ".join(label.replace("-cu", " with CUDA ").replace("py", "Python ") for label in status.portable)
-        parts.append(f"portable wheels: {labels}")
-    return "; ".join(parts) or "no"
+    stages = [row for row in rows if row.name in _STAGES and row.verdict]
+    stages = stages if len(stages) == len(_STAGES) else []
+    wheels = _select_rows(rows, _PORTABLE)
+    parts = ["both stages on Debian 13"] if stages else []
+    if wheels:
+        labels = (_cut_label(row).replace("-cu", " with CUDA ").replace("py", "Python ") for row in wheels)
+        parts.append(f"portable wheels: {', '.join(labels)}")
+    return _say_since("; ".join(parts), [*stages, *wheels])
 
 
-def _describe_tests(status: ReleaseStatus) -> str:
-    """Take from the proofs upstream's CUDA tests and the contract.
+def _summarize_tests(rows: Sequence[ProofRow]) -> str:
+    """Say how upstream's CUDA tests, the contract and bare systems ended.
 
     The tests ran on our wheels, the contract on a simulated backend.
     """
-    ours = [run for run in status.suites.values() if run.label in ("", BUILT)]
-    parts = [
-        f"upstream's `{'`, `'.join(run.tally)}` suite, {run.device} device: {_describe_outcomes(run)}" for run in ours
-    ]
-    parts += [f"contract of backends: {figure.text}" for figure in _list_contract(status)]
-    return "; ".join(parts) or "no"
+    suites = [row for row in _select_rows(rows, _SUITES) if _cut_label(row).startswith(f"{_OURS} (")]
+    contract, systems = _select_rows(rows, _CONTRACT), _select_rows(rows, _SYSTEMS)
+    parts = [f"upstream's suites, {_cut_label(row).removeprefix(_OURS).strip(' ()')}: {row.figure}" for row in suites]
+    parts += [f"contract of backends: {row.figure}" for row in contract]
+    parts += [f"wheels on {_cut_label(row)}: {row.figure}" for row in systems]
+    return _say_since("; ".join(parts), [*suites, *contract, *systems])
 
 
-def _describe_differences(status: ReleaseStatus) -> str:
+def _summarize_differences(rows: Sequence[ProofRow]) -> str:
     """Say in one line what users would notice against the single-stage build."""
-    parts = [f"names {figure.text}" for figure in _list_parity(status)]
-    parts += [f"machine code {figure.text}" for figure in _list_kernels(status) if figure.label == "official"]
-    return "; ".join(parts) or "no"
+    names = _select_rows(rows, _PARITY)
+    code = [row for row in _select_rows(rows, _KERNELS) if _cut_label(row) == _OFFICIAL]
+    parts = [f"names {row.figure}" for row in names] + [f"machine code {row.figure}" for row in code]
+    return _say_since("; ".join(parts), [*names, *code])
 
 
-def _describe_age(status: ReleaseStatus) -> str:
+def _summarize_age(rows: Sequence[ProofRow]) -> str:
     """Say which of the proofs are of another series than the one that is here."""
-    rows = [row for row in list_proof_rows(status) if row.verdict]
-    old = [row for row in rows if row.is_earlier]
-    if not any(row.series not in ("", "none") for row in rows):
+    known = [row for row in rows if row.verdict]
+    old = [row for row in known if row.since is not None]
+    if not any(row.series not in ("", "none") for row in known):
         return ""
-    kinds = ", ".join(dict.fromkeys(row.name.partition(":")[0] for row in old))
     if not old:
         return "all of this series"
-    since = min(old, key=lambda row: row.date).since
-    counted = f"{len(old)} of {len(rows)} proofs are older than today's patches"
-    return f"{counted}: {kinds}. Patches since the oldest of these proofs: {since}"
+    kinds = ", ".join(dict.fromkeys(row.name.partition(":")[0] for row in old))
+    return f"{len(old)} of {len(known)} proofs are older than today's patches: {kinds}"
+
+
+def _select_rows(rows: Sequence[ProofRow], kind: str) -> list[ProofRow]:
+    """Select the proofs of a kind, which have a verdict."""
+    return [row for row in rows if row.name.partition(":")[0] == kind and row.verdict]
+
+
+def _cut_label(row: ProofRow) -> str:
+    return row.name.partition(": ")[2]
+
+
+def _say_since(text: str, rows: Sequence[ProofRow]) -> str:
+    """Add what changed after the oldest of the proofs that ``text`` is made of."""
+    old = min((row for row in rows if row.since is not None), key=lambda row: row.date, default=None)
+    return f"{text} ({SINCE} {old.since})" if old else text or "no"
 
 
 #: docs/rebase.md: of a release without a series of its own, what is known of another's there.
@@ -664,29 +693,29 @@ CARRIED: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "what a compiler saw": _describe_compiled,
     "what nobody saw": _describe_unseen,
 }
-#: README's table behind the release: what a column is called, and what stands in it.
-SUMMARY: Mapping[str, Callable[[ReleaseStatus], str]] = {
-    "patches": _describe_patches,
-    "builds": _describe_builds,
-    "tested": _describe_tests,
-    "compared with the single-stage build": _describe_differences,
-    "how old": _describe_age,
+#: README's table behind the release: what a column is called, and what the proofs give for it.
+SUMMARY: Mapping[str, Callable[[Sequence[ProofRow]], str]] = {
+    "patches": _summarize_patches,
+    "builds": _summarize_builds,
+    "tested": _summarize_tests,
+    "compared with the single-stage build": _summarize_differences,
+    "how old": _summarize_age,
 }
 #: docs/proofs.md: what a proof is called, which command records it, and its figures. A new proof is a row here.
 PROOFS: Mapping[str, ProofKind] = {
-    "patches": ProofKind("decouple record {release}", _list_patches, "not known"),
+    _PATCHES: ProofKind("decouple record {release}", _list_patches, "not known"),
     "proven": ProofKind("decouple record {release}", _list_levels, "not checked"),
     "apply to": ProofKind("decouple record {release}", _list_applies, "not checked"),
     "couplings left": ProofKind("decouple record {release} --census FILE", _list_couplings, "not counted"),
-    "stage 1": ProofKind(
+    _STAGES[0]: ProofKind(
         "decouple build {release} --stage 1", lambda status: _list_stage("stage1", status.stage1), "not built"
     ),
-    "stage 2": ProofKind(
+    _STAGES[1]: ProofKind(
         "decouple build {release} --stage 2", lambda status: _list_stage("stage2", status.stage2), "not built"
     ),
-    "parity with Debian's monolith": ProofKind("decouple verify {release}", _list_parity, "not checked"),
+    _PARITY: ProofKind("decouple verify {release}", _list_parity, "not checked"),
     "ELF audit": ProofKind("decouple verify {release}", _list_audits, "not checked"),
-    "kernels": ProofKind("decouple verify {release} --kernels official", _list_kernels, "not compared"),
+    _KERNELS: ProofKind("decouple verify {release} --kernels official", _list_kernels, "not compared"),
     "other vendors' objects against upstream's build": ProofKind(
         "decouple kernels unpatched {release} --toolkit VENDOR", _list_vendors, "not compared"
     ),
@@ -700,8 +729,12 @@ PROOFS: Mapping[str, ProofKind] = {
         lambda status: _list_wheel("over_installed", status.over_installed),
         "not checked",
     ),
-    "portable wheels": ProofKind("decouple verify {release} --env portable", _list_portable, "not checked"),
-    "CUDA suites": ProofKind("decouple test-cuda {release} --record", _list_suites, "not run"),
+    _PORTABLE: ProofKind("decouple verify {release} --env portable", _list_portable, "not checked"),
+    _SUITES: ProofKind("decouple test-cuda {release} --record", _list_suites, "not run"),
     "patches' own checks": ProofKind("decouple try patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
-    "contract of backends": ProofKind("decouple contract {release}", _list_contract, "not checked"),
+    _CONTRACT: ProofKind("decouple contract {release}", _list_contract, "not checked"),
+    _SYSTEMS: ProofKind("decouple try wheels {release} SYSTEM --record", _list_systems, "not recorded"),
+    "all of torch against the official wheel": ProofKind(
+        "decouple parity {release} --record", _list_whole, "not recorded"
+    ),
 }

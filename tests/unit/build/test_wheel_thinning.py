@@ -46,7 +46,8 @@ def whole(folder: Path, said: str = " ".join(ARCHS)) -> Path:
     bindings = library(folder / "libtorch_python_cuda.so", [], registers=[said])
     version = "2.6.0+cu124"
     manifest = replace(make_manifest("torch-cuda", version, "12.4", "a" * 64), arch_list=("7.5", "8.0", "9.0"))
-    about = {"arch_list": ARCHS, "version": version}
+    libraries = {"cudnn": "9.1.0", "magma": "off", "tensorpipe": "off"}
+    about = {"arch_list": ARCHS, "version": version, "libraries": libraries}
     return make_wheel(
         folder,
         "torch-cuda",
@@ -60,6 +61,15 @@ def whole(folder: Path, said: str = " ".join(ARCHS)) -> Path:
             "torch_cuda/lib/libtorch_python_cuda.so": bindings.read_bytes(),
         },
     )
+
+
+def test_what_a_wheel_was_made_with_and_without_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", str(whole(tmp_path / "whole")), "--explain"]) == 0
+    said = capsys.readouterr().out
+    assert "  libraries   with cudnn 9.1.0\n" in said
+    assert "  libraries   without magma, tensorpipe: its METADATA says what is missed\n" in said
 
 
 def unpacked(wheel: Path, folder: Path) -> Path:

@@ -24,6 +24,7 @@ from decouple.build import core_wheel, inputs, settings
 from decouple.build.environment import HostEnvironment, Places
 from decouple.cli import build_parser
 from decouple.flows.build_request import BuildRequest
+from decouple.release import status
 from decouple.syntax.globs import find_match
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +34,15 @@ import hosts  # noqa: E402 - scripts of ci/, no modules of the package
 import jobs as ci_jobs  # noqa: E402
 
 WORKFLOWS = ROOT / "ci" / "workflows"
+
+
+def test_it_promises_only_architectures_whose_machine_code_was_compared() -> None:
+    for build in tomllib.loads((ROOT / "ci/matrix.toml").read_text())["build"]:
+        proven = status.read_status(status.locate_status(ROOT, build["release"]))
+        compiled = [*(wheel.kernels for wheel in proven.portable.values()), proven.kernels.get("built")]
+        shown = {arch for kernels in compiled if kernels for arch in kernels.archs}
+        promised = {f"sm_{arch.replace('.', '')}" for archs in build["cuda"].values() for arch in archs}
+        assert promised <= shown, f"{build['release']}, {build['env']}: promised and not proven"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The time to go that a build tells, against simulated builds of the real table of seconds."""
+"""The time to go that a build tells, against recorded builds, and simulated ones of the real table of seconds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import heapq
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from msgspec import Struct
@@ -13,8 +14,11 @@ from msgspec import Struct
 from decouple.build import object_times
 from decouple.cli.eta import Eta
 
+RECORDED = Path(__file__).with_name("recorded_builds.tsv")
 TENTH_MINUTE = 600.0
 HOUR = 3600.0
+STOPPED = 300.0
+"""Seconds in which no object ended: in the recorded builds the processes were stopped then."""
 
 
 class Simulated(Struct, frozen=True):
@@ -68,6 +72,93 @@ def noisy(expected: Sequence[float], factor: float, seed: int) -> list[Simulated
     """A machine ``factor`` times as slow, where an object takes up to half more or less than the mean of its kind."""
     chance = random.Random(seed)
     return [Simulated(one, one * factor * chance.uniform(0.5, 1.5)) for one in expected]
+
+
+class Ended(Struct, frozen=True):
+    """An object of a recorded build: when it ended, what it took, and what the table expects."""
+
+    when: float
+    took: float
+    expected: float
+
+
+def recorded(*runs: int) -> list[Ended]:
+    """Objects of the recorded runs, one after the other."""
+    found: list[Ended] = []
+    rows = [line.split("\t") for line in RECORDED.read_text().splitlines() if not line.startswith("#")]
+    for run in runs:
+        began = found[-1].when if found else 0.0
+        times = [tuple(map(float, row[1:])) for row in rows if int(row[0]) == run]
+        found += [Ended(began + end, end - start, expected) for start, end, expected in times]
+    return found
+
+
+def errors(log: Sequence[Ended]) -> list[float]:
+    """How far off the time to go was, as a share of it, from the tenth minute to the last five.
+
+    No estimate knows that its processes will be stopped: that is not in the time to go.
+    """
+    effort = sum(one.expected for one in log)
+    eta = Eta(0.0, len(log), effort, effort / 2)
+    spans = [after - before for before, after in itertools.pairwise([0.0, *(one.when for one in log)])]
+    spans = [span if span < STOPPED else 0.0 for span in spans]
+    left, found = sum(spans), []
+    for one, span in zip(log, spans, strict=True):
+        left -= span
+        eta.advance(one.when, 1, one.expected, (one.expected, one.took))
+        told = eta.estimate_left()
+        if one.when >= TENTH_MINUTE and left > 300.0 and told is not None:
+            found.append(abs(told - left) / left)
+    return found
+
+
+def test_a_recorded_build_whose_processes_were_stopped_is_told_no_tenfold() -> None:
+    """After 33 minutes in which they did not run it said 67 hours; then half of the cores went to other work."""
+    found = errors(recorded(1, 2))
+    assert max(found) < 0.7, "it was fifteen times what was to go"
+    assert sum(found) / len(found) < 0.3
+
+
+def test_a_recorded_build_that_goes_on() -> None:
+    """Its quiet minutes, once more as they were: after them others took half of the cores, which no estimate knows."""
+    quiet = [one for one in recorded(2) if one.when < TENTH_MINUTE]
+    again = [Ended(one.when + quiet[-1].when, one.took, one.expected) for one in quiet]
+    assert max(errors([*quiet, *again])) < 0.2
+
+
+def as_recorded(expected: Sequence[float]) -> list[Simulated]:
+    """Objects that are as far from the mean of their kind as those of the recorded builds were.
+
+    What slowed an object and its neighbours alike is other work on that machine, and divided out.
+    """
+    known = [one for one in recorded(1, 2) if one.expected >= 1.0 and one.took < STOPPED]
+    ratios = []
+    for number, one in enumerate(known):
+        near = known[max(number - 20, 0) : number + 21]
+        slowness = sum(other.took for other in near) / sum(other.expected for other in near)
+        ratios.append(one.took / one.expected / slowness)
+    random.Random(1).shuffle(ratios)
+    return [Simulated(one, one * ratio) for one, ratio in zip(expected, itertools.cycle(ratios))]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
+@pytest.mark.parametrize("stage", [1, 2])
+def test_a_whole_stage_whose_objects_differ_as_recorded_ones_did(stage: int, share: float) -> None:
+    """Cold, and resumed with a share of the objects done."""
+    expected = objects("2.6", "portable", stage, 3, ordered=False)
+    work = as_recorded(expected[int(share * len(expected)) :])
+    assert len(misses(work, 2)) <= 0.03 * len(work)
+
+
+def test_items_that_did_not_run_for_half_an_hour_tell_nothing_of_the_pace() -> None:
+    work = noisy(objects("2.6", "portable", 1, 3, ordered=False), 1.0, 4)
+    log, effort = list(ended(work, 2)), sum(one.expected for one in work)
+    eta, stopped, middle = Eta(0.0, len(work), effort, effort / 2), 0.0, len(log) // 2
+    for number, (when, one) in enumerate(log[: middle + 50]):
+        held = 2000.0 if number in (middle, middle + 1) else 0.0  # both jobs
+        stopped = max(stopped, held)
+        eta.advance(when + stopped, 1, one.expected, (one.expected, one.true + held))
+    assert eta.estimate_left() == pytest.approx(log[-1][0] - when, rel=0.2)
 
 
 MACHINES = pytest.mark.parametrize("factor", [0.6, 1.0, 2.0, 3.0])

@@ -11,7 +11,9 @@ from decouple.base.errors import UsageError
 from decouple.build import bare_systems
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import make_clean_environment
-from decouple.flows.tryout import BareSystem, TryoutRequest, select_fitting, try_wheels
+from decouple.flows.tryout import BareSystem, TryoutRequest, record_checks, select_fitting, try_wheels
+from decouple.release import status
+from decouple.verify.checks import CheckResult
 
 PROJECT = Path(__file__).parents[3]
 
@@ -55,6 +57,14 @@ def test_a_wheel_for_every_python_fits_beside_one_for_this() -> None:
 def test_what_cannot_be_tried_is_said_before_anything_is_made(request_: TryoutRequest, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         try_wheels(request_)
+
+
+def test_what_wheels_gave_on_a_system_is_recorded_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "ci" / "status").mkdir(parents=True)
+    seen = (CheckResult("import torch", True, "2.6.0"), CheckResult("pip check", False, "torch requires acme"))
+    record_checks(TryoutRequest(tmp_path, "2.6", system="debian-12"), [Path("torch-1.whl")], seen)
+    found = status.read_status(status.locate_status(tmp_path, "2.6")).systems["debian-12"]
+    assert (found.core, found.checks, found.failed) == ("torch-1.whl", 2, ("pip check: torch requires acme",))
 
 
 def test_a_password_in_pips_settings_is_on_no_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,16 @@ def test_a_free_threaded_python_takes_it(version: tuple[int, int]) -> None:
     assert made in map(str, tags.cpython_tags(version, [f"cp{abi}"], ["linux_x86_64"]))
 
 
+def test_what_a_user_of_linalg_or_rpc_misses_stands_in_the_metadata() -> None:
+    """Where an index page and `pip show --verbose` have it; of a library that is there nothing."""
+    libraries = {"magma": "off", "tensorpipe": "off"}
+    said = wheel.format_metadata({**INFO, "libraries": libraries}, ())
+    assert "torch.linalg.eig" in said and "torch.distributed.rpc" in said
+    whole = wheel.format_metadata({**INFO, "libraries": {"magma": "2.8.0", "tensorpipe": "on"}}, ())
+    assert "Not in this build" not in whole
+    assert "Not in this build" not in wheel.format_metadata({**INFO, "libraries": {"cudss": "off"}}, ())
+
+
 def test_one_to_be_written_anew_is_not_compressed(tmp_path: Path) -> None:
     made = wheel.write_wheel(
         {"torch_cuda/zeros": bytes(100_000)}, INFO, "cp313-cp313-linux_x86_64", tmp_path, [], stored=True

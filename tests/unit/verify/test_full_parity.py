@@ -16,6 +16,7 @@ from decouple import cli
 from decouple.base.files import compute_sha256
 from decouple.flows import parity as flow
 from decouple.prebuilt.pairing import Pair, RemoteWheel
+from decouple.release import status
 from decouple.verify import elf
 from decouple.verify.elf import Library
 from decouple.verify.full_parity import comparison, exports, files, installation
@@ -94,6 +95,22 @@ def test_the_command_prints_one_page_and_says_with_its_exit_code_what_has_no_rea
     assert "unexplained, API of torch: differs: torch.nn.relu: def(input, inplace=True), theirs def(input," in said
     document = json.loads((tmp_path / "table.json").read_text())
     assert (document["ok"], document["unexplained"]) == (False, 2)  # the name, and the file
+
+
+def test_what_it_found_is_recorded_where_asked_to(
+    both: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from decouple.base.paths import find_project
+
+    (tmp_path / "ci" / "status").mkdir(parents=True)
+    for name in ("series", "patches"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "series" / "2.6.toml").write_bytes((find_project() / "series" / "2.6.toml").read_bytes())
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
+    pretended.plant(both[0], "torch/nn.py", "inplace=False", "inplace=True")
+    assert run(both, "--record") == 1
+    found = status.read_status(tmp_path / "ci" / "status" / "2.6.json").whole["other"].parity
+    assert found and found.different == len(found.unexplained) == 2 and found.total > 2
 
 
 def test_a_hidden_module_is_one_line_of_the_page(both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,6 +70,13 @@ foreach(library IN LISTS BESIDE)
   endif()
   list(APPEND libraries_json "\"${name}\": \"${version}\"")
 endforeach()
+if(KERNELS_KIND STREQUAL "compiled") # others' kernels do not say whether they have it
+  set(version "off")
+  if(TARGET dep::TENSORPIPE)
+    set(version "on")
+  endif()
+  list(APPEND libraries_json "\"tensorpipe\": \"${version}\"")
+endif()
 list(JOIN libraries_json ", " libraries_json)
 set(REVISION_TAG) # tells published builds of one release apart; no option, because it must not stay in the cache
 if(NOT "$ENV{TORCH_CUDA_REVISION}" STREQUAL "")

@@ -74,6 +74,13 @@ _WHOSE = {
 }
 _PATCHED = ", and `libtorch_cuda_patched`, which answers what the patched core asks and `libtorch_cuda` has not"
 _KINETO = ", and from Kineto's sources `libtorch_kineto_cuda`"
+_LEFT_OUT = {
+    "magma": "MAGMA: `torch.linalg.eig` and `eigvals` refuse a CUDA tensor, and so does `ldl_factor` of complex ones "
+    "with `hermitian=True`; give them `.cpu()`. The rest of `torch.linalg` uses cuSOLVER and cuBLAS.",
+    "tensorpipe": "TensorPipe's CUDA channels: `torch.distributed.rpc` with device maps refuses a CUDA tensor; send "
+    "`.cpu()`, or use NCCL's collectives.",
+}
+"""What its user misses of the official wheel's, where ``libraries`` of ``build_info.json`` says "off"."""
 _DESCRIPTION = """\
 # {package}
 
@@ -100,6 +107,9 @@ def format_metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
         more = (_KINETO if info.get("kineto") == "ON" else "") + (_PATCHED if info.get("core") == "built" else "")
         whose, changed = _WHOSE.get(info["kernels"], _WHOSE["installed"])
         text += _FOREIGN.format(whose=whose, changed=changed, more=more, abi=f"{abi}, as those libraries")
+    left_out = [said for name, said in _LEFT_OUT.items() if info.get("libraries", {}).get(name) == "off"]
+    if "cuda" in info and left_out:
+        text += "\nNot in this build, and in PyPI's torch:\n\n" + "".join(f"* {said}\n" for said in left_out)
     return "\n".join(lines) + f"\n\n{text}"
 
 
