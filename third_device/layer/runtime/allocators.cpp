@@ -454,6 +454,7 @@ void* allocate(int device, size_t bytes) {
   Block* block = cache_of(device).allocate(bytes);
   void* address = block->address;
   directory().add(address, {device, block});
+  tell(Happening::kMemoryAllocation, address);
   return address;
 }
 
@@ -461,6 +462,7 @@ void release(void* address) noexcept {
   if (address == nullptr) return;
   Directory::Entry entry{};
   if (!directory().find(address, &entry, true)) return;
+  tell(Happening::kMemoryDeallocation, address);
   cache_of(entry.device).release(entry.block);
 }
 
