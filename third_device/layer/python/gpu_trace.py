@@ -6,12 +6,15 @@ PyTorch's C++ calls the registries by their names (torch/csrc/PyInterpreter.cpp:
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
 
 from torch._utils import CallbackRegistry
 
 from .. import _C
 from .._build_info import NAME
+
+atexit.register(_C.watch, False)  # PyTorch imports torch.<name> for each call, which an interpreter that ends cannot
 
 
 class _Registry(CallbackRegistry[...]):

@@ -1,4 +1,4 @@
-"""``torch.<name>.sanitizer()``: what ``torch.cuda._sanitizer`` is, for this device.
+"""``torch.<name>.sanitizer()``: ``torch.cuda._sanitizer`` for this device.
 
 It finds work of two streams on the same memory that no event and no synchronisation orders. How streams order each
 other is upstream's to know; ours are this device's trace, its tensors, and that each device has a current stream.
