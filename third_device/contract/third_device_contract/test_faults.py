@@ -121,6 +121,26 @@ def test_an_exception_in_enqueued_work_is_told_once(name: str, mod: types.Module
     assert torch.ones(3, device=name).sum().item() == 3
 
 
+@pytest.mark.contract_item(23)
+def test_who_empties_the_cache_tells_what_failed(name: str, mod: types.ModuleType, knob: Knob) -> None:
+    """Let the allocator wait for work that failed, as `empty_cache` does.
+
+    The failure comes out of that call: no other waits for it. The memory goes back all the same.
+    """
+    if not hasattr(mod, "_sleep"):
+        pytest.skip("this backend has no _sleep, work that can fail")
+    mod.synchronize()
+    torch.ones(1 << 20, device=name)
+    held = mod.memory_reserved()
+    knob("fail_calls", 1)
+    mod._sleep(1)
+    with pytest.raises(RuntimeError, match="failed on request"):
+        mod.empty_cache()
+    assert mod.memory_reserved() < held
+    mod.synchronize()
+    assert torch.ones(3, device=name).sum().item() == 3
+
+
 @pytest.mark.contract_item(37)
 def test_an_exception_in_a_kernel_is_the_callers(name: str, mod: types.ModuleType) -> None:
     """Raise in a kernel before it enqueues anything.

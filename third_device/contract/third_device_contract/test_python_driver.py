@@ -113,6 +113,8 @@ large = lambda: torch.empty(64 << 20, dtype=torch.uint8, device=device)
 made.trouble["memory_alloc"] = ValueError("no such heap")
 text = told(large)
 assert "memory_alloc: ValueError: no such heap" in text and "driver.py" in text, text
+text = told(lambda: mod._driver_control("no such knob", 1))
+assert "no such heap" not in text and "knob" in text, "a failure of csrc/driver.cpp has its own text"
 made.trouble["memory_alloc"] = MemoryError()
 assert "67108864 bytes" in told(large, torch.OutOfMemoryError)
 del made.trouble["memory_alloc"]

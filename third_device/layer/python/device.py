@@ -466,6 +466,8 @@ def __getattr__(name: str) -> Any:
         return _default_generators()
     if name == "_initialized":  # torch.utils.checkpoint asks, and keeps no random state where it is not true
         return is_initialized()
+    if name in ("_gpu_trace", "_sanitizer"):  # PyTorch's C++ asks for the first once somebody watches
+        return importlib.import_module(f"{__package__}.{name.removeprefix('_')}")
     if name in _legacy.TYPES:
         return _legacy.TYPES[name]
     if name in ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen"):  # Inductor asks
@@ -622,6 +624,17 @@ def as_cuda(warn: bool = False) -> Any:
     from .as_cuda import as_cuda as context
 
     return context(warn)
+
+
+def sanitizer() -> Any:
+    """Find work of two streams on the same memory that nothing orders.
+
+    Use it in a ``with`` block, or by its methods ``enable`` and ``disable``: see `sanitizer.Sanitizer` of the layer.
+    ``TORCH_<NAME>_SANITIZER=1`` is for a whole program. What it raises is a RuntimeError.
+    """
+    from .sanitizer import Sanitizer
+
+    return Sanitizer()
 
 
 # Written on what stands above; torch.cuda has them at both places, too.

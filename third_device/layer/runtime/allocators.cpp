@@ -2,6 +2,7 @@
 
 
 #include <deque>
+#include <exception>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -52,9 +53,43 @@ struct InDriver {
   ~InDriver() { in_driver = before; }
 };
 
+// Whether this thread may wait for the device: one that is in the driver, or runs a function of a stream, may not.
+bool may_wait(std::unique_lock<std::mutex>& hold, int device) {
+  if (!is_driver_replaced()) return true;
+  if (in_driver) return false;
+  const td_status status = unlocked(hold, [=] { return driver().device_synchronize(device); });
+  if (status != TD_INVALID) check(status, "waiting for the device");
+  return status == TD_OK;
+}
+
+// Memory that another thread moves at this moment is in no list: who runs out waits for it, if this thread may. To wait
+// for the device gives the GIL back, which the other thread may need.
+void wait_for_others(std::unique_lock<std::mutex>& hold, int device, const int& moving) {
+  while (moving > 0 && may_wait(hold, device)) unlocked(hold, [] { return std::this_thread::yield(), TD_OK; });
+}
+
+// Returns what check() throws where work failed that nobody had waited for: no other call will tell of it. Of a lost device
+// every call tells, and a thread that may not wait has not learned of any.
+std::exception_ptr wait_for_device(int device) {
+  const td_status status = driver().device_synchronize(device);
+  if (status == TD_DEVICE_LOST || status == TD_INVALID) return nullptr;
+  try {
+    check(status, "waiting for the device");
+    return nullptr;
+  } catch (const Error&) {
+    return std::current_exception();
+  }
+}
+
+// Throws what was kept, once.
+void rethrow_once(std::exception_ptr& untold) {
+  if (untold) std::rethrow_exception(std::exchange(untold, nullptr));
+}
+
 // Events that were recorded at release; what they guard may be reused once all are done.
 struct Pending {
   std::vector<td_event> events;
+  std::exception_ptr failure;  // of work that record() waited for
 
   // Where no event can be recorded (the device is lost) it waits here: work that runs there may still use the memory, and
   // the events of other devices count all the same.
@@ -68,7 +103,7 @@ struct Pending {
         made.events.push_back(event);
       } catch (const Error&) {
         if (event != nullptr) driver().event_destroy(event);
-        driver().device_synchronize(use.first);
+        if (std::exception_ptr failed = wait_for_device(use.first)) made.failure = failed;
       }
     }
     return made;
@@ -116,6 +151,7 @@ class DeviceCache {
   Block* allocate(size_t bytes) {
     ensure_init();
     std::unique_lock<std::mutex> hold(mutex_);
+    rethrow_once(untold_);
     if (bytes > kMost) {
       ++statistics_.out_of_memory;
       throw OutOfMemory(explain(hold, bytes));
@@ -146,6 +182,7 @@ class DeviceCache {
       ++moving_;
       Pending pending = unlocked(hold, [uses = std::exchange(block->uses, {})] { return Pending::record(uses); });
       --moving_;
+      if (pending.failure) untold_ = pending.failure;
       pending_.emplace_back(std::move(pending), block);
       return;
     }
@@ -220,9 +257,9 @@ class DeviceCache {
     td_status status = driver_allocate(hold, bytes, &address);
     size_t given = bytes;
     if (status == TD_OUT_OF_MEMORY) {
-      wait_for_others(hold);
+      wait_for_others(hold, device_, moving_);
       release_segments(hold);
-      wait_for_others(hold);
+      wait_for_others(hold, device_, moving_);
       if (Block* block = take(stream, size, small)) return block;  // another thread's, which came meanwhile
       status = driver_allocate(hold, bytes, &address);
       if (status == TD_OUT_OF_MEMORY && bytes > size) {  // a whole segment does not fit, what was asked may
@@ -315,23 +352,9 @@ class DeviceCache {
     }
   }
 
-  // Whether this thread may wait for the device: one that is in the driver, or runs a function of a stream, may not.
-  bool may_wait(std::unique_lock<std::mutex>& hold) {
-    if (!is_driver_replaced()) return true;
-    if (in_driver) return false;
-    const td_status status = unlocked(hold, [&] { return driver().device_synchronize(device_); });
-    if (status != TD_INVALID) check(status, "waiting for the device");
-    return status == TD_OK;
-  }
-
-  // Memory that another thread moves at this moment is in no list: who runs out waits for it, if this thread may. To wait
-  // for the device gives the GIL back, which the other thread may need.
-  void wait_for_others(std::unique_lock<std::mutex>& hold) {
-    while (moving_ > 0 && may_wait(hold)) unlocked(hold, [] { return std::this_thread::yield(), TD_OK; });
-  }
-
+  // Throws Error, once all is given back, where work that nobody had waited for failed.
   void release_segments(std::unique_lock<std::mutex>& hold) {
-    if (!may_wait(hold)) return;  // work that nobody waited for may still use what would go
+    if (!may_wait(hold, device_)) return;  // work that nobody waited for may still use what would go
     ++moving_;
     while (!pending_.empty()) {
       auto entry = std::move(pending_.front());
@@ -346,11 +369,11 @@ class DeviceCache {
         at = (*at)->whole() ? blocks->erase(at) : std::next(at);
       }
     }
-    unlocked(hold, [&] {
+    std::exception_ptr failed = unlocked(hold, [&] {
       const InDriver inside;
-      td_status status = leaving.empty() ? TD_OK : driver().device_synchronize(device_);  // work may still read what was freed
+      std::exception_ptr failure = leaving.empty() ? nullptr : wait_for_device(device_);  // work may still read what was freed
       for (Block* block : leaving) driver().memory_free(device_, block->address);
-      return status;
+      return failure;
     });
     for (Block* block : leaving) {
       ++statistics_.driver_frees;
@@ -359,6 +382,8 @@ class DeviceCache {
       delete block;
     }
     --moving_;
+    if (failed) untold_ = failed;
+    rethrow_once(untold_);
   }
 
   const int device_;
@@ -370,6 +395,7 @@ class DeviceCache {
   size_t limit_ = 0;  // bytes, where it is limited
   size_t asked_ = 0;  // bytes, of the driver at this moment
   int moving_ = 0;  // threads that have memory of this cache in no list at this moment
+  std::exception_ptr untold_;  // of work that release() waited for, which throws nothing
   MemoryStatistics statistics_;
 };
 
@@ -426,14 +452,18 @@ namespace device_memory {
 void* allocate(int device, size_t bytes) {
   if (bytes == 0) return nullptr;
   Block* block = cache_of(device).allocate(bytes);
-  directory().add(block->address, {device, block});
-  return block->address;
+  void* address = block->address;
+  directory().add(address, {device, block});
+  tell(Happening::kMemoryAllocation, address);
+  return address;
 }
 
 void release(void* address) noexcept {
   if (address == nullptr) return;
   Directory::Entry entry{};
-  if (directory().find(address, &entry, true)) cache_of(entry.device).release(entry.block);
+  if (!directory().find(address, &entry, true)) return;
+  tell(Happening::kMemoryDeallocation, address);
+  cache_of(entry.device).release(entry.block);
 }
 
 size_t size(void* address) noexcept {
@@ -449,9 +479,16 @@ void record_use(void* address, int device, StreamId stream) {
 
 void empty_cache(int device) {
   if (!is_initialized()) return;
+  std::exception_ptr first;
   for (int i = 0; i < device_count(); ++i) {
-    if (device < 0 || device == i) cache_of(i).empty();
+    if (device >= 0 && device != i) continue;
+    try {
+      cache_of(i).empty();
+    } catch (const Error&) {  // the other devices' memory goes back all the same
+      if (!first) first = std::current_exception();
+    }
   }
+  if (first) std::rethrow_exception(first);
 }
 
 void set_fraction(int device, double fraction) {
@@ -481,6 +518,8 @@ struct HostCache {
   std::map<const char*, HostBlock> blocks;              // all, by address
   std::multimap<size_t, const char*> unused;            // by size
   std::deque<const char*> waiting;                      // released, work still pending
+  int moving = 0;                                       // threads that have a block in no list at this moment
+  std::exception_ptr untold;                            // of work that release() waited for, which throws nothing
   MemoryStatistics statistics;
 
   std::map<const char*, HostBlock>::iterator holding(const void* address) {
@@ -502,14 +541,21 @@ struct HostCache {
       }
     }
   }
-  void empty(std::unique_lock<std::mutex>& hold) {
-    while (!waiting.empty()) {
+  // Returns whether some memory went back. That of work which this thread may not wait for stays.
+  bool empty(std::unique_lock<std::mutex>& hold) {
+    const int device = current_device();
+    wait_for_others(hold, device, moving);
+    const bool draining = !waiting.empty() && may_wait(hold, device);
+    ++moving;
+    while (draining && !waiting.empty()) {
       const char* address = waiting.front();
       waiting.pop_front();
       HostBlock& block = blocks[address];  // of nobody else now: neither in use nor in a list
       unlocked(hold, [&] { return block.pending.wait(); });
       unused.emplace(block.size, address);
     }
+    --moving;
+    const bool some = !unused.empty();
     for (const auto& [size, address] : unused) {
       driver().host_free(const_cast<char*>(address));
       blocks.erase(address);
@@ -518,6 +564,7 @@ struct HostCache {
       statistics.reserved_bytes.remove(static_cast<int64_t>(size));
     }
     unused.clear();
+    return some;
   }
 };
 
@@ -536,6 +583,7 @@ void* allocate(size_t bytes) {
   while (size < bytes) size *= 2;
   HostCache& cache = host_cache();
   std::unique_lock<std::mutex> hold(cache.mutex);
+  rethrow_once(cache.untold);
   cache.reclaim();
   const char* address = nullptr;
   if (auto found = cache.unused.find(size); found != cache.unused.end()) {
@@ -545,8 +593,10 @@ void* allocate(size_t bytes) {
     void* made = nullptr;
     td_status status = driver().host_alloc(size, &made);
     if (status == TD_OUT_OF_MEMORY) {
-      cache.empty(hold);
-      status = driver().host_alloc(size, &made);
+      for (bool some = true; some && status == TD_OUT_OF_MEMORY;) {
+        some = cache.empty(hold);
+        status = driver().host_alloc(size, &made);
+      }
       if (status == TD_OK) ++cache.statistics.retries;
       else ++cache.statistics.out_of_memory;
     }
@@ -578,7 +628,10 @@ void release(void* address) noexcept {
   cache.statistics.allocated_bytes.remove(static_cast<int64_t>(block.size));
   cache.statistics.requested_bytes.remove(static_cast<int64_t>(block.requested));
   if (!block.uses.empty() && !is_bad_fork()) {
+    ++cache.moving;
     block.pending = unlocked(hold, [uses = std::exchange(block.uses, {})] { return Pending::record(uses); });
+    --cache.moving;
+    if (block.pending.failure) cache.untold = std::exchange(block.pending.failure, nullptr);
     cache.waiting.push_back(found->first);
     return;
   }
@@ -607,6 +660,7 @@ void empty_cache() {
   std::unique_lock<std::mutex> hold(cache.mutex);
   cache.reclaim();
   cache.empty(hold);
+  rethrow_once(cache.untold);
 }
 
 MemoryStatistics statistics() {

@@ -49,6 +49,8 @@ DeviceStreams& streams_of(int device) {
 
 }  // namespace
 
+std::atomic<Watch> watch{nullptr};
+
 const td_driver& driver() {
   if (const td_driver* other = replacement.load(std::memory_order_acquire)) return *other;
   static const td_driver* table = [] {
@@ -151,7 +153,9 @@ StreamId stream_from_pool(int device, int priority) {
   const int pool = priority < 0 ? 1 : 0;
   unsigned turn = streams.next[static_cast<size_t>(pool)].fetch_add(1) % kStreamsPerPool;
   StreamId id = 1 + pool * kStreamsPerPool + static_cast<int>(turn);
-  native_stream(device, id);
+  const bool there = streams.native[static_cast<size_t>(id)].load(std::memory_order_acquire) != nullptr;
+  td_stream made = native_stream(device, id);
+  if (!there) tell(Happening::kStreamCreation, made);
   return id;
 }
 
@@ -192,13 +196,29 @@ StreamId external_stream(int device, td_stream stream) {
 
 td_stream native_current_stream(int device) { return native_stream(device, current_stream(device)); }
 
+void order_after(td_stream later, td_stream earlier, int device) {
+  td_event event = nullptr;
+  check(driver().event_create(device, 0, &event), "making an event");
+  tell(Happening::kEventCreation, event);
+  td_status status = driver().event_record(event, earlier);
+  if (status == TD_OK) tell(Happening::kEventRecord, event, earlier);
+  if (status == TD_OK) status = driver().stream_wait(later, event);
+  if (status == TD_OK) tell(Happening::kEventWait, event, later);
+  tell(Happening::kEventDeletion, event);
+  driver().event_destroy(event);
+  check(status, "ordering streams");
+}
+
 void synchronize_current(int device) {
-  check(driver().stream_synchronize(native_current_stream(device)), "waiting for a stream");
+  td_stream stream = native_current_stream(device);
+  tell(Happening::kStreamSynchronization, stream);
+  check(driver().stream_synchronize(stream), "waiting for a stream");
 }
 
 void synchronize_device(int device) {
   check_device(device);
   ensure_init();
+  tell(Happening::kDeviceSynchronization);
   check(driver().device_synchronize(device), "waiting for a device");
 }
 

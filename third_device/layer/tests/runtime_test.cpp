@@ -256,6 +256,40 @@ void failures_in_work_are_reported_once() {
   CHECK(ran == 2 && error_of([] { synchronize_current(0); }).empty());
 }
 
+// A failure of work that nobody waited for is told by who waits for it, be it to give memory back: once.
+void a_failure_is_told_by_who_gives_memory_back() {
+  const td_callback fail = [](void*) -> td_status { throw std::runtime_error("kernel went wrong"); };
+  const auto told = [](const std::string& text) { return text.find("kernel went wrong") != std::string::npos; };
+  td_stream stream = native_stream(0, 0);
+  device_memory::release(device_memory::allocate(0, 1000));
+  CHECK(d().stream_call(stream, fail, nullptr) == TD_OK);
+  CHECK(told(error_of([] { device_memory::empty_cache(); })));
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+  CHECK(error_of([] { synchronize_device(0); }).empty() && error_of([] { device_memory::empty_cache(); }).empty());
+  device_memory::release(device_memory::allocate(0, 1000));
+  CHECK(d().stream_call(stream, fail, nullptr) == TD_OK);
+  CHECK(d().control("fail_allocations", 1) == TD_OK);  // the cache is emptied, and asks again
+  CHECK(told(error_of([] { device_memory::allocate(0, 64 << 20); })));
+  void* address = device_memory::allocate(0, 64 << 20);
+  void* host = pinned_memory::allocate(1000);
+  static td_driver without_events = *sim::sim_driver();
+  without_events.event_create = [](int, int, td_event*) { return TD_FAILED; };
+  for (const bool pinned : {false, true}) {  // to free tells nothing: the next that asks for memory does
+    CHECK(d().stream_call(stream, fail, nullptr) == TD_OK);
+    device_memory::record_use(address, 0, stream_from_pool(0, 0));
+    CHECK(pinned_memory::record_use(host, 0, kDefaultStream));
+    replace_driver(&without_events);
+    pinned ? pinned_memory::release(host) : device_memory::release(address);
+    replace_driver(nullptr);
+    CHECK(error_of([] { synchronize_device(0); }).empty());
+    CHECK(told(error_of([=] { pinned ? pinned_memory::allocate(1000) : device_memory::allocate(0, 1000); })));
+  }
+  device_memory::empty_cache();
+  pinned_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+  CHECK(pinned_memory::statistics().reserved_bytes.current == 0);
+}
+
 void a_trace_has_the_work_of_its_time() {
   int host = 7;
   void* address = device_memory::allocate(0, 4096);
@@ -508,6 +542,50 @@ void who_may_not_wait_gives_nothing_back() {
   CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
 }
 
+// With a driver in Python another thread may be about to give pinned memory back while this one runs out of it.
+void who_runs_out_of_pinned_memory_waits_for_who_gives_it_back() {
+  static std::atomic<int> left{1};
+  static std::atomic<bool> recording{false};
+  static td_driver tight = *sim::sim_driver();
+  tight.host_alloc = [](size_t bytes, void** address) {
+    if (left == 0) return TD_OUT_OF_MEMORY;
+    --left;
+    return sim::sim_driver()->host_alloc(bytes, address);
+  };
+  tight.host_free = [](void* address) {
+    ++left;
+    return sim::sim_driver()->host_free(address);
+  };
+  tight.event_record = [](td_event event, td_stream stream) {
+    recording = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return sim::sim_driver()->event_record(event, stream);
+  };
+  pinned_memory::empty_cache();
+  replace_driver(&tight);
+  void* held = pinned_memory::allocate(1000);
+  CHECK(pinned_memory::record_use(held, 0, kDefaultStream));
+  std::thread releasing([=] { pinned_memory::release(held); });
+  while (!recording) std::this_thread::yield();
+  void* next = pinned_memory::allocate(5000);
+  releasing.join();
+  CHECK(next != nullptr);
+
+  // A function on a stream waits for nothing, and gives nothing back that work may still use.
+  Gate gate;
+  CHECK(d().stream_call(native_stream(0, kDefaultStream), Gate::run, &gate) == TD_OK);
+  CHECK(pinned_memory::record_use(next, 0, kDefaultStream));
+  pinned_memory::release(next);
+  tight.device_synchronize = [](int) { return TD_INVALID; };
+  tight.event_synchronize = [](td_event) { return TD_INVALID; };
+  CHECK(!error_of([] { pinned_memory::allocate(1000); }).empty() && left == 0);
+  gate.open = true;
+  replace_driver(nullptr);
+  synchronize_device(0);
+  pinned_memory::empty_cache();
+  CHECK(pinned_memory::statistics().reserved_bytes.current == 0);
+}
+
 int status_of_child(void (*body)()) {
   std::fflush(nullptr);
   pid_t child = fork();
@@ -552,6 +630,7 @@ int main() {
   running_out_tells_the_numbers();
   pinned_memory_is_known_and_waits_for_its_copy();
   failures_in_work_are_reported_once();
+  a_failure_is_told_by_who_gives_memory_back();
   a_trace_has_the_work_of_its_time();
   a_lost_device_says_so_and_frees_its_memory();
   memory_of_a_lost_device_waits_for_its_work();
@@ -561,6 +640,7 @@ int main() {
   one_segment_is_enough_for_two_threads();
   who_is_in_the_driver_waits_for_nobody();
   who_may_not_wait_gives_nothing_back();
+  who_runs_out_of_pinned_memory_waits_for_who_gives_it_back();
   if (!kSanitized) {
     the_host_cannot_touch_device_memory();
     a_forked_child_is_refused();

@@ -173,13 +173,8 @@ void copy_bytes(void* to, int to_device, const void* from, int from_device, size
 }
 
 // Work enqueued after this on the current stream of `later` starts after all work so far on that of `earlier`.
-void order_after(int later, int earlier) {
-  td_event event = nullptr;
-  check(driver().event_create(earlier, 0, &event), "making an event");
-  td_status status = driver().event_record(event, native_current_stream(earlier));
-  if (status == TD_OK) status = driver().stream_wait(native_current_stream(later), event);
-  driver().event_destroy(event);
-  check(status, "ordering streams");
+void order_devices(int later, int earlier) {
+  order_after(native_current_stream(later), native_current_stream(earlier), earlier);
 }
 
 int index_of(const Tensor& tensor) { return tensor.is_privateuseone() ? tensor.get_device() : TD_HOST; }
@@ -220,9 +215,9 @@ Tensor copy_from(const Tensor& given, const Tensor& target, bool non_blocking) {
   c10::DeviceGuard guard(from != TD_HOST ? source.device() : target.device());
   const bool crossing = from != TD_HOST && to != TD_HOST && from != to;
   if (same_bytes(source, target)) {
-    if (crossing) order_after(from, to);
+    if (crossing) order_devices(from, to);
     copy_bytes(target.data_ptr(), to, source.data_ptr(), from, target.nbytes(), non_blocking);
-    if (crossing) order_after(to, from);
+    if (crossing) order_devices(to, from);
     return target;
   }
   // Different strides or types: the host rearranges. A backend with a kernel for it registers copy itself.

@@ -4,6 +4,7 @@
 #include <third_device/distributed.h>
 
 #include <ATen/core/TensorBody.h>
+#include <c10/core/impl/GPUTrace.h>
 #include <c10/core/TensorImpl.h>
 // 2.6 keeps the registry of BackendMeta serialization in a static of an inline function of this header: with hidden
 // visibility we would register in a copy of our own.
@@ -115,6 +116,26 @@ py::dict properties(int device) {
   return made;
 }
 
+// Passes what the runtime tells to the trace that PyTorch has for accelerators: it calls torch.<name>._gpu_trace.
+void trace(Happening happening, const void* first, const void* second) noexcept {
+  const c10::impl::PyInterpreter* python = c10::impl::GPUTrace::get_trace();
+  if (python == nullptr) return;
+  const auto a = reinterpret_cast<uintptr_t>(first);
+  const auto b = reinterpret_cast<uintptr_t>(second);
+  switch (happening) {
+    case Happening::kEventCreation: return (*python)->trace_gpu_event_creation(kDevice, a);
+    case Happening::kEventDeletion: return (*python)->trace_gpu_event_deletion(kDevice, a);
+    case Happening::kEventRecord: return (*python)->trace_gpu_event_record(kDevice, a, b);
+    case Happening::kEventWait: return (*python)->trace_gpu_event_wait(kDevice, a, b);
+    case Happening::kMemoryAllocation: return (*python)->trace_gpu_memory_allocation(kDevice, a);
+    case Happening::kMemoryDeallocation: return (*python)->trace_gpu_memory_deallocation(kDevice, a);
+    case Happening::kStreamCreation: return (*python)->trace_gpu_stream_creation(kDevice, a);
+    case Happening::kDeviceSynchronization: return (*python)->trace_gpu_device_synchronization(kDevice);
+    case Happening::kStreamSynchronization: return (*python)->trace_gpu_stream_synchronization(kDevice, a);
+    case Happening::kEventSynchronization: return (*python)->trace_gpu_event_synchronization(kDevice, a);
+  }
+}
+
 td_status sleep_on_stream(void* argument) {
   std::this_thread::sleep_for(std::chrono::milliseconds(reinterpret_cast<intptr_t>(argument)));
   return TD_OK;
@@ -184,6 +205,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("driver_control", [](const std::string& key, long long value) {
     check(driver().control == nullptr ? TD_INVALID : driver().control(key.c_str(), value), "setting a driver's knob");
   });
+  module.def("watch", [](bool on) { watch.store(on ? &trace : nullptr, std::memory_order_release); });
   // names for the vendor's own tool; a driver may have none
   module.def("range_push", [](const std::string& name) {
     if (driver().range_push != nullptr) driver().range_push(name.c_str());

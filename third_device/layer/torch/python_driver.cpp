@@ -289,6 +289,22 @@ td_status event_synchronize(td_event event) {
   return without_gil([=] { return python->below->event_synchronize(event); });
 }
 
+// A member that stays the table's below: its failures have its own text, not that of an earlier failure of ours.
+template <auto Member>
+struct Below;
+template <typename... Arguments, td_status (*td_driver::*Member)(Arguments...)>
+struct Below<Member> {
+  static td_status call(Arguments... arguments) {
+    has_text = false;
+    return (python->below->*Member)(arguments...);
+  }
+};
+
+template <auto... Members>
+void pass_to(td_driver& table) {
+  ((table.*Members = table.*Members == nullptr ? nullptr : &Below<Members>::call), ...);
+}
+
 // `functions`: by the name of the member. Once in a process, before a device is used.
 void use(const py::dict& functions) {
   if (python != nullptr) throw Error(TD_INVALID, "this process has a driver in Python already");
@@ -302,6 +318,11 @@ void use(const py::dict& functions) {
     if (functions.contains(name)) *function = functions[name];
   }
   made->table = *made->below;
+  pass_to<&td_driver::init, &td_driver::device_set, &td_driver::device_properties, &td_driver::host_alloc,
+          &td_driver::host_free, &td_driver::stream_priorities, &td_driver::stream_create, &td_driver::stream_destroy,
+          &td_driver::stream_query, &td_driver::stream_wait, &td_driver::stream_call, &td_driver::event_create,
+          &td_driver::event_destroy, &td_driver::event_record, &td_driver::event_query, &td_driver::event_elapsed,
+          &td_driver::control, &td_driver::trace_start, &td_driver::trace_stop, &td_driver::trace_tag>(made->table);
   made->table.error_text = error_text;
   made->table.device_count = device_count;
   if (made->device_properties) made->table.device_properties = device_properties;

@@ -116,13 +116,8 @@ Tensor make_tensor(Twin storage, c10::DispatchKey key, const Tensor& like) {
 
 // Work that is enqueued on `later` from now on begins after what is enqueued on `earlier`.
 void order_after(const c10::cuda::CUDAStream& later, const c10::cuda::CUDAStream& earlier) {
-  const td_driver& driver = third_device::driver();
-  td_event event = nullptr;
-  third_device::check(driver.event_create(earlier.device_index(), 0, &event), "making an event");
-  td_status status = driver.event_record(event, reinterpret_cast<td_stream>(earlier.stream()));
-  if (status == TD_OK) status = driver.stream_wait(reinterpret_cast<td_stream>(later.stream()), event);
-  driver.event_destroy(event);
-  third_device::check(status, "ordering streams");
+  third_device::order_after(reinterpret_cast<td_stream>(later.stream()), reinterpret_cast<td_stream>(earlier.stream()),
+                            earlier.device_index());
 }
 
 class Call {

@@ -69,6 +69,7 @@ struct Guard : c10::impl::DeviceGuardImplInterface {
     return status == TD_OK;
   }
   void synchronizeStream(const c10::Stream& stream) const override {
+    tell(Happening::kStreamSynchronization, native(stream));
     check(driver().stream_synchronize(native(stream)), "waiting for a stream");
   }
   void synchronizeDevice(const c10::DeviceIndex device) const override { synchronize_device(index_or_current(device)); }
@@ -83,11 +84,15 @@ struct Guard : c10::impl::DeviceGuardImplInterface {
       int timing = flag == c10::EventFlag::BACKEND_DEFAULT ? 1 : 0;
       check(driver().event_create(stream.device_index(), timing, &made), "making an event");
       *event = made;
+      tell(Happening::kEventCreation, made);
     }
     check(driver().event_record(made, native(stream)), "recording an event");
+    tell(Happening::kEventRecord, made, native(stream));
   }
   void block(void* event, const c10::Stream& stream) const override {
-    if (event != nullptr) check(driver().stream_wait(native(stream), as_event(event)), "waiting on an event");
+    if (event == nullptr) return;
+    check(driver().stream_wait(native(stream), as_event(event)), "waiting on an event");
+    tell(Happening::kEventWait, event, native(stream));
   }
   bool queryEvent(void* event) const override {
     if (event == nullptr) return true;
@@ -96,7 +101,9 @@ struct Guard : c10::impl::DeviceGuardImplInterface {
     return status == TD_OK;
   }
   void synchronizeEvent(void* event) const override {
-    if (event != nullptr) check(driver().event_synchronize(as_event(event)), "waiting for an event");
+    if (event == nullptr) return;
+    tell(Happening::kEventSynchronization, event);
+    check(driver().event_synchronize(as_event(event)), "waiting for an event");
   }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
     TORCH_CHECK(start != nullptr && end != nullptr, "Both events must be recorded before calculating elapsed time.");
@@ -105,7 +112,9 @@ struct Guard : c10::impl::DeviceGuardImplInterface {
     return milliseconds;
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
-    if (event != nullptr) driver().event_destroy(as_event(event));
+    if (event == nullptr) return;
+    tell(Happening::kEventDeletion, event);
+    driver().event_destroy(as_event(event));
   }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
     device_memory::record_use(data.get_context(), stream.device_index(), stream.id());

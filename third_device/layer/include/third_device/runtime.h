@@ -6,6 +6,7 @@
 
 #include <third_device/driver.h>
 
+#include <atomic>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -30,6 +31,27 @@ TD_API bool is_driver_replaced() noexcept;
 
 // Throws Error (OutOfMemory for TD_OUT_OF_MEMORY) with the driver's own text unless `status` is TD_OK.
 TD_API void check(td_status status, const char* what);
+
+// What somebody who watches is told, with the addresses that the driver gave: of an event, memory or a stream, and of a
+// second stream where one is meant. Never with a lock held: who watches may wait for the GIL.
+enum class Happening {
+  kEventCreation,
+  kEventDeletion,
+  kEventRecord,  // event, stream
+  kEventWait,    // event, stream that waits
+  kMemoryAllocation,
+  kMemoryDeallocation,
+  kStreamCreation,
+  kDeviceSynchronization,  // neither
+  kStreamSynchronization,
+  kEventSynchronization,
+};
+using Watch = void (*)(Happening happening, const void* first, const void* second) noexcept;
+TD_API extern std::atomic<Watch> watch;  // null at first, and again: nobody watches
+
+inline void tell(Happening happening, const void* first = nullptr, const void* second = nullptr) noexcept {
+  if (const Watch told = watch.load(std::memory_order_acquire)) told(happening, first, second);
+}
 
 // A stream is (device, id). Id 0 is the device's default stream; further ones come from two pools (normal, high).
 using StreamId = int64_t;
@@ -63,6 +85,9 @@ TD_API td_stream native_current_stream(int device);
 // A driver's stream that somebody else made, as a stream of ours; one id for one stream. Its maker keeps it alive, and
 // destroys it once no memory that was used on it is in use.
 TD_API StreamId external_stream(int device, td_stream stream);
+
+// What is enqueued on `later` from now on begins after what is enqueued on `earlier`, a stream of `device`. Throws Error.
+TD_API void order_after(td_stream later, td_stream earlier, int device);
 
 // The work of this thread's current stream on `device` so far is done when this returns. Throws Error.
 TD_API void synchronize_current(int device);
