@@ -25,11 +25,13 @@ def outcomes(upstream: Any, **found: str) -> list[Any]:
     return [upstream.Outcome(name, outcome, "why") for name, outcome in found.items()]
 
 
-def test_the_list_of_the_project_is_sound(upstream: Any) -> None:
-    suites = upstream.load()
-    assert suites and len({suite.file for suite in suites}) == len(suites)
+@pytest.mark.parametrize("name", ["upstream.toml", "upstream_distributed.toml"])
+def test_the_list_of_the_project_is_sound(upstream: Any, name: str) -> None:
+    suites = upstream.load(name)
+    assert suites and len({(suite.file, suite.devices) for suite in suites}) == len(suites)
     for suite in suites:
-        assert suite.why
+        assert suite.why and len(suite.expected) == (3 if suite.devices else 0)
+        assert bool(suite.devices) == (name != "upstream.toml")
         for entry in suite.known:
             assert entry.whose in ("upstream", "layer", "backend") and entry.reason
             assert ":" in entry.where and "/" in entry.where, f"{suite.file} {entry.test}: file and symbol of upstream"
@@ -84,6 +86,28 @@ def test_a_suite_runs_in_a_process_of_its_own(upstream: Any, tmp_path: Path, mon
     assert not found and "test_hangs_sim" in tail and "exit status 9" in tail
     found, _ = upstream.run(upstream.Suite("test_x.py", "why", only=("test_a*",)), tmp_path, "2.6.0", tmp_path, 60)
     assert [one.test for one in found] == ["test_a_sim"]
+
+
+def test_a_suite_that_says_cuda_runs_as_a_program_for_cuda(
+    upstream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All its tests are about the device, whatever their names; it runs once for each number of devices."""
+    (tmp_path / "torch.py").write_text(
+        "class _C:\n    _get_privateuse1_backend_name = staticmethod(lambda: 'sim')\nclass multiprocessing: pass\n"
+    )
+    (tmp_path / "test_x.py").write_text(
+        "import os, torch\n"
+        "def test_simple(): assert (os.environ['DECOUPLE_AS_CUDA'], os.environ['TD_SIM_DEVICES']) == ('sim', '4')\n"
+        "def test_ranks(): assert torch.multiprocessing.get_context('spawn').get_start_method() == 'forkserver'\n"
+        "def test_text(): assert 0, 'says sim'\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{backend_env.THIRD_DEVICE / 'contract'}")
+    known = upstream.Known("test_text", "layer", "a text", "a/b.py: f")
+    suite = upstream.Suite("test_x.py", "why", known=(known,), devices=4, expected=(2, 1, 0))
+    found, tail = upstream.run(suite, tmp_path, "2.6.0", tmp_path, 60, "sim")
+    verdict = upstream.judge(suite, found, "sim", "2.6.0")
+    assert (verdict.passed, len(verdict.known), verdict.skipped) == suite.expected and not verdict.unexpected, tail
+    assert str(suite) == "test_x-4"
 
 
 def test_a_suite_leaves_nothing_in_the_source_tree(

@@ -41,6 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the test folder of the source tree of the PyTorch that is installed: runs upstream's own suites, too",
     )
     group.addoption(
+        "--upstream-distributed",
+        action="store_true",
+        help="with --upstream-tests: those of FSDP2 and DTensor, too (about an hour)",
+    )
+    group.addoption(
         "--upstream-timeout", metavar="SECONDS", default=3600, type=float, help="for one suite (default: %(default)s)"
     )
     group.addoption(

@@ -293,7 +293,7 @@ GROUP = """
 import torch, torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
-assert dist.is_nccl_available() and torch.cuda.is_available()
+assert dist.is_nccl_available() and torch.cuda.is_available() and torch.cuda.nccl.version() >= (2, 10)
 for backend in ("nccl", "cpu:gloo,cuda:nccl"):
     dist.init_process_group(backend, init_method="file://{folder}/" + backend, rank=0, world_size=1)
     assert "nccl" in dist.get_backend(), dist.get_backend()
@@ -302,6 +302,7 @@ for backend in ("nccl", "cpu:gloo,cuda:nccl"):
     net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).cuda(), device_ids=[0])
     net(x).sum().backward()
     mesh = init_device_mesh("cuda", (1,))
+    assert mesh.device_type == x.device.type == "cuda"
     dist.all_reduce(x, group=mesh.get_group())
     assert x.tolist() == [1.0, 1.0] and x.is_cuda
     dist.destroy_process_group()
@@ -315,6 +316,46 @@ def test_nccl_is_the_device_s_collectives(python: Run, name: str, as_cuda: Any, 
         pytest.skip("this PyTorch has no torch.distributed")
     done = python(GROUP.replace("{folder}", str(tmp_path)), env={"DECOUPLE_AS_CUDA": name})
     assert done.returncode == 0 and "grouped" in done.stdout, done.stderr[-3000:]
+
+
+OWN_GROUP = """
+import torch, torch.distributed as dist
+
+def make(store, rank, size, timeout):
+    return dist.ProcessGroupGloo(store, rank, size, timeout)
+
+default = dist.Backend.default_device_backend_map["{name}"]
+dist.Backend.register_backend("mine", make, devices=["cuda"])
+assert dist.Backend.default_device_backend_map["{name}"] == default
+dist.init_process_group("cuda:mine", init_method="file://{folder}/own", rank=0, world_size=1)
+assert dist.group.WORLD._get_backend(torch.device("cuda")).name() == "gloo"
+print("grouped")
+"""
+
+
+@pytest.mark.contract_item(70)
+def test_a_group_registered_for_cuda_is_the_device_s(python: Run, name: str, as_cuda: Any, tmp_path: Path) -> None:
+    if not torch.distributed.is_available() or not hasattr(torch.distributed, "ProcessGroupGloo"):
+        pytest.skip("this PyTorch has no torch.distributed with Gloo")
+    done = python(OWN_GROUP.format(name=name, folder=tmp_path), env={"DECOUPLE_AS_CUDA": name})
+    assert done.returncode == 0 and "grouped" in done.stdout, done.stderr[-3000:]
+
+
+@pytest.mark.contract_item(70)
+def test_helpers_of_pytorch_s_tests_are_the_program_s(python: Run, name: str, as_cuda: Any) -> None:
+    pytest.importorskip("expecttest", reason="torch.testing._internal.common_utils imports it")
+    code = "from torch.testing._internal.common_cuda import TEST_CUDA; print(TEST_CUDA)"
+    done = python(code, env={"DECOUPLE_AS_CUDA": name})
+    assert done.stdout.split()[-1:] == ["True"], done.stderr[-3000:]
+
+
+@pytest.mark.contract_item(70)
+def test_cycles_of_a_wait_are_not_milliseconds(mod: types.ModuleType, as_cuda: Any) -> None:
+    if not hasattr(mod, "_sleep"):
+        pytest.skip("this backend has no _sleep(milliseconds, stream)")
+    with as_cuda(), mock.patch.object(mod, "_sleep") as slept:
+        torch.cuda._sleep(25_000_000)  # CUDA's counts cycles
+    slept.assert_called_once_with(25)
 
 
 PROGRAM = """

@@ -420,6 +420,16 @@ def check(rank, device):
         print("CUDA alone", flush=True)
 """
 
+CONVERTED = """
+def check(rank, device):
+    import torch.distributed.tensor as dt
+    from torch.distributed.device_mesh import init_device_mesh
+
+    net = dt.distribute_module(torch.nn.Linear(2, 2).to(device), init_device_mesh(NAME, (SIZE,)))
+    net.to(torch.float64)
+    assert isinstance(net.weight, dt.DTensor) and net.weight.to_local().dtype == torch.float64
+"""
+
 
 @pytest.mark.contract_item(44)
 @pytest.mark.parametrize("size", [2, 4])
@@ -445,6 +455,11 @@ def test_checkpoints(python: Run, name: str, size: int) -> None:
     They are saved at once and in the background, and loaded in other pieces, too.
     """
     run_ranks(python, name, size, CHECKPOINT)
+
+
+@pytest.mark.contract_item(53)
+def test_a_module_of_distributed_tensors_changes_its_type(python: Run, name: str) -> None:
+    run_ranks(python, name, 2, CONVERTED)
 
 
 @pytest.mark.contract_item(53)

@@ -26,25 +26,55 @@ def upstream_tests(request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-@pytest.mark.contract_item(47)
-@pytest.mark.parametrize("suite", upstream.load(), ids=lambda suite: Path(suite.file).stem)
-def test_suite(
-    suite: upstream.Suite,
+@pytest.fixture
+def run_suite(
     name: str,
-    mod: types.ModuleType,
     upstream_tests: Path,
     tmp_path: Path,
     request: pytest.FixtureRequest,
     record_property: Callable[[str, object], None],
+) -> Callable[[upstream.Suite], upstream.Verdict]:
+    """Run a suite; fail where a test does that its list does not name."""
+
+    def run(suite: upstream.Suite) -> upstream.Verdict:
+        if not (upstream_tests / suite.file).is_file():
+            pytest.fail(f"{upstream_tests / suite.file} does not exist: is this the test folder of a PyTorch tree?")
+        release = torch.__version__.split("+")[0]
+        timeout = float(request.config.getoption("--upstream-timeout"))
+        outcomes, tail = upstream.run(suite, upstream_tests, release, tmp_path, timeout, name)
+        assert outcomes, f"{suite.file} ended without a result, in {tail}"
+        verdict = upstream.judge(suite, outcomes, name, release)
+        record_property("note", f"{suite.file}: {verdict.note()}")
+        lines = [f"{one.test}: {one.message}" for one in verdict.unexpected]
+        assert not lines, f"{len(lines)} of {suite.file} fail and are not in its list:\n" + "\n".join(lines)
+        assert verdict.passed, f"nothing of {suite.file} passed: {verdict.note()}\n{tail}"
+        return verdict
+
+    return run
+
+
+@pytest.mark.contract_item(47)
+@pytest.mark.parametrize("suite", upstream.load(), ids=str)
+def test_suite(suite: upstream.Suite, run_suite: Callable[[upstream.Suite], upstream.Verdict]) -> None:
+    run_suite(suite)
+
+
+@pytest.mark.contract_item(47)
+@pytest.mark.parametrize("suite", upstream.load("upstream_distributed.toml"), ids=str)
+def test_distributed_suite(
+    suite: upstream.Suite,
+    name: str,
+    mod: types.ModuleType,
+    request: pytest.FixtureRequest,
+    run_suite: Callable[[upstream.Suite], upstream.Verdict],
 ) -> None:
-    if not (upstream_tests / suite.file).is_file():
-        pytest.fail(f"{upstream_tests / suite.file} does not exist: is this the test folder of a PyTorch tree?")
-    release = torch.__version__.split("+")[0]
-    timeout = float(request.config.getoption("--upstream-timeout"))
-    outcomes, tail = upstream.run(suite, upstream_tests, release, tmp_path, timeout)
-    assert outcomes, f"{suite.file} ended without a result, in {tail}"
-    verdict = upstream.judge(suite, outcomes, name, release)
-    record_property("note", f"{suite.file}: {verdict.note()}")
-    lines = [f"{one.test}: {one.message}" for one in verdict.unexpected]
-    assert not lines, f"{len(lines)} of {suite.file} fail and are not in upstream.toml:\n" + "\n".join(lines)
-    assert verdict.passed, f"nothing of {suite.file} passed: {verdict.note()}\n{tail}"
+    if not request.config.getoption("--upstream-distributed"):
+        pytest.skip("pass --upstream-distributed, too: runs upstream's tests of FSDP2 and DTensor")
+    if not suite.is_about(torch.__version__):
+        pytest.skip(f"{suite.file} is told of PyTorch {', '.join(suite.releases)}")
+    if not hasattr(mod, "as_cuda"):
+        pytest.skip("this backend does not run programs written for CUDA (torch.<dev>.as_cuda)")
+    verdict = run_suite(suite)
+    if name == "sim":
+        found = (verdict.passed, len(verdict.known), verdict.skipped)
+        assert found == suite.expected, f"{suite.file}: upstream_distributed.toml has other counts; correct its row"

@@ -1,10 +1,11 @@
 """Run upstream's own test suites on a backend (item 47).
 
 It has which ones, what is known not to hold and why, and the verdict. The suites are the files of a PyTorch source
-tree's ``test`` folder, of the release that is installed. They run in a process of their own with
-``PYTORCH_TESTING_DEVICE_ONLY_FOR=privateuse1``, so that `instantiate_device_type_tests` makes them for
-``PrivateUse1TestBase`` and nothing else. Everything that can run does run: what ``upstream.toml`` lists may fail, and
-an entry whose tests all pass is told, so that the list cannot rot.
+tree's ``test`` folder, of the release that is installed. They run in a process of their own. Those of ``upstream.toml``
+do with ``PYTORCH_TESTING_DEVICE_ONLY_FOR=privateuse1``, so that `instantiate_device_type_tests` makes them for
+``PrivateUse1TestBase`` and nothing else. Those of ``upstream_distributed.toml`` say ``cuda`` and run as programs for
+CUDA do (``DECOUPLE_AS_CUDA``), once for each number of devices. Everything that can run does run: what the lists name
+may fail, and an entry whose tests all pass is told, so that no list can rot.
 """
 
 from __future__ import annotations
@@ -40,23 +41,40 @@ class Known:
     where: str
     run: bool = True  # False: it hangs or ends the process
     releases: tuple[str, ...] = ()  # "2.6": only there; empty: everywhere
+    devices: int = 0  # only where the suite has this many; 0: with any number
 
     def applies(self, release: str) -> bool:
         """Whether the entry is about a release of PyTorch."""
-        return not self.releases or any(release == r or release.startswith(r + ".") for r in self.releases)
+        return _is_about(self.releases, release)
 
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
     """One file of upstream's tests.
 
-    ``only`` are the test names to run (globs as in Known); empty means all.
+    ``only`` are the test names to run (globs as in Known); empty means all. With ``devices`` the file is a program for
+    CUDA: the simulated driver has that many, and all its tests are about the device. ``expected`` are its counts on
+    torch_sim, of tests that passed, failed and were skipped.
     """
 
     file: str
     why: str
     only: tuple[str, ...] = ()
     known: tuple[Known, ...] = ()
+    releases: tuple[str, ...] = ()
+    devices: int = 0
+    expected: tuple[int, ...] = ()
+
+    def is_about(self, release: str) -> bool:
+        """Whether the suite is told of a release of PyTorch."""
+        return _is_about(self.releases, release)
+
+    def __str__(self) -> str:
+        return Path(self.file).stem + (f"-{self.devices}" if self.devices else "")
+
+
+def _is_about(releases: Sequence[str], release: str) -> bool:
+    return not releases or any(release == one or release.startswith(one + ".") for one in releases)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,16 +109,20 @@ class Verdict:
         return said + (f"; passes now, take it off the list: {stale}" if stale else "")
 
 
-def load() -> tuple[Suite, ...]:
-    """Load the suites as ``upstream.toml`` has them.
+def load(name: str = "upstream.toml") -> tuple[Suite, ...]:
+    """Load the suites of a file of this package, one for each number of devices.
 
     Raises TypeError for a key that does not exist.
     """
-    text = resources.files("third_device_contract").joinpath("upstream.toml").read_text(encoding="utf-8")
+    text = resources.files("third_device_contract").joinpath(name).read_text(encoding="utf-8")
     made = []
     for entry in tomllib.loads(text)["suite"]:
         known = tuple(Known(**{**one, "releases": tuple(one.get("releases", ()))}) for one in entry.pop("known", ()))
-        made.append(Suite(**{**entry, "only": tuple(entry.get("only", ())), "known": known}))
+        lists = {key: tuple(entry.pop(key, ())) for key in ("only", "releases")}
+        counts: dict[str, list[int]] = entry.pop("devices", {"0": []})
+        for number, expected in counts.items():
+            about = tuple(one for one in known if one.devices in (0, int(number)))
+            made.append(Suite(**{**entry, **lists}, known=about, devices=int(number), expected=tuple(expected)))
     return tuple(made)
 
 
@@ -112,7 +134,8 @@ def judge(suite: Suite, outcomes: Iterable[Outcome], device: str, release: str) 
     unexpected: list[Outcome] = []
     held: dict[Known, set[str]] = {entry: set() for entry in entries}
     for outcome in outcomes:
-        entry = next((e for e in entries if fnmatch.fnmatchcase(outcome.base(device), e.test)), None)
+        base = outcome.test if suite.devices else outcome.base(device)
+        entry = next((e for e in entries if fnmatch.fnmatchcase(base, e.test)), None)
         if entry is not None:
             held[entry].add(outcome.outcome)
         if outcome.outcome == PASSED:
@@ -133,20 +156,28 @@ def command(suite: Suite, folder: Path, release: str, results: Path) -> list[str
     names = "|".join(suite.only), "|".join(left_out)
     return [
         *(sys.executable, "-m", "pytest", "-v", "--tb=line", "-p", "no:cacheprovider"),
+        *("--noconftest",),  # upstream's is for its CI, and for pytest before 9
         *("-p", "third_device_contract.upstream_select", f"--junitxml={results}"),
         *("-o", "junit_family=xunit1", f"--only-tests={names[0]}", f"--left-out={names[1]}"),
+        *(("--any-device",) if suite.devices else ()),
         str(folder / suite.file),
     ]
 
 
-def run(suite: Suite, folder: Path, release: str, scratch: Path, timeout: float) -> tuple[list[Outcome], str]:
+def run(
+    suite: Suite, folder: Path, release: str, scratch: Path, timeout: float, device: str = ""
+) -> tuple[list[Outcome], str]:
     """Run the suite; return its outcomes and the end of what it printed.
 
-    Raises subprocess.TimeoutExpired.
+    ``device`` is the one that ``cuda`` means, where the suite is a program for CUDA. Raises subprocess.TimeoutExpired.
     """
     results = scratch / "results.xml"
     results.unlink(missing_ok=True)  # of an earlier run, which would be taken for this one's if it ends without any
-    environment = dict(os.environ, PYTORCH_TESTING_DEVICE_ONLY_FOR="privateuse1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    environment = dict(os.environ, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    if suite.devices:
+        environment |= {"DECOUPLE_AS_CUDA": device, "TD_SIM_DEVICES": str(suite.devices), "OMP_NUM_THREADS": "1"}
+    else:
+        environment["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = "privateuse1"
     environment["PYTHONDONTWRITEBYTECODE"] = "1"  # the folder may be that of a tree that others read, too
     environment.pop("PYTEST_ADDOPTS", None)
     done = subprocess.run(

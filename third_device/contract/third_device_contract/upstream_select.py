@@ -7,26 +7,47 @@ the device's name.
 from __future__ import annotations
 
 import fnmatch
+import multiprocessing
 
 import pytest
 import torch
+
+PRELOADED = (
+    "torch",
+    "torch.testing._internal.common_fsdp",
+    "torch.testing._internal.distributed._tensor.common_dtensor",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--only-tests", default="", help="globs over test names, separated by |; empty: all")
     parser.addoption("--left-out", default="", help="globs of tests not to run")
+    parser.addoption("--any-device", action="store_true", help="take tests without the device in their names, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let a test's ranks begin where PyTorch is imported already.
+
+    ``spawn``, which upstream says, imports it for each rank of each test, which takes most of the time. Nothing else
+    asks for a context there.
+    """
+    if config.getoption("--any-device"):
+        server = multiprocessing.get_context("forkserver")
+        server.set_forkserver_preload(list(PRELOADED))
+        torch.multiprocessing.get_context = lambda method=None: server
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what ``--only-tests`` takes, drop what ``--left-out`` names.
 
-    What is not about the device is dropped too.
+    What is not about the device is dropped too, but with ``--any-device``.
     """
+    every = config.getoption("--any-device")
     device = torch._C._get_privateuse1_backend_name()
     only, out = ([glob for glob in config.getoption(key).split("|") if glob] for key in ("--only-tests", "--left-out"))
 
     def taken(item: pytest.Item) -> bool:
-        base, found, _ = item.name.partition(f"_{device}")
+        base, found, _ = (item.name, item.name, "") if every else item.name.partition(f"_{device}")
         matches = [any(fnmatch.fnmatchcase(base, glob) for glob in globs) for globs in (only, out)]
         return bool(found) and (matches[0] or not only) and not matches[1]
 

@@ -84,10 +84,11 @@ def _sessions() -> list[_Session]:
 def _seen_by_program(depth: int = 2) -> bool:
     """Return whether the code that asks is the program's.
 
-    It is inside a context, and neither PyTorch's nor this backend's.
+    It is inside a context, and neither PyTorch's nor this backend's. PyTorch's helpers of tests are the program's.
     """
     asking = sys._getframe(depth).f_globals.get("__name__") or ""
-    return asking.partition(".")[0] not in ("torch", _PACKAGE) and bool(_sessions())
+    own = asking.partition(".")[0] in ("torch", _PACKAGE) and not asking.startswith("torch.testing._internal.")
+    return not own and bool(_sessions())
 
 
 # --- names of devices ---
@@ -207,6 +208,23 @@ def _counterpart(module: str) -> Any:
     return getattr(device, part, None) if part else device
 
 
+def _sleep_cycles(cycles: int) -> None:
+    """Keep the current stream busy, as ``torch.cuda._sleep``: for cycles of a clock of 1 GHz."""
+    getattr(torch, NAME)._sleep(int(cycles) // 1_000_000)
+
+
+def _nccl_version() -> tuple[int, int, int]:
+    """``torch.cuda.nccl.version``: above each that a program asks for, as nothing of the collectives hangs on it."""
+    return 2, 99, 0
+
+
+_UNLIKE: dict[str, Callable[..., Any]] = {
+    "torch.cuda._sleep": _sleep_cycles,
+    "torch.cuda.nccl.version": _nccl_version,
+}
+"""What ``torch.<name>`` has not, or with another meaning."""
+
+
 def _refusal(full: str) -> Callable[..., Any]:
     """Make a function that says why there is nothing to call."""
 
@@ -231,7 +249,7 @@ class _Facade(types.ModuleType):
         found = here.get(name, _MISSING)
         if found is not _pristine.get(module, {}).get(name, _MISSING):
             return found if found is not _MISSING else own(self, name)  # the program's own: mocks, say
-        instead = getattr(_counterpart(module), name, _MISSING)
+        instead: Any = _UNLIKE.get(f"{module}.{name}") or getattr(_counterpart(module), name, _MISSING)
         if any(session.warn for session in _sessions()):
             warnings.warn(
                 f"{module}.{name} is this program's CUDA: say torch.accelerator or torch.{NAME} "
@@ -458,6 +476,25 @@ def _backends(original: Any) -> Any:
     return staticmethod(new)
 
 
+def _register_backend(original: Any) -> Any:
+    """Let a collective backend that a program registers for ``cuda`` be one for this device.
+
+    As CUDA's default is not changed by that, the device's is not.
+    """
+    register = original.__func__
+
+    def call(cls: Any, name: str, func: Any, extended_api: bool = False, devices: Any = None) -> None:
+        named = [devices] if isinstance(devices, str) else devices or ()
+        if not _sessions() or "cuda" not in named:
+            register(cls, name, func, extended_api, devices)
+            return
+        default = cls.default_device_backend_map[NAME]
+        register(cls, name, func, extended_api, [_translated(device) for device in named])
+        cls.default_device_backend_map[NAME] = default
+
+    return classmethod(call)
+
+
 def _get_backend(original: Callable[..., Any]) -> Callable[..., Any]:
     """Tell a program that asked for nccl that it has nccl."""
 
@@ -470,6 +507,19 @@ def _get_backend(original: Callable[..., Any]) -> Callable[..., Any]:
         return _pairs(found, {NAME: "cuda"}, {ours: torch.distributed.Backend.NCCL})
 
     return call
+
+
+def _mesh_device_type(original: Any) -> property:
+    """``DeviceMesh.device_type``, as ``device.type``: each mesh holds it itself in 2.6, the class has it in 2.13."""
+
+    def read(mesh: Any) -> str:
+        found: str = original.__get__(mesh) if original else vars(mesh)["device_type"]
+        return "cuda" if found == NAME and _seen_by_program() else found
+
+    def write(mesh: Any, device_type: str) -> None:
+        vars(mesh)["device_type"] = device_type
+
+    return property(read, None if original else write)
 
 
 def _is_cuda_storage(original: Any) -> Any:
@@ -515,9 +565,11 @@ def _of_distributed() -> Iterator[Replacement]:
     import torch.distributed.distributed_c10d as c10d
 
     yield c10d.Backend, "__new__", _backends
+    yield c10d.Backend, "register_backend", _register_backend
     for module in (torch.distributed, c10d):
         yield module, "is_nccl_available", _true
         yield module, "get_backend", _get_backend
+    yield mesh.DeviceMesh, "device_type", _mesh_device_type
     yield mesh.DeviceMesh, "__init__", functools.partial(_by_place, 1, "device_type")
     for module in (torch.distributed, mesh):
         if hasattr(module, "init_device_mesh"):
@@ -590,11 +642,11 @@ def _install() -> None:
 
 
 def _attribute(owner: type, name: str) -> Any:
-    """Return an attribute of a class as its dictionary, or that of a base, has it.
+    """Return an attribute of a class as its dictionary, or that of a base, has it; None without one.
 
     No descriptor is called.
     """
-    return next(vars(base)[name] for base in owner.__mro__ if name in vars(base))
+    return next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), None)
 
 
 @contextlib.contextmanager

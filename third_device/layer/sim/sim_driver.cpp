@@ -182,10 +182,12 @@ struct td_stream_s {
   int device = 0;
   int32_t number = 0;  // in traces
   std::mutex mutex;
-  std::condition_variable changed;
+  std::condition_variable added;  // for the worker
+  std::condition_variable ended;  // for who waits for work
   // What to do, and the mark of the event that is recorded there, if any.
   std::deque<std::pair<std::function<td_status()>, std::shared_ptr<third_device::sim::Mark>>> queue;
-  bool running = false;
+  uint64_t enqueued_count = 0;
+  uint64_t ended_count = 0;
   bool stopping = false;
   td_status error = TD_OK;  // of work that failed, until a query or synchronize reports it
   std::string error_text;
@@ -194,11 +196,10 @@ struct td_stream_s {
   void loop() {
     std::unique_lock<std::mutex> hold(mutex);
     for (;;) {
-      changed.wait(hold, [this] { return stopping || !queue.empty(); });
+      added.wait(hold, [this] { return stopping || !queue.empty(); });
       if (queue.empty()) return;
       auto [work, mark] = std::move(queue.front());
       queue.pop_front();
-      running = true;
       hold.unlock();
       td_status status = TD_OK;
       std::string text;
@@ -214,33 +215,35 @@ struct td_stream_s {
       }
       work = nullptr;  // releases what it holds before the stream counts as idle
       hold.lock();
-      running = false;
+      ++ended_count;
       if (status != TD_OK && error == TD_OK) {
         error = status;
         error_text = std::move(text);
       }
       // With the mutex held: whoever learns that the event is done finds the stream idle, not still at the record.
       if (mark != nullptr) mark->finish();
-      changed.notify_all();
+      ended.notify_all();
     }
   }
   void push(std::function<td_status()> work, std::shared_ptr<third_device::sim::Mark> mark = nullptr) {
     {
       std::lock_guard<std::mutex> hold(mutex);
       queue.emplace_back(std::move(work), std::move(mark));
+      ++enqueued_count;
     }
-    changed.notify_all();
+    added.notify_one();
   }
-  bool idle() const { return queue.empty() && !running; }
+  bool idle() const { return ended_count == enqueued_count; }
   td_status take_error() {  // with the mutex held
     if (error == TD_OK) return TD_OK;
     td_status status = error;
     error = TD_OK;
     return third_device::sim::fail(status, std::move(error_text));
   }
+  // Waits for what is enqueued now, and not for what other threads add meanwhile.
   td_status synchronize() {
     std::unique_lock<std::mutex> hold(mutex);
-    changed.wait(hold, [this] { return idle(); });
+    ended.wait(hold, [this, last = enqueued_count] { return ended_count >= last; });
     return take_error();
   }
 };
@@ -487,7 +490,7 @@ td_status stream_destroy(td_stream stream) {
     std::lock_guard<std::mutex> hold(stream->mutex);
     stream->stopping = true;
   }
-  stream->changed.notify_all();
+  stream->added.notify_all();
   stream->worker.join();
   delete stream;
   return TD_OK;

@@ -79,6 +79,22 @@ void only_first_use_starts_it() {
   CHECK(is_initialized());
 }
 
+void a_wait_is_for_what_was_enqueued_before_it() {
+  td_stream stream = native_stream(0, stream_from_pool(0, 0));
+  Gate first, later;
+  CHECK(d().stream_call(stream, Gate::run, &first) == TD_OK);
+  std::atomic<bool> waited{false};
+  std::thread waits([&] { waited = d().stream_synchronize(stream) == TD_OK; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it waits by now
+  CHECK(d().stream_call(stream, Gate::run, &later) == TD_OK);
+  first.open = true;
+  for (int i = 0; i < 10000 && !waited; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(waited && !later.passed_through);
+  later.open = true;
+  waits.join();
+  CHECK(d().stream_synchronize(stream) == TD_OK && later.passed_through);
+}
+
 void devices_are_checked_and_per_thread() {
   CHECK(error_of([] { set_device(2); }).find("2 devices") != std::string::npos);
   CHECK(!error_of([] { set_device(-1); }).empty());
@@ -622,6 +638,7 @@ void a_forked_child_is_refused() {
 
 int main() {
   only_first_use_starts_it();
+  a_wait_is_for_what_was_enqueued_before_it();
   devices_are_checked_and_per_thread();
   streams_have_order_and_events_join_them();
   copies_go_round();

@@ -664,6 +664,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  // Before a subclass of Tensor is asked, as upstream's composite kernel is: DTensor knows no such operator.
+  m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
   add_host_kernel(m, "_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
   add_host_kernel(m, "_thnn_fused_gru_cell", TORCH_FN(gru_cell));
 }
