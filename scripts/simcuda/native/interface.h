@@ -37,6 +37,7 @@ void simcuda_expect_count(int on, long long count);
 void* simcuda_last_stream(void);
 void simcuda_forget_stream(void);
 int simcuda_is_capturing(void* stream);
+int simcuda_stream_device(void* stream);
 int simcuda_occupancy(int block, size_t shared);
 unsigned long long simcuda_kernel_count(void);
 
