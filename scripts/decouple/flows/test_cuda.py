@@ -30,7 +30,7 @@ from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.store import OUTCOMES, ResultStore, SuiteResult
 from decouple.suites.target import Target
-from decouple.verify import checks, venvs
+from decouple.verify import checks, extensions, venvs
 from decouple.verify.venvs import Workplace
 
 
@@ -292,7 +292,8 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
         )
         python, variables = f"{tried.inside}/venv/bin/python", {"LD_LIBRARY_PATH": libraries}
         if known.toolkit:
-            variables = toolkits.list_vendor_variables(known.toolkit, (), libraries)
+            told = toolkits.list_vendor_variables(known.toolkit, (), libraries)
+            variables = {**told, **extensions.select_compilers(known.toolkit)}
     folder = places.verify / "suites" / torch.name
     folder.mkdir(parents=True, exist_ok=True)
     simulation = torch.simulation

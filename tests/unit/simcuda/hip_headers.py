@@ -10,6 +10,7 @@ RUNTIME = """
 typedef enum { hipSuccess = 0, hipErrorInvalidDevice = 101 } hipError_t;
 typedef enum { hipMemcpyHostToDevice = 1 } hipMemcpyKind;
 typedef enum { hipMemoryTypeHost = 1 } hipMemoryType;
+typedef enum { hipStreamCaptureStatusNone = 0 } hipStreamCaptureStatus;
 typedef struct ihipStream_t* hipStream_t;
 typedef struct ihipGraph* hipGraph_t;
 typedef struct hipGraphNode* hipGraphNode_t;

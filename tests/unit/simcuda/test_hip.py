@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from simcuda import compile, generate, hip, symbols, torchbuild, vendor
+from simcuda import build, compile, generate, hip, library, symbols, torchbuild, vendor
 from simcuda.errors import SimcudaError
-from tests.unit.simcuda.conftest import stand_ins
+from tests.unit.simcuda.conftest import stand_ins, use_shared_cache
 from tests.unit.simcuda.hip_headers import write_headers
 
 HERE = Path(__file__).parent
@@ -104,6 +104,56 @@ def test_every_name_that_is_imported_is_there_under_the_soname_that_is_needed(bu
     assert amd.forwards.keys() <= exported["libamdhip64.so.6"] and rtc.forwards.keys() <= exported["libhiprtc.so.6"]
     own = {name for name in exported["libamdhip64.so.6"] if not amd.choose_names([name])}
     assert own == set(), "nothing else comes before a program's own functions"
+
+
+def test_no_function_of_cudas_behind_a_name_is_one_that_nobody_wrote(tmp_path: Path) -> None:
+    """hipStreamGetCaptureInfo was CUDA's of that name, which CUDA 12 replaced: it ended 9 of upstream's tests."""
+    written = frozenset[str]()
+    try:
+        with use_shared_cache():
+            kit = vendor.find_kit(Path("/nowhere"), build.find_cache_folder() / "wheels", vendor.CUDA)
+            for one in library.load_libraries(kit.sonames)[0]:
+                if one.name in hip.load_libraries()[1]:
+                    sources = [path for pattern in one.sources for path in sorted(build.NATIVE.glob(pattern))]
+                    flags = build.list_compiler_flags(kit, one)
+                    parts = compile.compile_objects(sources, tmp_path / one.name, flags)
+                    written |= frozenset[str]().union(
+                        *(symbols.read_defined_functions(part, dynamic=False) for part in parts)
+                    )
+    except SimcudaError as error:
+        pytest.skip(str(error))
+    targets = {target for one in hip.load_libraries()[0] for target in one.forwards.values()}
+    assert targets - written == set()
+
+
+def test_a_graph_is_captured_and_its_capture_has_a_number(built: Path) -> None:
+    run(
+        built,
+        """
+s, graph, status, number = c.c_void_p(), c.c_void_p(), c.c_int(), c.c_ulonglong()
+ok(rt.hipStreamCreateWithPriority(c.byref(s), 1, 0)); ok(rt.hipStreamBeginCapture(s, 0))
+ok(rt.hipStreamGetCaptureInfo(s, c.byref(status), c.byref(number))); assert status.value == 1 and number.value
+ok(rt.hipStreamEndCapture(s, c.byref(graph)))
+program = c.c_void_p(); ok(rt.hipGraphInstantiate(c.byref(program), graph, None, None, c.c_size_t(0)))
+ok(rt.hipGraphLaunch(program, s))
+""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "seen"),
+    [
+        ({"HIP_VISIBLE_DEVICES": "1"}, 1),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, 1),
+        ({"CUDA_VISIBLE_DEVICES": "0,1", "HIP_VISIBLE_DEVICES": "0"}, 1),
+        ({"ROCR_VISIBLE_DEVICES": "0"}, 1),
+        ({}, 2),
+    ],
+)
+def test_a_program_sees_the_devices_that_hips_variables_leave(
+    built: Path, variables: dict[str, str], seen: int
+) -> None:
+    assert run(built, "n = c.c_int(); ok(rt.hipGetDeviceCount(c.byref(n))); print(n.value)", **variables) == str(seen)
 
 
 def test_memory_is_that_of_the_simulated_device(built: Path) -> None:

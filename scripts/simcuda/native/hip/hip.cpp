@@ -13,6 +13,7 @@ extern "C" {
 // CUDA's, as far as they are asked here
 int cudaMemcpyAsync(void* to, const void* from, size_t size, int kind, void* stream);
 int cudaStreamSynchronize(void* stream);
+int cudaStreamGetCaptureInfo_v2(void* stream, int* status, unsigned long long* id, void* graph, void* nodes, size_t* count);
 int cudaGraphInstantiateWithFlags(void* program, void* graph, unsigned long long flags);
 struct PointerAttributes {
   int type, device;
@@ -29,6 +30,12 @@ constexpr char kArch[] = "gfx90a";
 const char* architecture() {
   const char* chosen = getenv("SIMCUDA_ARCH");
   return chosen && !strncmp(chosen, "gfx", 3) && strlen(chosen) > 5 ? chosen : kArch;
+}
+
+// Before a device is counted: which of them a program sees is another variable's word.
+__attribute__((constructor)) void name_variables() {
+  static const char* const names[] = {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", nullptr};
+  simcuda_visible_by(names);
 }
 
 }  // namespace
@@ -74,6 +81,13 @@ API hipError_t hipPointerGetAttributes(hipPointerAttribute_t* out, const void* a
   out->device = found.device;
   out->devicePointer = found.of_device;
   out->hostPointer = found.of_host;
+  return hipError_t(code);
+}
+
+API hipError_t hipStreamGetCaptureInfo(hipStream_t stream, hipStreamCaptureStatus* status, unsigned long long* id) {
+  int found = 0;
+  const int code = cudaStreamGetCaptureInfo_v2(stream, &found, id, nullptr, nullptr, nullptr);
+  *status = hipStreamCaptureStatus(found);
   return hipError_t(code);
 }
 
