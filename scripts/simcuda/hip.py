@@ -1,4 +1,4 @@
-"""Stand-ins for AMD's HIP: the simulated runtime under HIP's names, for a torch that ROCm built."""
+"""Stand-ins for AMD's HIP: the simulated runtime under HIP's names."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class HipLibrary:
 
 
 def load_libraries(path: Path = HERE / "hip.toml") -> tuple[tuple[HipLibrary, ...], tuple[str, ...]]:
-    """Read the libraries of HIP, and the names of CUDA's stand-ins below them."""
+    """Read HIP's libraries, and the names of CUDA's stand-ins below them."""
     table = tables.read_table(path)
     forwards = {name: re.sub(r"^(__)?hip", r"\1cuda", name) for name in table["same"]} | table["other"]
     return tuple(make_library(entry, forwards) for entry in table["library"]), tuple(table["stand_ins"])
 
 
 def make_library(entry: dict[str, Any], forwards: dict[str, str]) -> HipLibrary:
-    """Make a library of a row of the table, with those of all ``forwards`` that it has."""
+    """Make a library of its row, with those of ``forwards`` that it has."""
     own = {name: target for name, target in sorted(forwards.items()) if re.fullmatch(entry["names"], name)}
     return HipLibrary(entry["name"], entry["names"], tuple(entry["sources"]), entry["not_supported"], own)
 
