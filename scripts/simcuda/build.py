@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from simcuda import compile, declarations, generate, library, symbols, vendor
+from simcuda import compile, declarations, generate, hip, library, symbols, vendor
 from simcuda.errors import SimcudaError
 from simcuda.torchbuild import TorchBuild
 
@@ -17,12 +17,9 @@ HERE = Path(__file__).parent
 NATIVE = HERE / "native"
 SHADOW = "libsimcuda_shadow.so"
 RECORDER = "libsimcuda_record.so"
-#: A C++ library of its own, for whatever the program has, and none of it for the program: two unwinders that meet in
-#: one exception end the process.
-OWN_RUNTIME = ("-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL")
 RULES = (
-    "build.py", "compile.py", "declarations.py", "generate.py", "library.py", "symbols.py", "vendor.py",
-    "libraries.toml", "vendor.toml",
+    "build.py", "compile.py", "declarations.py", "generate.py", "hip.py", "library.py", "symbols.py", "vendor.py",
+    "hip.toml", "libraries.toml", "vendor.toml",
 )  # fmt: skip
 
 
@@ -51,7 +48,7 @@ def compute_fingerprint(version: str, torch: TorchBuild | None = None) -> str:
             digest.update(path.read_bytes())
     if torch:
         digest.update(f"{torch.abi}".encode())
-        for name in ("c10", "torch_cpu", "torch_cuda"):
+        for name in ("c10", "torch_cpu", f"torch_{torch.word}"):
             path = torch.find_library(name)
             digest.update(identify_library(path).encode())
     return digest.hexdigest()[:16]
@@ -97,7 +94,12 @@ def identify_library(library: Path) -> str:
 
 
 def read_cuda_version(torch: TorchBuild) -> str:
-    """Return the CUDA version, as in ``vendor.toml``, whose runtime ``torch`` needs."""
+    """Return the CUDA version, as in ``vendor.toml``, whose runtime ``torch`` needs.
+
+    Below HIP's names it is `vendor.CUDA`.
+    """
+    if torch.word == "hip":
+        return vendor.CUDA
     return vendor.match_cuda_version(symbols.read_needed_libraries(torch.find_library("c10_cuda")))
 
 
@@ -134,10 +136,20 @@ def make_device_libraries(
         return folder
     stand_ins = make_stand_ins(torch.site, version, say)
     part = vendor.make_part_folder(folder)
-    for name in ("preload", *(stand_ins / "preload").read_text(encoding="utf-8").split()):
+    kit = vendor.find_kit(torch.site, find_cache_folder() / "wheels", version)
+    names = (stand_ins / "preload").read_text(encoding="utf-8").split()
+    if torch.word == "hip":
+        names = [
+            entry.soname for entry in library.load_libraries(kit.sonames)[0] if entry.name in hip.load_libraries()[1]
+        ]
+    for name in names:
         shutil.copy2(stand_ins / name, part)
-    compile_shadow(torch, vendor.find_kit(torch.site, find_cache_folder() / "wheels", version), part)
-    say(f"{SHADOW}: for {torch.find_library('torch_cuda').parent}")
+    if torch.word == "hip":
+        own = sorted(torch.find_library("c10_hip").parent.glob("lib*.so*"))
+        names += hip.compile_stand_ins(own, hip.find_headers(), names, part, say)
+    (part / "preload").write_text("\n".join(names) + "\n", encoding="utf-8")
+    compile_shadow(torch, kit, part)
+    say(f"{SHADOW}: for {torch.find_library(f'torch_{torch.word}').parent}")
     return _finish_folder(part, folder)
 
 
@@ -148,13 +160,13 @@ def make_recorder(site: Path, version: str = vendor.CUDA, out: Path | None = Non
         return folder / RECORDER
     kit = vendor.find_kit(site, find_cache_folder() / "wheels", version)
     part = vendor.make_part_folder(folder)
-    shared = ("entries", "ledger", "addresses", "kernel_images", "kernel_names", "unset", "defined")
+    shared = ("entries", "ledger", "addresses", "code_objects", "kernel_images", "kernel_names", "unset", "defined")
     sources = [NATIVE / "record/record.cpp", *(NATIVE / f"runtime/{name}.cpp" for name in shared)]
     include = [f"-I{path}" for path in (NATIVE, NATIVE / "runtime", *kit.list_include_folders())]
     parts = compile.compile_objects(sources, part / "work", ["-O2", "-Wall", *include])
     script = part / "work" / "exports.map"
     script.write_text("{ global: cuda*; __cuda*; simcuda_ledger_*; local: *; };\n", encoding="utf-8")
-    links = [f"-Wl,--version-script={script}", "-ldl", "-lpthread", *OWN_RUNTIME]
+    links = [f"-Wl,--version-script={script}", "-ldl", "-lpthread", *compile.OWN_RUNTIME]
     compile.link_shared_library(RECORDER, parts, part / RECORDER, links)
     return _finish_folder(part, folder) / RECORDER
 
@@ -223,7 +235,7 @@ def compile_stand_in(stand_in: library.Library, fills: tuple[library.FillRule, .
         "-ldl",
         "-lpthread",
     ]
-    link += [*OWN_RUNTIME, "-Wl,--no-undefined"]
+    link += [*compile.OWN_RUNTIME, "-Wl,--no-undefined"]
     link += ["-Wl,-Bsymbolic-functions"]  # as NVIDIA's: what a library calls of itself passes nobody in front of it
     link += [f"-Wl,--defsym={plain}={name}" for plain, name in sorted(aliases.items())]
     compile.link_shared_library(stand_in.soname, parts, out / stand_in.soname, link)
@@ -240,10 +252,18 @@ def select_prefixed_names(declared: dict[str, declarations.Function], stand_in: 
 def compile_shadow(torch: TorchBuild, kit: vendor.Kit, out: Path) -> None:
     """Make the library that computes CUDA tensors, for this torch's headers and ABI."""
     work = out / "work" / SHADOW
-    include = [f"-I{path}" for path in (NATIVE, *torch.include, *kit.list_include_folders())]
+    toolkit = [hip.find_headers()] if torch.word == "hip" else kit.list_include_folders()
+    include = [f"-I{path}" for path in (NATIVE, *torch.include, *toolkit)]
+    flags = [
+        f"-D_GLIBCXX_USE_CXX11_ABI={torch.abi}",
+        "-O1",
+        "-w",
+        *(hip.FLAGS if torch.word == "hip" else ()),
+        *include,
+    ]
     sources = sorted((NATIVE / "shadow").glob("*.cpp"))
-    parts = compile.compile_objects(sources, work, [f"-D_GLIBCXX_USE_CXX11_ABI={torch.abi}", "-O1", "-w", *include])
-    links = [str(torch.find_library(name)) for name in ("c10", "torch_cpu", "c10_cuda", "torch_cuda")]
+    parts = compile.compile_objects(sources, work, flags)
+    links = [str(torch.find_library(name)) for name in ("c10", "torch_cpu", f"c10_{torch.word}", f"torch_{torch.word}")]
     # torch's own libraries are in the process already, and those that they need are not looked for here
     links += [
         f"-L{out}",

@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     run_command.add_argument("--built", type=Path, help="a folder that build made")
     run_command.add_argument("--devices", type=parse_device_count, default=2)
     run_command.add_argument("--memory", type=parse_size, default=16 << 30, help="of each device: 16G, 512M")
-    run_command.add_argument("--arch", default="9.0", help="compute capability")
+    run_command.add_argument("--arch", default="9.0", help="compute capability; with HIP the architecture, as gfx90a")
     run_command.add_argument("--ledger", type=Path, help="file for what would be launched; .PID is appended")
     run_command.add_argument("--log", type=Path, help="file for names of functions that are not implemented")
     run_command.add_argument(
@@ -166,13 +166,13 @@ def run_unset(options: argparse.Namespace) -> int:
 def make_libraries(options: argparse.Namespace, python: Path) -> Path:
     """Make the stand-ins for the torch that the options name.
 
-    Without shadows they are those that every torch shares.
+    Without shadows they are those that every torch shares, but for HIP's.
     """
     say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
     torch = find_torch(options, python)
     return (
         build.make_stand_ins(torch.site, options.cuda or build.read_cuda_version(torch), say)
-        if options.no_shadows
+        if options.no_shadows and torch.word == "cuda"
         else build.make_device_libraries(torch, options.cuda, say=say)
     )
 

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from simcuda.errors import SimcudaError
 
+#: A C++ library of its own, for whatever the program has, and none of it for the program: two unwinders that meet in
+#: one exception end the process.
+OWN_RUNTIME = ("-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL")
 FIRST_ERROR = re.compile(r"\berror: |undefined reference|cannot find |multiple definition")
 """What the line of an error has, and no path, note or warning: the compilers' words and the linkers'."""
 

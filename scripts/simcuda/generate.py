@@ -67,3 +67,14 @@ def define_undeclared(names: Iterable[str], code: int) -> str:
         f'{{ simcuda_not_supported("{name}"); return {code}; }}\n'
         for name in names
     )
+
+
+def define_forwards(names: Mapping[str, str]) -> str:
+    """Define functions that are another's under their own name, for x86-64.
+
+    A jump leaves every argument where it is, whatever its type.
+    """
+    return "".join(
+        f'asm(".text\\n.globl {name}\\n.type {name}, @function\\n{name}: jmp {target}@PLT");\n'
+        for name, target in names.items()
+    )

@@ -25,6 +25,16 @@ def read_defined_functions(path: Path, *, dynamic: bool = True) -> frozenset[str
     return frozenset(names)
 
 
+def read_imported_functions(path: Path) -> frozenset[str]:
+    """Return the names that the library takes from others, without versions."""
+    done = compile.run_in_english(["nm", "--undefined-only", "-D", str(path)])
+    if done.returncode:
+        raise SimcudaError(
+            f"nm cannot read {path}: {done.stderr.strip()}", next_step="install binutils, or fetch it anew"
+        )
+    return frozenset(line.split()[-1].partition("@")[0] for line in done.stdout.splitlines() if line.strip())
+
+
 def read_needed_libraries(path: Path) -> tuple[str, ...]:
     """Return the SONAMEs that the library names as needed, as ``readelf`` prints them."""
     done = compile.run_in_english(["readelf", "-d", "-W", str(path)])

@@ -16,18 +16,23 @@ import importlib.util, json, sysconfig
 def folder(name):
     spec = importlib.util.find_spec(name)
     return spec and list(spec.submodule_search_locations or [])[0]
-print(json.dumps({"site": sysconfig.get_paths()["purelib"], "torch": folder("torch"), "cuda": folder("torch_cuda")}))
+names = {"torch": "torch", "cuda": "torch_cuda", "hip": "torch_hip"}
+print(json.dumps({"site": sysconfig.get_paths()["purelib"], **{key: folder(name) for key, name in names.items()}}))
 """
 
 
 @dataclass(frozen=True)
 class TorchBuild:
-    """Folders of headers and libraries, and the C++ ABI (1: C++11 strings)."""
+    """Folders of headers and libraries, and the C++ ABI (1: C++11 strings).
+
+    ``word`` is the one in its libraries' names: "cuda", or "hip" where ROCm built it.
+    """
 
     site: Path
     include: tuple[Path, ...]
     libraries: tuple[Path, ...]
     abi: int
+    word: str = "cuda"
 
     def find_library(self, name: str) -> Path:
         """Return the file of ``lib<name>.so``."""
@@ -62,7 +67,10 @@ def find_torch_build(python: Path, include: tuple[Path, ...] = (), libraries: tu
     answer = json.loads(done.stdout)
     if not answer["torch"]:
         raise SimcudaError(f"{python} has no torch", next_step="install one, or name another interpreter with --python")
-    folders = [Path(answer[key]) for key in ("torch", "cuda") if answer[key]]
+    # the backend's headers first where there is HIP's: an unmodified core's differ (docs/split.md)
+    both = answer["cuda"] and answer["hip"]
+    absent = {"cuda" if os.environ.get("TORCH_CUDA_BACKEND") == "hip" else "hip"} if both else set()
+    folders = [Path(answer[key]) for key in ("hip", "torch", "cuda") if answer[key] and key not in absent]
     headers = [
         f for folder in folders for f in (folder / "include", folder / "include/torch/csrc/api/include") if f.is_dir()
     ]
@@ -77,4 +85,5 @@ def find_torch_build(python: Path, include: tuple[Path, ...] = (), libraries: tu
         "torchCheckFail" in name and "__cxx11" in name
         for name in symbols.read_defined_functions(build.find_library("c10"))
     )
-    return TorchBuild(build.site, build.include, build.libraries, int(abi))
+    word = "hip" if any(any(folder.glob("libc10_hip.so*")) for folder in build.libraries) else "cuda"
+    return TorchBuild(build.site, build.include, build.libraries, int(abi), word)

@@ -2,6 +2,7 @@
 
 Those of machine code are in ``test_kernels.py`` (a constant, a kernel dropped), the loader's in
 ``unit/torch_cuda/test_loader_faults.py``, a missing binding's in ``unit/simcuda/test_ledger.py``.
+``test_simulated_hip.py`` has those of ``torch_hip``.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
-from decouple.build import inputs, settings, tree_status
+from decouple.build import inputs, settings, toolkits, tree_status
 from decouple.build.environment import Places
 from decouple.flows.build_request import SMOKE, BuildRequest
 from decouple.flows.listener import QUIET, Listener
@@ -30,7 +30,7 @@ from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.store import OUTCOMES, ResultStore, SuiteResult
 from decouple.suites.target import Target
-from decouple.verify import checks, venvs
+from decouple.verify import checks, extensions, venvs
 from decouple.verify.venvs import Workplace
 
 
@@ -174,11 +174,23 @@ class RootTorch(Struct, frozen=True):
     command: str = ""
     """Empty: nothing is built, the layer has it."""
     places: Callable[[WorkRequest], Places] = lambda work: work.places
+    toolkit: str = ""
+    """Another vendor's, which made it; empty: CUDA."""
 
 
 IN_ROOT = {
     "built": RootTorch("core", "nox -s build-{release}"),
     "smoke": RootTorch("stock", "nox -s smoke-{release}", lambda work: work.places.with_stage2_in(SMOKE)),
+    "smoke-hip": RootTorch(
+        "stock",
+        "nox -s smoke-hip-{release}",
+        lambda work: (
+            BuildRequest(
+                work.project, work.release, stage=2, core="stock", flash=False, part="runtime", toolkit="rocm"
+            ).places
+        ),
+        toolkit="rocm",
+    ),
     "stock": RootTorch(
         "stock",
         "decouple build {release} --stage 2 --kernels monolith",
@@ -187,8 +199,9 @@ IN_ROOT = {
     "monolith": RootTorch("monolith"),
     "cpu": RootTorch("stock"),
 }
-"""Word of ``--torch`` -> what it is: our wheels, those of ``smoke``, Debian's unmodified CPU torch with torch_cuda over
-Debian's kernels, Debian's single-stage build, and that CPU torch alone, which has no device to test."""
+"""Word of ``--torch`` -> what it is: our wheels, those of ``smoke``, those of ``smoke --toolkit rocm``, Debian's
+unmodified CPU torch with torch_cuda over Debian's kernels, Debian's single-stage build, and that CPU torch alone, which
+has no device to test."""
 
 
 class TorchChoice(Struct, frozen=True):
@@ -263,6 +276,8 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
     places, work = known.places(work), replace(work, env="rootfs")
     wheels = _find_wheels(places, known) if known.command else []
     layers = ["core", "cuda", known.layer]
+    if known.toolkit:
+        layers = toolkits.list_vendor_layers(known.toolkit, layers)
     ensure_tree(work, places, listener, layers)  # upstream's tests are there
     places.create_folders()
     environment = open_environment(work, places, layers, listener)
@@ -276,6 +291,9 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
             place, f"suites-{torch.word}", wheels, packages=table.packages, libraries=libraries
         )
         python, variables = f"{tried.inside}/venv/bin/python", {"LD_LIBRARY_PATH": libraries}
+        if known.toolkit:
+            told = toolkits.list_vendor_variables(known.toolkit, (), libraries)
+            variables = {**told, **extensions.select_compilers(known.toolkit)}
     folder = places.verify / "suites" / torch.name
     folder.mkdir(parents=True, exist_ok=True)
     simulation = torch.simulation
@@ -296,7 +314,7 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
         folder=folder,
         work=f"{names['verify']}/suites/{folder.name}",
         project=names["project"],
-        variables={**catalog.select_variables(torch.device), **variables, "HOME": "/tmp"},
+        variables={**catalog.select_variables(torch.device, known.toolkit), **variables, "HOME": "/tmp"},
         enter=tuple(environment.argv([], {}, "/")),
         simulation=simulation,
     )

@@ -30,7 +30,17 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import WorkRequest, open_environment
 from decouple.release import status
 from decouple.upstream.manifests import load_release
-from decouple.verify import audit, checks, extensions, facts, parity, third_party_wheels, upstream_tests, venvs
+from decouple.verify import (
+    audit,
+    checks,
+    extensions,
+    facts,
+    parity,
+    third_party_wheels,
+    upstream_tests,
+    venvs,
+    virtual_functions,
+)
 from decouple.verify.audit import ElfAudit
 from decouple.verify.checks import CheckResult
 from decouple.verify.facts import ExpectedFact
@@ -169,7 +179,7 @@ def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = 
         toolkit=request.toolkit,
     )  # fmt: skip
     if request.toolkit:
-        return _smoke_vendor(work, request.minutes, listener)
+        return _smoke_vendor(work, request.minutes, listener, heard)
     again = f"decouple smoke {request.release} goes on from there; --minutes gives it more"
     with limit_time(request.minutes, "smoke", again):
         (made,) = build_wheels(work, listener)
@@ -189,13 +199,15 @@ def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = 
         return VerifyResult(reports, tuple(found), kernels=code)
 
 
-def _smoke_vendor(work: BuildRequest, minutes: float, listener: Listener) -> VerifyResult:
+def _smoke_vendor(work: BuildRequest, minutes: float, listener: Listener, heard: Heard) -> VerifyResult:
     """Build that part with another toolkit, load it, and compile an extension."""
     again = f"decouple smoke {work.release} --toolkit {work.toolkit} goes on from there; --minutes gives it more"
     with limit_time(minutes, "smoke", again):
         (made,) = build_wheels(work, listener)
         layers = toolkits.list_vendor_layers(work.toolkit, ["core", "stock"], part=True)
         trial = _Trial(open_environment(work, work.places, layers, listener), listener)
+        reports = audit_wheels(backend=made.wheel)
+        heard(reports)
         table, kind = settings.find_core("stock"), trial.environment.kind
         archs = read_manifest(made.wheel).arch_list
         told = toolkits.list_vendor_variables(work.toolkit, archs, table.find_libraries(kind))
@@ -206,8 +218,9 @@ def _smoke_vendor(work: BuildRequest, minutes: float, listener: Listener) -> Ver
         (saxpy,) = extensions.select_extensions(["decouple_saxpy"])
         variables = {**told, **extensions.select_compilers(work.toolkit)}
         inside = trial.environment.name_places()["project"]
+        found.append(virtual_functions.check_virtual_functions(both, variables))
         found.append(compile_extension(trial.place, both, saxpy, variables, inside, work.places, listener))
-        return VerifyResult((), tuple(found))
+        return VerifyResult(reports, tuple(found))
 
 
 class _Trial(Struct, frozen=True):

@@ -47,6 +47,7 @@ class Suite(Struct, frozen=True):
 class _SuiteTable(Struct, frozen=True):
     environment: dict[str, str]
     simulated: dict[str, str]
+    vendors: dict[str, dict[str, str]]
     suite: tuple[Suite, ...]
 
 
@@ -55,9 +56,17 @@ def _load_table() -> _SuiteTable:
     return toml.read_toml(_FILE, _SuiteTable, mend="git checkout it")
 
 
-def select_variables(device: str) -> dict[str, str]:
-    """Return the environment variables of a test run on a kind of device."""
-    return {**_load_table().environment, **(_load_table().simulated if device == "simulated" else {})}
+def select_variables(device: str, toolkit: str = "") -> dict[str, str]:
+    """Return the environment variables of a test run on a kind of device.
+
+    ``toolkit`` is another vendor's that made the torch.
+    """
+    table = _load_table()
+    return {
+        **table.environment,
+        **(table.simulated if device == "simulated" else {}),
+        **table.vendors.get(toolkit, {}),
+    }
 
 
 def load_suites() -> tuple[Suite, ...]:

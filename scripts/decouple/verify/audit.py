@@ -57,6 +57,7 @@ class ElfRules(Struct, frozen=True):
     python_libraries: re.Pattern[str]
     must_not_need_python: frozenset[str]
     everywhere: frozenset[str]
+    own_libraries: Mapping[str, tuple[str, ...]]
 
 
 @cache
@@ -136,8 +137,9 @@ def audit_core(found: Sequence[Library]) -> ElfAudit:
 def audit_backend(found: Sequence[Library]) -> ElfAudit:
     """Check what the backend's libraries need.
 
-    Only libcaffe2_nvrtc needs the driver; what loads before torch._C needs no libtorch_python. Needs are followed
-    through the backend's own libraries: whatever they pull in is loaded with them.
+    Only libcaffe2_nvrtc needs the driver; what loads before torch._C needs no libtorch_python; what another vendor's
+    toolkit built needs no library of CUDA's. Needs are followed through the backend's own libraries: whatever they pull
+    in is loaded with them.
     """
     by_name = {library.name: library for library in found} | {library.path.name: library for library in found}
     faults = []
@@ -156,7 +158,23 @@ def audit_backend(found: Sequence[Library]) -> ElfAudit:
                 for name, via in needs.items()
                 if load_rules().python_libraries.match(name)
             ]
+        faults += [
+            ElfFault(library.path.name, "needs another vendor's library", name) for name in list_foreign(library, found)
+        ]
     return _make_report("backend's needs", found, faults)
+
+
+def list_foreign(library: Library, found: Sequence[Library]) -> list[str]:
+    """Return what ``library`` needs of CUDA's and its backend's toolkit has not.
+
+    Empty for a backend that is CUDA's.
+    """
+    bases = {_SUFFIX.sub("", other.path.name).removeprefix("lib") for other in found}
+    own = next((names for backend, names in load_rules().own_libraries.items() if backend in bases), None)
+    if own is None:
+        return []
+    needed = [name for name in library.needed if make_library_pattern().match(name)]
+    return [name for name in needed if _SUFFIX.sub("", name).removeprefix("lib") not in own]
 
 
 def audit_layout(found: Sequence[Library]) -> ElfAudit:

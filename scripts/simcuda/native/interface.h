@@ -8,6 +8,7 @@ extern "C" {
 
 // devices
 int simcuda_device_count(void);
+void simcuda_visible_by(const char* const* variables);  // ends with null; the first that is set decides
 int simcuda_current_device(void);
 int simcuda_physical(int device);
 int simcuda_context_active(int device);
@@ -37,6 +38,7 @@ void simcuda_expect_count(int on, long long count);
 void* simcuda_last_stream(void);
 void simcuda_forget_stream(void);
 int simcuda_is_capturing(void* stream);
+int simcuda_stream_device(void* stream);
 int simcuda_occupancy(int block, size_t shared);
 unsigned long long simcuda_kernel_count(void);
 

@@ -18,7 +18,7 @@ def test_nothing_is_compiled_for_a_torch_where_no_shadow_is_wanted(
         (tmp_path / name).mkdir()
         (tmp_path / name / "preload").write_text("libcudart.so.12\n")
     seen: dict[str, str] = {}
-    monkeypatch.setattr(torchbuild, "find_torch_build", lambda *_: SimpleNamespace(site=tmp_path))
+    monkeypatch.setattr(torchbuild, "find_torch_build", lambda *_: SimpleNamespace(site=tmp_path, word="cuda"))
     monkeypatch.setattr(build, "read_cuda_version", lambda _: "12.4")
     monkeypatch.setattr(build, "make_stand_ins", lambda *_: tmp_path / "stand-ins")
     monkeypatch.setattr(build, "make_device_libraries", lambda *_, **__: tmp_path / "shadow")

@@ -16,8 +16,9 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
-from simcuda import build, library, vendor
+from simcuda import build, hip, library, vendor
 from tests.support.cuda_headers import headers_only
+from tests.unit.simcuda.hip_headers import write_headers
 
 ROOT = find_project()
 LAYER = ROOT / "third_device/layer"
@@ -55,12 +56,20 @@ def kit() -> vendor.Kit:
         pytest.skip(f"NVIDIA's headers are not here: {error}")
 
 
-def sources_of(kit: vendor.Kit) -> Iterator[Source]:
+@pytest.fixture(scope="module")
+def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Headers of a made-up ROCm."""
+    return write_headers(tmp_path_factory.mktemp("rocm") / "include")
+
+
+def sources_of(kit: vendor.Kit, rocm: Path) -> Iterator[Source]:
     """Every file with the flags that the build gives it."""
     for one in library.load_libraries(kit.sonames)[0]:
         for pattern in one.sources:
             for path in sorted(build.NATIVE.glob(pattern)):
                 yield path, (*build.list_compiler_flags(kit, one), *(f"-D{name}" for name in one.defines))
+    for path in sorted((build.NATIVE / "hip").glob("*.cpp")):
+        yield path, (*hip.FLAGS, f"-I{build.NATIVE}", f"-I{rocm}")
     folders = (build.NATIVE, build.NATIVE / "runtime", *kit.list_include_folders())
     yield build.NATIVE / "record/record.cpp", tuple(f"-I{path}" for path in folders)
     yield (
@@ -76,8 +85,8 @@ def sources_of(kit: vendor.Kit) -> Iterator[Source]:
         yield from ((path, flags) for path in paths)
 
 
-def test_every_source_of_a_stand_in_is_among_them(kit: vendor.Kit) -> None:
-    seen = {path for path, _ in sources_of(kit)}
+def test_every_source_of_a_stand_in_is_among_them(kit: vendor.Kit, rocm: Path) -> None:
+    seen = {path for path, _ in sources_of(kit, rocm)}
     shadows = build.NATIVE / "shadow"  # these need the headers of a torch
     assert {path for path in build.NATIVE.rglob("*.cpp") if shadows not in path.parents} <= seen
 
@@ -85,7 +94,7 @@ def test_every_source_of_a_stand_in_is_among_them(kit: vendor.Kit) -> None:
 @pytest.mark.slow
 @pytest.mark.tools("c++")
 @pytest.mark.parametrize("compiler", find_compilers())
-def test_without_a_warning(compiler: str, kit: vendor.Kit) -> None:
+def test_without_a_warning(compiler: str, kit: vendor.Kit, rocm: Path) -> None:
     def complaint(source: Source) -> str:
         path, flags = source
         theirs = f"-I{kit.cache}"  # NVIDIA's headers may warn as they like
@@ -94,5 +103,5 @@ def test_without_a_warning(compiler: str, kit: vendor.Kit) -> None:
         return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C.UTF-8"}).stderr
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        said = list(pool.map(complaint, sources_of(kit)))
+        said = list(pool.map(complaint, sources_of(kit, rocm)))
     assert not [re.findall(".*(?:error|warning):.*", text)[:1] or text for text in said if text]

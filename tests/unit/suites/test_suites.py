@@ -180,6 +180,11 @@ def test_values_are_computed_by_one_thread_per_job_on_the_simulated_device_only(
     assert "OMP_NUM_THREADS" not in catalog.select_variables("gpu")
 
 
+def test_another_vendors_tests_are_chosen_as_upstreams_ci_does() -> None:
+    assert catalog.select_variables("simulated", "rocm")["PYTORCH_TEST_WITH_ROCM"] == "1"
+    assert "PYTORCH_TEST_WITH_ROCM" not in catalog.select_variables("simulated")
+
+
 def test_small_classes_share_a_process_and_a_large_one_is_cut() -> None:
     ids = [f"t.py::{name}::test_{number}" for name, count in (("A", 2), ("B", 2), ("C", 7)) for number in range(count)]
     cut = shards.cut_shards("s", "t.py", ids, 4)
@@ -422,7 +427,8 @@ def test_bytes_that_nobody_sets_are_left_out_where_they_were_learned() -> None:
 
 
 def test_a_torch_that_was_not_built_names_its_own_build(tmp_path: Path) -> None:
-    for word, command in (("stock", "--stage 2 --kernels monolith"), ("smoke", "smoke-2.6"), ("built", "build-2.6")):
+    words = {"stock": "--stage 2 --kernels monolith", "smoke": "smoke-2.6", "smoke-hip": "smoke-hip-2.6"}
+    for word, command in {**words, "built": "build-2.6"}.items():
         with pytest.raises(UsageError) as failed:
             flow.find_target(
                 flow.TorchChoice(word, word, "simulated", tmp_path, tmp_path), flow.WorkRequest(tmp_path, "2.6")

@@ -90,6 +90,18 @@ def test_what_loads_before_torch_c_needs_no_libtorch_python(compile_library: Com
     assert (fault.file, fault.rule) == ("libtorch_cuda.so", "needs libtorch_python")
 
 
+def test_what_another_vendors_toolkit_built_needs_no_library_of_cudas(compile_library: Compile) -> None:
+    amd = compile_library("libamdhip64.so.6", "int hipFree(void) { return 0; }", side="toolkit")
+    made = compile_library("libc10_hip.so", "int here(void) { return 0; }", needs=[amd])
+    compile_library("libtorch_hip.so", "int there(void) { return 0; }", needs=[made])
+    assert audit.audit_backend(audit.list_libraries(made.parent)).faults == ()
+    wrong = compile_library("libcudart.so.12", "int cudaFree(void) { return 0; }", side="toolkit")
+    compile_library("libc10_hip.so", "int here(void) { return 0; }", needs=[wrong])
+    assert [str(fault) for fault in audit.audit_backend(audit.list_libraries(made.parent)).faults] == [
+        "libc10_hip.so: needs another vendor's library: libcudart.so.12"
+    ]
+
+
 def test_nothing_strong_is_defined_twice(compile_library: Compile) -> None:
     one = compile_library(
         "libtorch_cpu.so", "int both(void) { return 0; } __attribute__((weak)) int vague(void) { return 0; }"

@@ -11,11 +11,15 @@ namespace {
 
 thread_local int current = 0;
 
+const char* const kVisible[] = {"CUDA_VISIBLE_DEVICES", nullptr};
+const char* const* visible_names = kVisible;
+
 // As the driver reads CUDA_VISIBLE_DEVICES: numbers or UUIDs; the first bad entry hides itself and all that follow; a device
 // named twice hides all.
 std::vector<int> read_visible() {
   std::vector<int> visible;
-  const char* text = getenv("CUDA_VISIBLE_DEVICES");
+  const char* text = nullptr;
+  for (const char* const* name = visible_names; *name && !text; name++) text = getenv(*name);
   if (!text) {
     for (int i = 0; i < options().devices; i++) visible.push_back(i);
     return visible;
@@ -159,6 +163,7 @@ SIM_API cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int
 }
 
 // ---- for the driver's stand-in ----
+SIM_API void simcuda_visible_by(const char* const* variables) { visible_names = variables; }
 SIM_API int simcuda_device_count(void) {
   std::lock_guard<std::recursive_mutex> lock(world());
   return device_count();

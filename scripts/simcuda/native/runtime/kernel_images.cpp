@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <unordered_map>
 
 #include "kernels.h"
 
@@ -57,8 +56,6 @@ std::vector<unsigned char> unpack(const unsigned char* in, size_t size, size_t w
   return out;
 }
 
-using Table = std::unordered_map<std::string, std::vector<Argument>>;
-
 void read_info(const unsigned char* at, const unsigned char* end, std::vector<Argument>* out) {
   constexpr unsigned char kSized = 4, kParameter = 0x17;
   struct Found {
@@ -83,8 +80,8 @@ void read_info(const unsigned char* at, const unsigned char* end, std::vector<Ar
   for (const Found& f : found) out->push_back(f.argument);
 }
 
-Table read_elf(const unsigned char* image, size_t size) {
-  Table table;
+ArgumentTable read_elf(const unsigned char* image, size_t size) {
+  ArgumentTable table;
   Elf64_Ehdr head;
   if (size < sizeof head) return table;
   memcpy(&head, image, sizeof head);
@@ -102,7 +99,8 @@ Table read_elf(const unsigned char* image, size_t size) {
   return table;
 }
 
-Table read(const void* fatbin, int architecture) {
+ArgumentTable read(const void* fatbin, int architecture) {
+  if (is_bundle(fatbin)) return read_bundle(fatbin);
   const auto* at = (const unsigned char*)fatbin;
   FatHeader head;
   memcpy(&head, at, sizeof head);
@@ -126,12 +124,24 @@ Table read(const void* fatbin, int architecture) {
 
 }  // namespace
 
-std::vector<Argument> arguments_of(const void* fatbin, const std::string& symbol, int architecture) {
-  static auto* tables = new std::unordered_map<const void*, Table>;  // one per fat binary that a launch came from
+static const ArgumentTable& table_of(const void* fatbin, int architecture) {
+  static auto* tables = new std::unordered_map<const void*, ArgumentTable>;  // one per fat binary that a launch came from
   auto it = tables->find(fatbin);
   if (it == tables->end()) it = tables->emplace(fatbin, read(fatbin, architecture)).first;
-  auto found = it->second.find(symbol);
-  return found == it->second.end() ? std::vector<Argument>{} : found->second;
+  return it->second;
+}
+
+std::vector<Argument> arguments_of(const void* fatbin, const std::string& symbol, int architecture) {
+  const ArgumentTable& table = table_of(fatbin, architecture);
+  auto found = table.find(symbol);
+  return found == table.end() ? std::vector<Argument>{} : found->second;
+}
+
+// A cubin may be of another architecture, or PTX; a code object lists all that there is.
+bool is_absent(const void* fatbin, const std::string& symbol, int architecture) {
+  if (!is_bundle(fatbin)) return false;
+  const ArgumentTable& table = table_of(fatbin, architecture);
+  return !table.empty() && !table.count(symbol);
 }
 
 }  // namespace sim

@@ -1,6 +1,7 @@
 #include "kernels.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <unordered_map>
 
@@ -66,9 +67,16 @@ cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size
   if (shared > 232448) FAIL(cudaErrorInvalidValue);
   if (!kernel.looked) {
     kernel.looked = true;
-    if (kernel.image) kernel.arguments = arguments_of(kernel.image, kernel.symbol, options().major * 10 + options().minor);
+    const int architecture = options().major * 10 + options().minor;
+    if (kernel.image) kernel.arguments = arguments_of(kernel.image, kernel.symbol, architecture);
+    kernel.absent = kernel.image && is_absent(kernel.image, kernel.symbol, architecture);
     kernel.unset = unset_of(kernel.name);
+    if (kernel.absent) {
+      fprintf(stderr, "simcuda: launched, and in no code object: %s\n", kernel.symbol.c_str());
+      not_supported(kernel.symbol.c_str());
+    }
   }
+  if (kernel.absent) FAIL(cudaErrorInvalidDeviceFunction);
   note_launch(kernel, grid, block, shared, *stream, arguments);
   uint64_t cost = 2000;
   // torch.cuda._sleep(cycles): the one kernel whose time is known, since its argument is its time

@@ -135,6 +135,12 @@ SIM_API int simcuda_is_capturing(void* handle) {
   auto stream = (cudaStream_t)handle;
   return stream && stream->capture && !stream->capture->broken;
 }
+// The device of a stream; for HIP, which asks.
+SIM_API int simcuda_stream_device(void* handle) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  cudaStream_t stream = stream_of((cudaStream_t)handle);
+  return stream ? stream->device : current_device();
+}
 // The first stream that captures on this device, or null: where an operator without launches would have gone.
 SIM_API int simcuda_any_capture(int number) {
   std::lock_guard<std::recursive_mutex> lock(world());

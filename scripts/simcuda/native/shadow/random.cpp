@@ -3,7 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
-#include <ATen/cuda/CUDAGeneratorImpl.h>
+
+#include "device_api.h"
 
 namespace shadow {
 namespace {

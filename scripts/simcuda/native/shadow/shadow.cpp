@@ -6,13 +6,12 @@
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
 #include <memory>
 
 #include "decompositions.h"
+#include "device_api.h"
 #include "interface.h"
 #include "mirror.h"
 #include "nested.h"
@@ -226,7 +225,7 @@ unsigned long long asked() {
 }
 
 bool waiting_is_an_error() {
-  return c10::cuda::warning_state().get_sync_debug_mode() == c10::cuda::SyncDebugMode::L_ERROR;
+  return device_api::warning_state().get_sync_debug_mode() == device_api::SyncDebugMode::L_ERROR;
 }
 
 bool plain_copy(const Stack& stack, size_t first) {
@@ -327,10 +326,10 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   const bool refused = seen.refused || (seen.nested && !plan.nested) || keys.has(c10::DispatchKey::Python);
   if (!seen.device || refused) return op.redispatchBoxed(below, stack);
   if (plan.way == Way::moves && plain_copy(*stack, first)) return op.redispatchBoxed(below, stack);
-  if (seen.where.index() < 0) seen.where = c10::Device(c10::kCUDA, c10::cuda::current_device());
+  if (seen.where.index() < 0) seen.where = c10::Device(c10::kCUDA, device_api::current_device());
 
   const Stack given(stack->begin() + first, stack->end());
-  cudaStream_t stream = c10::cuda::getCurrentCUDAStream(seen.where.index()).stream();
+  void* stream = current_stream(seen.where.index());
   const bool capturing = simcuda_is_capturing(stream);
   Work work{op, {}, {}, {}};
   if (plan.random || seen.generator) work.seed = state_of(seen.where, seen.generator, capturing);

@@ -1,0 +1,299 @@
+"""The simulated device under HIP's names.
+
+ROCm is not needed: the headers are made here, with the members that the stand-ins set, and so is the library that
+imports. `tests/real/test_simulated_hip.py` does it with ROCm's own headers and a torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simcuda import build, compile, generate, hip, library, symbols, torchbuild, vendor
+from simcuda.errors import SimcudaError
+from tests.unit.simcuda.conftest import stand_ins, use_shared_cache
+from tests.unit.simcuda.hip_headers import write_headers
+
+HERE = Path(__file__).parent
+#: What a library of torch would import: of CUDA's under another name, written by hand, and known to nobody here.
+IMPORTED = ("hipMalloc", "hipHostFree", "hipGetDevicePropertiesR0600", "hipFrobnicate", "hiprtcVersion", "roctxMarkA")
+
+PROGRAM = """
+import ctypes as c, json, sys
+sys.path[:0] = [{here!r}, {scripts!r}]
+from device import Dim, Wrapper
+from code_object import make_bundle, make_code_object
+from simcuda.ledger import Ledger
+rt = c.CDLL("libamdhip64.so.6")
+def ok(code): assert code == 0, code
+"""
+
+
+@pytest.fixture(scope="module")
+def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Headers of a made-up ROCm."""
+    return write_headers(tmp_path_factory.mktemp("rocm") / "include")
+
+
+@pytest.fixture(scope="module")
+def importing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that needs three of HIP's, as torch's do."""
+    folder = tmp_path_factory.mktemp("torch")
+    sonames = {"libamdhip64.so.6": "hip(?!rtc)", "libhiprtc.so.6": "hiprtc", "libroctx64.so.4": "roctx"}
+    for soname, names in sonames.items():
+        text = "".join(f"int {name}() {{ return 0; }}\n" for name in IMPORTED if re.match(names, name))
+        compile_c(folder, text, soname)
+    calls = "".join(f"int {name}(); int call_{name}() {{ return {name}(); }}\n" for name in IMPORTED)
+    compile_c(folder, calls, "libc10_hip.so", *(f"-l:{soname}" for soname in sonames))
+    return folder / "libc10_hip.so"
+
+
+def compile_c(folder: Path, text: str, soname: str, *libraries: str) -> None:
+    """Make a shared library of ``text``."""
+    source = folder / f"{soname}.c"
+    source.write_text(text)
+    out = ["-o", str(folder / soname), f"-Wl,-soname,{soname}"]
+    command = ["c++", "-x", "c", "-shared", "-fPIC", "-w", *out, str(source), "-x", "none", f"-L{folder}"]
+    subprocess.run([*command, *libraries], check=True)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, rocm: Path, importing: Path) -> Path:
+    """The stand-ins of HIP above those of CUDA that they need."""
+    names = hip.load_libraries()[1]
+    below = stand_ins(vendor.CUDA, *names)
+    out = tmp_path_factory.mktemp("built")
+    sonames = sorted(path.name for path in below.glob("lib*.so*"))
+    for soname in sonames:
+        shutil.copy(below / soname, out)
+    made = hip.compile_stand_ins([importing], rocm, sonames, out, lambda line: None)
+    assert made == ["libamdhip64.so.6", "libhiprtc.so.6", "libroctx64.so.4"]
+    return out
+
+
+def run(built: Path, program: str, **env: str) -> str:
+    """What ``program`` printed with the stand-ins of ``built``."""
+    preload = [built / name for name in ("libcudart.so.12", "libamdhip64.so.6")]
+    variables = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(built),
+        "LD_PRELOAD": ":".join(map(str, preload)),
+        "SIMCUDA_DEVICES": "2",
+        "SIMCUDA_MEMORY": str(64 << 20),
+        **env,
+    }
+    text = PROGRAM.format(here=str(HERE), scripts=str(HERE.parents[2] / "scripts")) + program
+    done = subprocess.run([sys.executable, "-c", text], env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.tools("nm")
+def test_every_name_that_is_imported_is_there_under_the_soname_that_is_needed(built: Path) -> None:
+    exported = {path.name: symbols.read_defined_functions(path) for path in built.glob("lib*.so*")}
+    assert {"hipMalloc", "hipHostFree", "hipGetDevicePropertiesR0600", "hipFrobnicate"} <= exported["libamdhip64.so.6"]
+    assert "hiprtcVersion" in exported["libhiprtc.so.6"] and exported["libroctx64.so.4"] == {"roctxMarkA"}
+    amd, rtc, _ = hip.load_libraries()[0]
+    assert amd.forwards.keys() <= exported["libamdhip64.so.6"] and rtc.forwards.keys() <= exported["libhiprtc.so.6"]
+    own = {name for name in exported["libamdhip64.so.6"] if not amd.choose_names([name])}
+    assert own == set(), "nothing else comes before a program's own functions"
+
+
+def test_no_function_of_cudas_behind_a_name_is_one_that_nobody_wrote(tmp_path: Path) -> None:
+    """hipStreamGetCaptureInfo was CUDA's of that name, which CUDA 12 replaced: it ended 9 of upstream's tests."""
+    written = frozenset[str]()
+    try:
+        with use_shared_cache():
+            kit = vendor.find_kit(Path("/nowhere"), build.find_cache_folder() / "wheels", vendor.CUDA)
+            for one in library.load_libraries(kit.sonames)[0]:
+                if one.name in hip.load_libraries()[1]:
+                    sources = [path for pattern in one.sources for path in sorted(build.NATIVE.glob(pattern))]
+                    flags = build.list_compiler_flags(kit, one)
+                    parts = compile.compile_objects(sources, tmp_path / one.name, flags)
+                    written |= frozenset[str]().union(
+                        *(symbols.read_defined_functions(part, dynamic=False) for part in parts)
+                    )
+    except SimcudaError as error:
+        pytest.skip(str(error))
+    targets = {target for one in hip.load_libraries()[0] for target in one.forwards.values()}
+    assert targets - written == set()
+
+
+def test_a_graph_is_captured_and_its_capture_has_a_number(built: Path) -> None:
+    run(
+        built,
+        """
+s, graph, status, number = c.c_void_p(), c.c_void_p(), c.c_int(), c.c_ulonglong()
+ok(rt.hipStreamCreateWithPriority(c.byref(s), 1, 0)); ok(rt.hipStreamBeginCapture(s, 0))
+ok(rt.hipStreamGetCaptureInfo(s, c.byref(status), c.byref(number))); assert status.value == 1 and number.value
+ok(rt.hipStreamEndCapture(s, c.byref(graph)))
+program = c.c_void_p(); ok(rt.hipGraphInstantiate(c.byref(program), graph, None, None, c.c_size_t(0)))
+ok(rt.hipGraphLaunch(program, s))
+""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "seen"),
+    [
+        ({"HIP_VISIBLE_DEVICES": "1"}, 1),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, 1),
+        ({"CUDA_VISIBLE_DEVICES": "0,1", "HIP_VISIBLE_DEVICES": "0"}, 1),
+        ({"ROCR_VISIBLE_DEVICES": "0"}, 1),
+        ({}, 2),
+    ],
+)
+def test_a_program_sees_the_devices_that_hips_variables_leave(
+    built: Path, variables: dict[str, str], seen: int
+) -> None:
+    assert run(built, "n = c.c_int(); ok(rt.hipGetDeviceCount(c.byref(n))); print(n.value)", **variables) == str(seen)
+
+
+def test_memory_is_that_of_the_simulated_device(built: Path) -> None:
+    run(
+        built,
+        """
+p = c.c_void_p(); ok(rt.hipMalloc(c.byref(p), c.c_size_t(1024)))
+here, back = c.create_string_buffer(b"x" * 1024), c.create_string_buffer(1024)
+ok(rt.hipMemcpyWithStream(p, here, c.c_size_t(1024), 1, None)); ok(rt.hipMemcpy(back, p, c.c_size_t(1024), 2))
+assert back.raw == here.raw[:1024]
+class Attributes(c.Structure):
+    _fields_ = [("marker", c.c_int), ("type", c.c_int), ("device", c.c_int), ("of", c.c_void_p), ("host", c.c_void_p)]
+said = Attributes(); ok(rt.hipPointerGetAttributes(c.byref(said), p))
+assert (said.type, said.device, said.of) == (2, 0, p.value)
+ok(rt.hipSetDevice(1)); s = c.c_void_p(); ok(rt.hipStreamCreateWithPriority(c.byref(s), 1, 0)); ok(rt.hipSetDevice(0))
+assert rt.hipGetStreamDeviceId(s) == 1
+assert rt.hipSetDevice(2) == 101
+version = c.c_int(); ok(rt.hipRuntimeGetVersion(c.byref(version))); assert version.value == 60443484
+""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arch", "said"),
+    [
+        ("9.0", ["gfx90a:sramecc+:xnack-", 9, 0, 64]),
+        ("gfx942", ["gfx942", 9, 4, 64]),
+        ("gfx1100", ["gfx1100", 11, 0, 32]),
+    ],
+)
+def test_a_device_says_its_architecture(built: Path, arch: str, said: list[object]) -> None:
+    program = """
+room = c.create_string_buffer(2048); ok(rt.hipGetDevicePropertiesR0600(room, 0))
+name = room.raw.rstrip(bytes(1)).rpartition(bytes(1))[2].decode()
+numbers = [int.from_bytes(room.raw[272 + 4 * i : 276 + 4 * i], "little") for i in range(3)]
+print(json.dumps([name, *numbers[1:], numbers[0]]))
+"""
+    assert json.loads(run(built, program, SIMCUDA_ARCH=arch)) == said
+
+
+def test_a_launch_has_its_argument_bytes_by_the_code_objects_metadata(built: Path) -> None:
+    """Before there was a reader of code objects the entry had no arguments."""
+    program = """
+data = c.create_string_buffer(make_bundle(make_code_object({"other": [4], "axpy": [8, 4, 24]})))
+wrapper = Wrapper(0x48495046, 1, c.addressof(data), None)
+register = getattr(rt, "__hipRegisterFatBinary"); register.restype = c.c_void_p
+image, function = c.c_void_p(register(c.byref(wrapper))), c.create_string_buffer(8)
+getattr(rt, "__hipRegisterFunction")(image, function, b"axpy", b"axpy", -1, None, None, None, None, None)
+p = c.c_void_p(); ok(rt.hipMalloc(c.byref(p), c.c_size_t(1024)))
+book = Ledger.find_loaded(); book.reset(keep_entries=True)
+number, rest = c.c_int(7), c.create_string_buffer(b"abc".ljust(24, bytes(1)), 24)
+arguments = (c.c_void_p * 3)(c.addressof(p), c.addressof(number), c.addressof(rest))
+launch = rt.hipLaunchKernel
+launch.argtypes = [c.c_void_p, Dim, Dim, c.c_void_p, c.c_size_t, c.c_void_p]
+ok(launch(c.addressof(function), Dim(4, 1, 1), Dim(32, 1, 1), arguments, 0, None))
+print(book.read_entries()[0])
+"""
+    entry = json.loads(run(built, program))
+    assert entry[:3] == ["launch", "axpy", [4, 1, 1]]
+    assert entry[-1].split(" ") == ["[0,0]", "07000000", b"abc".ljust(24, b"\0").hex()]
+
+
+def test_a_kernel_that_no_code_object_has_is_refused_by_name(built: Path, tmp_path: Path) -> None:
+    program = """
+data = c.create_string_buffer(make_bundle(make_code_object({"other": [4]})))
+wrapper = Wrapper(0x48495046, 1, c.addressof(data), None)
+register = getattr(rt, "__hipRegisterFatBinary"); register.restype = c.c_void_p
+image, function = c.c_void_p(register(c.byref(wrapper))), c.create_string_buffer(8)
+getattr(rt, "__hipRegisterFunction")(image, function, b"axpy", b"axpy", -1, None, None, None, None, None)
+launch = rt.hipLaunchKernel
+launch.argtypes = [c.c_void_p, Dim, Dim, c.c_void_p, c.c_size_t, c.c_void_p]
+print([launch(c.addressof(function), Dim(1, 1, 1), Dim(32, 1, 1), None, 0, None) for _ in range(2)])
+"""
+    log = tmp_path / "log"
+    assert run(built, program, SIMCUDA_LOG=str(log)) == "[98, 98]"
+    assert log.read_text().split() == ["axpy"]
+
+
+def test_a_damaged_code_object_only_loses_its_sizes(built: Path) -> None:
+    program = """
+register = getattr(rt, "__hipRegisterFatBinary"); register.restype = c.c_void_p
+launch = rt.hipLaunchKernel
+launch.argtypes = [c.c_void_p, Dim, Dim, c.c_void_p, c.c_size_t, c.c_void_p]
+image, kept = make_code_object({"axpy": [8]}), []
+for at in range(len(image)):
+    damaged = image[:at] + bytes([image[at] ^ 0x5D]) + image[at + 1 :]
+    data = c.create_string_buffer(make_bundle(damaged)); wrapper = Wrapper(0x48495046, 1, c.addressof(data), None)
+    handle, function = c.c_void_p(register(c.byref(wrapper))), c.create_string_buffer(8)
+    getattr(rt, "__hipRegisterFunction")(handle, function, b"axpy", b"axpy", -1, None, None, None, None, None)
+    room = c.create_string_buffer(1 << 20)
+    arguments = (c.c_void_p * 8)(*[c.addressof(room)] * 8)
+    kept += [data, function, room, launch(c.addressof(function), Dim(1, 1, 1), Dim(32, 1, 1), arguments, 0, None)]
+print(len(kept) // 4 == len(image))
+"""
+    assert run(built, program) == "True"
+
+
+def test_what_nobody_wrote_says_so_and_its_name_is_in_the_log(built: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert run(built, "print(rt.hipFrobnicate())", SIMCUDA_LOG=str(log)) == "801"
+    assert log.read_text().split() == ["hipFrobnicate"]
+
+
+def test_headers_are_looked_for_where_rocm_is(rocm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCM_PATH", str(rocm.parent))
+    assert hip.find_headers() == rocm
+    monkeypatch.setenv("ROCM_PATH", str(tmp_path))
+    with pytest.raises(SimcudaError, match="set ROCM_PATH"):
+        hip.find_headers()
+
+
+def test_a_jump_leaves_the_arguments_where_they_are() -> None:
+    (line,) = generate.define_forwards({"hipFree": "cudaFree"}).splitlines()
+    assert "hipFree: jmp cudaFree@PLT" in line
+
+
+def test_the_backend_of_a_torch_is_told_by_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With both in one environment the variable chooses that chooses for torch, too."""
+    for package, word in (("torch", ""), ("torch_cuda", "cuda"), ("torch_hip", "hip")):
+        (tmp_path / package / "lib").mkdir(parents=True)
+        (tmp_path / package / "__init__.py").touch()
+        if word:
+            (tmp_path / package / f"lib/libc10_{word}.so").touch()
+    (tmp_path / "torch/lib/libc10.so").touch()
+    monkeypatch.setattr(symbols, "read_defined_functions", lambda path, dynamic=True: frozenset[str]())
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    python = Path(sys.executable)
+    assert torchbuild.find_torch_build(python, (), ()).word == "cuda"
+    monkeypatch.setenv("TORCH_CUDA_BACKEND", "hip")
+    chosen = torchbuild.find_torch_build(python, (), ())
+    assert chosen.word == "hip" and chosen.find_library("c10_hip").parent.parent.name == "torch_hip"
+    shutil.rmtree(tmp_path / "torch_cuda")
+    monkeypatch.delenv("TORCH_CUDA_BACKEND")
+    assert torchbuild.find_torch_build(python, (), ()).word == "hip"
+
+
+def test_a_compiler_that_fails_says_what_is_wrong_with_the_headers(rocm: Path, tmp_path: Path) -> None:
+    older = tmp_path / "include"
+    shutil.copytree(rocm, older)
+    text = (older / "hip/hip_runtime_api.h").read_text()
+    (older / "hip/hip_runtime_api.h").write_text(text.replace("gcnArchName", "gcnArch"))
+    with pytest.raises(SimcudaError, match="gcnArchName"):
+        compile.compile_objects([hip.NATIVE / "hip/hip.cpp"], tmp_path, [*hip.FLAGS, f"-I{hip.NATIVE}", f"-I{older}"])
