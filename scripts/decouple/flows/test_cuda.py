@@ -277,7 +277,7 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
     wheels = _find_wheels(places, known) if known.command else []
     layers = ["core", "cuda", known.layer]
     if known.toolkit:
-        layers = toolkits.list_vendor_layers(known.toolkit, layers)
+        layers = toolkits.list_vendor_layers(known.toolkit, layers, part=True)
     ensure_tree(work, places, listener, layers)  # upstream's tests are there
     places.create_folders()
     environment = open_environment(work, places, layers, listener)
