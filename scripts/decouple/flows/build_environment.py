@@ -17,9 +17,9 @@ from decouple.build.options import Choices, Provenance
 from decouple.flows import portable_environment
 from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.prebuilt_kernels import fetch_official_halves
+from decouple.flows.prebuilt_kernels import report_halves, start_fetch
 from decouple.flows.provenance import read_provenance
-from decouple.flows.work_environment import ensure_tree, open_environment
+from decouple.flows.work_environment import open_environment, prepare_tree_and_root
 from decouple.prebuilt import pairing
 
 
@@ -33,9 +33,11 @@ def open_build(request: BuildRequest, listener: Listener = QUIET) -> tuple[Envir
     layers = list(
         dict.fromkeys(layer for n in request.stages for layer in toolchain.list_layers(n, choices, request.env))
     )
-    ensure_tree(request, places, listener, layers)
-    if request.against == "official":
-        halves = fetch_official_halves(pairing.load_pair(request.release), listener)
+    pair = pairing.load_pair(request.release) if request.against == "official" else None
+    fetched = start_fetch(pair) if pair else None
+    prepare_tree_and_root(request, places, layers, listener)
+    if pair and fetched:
+        halves = report_halves(fetched.result(), pair, listener)
         choices = replace(choices, wheels=(halves.read_origin()["wheel"],))
     places.create_folders()
     environment = open_environment(request, places, layers, listener)

@@ -11,27 +11,25 @@ They are the official wheel's, Debian's, or those of a folder.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
-from decouple.build import inputs, root_description, settings, toolchain
+from decouple.build import inputs, settings, toolchain
 from decouple.build.core_wheel import find_core_folder
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.estimate import read_available_memory, refuse_if_too_small
 from decouple.build.stage import BuildJob, StageWheel
 from decouple.build.stage2 import Bindings
 from decouple.flows import portable_environment
+from decouple.flows.background import start_work
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import read_provenance
-from decouple.flows.work_environment import ensure_tree, needs_root, open_environment
+from decouple.flows.work_environment import open_environment, prepare_tree_and_root
 from decouple.prebuilt import installed_torch, kernel_folder, official_symbols, pairing, symbols
 from decouple.upstream.download import Downloader
 from decouple.verify import checks
@@ -61,10 +59,8 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     kind = portable_environment.KIND if request.env == portable_environment.KIND else "rootfs"
     layers = toolchain.list_bindings_layers(choices, kind)
     fetched = _start_fetch(request, pair)
-    ensure_tree(request, places, listener)
-    if fetched:  # the root comes while the wheel does
-        _make_root(request, places, layers, listener)
-    halves = _report_halves(fetched.result(), pair, listener) if fetched else _take_kernels(request, pair, listener)
+    prepare_tree_and_root(request, places, layers, listener)  # while the wheel comes
+    halves = report_halves(fetched.result(), pair, listener) if fetched else _take_kernels(request, pair, listener)
     origin = halves.read_origin()
     places = replace(places, kernels=halves.kernels)
     if request.against == "official":
@@ -116,20 +112,12 @@ def _check_core(request: BuildRequest, places: Places) -> None:
 
 def _start_fetch(request: BuildRequest, pair: pairing.Pair) -> Future[kernel_folder.Halves] | None:
     """Start fetching the official wheel's libraries, if asked, as the root is made."""
-    if request.kind != kernel_folder.KIND:
-        return None
+    return start_fetch(pair) if request.kind == kernel_folder.KIND else None
+
+
+def start_fetch(pair: pairing.Pair) -> Future[kernel_folder.Halves]:
+    """Start fetching the official wheel as two halves, unless it is there."""
     return start_work(lambda: kernel_folder.make_halves(pair, find_cache(), Downloader(find_cache())))
-
-
-def _make_root(request: BuildRequest, places: Places, layers: list[str], listener: Listener) -> None:
-    """Make the root that the environment will be opened in, which says so then."""
-    quiet = Listener(progress=listener.progress)
-    if request.env == portable_environment.KIND:
-        portable_environment.make_root(
-            root_description.load_description(root_description.PORTABLE), "portable", layers, quiet
-        )
-    elif needs_root(request, places, layers):
-        portable_environment.make_root(root_description.load_description(), "Debian", layers, quiet)
 
 
 def _take_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener) -> kernel_folder.Halves:
@@ -151,34 +139,7 @@ def _take_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener)
     return halves
 
 
-def fetch_official_halves(pair: pairing.Pair, listener: Listener) -> kernel_folder.Halves:
-    """Return the official wheel as two halves, fetched unless it is there."""
-    downloader = Downloader(find_cache(), progress=listener.progress)
-    return _report_halves(kernel_folder.make_halves(pair, find_cache(), downloader, listener.progress), pair, listener)
-
-
-def _report_halves(halves: kernel_folder.Halves, pair: pairing.Pair, listener: Listener) -> kernel_folder.Halves:
+def report_halves(halves: kernel_folder.Halves, pair: pairing.Pair, listener: Listener) -> kernel_folder.Halves:
     fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
     listener.say(f"official wheel: {pair.wheel.name}, {fetched}")
     return halves
-
-
-Result = TypeVar("Result")
-
-
-def start_work(work: Callable[[], Result]) -> Future[Result]:
-    """Start ``work`` in its own thread; the future has its result or its error.
-
-    An interrupt or an error of the command does not wait for it: the thread ends with the process. So it must leave, at
-    any moment, what a kill may leave.
-    """
-    future: Future[Result] = Future()
-
-    def set_result() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # whoever asks for the result gets it
-            future.set_exception(error)
-
-    threading.Thread(target=set_result, daemon=True).start()
-    return future

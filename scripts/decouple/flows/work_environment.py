@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from decouple.build.environment import Environment, HostEnvironment, Places, Roo
 from decouple.build.toolchain import list_overrides
 from decouple.flows import portable_environment
 from decouple.flows.apply import ApplyRequest, apply_series
+from decouple.flows.background import start_work
 from decouple.flows.listener import Listener
 from decouple.stack.journal import Journal
 
@@ -102,6 +103,49 @@ def ensure_tree(work: WorkRequest, places: Places, listener: Listener, layers: S
             ),
             listener,
         )
+
+
+def prepare_tree_and_root(work: WorkRequest, places: Places, layers: list[str], listener: Listener) -> None:
+    """Make the tree, and the root where one is needed: both at once where there is neither.
+
+    The tree is made in a thread, as its steps are short and a kill may end them; the root, whose programs are ended
+    with this one, is made here. What is to be said of the tree is said in one piece behind the root, an error at once,
+    and it is raised then.
+    """
+    if work.tree is not None or places.tree.is_dir() or not needs_root(work, places, layers):
+        ensure_tree(work, places, listener, layers)
+        _make_root(work, places, layers, listener)
+        return
+    check_machine(work, places, layers)
+    told: list[tuple[Callable[[str], None], str]] = []
+    held = Listener(
+        lambda line: told.append((listener.say, line)), warn=lambda line: told.append((listener.warn, line))
+    )
+
+    def make_tree() -> None:
+        try:
+            ensure_tree(work, places, held, layers)
+        except DecoupleError as error:
+            listener.warn(f"{error}: ends the command when the root is made, which the next run will find")
+            raise
+
+    tree = start_work(make_tree)
+    _make_root(work, places, layers, listener)
+    try:
+        tree.result()
+    finally:
+        for tell, line in told:
+            tell(line)
+
+
+def _make_root(work: WorkRequest, places: Places, layers: list[str], listener: Listener) -> None:
+    """Make the root that the environment will be opened in, which says so then."""
+    quiet = Listener(progress=listener.progress)
+    if work.env == portable_environment.KIND:
+        described = root_description.load_description(root_description.PORTABLE)
+        portable_environment.make_root(described, "portable", layers, quiet)
+    elif needs_root(work, places, layers):
+        portable_environment.make_root(root_description.load_description(), "Debian", layers, quiet)
 
 
 def _choose_source(work: WorkRequest, places: Places, *, debian: bool) -> str:

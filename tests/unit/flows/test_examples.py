@@ -18,7 +18,7 @@ from tests.unit.census import planted
 from tests.unit.index.wheels import make_wheel
 
 ROOT = Path(__file__).parents[3]
-SHARED = {"__init__", "work_environment", "listener", "provenance", "release_request"}
+SHARED = {"__init__", "background", "work_environment", "listener", "provenance", "release_request"}
 """What flows have in common, no flow themselves."""
 FLOWS = sorted(path.stem for path in Path(flows.__file__).parent.glob("*.py") if path.stem not in SHARED)
 
