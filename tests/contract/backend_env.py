@@ -134,14 +134,18 @@ def install(interpreter: Path, project: Path, flavour: str = "") -> Path:
         / f"{interpreter.parents[1].name}-{hashlib.sha256(str(interpreter).encode()).hexdigest()[:8]}"
     )
     name = f"{project.name}-{flavour}" if flavour else project.name
-    target, stamp = home / name, home / f"{name}.digest"
-    key = compute_digest([project, *(THIRD_DEVICE / shared for shared in SHARED)]) + "".join(FLAVOURS[flavour])
+    target, stamp, source = home / name, home / f"{name}.digest", home / f"{name}.source"
+    compiled_with = "".join(FLAVOURS[flavour])
+    key = compute_digest([project, *(THIRD_DEVICE / shared for shared in SHARED)]) + compiled_with
     with hold_lock(home / f"{name}.lock"):
-        if stamp.exists() and stamp.read_text() == key:
+        built = stamp.read_text() if stamp.exists() else ""
+        if built == key:
             return target
+        if built[64:] != compiled_with:  # after the digest; CMake keeps the flags of its first run
+            shutil.rmtree(source, ignore_errors=True)
         stamp.unlink(missing_ok=True)
         shutil.rmtree(target, ignore_errors=True)
-        build(interpreter, copy_sources(project, home / f"{name}.source"), target, flavour)
+        build(interpreter, copy_sources(project, source), target, flavour)
         write_atomically(stamp, key)
     return target
 
