@@ -51,6 +51,8 @@ def compute_fingerprint(version: str, torch: TorchBuild | None = None) -> str:
         for name in ("c10", "torch_cpu", f"torch_{torch.word}"):
             path = torch.find_library(name)
             digest.update(identify_library(path).encode())
+        if torch.word == "hip":
+            digest.update((hip.find_headers() / hip.VERSION_HEADER).read_bytes())
     return digest.hexdigest()[:16]
 
 

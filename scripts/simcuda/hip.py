@@ -17,6 +17,7 @@ NATIVE = HERE / "native"
 FLAGS = ("-D__HIP_PLATFORM_AMD__=1", "-DUSE_ROCM=1")
 """What HIP's headers, and PyTorch's that name them, are compiled with."""
 RUNTIME_HEADER = "hip/hip_runtime_api.h"
+VERSION_HEADER = "hip/hip_version.h"
 
 
 @dataclass(frozen=True)

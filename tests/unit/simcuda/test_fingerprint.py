@@ -8,6 +8,7 @@ import pytest
 
 from simcuda import build
 from simcuda.torchbuild import TorchBuild
+from tests.unit.simcuda.hip_headers import write_headers
 
 
 def install(site: Path, text: str, recorded: str) -> TorchBuild:
@@ -32,6 +33,19 @@ def test_the_same_wheel_in_two_places_is_one_torch(tmp_path: Path) -> None:
 def test_a_library_that_was_changed_after_its_installation_is_told_by_its_place(tmp_path: Path) -> None:
     first, second = (install(tmp_path / name, "the library, patched", "abc") for name in ("one", "two"))
     assert build.compute_fingerprint("12.4", first) != build.compute_fingerprint("12.4", second)
+
+
+def test_stand_ins_of_another_hip_are_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Structures of HIP are other ones from one version to the next."""
+    folder = tmp_path / "torch_hip/lib"
+    folder.mkdir(parents=True)
+    for name in ("c10", "torch_cpu", "torch_hip"):
+        (folder / f"lib{name}.so").touch()
+    torch, include = TorchBuild(tmp_path, (), (folder,), 1, "hip"), write_headers(tmp_path / "rocm/include")
+    monkeypatch.setenv("ROCM_PATH", str(include.parent))
+    first = build.compute_fingerprint("12.4", torch)
+    (include / "hip/hip_version.h").write_text("#define HIP_VERSION 70200000\n")
+    assert build.compute_fingerprint("12.4", torch) != first
 
 
 def test_what_a_younger_c_library_linked_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
