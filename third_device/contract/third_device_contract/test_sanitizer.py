@@ -154,7 +154,23 @@ def use_again():
             torch.zeros(4, device=device)
         mod.empty_cache()
 
-for work in (train, go_between, use_again):
+def give_a_part_back():
+    side = mod.Stream()
+    with mod.stream(side):
+        batch = torch.ones(1024, device=device)
+    mod.current_stream().wait_stream(side)
+    batch[512:].clone()
+    batch.record_stream(mod.current_stream())
+    address = batch.data_ptr()
+    del batch
+    while not mod.current_stream().query():
+        pass
+    with mod.stream(side):
+        again = torch.ones(1024, device=device)
+        assert again.data_ptr() == address, "not the same memory: nothing was tried"
+        again[512:].zero_()
+
+for work in (train, go_between, use_again, give_a_part_back):
     said = race(work)
     assert said == "", said
 """,
@@ -173,7 +189,31 @@ with torch.NAME.stream(torch.NAME.Stream()):
     done = python(code, env={variable: "1"})
     assert done.returncode != 0 and "RaceError" in done.stderr and "aten::add_" in done.stderr, done.stderr
     for value in ("", "0"):
-        assert python(code, env={variable: value}).returncode == 0
+        more = "import sys\nassert 'torch.cuda._sanitizer' not in sys.modules"
+        done = python(code + more, env={variable: value})
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.contract_item(17)
+def test_an_exception_that_frees_memory_stays_what_it_is(python: Run, name: str) -> None:
+    """What is told of memory asks Python, and an exception is on its way there."""
+    run(
+        python,
+        name,
+        """
+def fail():
+    return torch.ones(4, device=device).add_(int("x"))
+
+with mod.sanitizer():
+    for _ in range(3):
+        try:
+            fail()
+        except ValueError as error:
+            assert "'x'" in str(error)
+        else:
+            raise AssertionError("it ended well")
+""",
+    )
 
 
 @pytest.mark.contract_item(17)

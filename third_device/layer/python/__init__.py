@@ -82,8 +82,8 @@ def activate(package: str) -> types.ModuleType | None:
     importlib.import_module(f"{package}._layer.sharing").register()
     _distributed(package)
     _when_imported("torch._dynamo.device_interface", f"{package}._layer.compile")
-    if sanitizer := os.environ.get(f"TORCH_{name.upper()}_SANITIZER"):
-        importlib.import_module(f"{package}._layer.sanitizer").enable_if_asked(sanitizer)
+    if os.environ.get(f"TORCH_{name.upper()}_SANITIZER", "0") not in ("", "0"):
+        importlib.import_module(f"{package}._layer.sanitizer").Sanitizer().enable()
     if os.environ.get("DECOUPLE_AS_CUDA"):
         importlib.import_module(f"{package}._layer.as_cuda").enter_if_asked()
     return device

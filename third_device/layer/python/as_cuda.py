@@ -209,12 +209,15 @@ def _counterpart(module: str) -> Any:
 
 
 def _sleep_cycles(cycles: int) -> None:
-    """Keep the current stream busy, as ``torch.cuda._sleep``: for cycles of a clock of 1 GHz."""
+    """Keep the current stream busy for ``cycles`` of 1 GHz, as torch.cuda._sleep."""
     getattr(torch, NAME)._sleep(int(cycles) // 1_000_000)
 
 
 def _nccl_version() -> tuple[int, int, int]:
-    """``torch.cuda.nccl.version``: above each that a program asks for, as nothing of the collectives hangs on it."""
+    """Say of nccl's version that it is above each that a program asks for.
+
+    Nothing of the collectives hangs on it.
+    """
     return 2, 99, 0
 
 
@@ -477,7 +480,7 @@ def _backends(original: Any) -> Any:
 
 
 def _register_backend(original: Any) -> Any:
-    """Let a collective backend that a program registers for ``cuda`` be one for this device.
+    """Let a collective backend registered for ``cuda`` be one for this device.
 
     As CUDA's default is not changed by that, the device's is not.
     """
@@ -510,7 +513,10 @@ def _get_backend(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _mesh_device_type(original: Any) -> property:
-    """``DeviceMesh.device_type``, as ``device.type``: each mesh holds it itself in 2.6, the class has it in 2.13."""
+    """Give ``DeviceMesh.device_type`` as ``device.type`` is given.
+
+    Each mesh holds it itself in 2.6, the class has it in 2.13.
+    """
 
     def read(mesh: Any) -> str:
         found: str = original.__get__(mesh) if original else vars(mesh)["device_type"]
@@ -642,9 +648,9 @@ def _install() -> None:
 
 
 def _attribute(owner: type, name: str) -> Any:
-    """Return an attribute of a class as its dictionary, or that of a base, has it; None without one.
+    """Return an attribute of a class as its dictionary, or that of a base, has it.
 
-    No descriptor is called.
+    None without one. No descriptor is called.
     """
     return next((vars(base)[name] for base in owner.__mro__ if name in vars(base)), None)
 

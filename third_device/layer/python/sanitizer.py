@@ -48,6 +48,7 @@ class _Use(upstream.ArgumentHandler):
     def __init__(self) -> None:
         super().__init__()
         self.by_device: dict[int, set[int]] = {}
+        self.views: dict[int, int] = {}  # address -> that of the memory within which it lies
 
     def _handle_argument(
         self, value: Any, is_write: bool, metadata_only: bool, name: str | None = None, is_output: bool = False
@@ -56,9 +57,12 @@ class _Use(upstream.ArgumentHandler):
             return
         try:
             address = value.data_ptr() or id(value)  # two empty tensors are two
+            begin = value.untyped_storage().data_ptr()
         except RuntimeError:  # it has no memory of its own: sparse, fake, functional
             return
         self.by_device.setdefault(value.device.index, set()).add(address)
+        if begin != address:
+            self.views[address] = begin
         aliases = self.tensor_aliases.setdefault(address, [])
         if name is not None:
             aliases.append(name)
@@ -77,6 +81,12 @@ class _Mode(TorchDispatchMode):
         super().__init__()
         self._handler = handler
         self._streams: dict[int, str] = {}
+        self._views: dict[int, set[int]] = {}
+
+    def forget_memory(self, address: int) -> None:
+        """Forget who used this memory, and each view into it: another tensor may get it."""
+        for place in (address, *self._views.pop(address, ())):
+            self._handler._handle_memory_deallocation(place)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -87,6 +97,8 @@ class _Mode(TorchDispatchMode):
         use.parse_inputs(schema, args, kwargs, is_factory=shapes_only)
         result = func(*args, **kwargs)
         use.parse_outputs(schema, result, is_factory=shapes_only)
+        for address, begin in use.views.items():
+            self._views.setdefault(begin, set()).add(address)
         errors: list[Any] = []
         for device, addresses in use.by_device.items():  # a copy between two is ordered on both
             number = _C.current_stream(device)
@@ -125,13 +137,14 @@ class Sanitizer:
         if self._mode is not None:
             raise RuntimeError(f"this torch.{NAME}.sanitizer() is enabled already")
         handler = upstream.EventHandler()
+        mode = _Mode(handler)
         self._callbacks = [
             (gpu_trace.EventCreationCallbacks, handler._handle_event_creation),
             (gpu_trace.EventDeletionCallbacks, handler._handle_event_deletion),
             (gpu_trace.EventRecordCallbacks, handler._handle_event_record),
             (gpu_trace.EventWaitCallbacks, handler._handle_event_wait),
             (gpu_trace.MemoryAllocationCallbacks, handler._handle_memory_allocation),
-            (gpu_trace.MemoryDeallocationCallbacks, handler._handle_memory_deallocation),
+            (gpu_trace.MemoryDeallocationCallbacks, mode.forget_memory),
             (gpu_trace.StreamCreationCallbacks, handler._handle_stream_creation),
             (gpu_trace.DeviceSynchronizationCallbacks, handler._handle_device_synchronization),
             (gpu_trace.StreamSynchronizationCallbacks, handler._handle_stream_synchronization),
@@ -139,11 +152,11 @@ class Sanitizer:
         ]
         for registry, callback in self._callbacks:
             registry.add_callback(callback)
-        self._mode = _Mode(handler)
-        self._mode.__enter__()
+        self._mode = mode
+        mode.__enter__()
 
     def disable(self) -> None:
-        """Stop watching; nothing is left that would cost anything."""
+        """Stop watching; nothing is left that would cost this device anything."""
         if self._mode is None:
             return
         self._mode.__exit__(None, None, None)
@@ -158,9 +171,3 @@ class Sanitizer:
 
     def __exit__(self, *error: object) -> None:
         self.disable()
-
-
-def enable_if_asked(value: str) -> None:
-    """Watch until the process ends, unless ``value``, of the environment, is 0."""
-    if value not in ("", "0"):
-        Sanitizer().enable()

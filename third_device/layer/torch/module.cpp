@@ -119,7 +119,9 @@ py::dict properties(int device) {
 // Passes what the runtime tells to the trace that PyTorch has for accelerators: it calls torch.<name>._gpu_trace.
 void trace(Happening happening, const void* first, const void* second) noexcept {
   const c10::impl::PyInterpreter* python = c10::impl::GPUTrace::get_trace();
-  if (python == nullptr) return;
+  if (python == nullptr || !Py_IsInitialized()) return;
+  const py::gil_scoped_acquire gil;
+  const py::error_scope kept;  // an exception may be what frees a tensor: the trace would lose it
   const auto a = reinterpret_cast<uintptr_t>(first);
   const auto b = reinterpret_cast<uintptr_t>(second);
   switch (happening) {
