@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from decouple.base.progress import Progress
+
 Result = TypeVar("Result")
 
 
@@ -26,3 +28,17 @@ def start_work(work: Callable[[], Result]) -> Future[Result]:
 
     threading.Thread(target=set_result, daemon=True).start()
     return future
+
+
+def await_work(work: Future[Result], what: str, progress: Progress) -> Result:
+    """Return the result of ``work``, and say while waiting that it is ``what``.
+
+    Raises what it raised.
+    """
+    if work.done():
+        return work.result()
+    progress.start(what)
+    try:
+        return work.result()
+    finally:
+        progress.finish()

@@ -17,7 +17,7 @@ from decouple.build.options import Choices, Provenance
 from decouple.flows import portable_environment
 from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.prebuilt_kernels import report_halves, start_fetch
+from decouple.flows.prebuilt_kernels import await_halves, start_fetch
 from decouple.flows.provenance import read_provenance
 from decouple.flows.work_environment import open_environment, prepare_tree_and_root
 from decouple.prebuilt import pairing
@@ -37,7 +37,7 @@ def open_build(request: BuildRequest, listener: Listener = QUIET) -> tuple[Envir
     fetched = start_fetch(pair) if pair else None
     prepare_tree_and_root(request, places, layers, listener)
     if pair and fetched:
-        halves = report_halves(fetched.result(), pair, listener)
+        halves = await_halves(fetched, pair, listener)
         choices = replace(choices, wheels=(halves.read_origin()["wheel"],))
     places.create_folders()
     environment = open_environment(request, places, layers, listener)

@@ -25,7 +25,7 @@ from decouple.build.estimate import read_available_memory, refuse_if_too_small
 from decouple.build.stage import BuildJob, StageWheel
 from decouple.build.stage2 import Bindings
 from decouple.flows import portable_environment
-from decouple.flows.background import start_work
+from decouple.flows.background import await_work, start_work
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import read_provenance
@@ -60,7 +60,7 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     layers = toolchain.list_bindings_layers(choices, kind)
     fetched = _start_fetch(request, pair)
     prepare_tree_and_root(request, places, layers, listener)  # while the wheel comes
-    halves = report_halves(fetched.result(), pair, listener) if fetched else _take_kernels(request, pair, listener)
+    halves = await_halves(fetched, pair, listener) if fetched else _take_kernels(request, pair, listener)
     origin = halves.read_origin()
     places = replace(places, kernels=halves.kernels)
     if request.against == "official":
@@ -139,7 +139,14 @@ def _take_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener)
     return halves
 
 
-def report_halves(halves: kernel_folder.Halves, pair: pairing.Pair, listener: Listener) -> kernel_folder.Halves:
+def await_halves(
+    fetching: Future[kernel_folder.Halves], pair: pairing.Pair, listener: Listener
+) -> kernel_folder.Halves:
+    """Return the official wheel's halves when they are there.
+
+    Raises what fetching them raised.
+    """
+    halves = await_work(fetching, pair.wheel.name, listener.progress)
     fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
     listener.say(f"official wheel: {pair.wheel.name}, {fetched}")
     return halves

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -10,12 +11,12 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import Repository
 from decouple.base.paths import find_cache
-from decouple.build import host, preflight, root_description
+from decouple.build import host, preflight, root_description, rootfs
 from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
 from decouple.build.toolchain import list_overrides
 from decouple.flows import portable_environment
 from decouple.flows.apply import ApplyRequest, apply_series
-from decouple.flows.background import start_work
+from decouple.flows.background import await_work, start_work
 from decouple.flows.listener import Listener
 from decouple.stack.journal import Journal
 
@@ -70,11 +71,13 @@ def check_machine(work: WorkRequest, places: Places, layers: Sequence[str] = ())
         preflight.check_root(find_cache(), root_description.load_description(), layers)
 
 
-def ensure_tree(work: WorkRequest, places: Places, listener: Listener, layers: Sequence[str] = ()) -> None:
+def ensure_tree(
+    work: WorkRequest, places: Places, listener: Listener, layers: Sequence[str] = (), *, check: bool = True
+) -> None:
     """Fetch and apply first when there is no fitting tree.
 
     So one command goes from nothing to wheels. ``layers`` are those of the root in which it will be used: whether this
-    machine can hold it is tried before.
+    machine can hold it is tried before, without ``check`` by the caller.
 
     The Debian root has no third_party: there the tree carries Debian's own patches below ours. The portable one builds
     upstream's own tree, with the components shown in it.
@@ -86,7 +89,8 @@ def ensure_tree(work: WorkRequest, places: Places, listener: Listener, layers: S
     for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
         bundled = work.env == portable_environment.KIND
         debian = not bundled and not _can_use_host(work, places, cuda=False)
-        check_machine(work, places, layers)
+        if check:
+            check_machine(work, places, layers)
         has = (places.tree / "debian" / "patches").is_dir()
         if places.tree.is_dir() and (has or not debian) and not (has and bundled):
             return
@@ -106,13 +110,14 @@ def ensure_tree(work: WorkRequest, places: Places, listener: Listener, layers: S
 
 
 def prepare_tree_and_root(work: WorkRequest, places: Places, layers: list[str], listener: Listener) -> None:
-    """Make the tree, and the root where one is needed: both at once where there is neither.
+    """Make the tree, and the root where one is needed.
 
-    The tree is made in a thread, as its steps are short and a kill may end them; the root, whose programs are ended
-    with this one, is made here. What is to be said of the tree is said in one piece behind the root, an error at once,
-    and it is raised then.
+    Both at once where there is neither. The tree is made in a thread, as its steps are short and a kill may end them;
+    the root, whose programs are ended with this one, is made here. What is to be said of the tree is said in one piece
+    behind the root, an error at once, and it is raised then. The disk is checked once before both: a root that is half
+    there would count twice.
     """
-    if work.tree is not None or places.tree.is_dir() or not needs_root(work, places, layers):
+    if work.tree is not None or places.tree.is_dir() or not _lacks_root(work, places, layers):
         ensure_tree(work, places, listener, layers)
         _make_root(work, places, layers, listener)
         return
@@ -122,20 +127,34 @@ def prepare_tree_and_root(work: WorkRequest, places: Places, layers: list[str], 
         lambda line: told.append((listener.say, line)), warn=lambda line: told.append((listener.warn, line))
     )
 
+    ended = threading.Event()
+
     def make_tree() -> None:
         try:
-            ensure_tree(work, places, held, layers)
+            ensure_tree(work, places, held, layers, check=False)
         except DecoupleError as error:
-            listener.warn(f"{error}: ends the command when the root is made, which the next run will find")
+            if not ended.is_set():  # an interrupt ends the git of this thread, too
+                listener.warn(f"{error}: ends the command when the root is made, which the next run will find")
             raise
 
     tree = start_work(make_tree)
-    _make_root(work, places, layers, listener)
     try:
-        tree.result()
+        _make_root(work, places, layers, listener)
+    except BaseException:
+        ended.set()
+        raise
+    try:
+        await_work(tree, f"the tree of {work.release}", listener.progress)
     finally:
         for tell, line in told:
             tell(line)
+
+
+def _lacks_root(work: WorkRequest, places: Places, layers: Sequence[str]) -> bool:
+    """Return whether a root, or a layer of it, has to be made for the work."""
+    name = [root_description.PORTABLE] if work.env == portable_environment.KIND else []
+    described = root_description.load_description(*name)
+    return needs_root(work, places, layers) and rootfs.estimate_root(find_cache(), described, layers) is not None
 
 
 def _make_root(work: WorkRequest, places: Places, layers: list[str], listener: Listener) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.build import preflight
+from decouple.build import preflight, rootfs
 from decouple.flows import portable_environment, work_environment
 from decouple.flows.listener import Listener
 from decouple.flows.work_environment import WorkRequest, prepare_tree_and_root
@@ -21,13 +22,17 @@ LAYERS = ["core"]
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkRequest:
     """A checkout without a tree, whose builds run in the Debian root."""
     monkeypatch.setattr(preflight, "check_root", lambda *_: None)
+    missing = rootfs.RootEstimate("Debian root", tmp_path / "root", 120, 2500)
+    monkeypatch.setattr(rootfs, "estimate_root", lambda *_: missing)
     return WorkRequest(tmp_path, "2.6", env="rootfs")
 
 
 def stand_in(
     monkeypatch: pytest.MonkeyPatch, tree: Callable[[Listener], None], root: Callable[[Listener], None]
 ) -> None:
-    monkeypatch.setattr(work_environment, "ensure_tree", lambda work, places, listener, layers: tree(listener))
+    monkeypatch.setattr(
+        work_environment, "ensure_tree", lambda work, places, listener, layers, check=True: tree(listener)
+    )
     monkeypatch.setattr(portable_environment, "make_root", lambda described, called, layers, listener: root(listener))
 
 
@@ -87,12 +92,63 @@ def test_an_error_of_the_root_does_not_wait_for_the_tree(work: WorkRequest, monk
     over.set()
 
 
-def test_a_tree_that_is_there_comes_first_as_does_one_that_was_named(
+@pytest.mark.parametrize("there", ["tree", "named tree", "root"])
+def test_what_is_there_leaves_nothing_to_do_at_once(
+    work: WorkRequest, monkeypatch: pytest.MonkeyPatch, there: str
+) -> None:
+    """What is wrong with a tree is said before the minutes of a root, and how far it is while nothing else goes on."""
+    if there == "tree":
+        work.places.tree.mkdir(parents=True)
+    elif there == "named tree":
+        work = replace(work, tree=work.project / "mine")
+    else:
+        monkeypatch.setattr(rootfs, "estimate_root", lambda *_: None)
+    order, listener = list[str](), Listener()
+
+    def make_tree(heard: Listener) -> None:
+        assert heard is listener, "its lines are held back"
+        order.append("tree")
+
+    stand_in(monkeypatch, make_tree, lambda _: order.append("root"))
+    prepare_tree_and_root(work, work.places, LAYERS, listener)
+    assert order == ["tree", "root"]
+
+
+def test_the_disk_is_not_checked_beside_a_root_that_is_half_there(
     work: WorkRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is wrong with it is said before the minutes of a root."""
-    work.places.tree.mkdir(parents=True)
-    order = list[str]()
-    stand_in(monkeypatch, lambda _: order.append("tree"), lambda _: order.append("root"))
+    """What is written of a layer is free no more, and the whole layer still counts as missing."""
+    checked, applied = list[str](), threading.Event()
+    monkeypatch.setattr(preflight, "check_root", lambda *_: checked.append(threading.current_thread().name))
+
+    def apply_series(*_: object) -> None:
+        (work.places.tree / "debian" / "patches").mkdir(parents=True)
+        applied.set()
+
+    monkeypatch.setattr(work_environment, "apply_series", apply_series)
+    monkeypatch.setattr(portable_environment, "make_root", lambda *_: applied.wait(20))
     prepare_tree_and_root(work, work.places, LAYERS, Listener())
-    assert order == ["tree", "root"]
+    assert applied.is_set()
+    assert checked == ["MainThread"]
+
+
+def test_an_interrupt_is_not_answered_by_the_git_that_it_ended(
+    work: WorkRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted, warned = threading.Event(), list[str]()
+
+    def make_tree(_: Listener) -> None:
+        interrupted.wait(20)
+        raise DecoupleError("git: ended by a signal", next_step="try again")
+
+    def make_root(_: Listener) -> None:
+        raise KeyboardInterrupt
+
+    stand_in(monkeypatch, make_tree, make_root)
+    threads = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        prepare_tree_and_root(work, work.places, LAYERS, Listener(warn=warned.append))
+    interrupted.set()
+    while threading.active_count() > threads:
+        pass
+    assert not warned
