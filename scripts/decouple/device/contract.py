@@ -95,8 +95,8 @@ def open_backend(third_device: Path, device: str | None) -> Iterator[Path]:
             yield scaffold_backend(third_device / "template", folder, SIMULATED).folder
         return
     folder = third_device / f"torch_{device}"
-    if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder", next_step=f"decouple new-device {device}")
+    if not (folder / "pyproject.toml").is_file():  # an earlier build may have left its objects
+        raise UsageError(f"{folder}: no backend there", next_step=f"decouple new-device {device}")
     yield folder
 
 

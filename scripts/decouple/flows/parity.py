@@ -14,7 +14,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from decouple.base.interpreter import run_python
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.base.process import run_logged
-from decouple.build import inputs, root_description
+from decouple.build import inputs, root_description, wheel_finishing
 from decouple.build.environment import Places
 from decouple.build.sandbox import BindMount, make_clean_environment
 from decouple.flows import portable_environment
@@ -75,6 +75,11 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     Raises DecoupleError where a torch cannot be asked, or is of another release; UsageError.
     """
     places = request.places
+    if request.record and (request.python or request.against != PYPI):
+        raise UsageError(
+            "--record: recorded is how the wheels of a build compare with the official one",
+            next_step="leave --python and --against out, or --record",
+        )
     version = load_release(request.project, request.release).version
     own = _find_python(request.python) if request.python and request.python != MONOLITH else None
     wheels = [] if request.python else _find_wheels(request, places)
@@ -96,12 +101,20 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     listener.progress.finish()
     table = comparison.judge_sections(sections, offers[0].side)
     if request.record:
-        record_table(request, table)
+        record_table(request, table, {wheel_finishing.read_manifest(wheel).series.digest for wheel in wheels})
     return table
 
 
-def record_table(request: ParityRequest, table: WholeTable) -> None:
-    """Write the figures to ``ci/status``, under the kind of torch and of build."""
+def record_table(request: ParityRequest, table: WholeTable, digests: Set[str]) -> None:
+    """Write the figures to ``ci/status``, under the kind of torch and of build.
+
+    Raises DecoupleError when its wheels were made of series with different ``digests``.
+    """
+    if len(digests) != 1:
+        raise DecoupleError(
+            f"{request.places.dist}: made of different series, so nothing is recorded",
+            next_step=f"decouple build {request.release}",
+        )
     parts = [judged.compared for judged in table.sections]
     counted = [(len(part.missing), len(part.extra), len(part.different)) for part in parts]
     missing, extra, different = (sum(counts) for counts in zip(*counted, strict=True))
@@ -109,9 +122,10 @@ def record_table(request: ParityRequest, table: WholeTable) -> None:
     section = status.VerifySection(
         parity=status.ParitySection(
             sum(part.equal for part in parts) + missing + different, missing, extra, different, names
-        )
+        ),
+        series=next(iter(digests)),
     )
-    built = [] if request.python else [request.env if request.env == portable_environment.KIND else "", request.kernels]
+    built = [request.env if request.env == portable_environment.KIND else "", request.kernels]
     label = "-".join([table.side, *(word for word in built if word not in ("", "compiled"))])
     path = status.locate_status(request.project, request.release)
     status.update_status(path, whole={**status.read_status(path).whole, label: section})

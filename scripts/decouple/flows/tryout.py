@@ -25,7 +25,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.base.process import run_logged
-from decouple.build import bare_systems, preflight, rootfs
+from decouple.build import bare_systems, preflight, rootfs, wheel_finishing
 from decouple.build.bare_systems import System
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import BindMount, make_clean_environment
@@ -89,6 +89,10 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
 
     Raises UsageError without a wheel for that Python, DecoupleError when pip fails.
     """
+    if request.record and not request.tests:
+        raise UsageError(
+            "--record: upstream's tests are a part of what is recorded", next_step="leave --no-tests or --record out"
+        )
     system = bare_systems.find_system(request.system)
     asked = [ecosystem.select_project(request.release, name) for name in request.projects]
     places = request.places
@@ -134,7 +138,13 @@ def record_checks(request: TryoutRequest, wheels: Sequence[Path], found: Sequenc
     """Write to ``ci/status`` what these wheels gave on the system."""
     failed = tuple(f"{result.name}: {result.observed}" for result in found if not result.passed)
     names = ", ".join(sorted(wheel.name for wheel in wheels))
-    section = status.VerifySection(core=names, checks=len(found), failed=failed)
+    digests = {wheel_finishing.read_manifest(wheel).series.digest for wheel in wheels}
+    if len(digests) != 1:
+        raise DecoupleError(
+            f"{names}: made of different series, so nothing is recorded",
+            next_step=f"decouple build {request.release} --env {portable_environment.KIND}",
+        )
+    section = status.VerifySection(core=names, checks=len(found), failed=failed, series=digests.pop())
     path = status.locate_status(request.project, request.release)
     status.update_status(path, systems={**status.read_status(path).systems, request.system: section})
 

@@ -150,6 +150,8 @@ class VerifySection(StatusSection, frozen=True):
     failed: tuple[str, ...] = ()
     """Checks that failed: name, and what was seen."""
     parity: ParitySection | None = None
+    series: str = ""
+    """Digest of the series that finished wheels were made of, which may be older than the checkout's."""
 
 
 class WheelSection(StatusSection, frozen=True):

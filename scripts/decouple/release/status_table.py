@@ -33,7 +33,7 @@ NOTHING = "not proven"
 #: Of decouple.flows.test_patches: the kinds of a torch that has our patches.
 _PATCHED = ("patched", "core")
 #: Of decouple.verify.full_parity: the kinds of a torch that has none of them.
-_WITHOUT_PATCHES = ("half", "debian", "other")
+_WITHOUT_PATCHES = ("debian", "other")
 #: Of the contract's report: an item that other tests check, that no test of the run asked, that PyTorch prevents.
 _ITEM_STATES = {"elsewhere": "left to other tests", "missing": "not tried", "upstream gap": "prevented by PyTorch"}
 #: Of decouple.rebase.verdicts.Verdict: the relocation, of which a wheel shows Python files; nothing known; a stop.
@@ -645,18 +645,17 @@ def _summarize_tests(rows: Sequence[ProofRow]) -> str:
     """
     suites = [row for row in _select_rows(rows, _SUITES) if _cut_label(row).startswith(f"{_OURS} (")]
     contract, systems = _select_rows(rows, _CONTRACT), _select_rows(rows, _SYSTEMS)
-    parts = [f"upstream's suites, {_cut_label(row).removeprefix(_OURS).strip(' ()')}: {row.figure}" for row in suites]
-    parts += [f"contract of backends: {row.figure}" for row in contract]
-    parts += [f"wheels on {_cut_label(row)}: {row.figure}" for row in systems]
-    return _say_since("; ".join(parts), [*suites, *contract, *systems])
+    parts = [(f"upstream's suites, {_cut_label(row).removeprefix(_OURS).strip(' ()')}: ", row) for row in suites]
+    parts += [("contract of backends: ", row) for row in contract]
+    parts += [(f"wheels on {_cut_label(row)}: ", row) for row in systems]
+    return _join_parts(parts)
 
 
 def _summarize_differences(rows: Sequence[ProofRow]) -> str:
     """Say in one line what users would notice against the single-stage build."""
     names = _select_rows(rows, _PARITY)
     code = [row for row in _select_rows(rows, _KERNELS) if _cut_label(row) == _OFFICIAL]
-    parts = [f"names {row.figure}" for row in names] + [f"machine code {row.figure}" for row in code]
-    return _say_since("; ".join(parts), [*names, *code])
+    return _join_parts([*(("names ", row) for row in names), *(("machine code ", row) for row in code)])
 
 
 def _summarize_age(rows: Sequence[ProofRow]) -> str:
@@ -678,6 +677,11 @@ def _select_rows(rows: Sequence[ProofRow], kind: str) -> list[ProofRow]:
 
 def _cut_label(row: ProofRow) -> str:
     return row.name.partition(": ")[2]
+
+
+def _join_parts(parts: Sequence[tuple[str, ProofRow]]) -> str:
+    """Join figures, each with what it is of before and what changed since behind it."""
+    return "; ".join(_say_since(f"{what}{row.figure}", [row]) for what, row in parts) or "no"
 
 
 def _say_since(text: str, rows: Sequence[ProofRow]) -> str:

@@ -188,4 +188,4 @@ def test_one_wheel_is_needed(tmp_path: Path) -> None:
 
 def test_a_backend_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["contract", "2.6", "--device", "nobody"]) == 2
-    assert "torch_nobody: no such folder" in capsys.readouterr().err
+    assert "torch_nobody: no backend there" in capsys.readouterr().err

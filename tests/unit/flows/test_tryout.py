@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from decouple.base.errors import UsageError
-from decouple.build import bare_systems
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.build import bare_systems, wheel_finishing
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import make_clean_environment
 from decouple.flows.tryout import BareSystem, TryoutRequest, record_checks, select_fitting, try_wheels
@@ -59,12 +60,27 @@ def test_what_cannot_be_tried_is_said_before_anything_is_made(request_: TryoutRe
         try_wheels(request_)
 
 
-def test_what_wheels_gave_on_a_system_is_recorded_by_its_name(tmp_path: Path) -> None:
+def test_what_wheels_gave_on_a_system_is_recorded_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with their series: the checkout's may be another one."""
     (tmp_path / "ci" / "status").mkdir(parents=True)
+    made = {"torch-1.whl": "old", "torch_cuda-1.whl": "old", "torch_cuda-2.whl": "new"}
+    monkeypatch.setattr(
+        wheel_finishing, "read_manifest", lambda wheel: SimpleNamespace(series=SimpleNamespace(digest=made[wheel.name]))
+    )
     seen = (CheckResult("import torch", True, "2.6.0"), CheckResult("pip check", False, "torch requires acme"))
     record_checks(TryoutRequest(tmp_path, "2.6", system="debian-12"), [Path("torch-1.whl")], seen)
     found = status.read_status(status.locate_status(tmp_path, "2.6")).systems["debian-12"]
     assert (found.core, found.checks, found.failed) == ("torch-1.whl", 2, ("pip check: torch requires acme",))
+    assert found.series == "old"
+    with pytest.raises(DecoupleError, match="different series"):
+        record_checks(
+            TryoutRequest(tmp_path, "2.6", system="debian-12"), [Path("torch-1.whl"), Path("torch_cuda-2.whl")], seen
+        )
+
+
+def test_a_run_without_upstreams_tests_is_not_recorded(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--no-tests"):
+        try_wheels(TryoutRequest(tmp_path, "2.6", system="debian-12", tests=False, record=True))
 
 
 def test_a_password_in_pips_settings_is_on_no_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ def test_the_command_prints_one_page_and_says_with_its_exit_code_what_has_no_rea
 
 
 def test_what_it_found_is_recorded_where_asked_to(
-    both: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    both: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from decouple.base.paths import find_project
 
@@ -108,9 +108,15 @@ def test_what_it_found_is_recorded_where_asked_to(
     (tmp_path / "series" / "2.6.toml").write_bytes((find_project() / "series" / "2.6.toml").read_bytes())
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
     pretended.plant(both[0], "torch/nn.py", "inplace=False", "inplace=True")
-    assert run(both, "--record") == 1
-    found = status.read_status(tmp_path / "ci" / "status" / "2.6.json").whole["other"].parity
+    assert run(both, "--record") == 2
+    assert "leave --python and --against out" in capsys.readouterr().err
+    request = flow.ParityRequest(tmp_path, "2.6", against=str(both[1]), python=str(both[0]))
+    compared = flow.compare_parity(request)
+    flow.record_table(request, compared, {"old"})  # as for the wheels of a build
+    section = status.read_status(tmp_path / "ci" / "status" / "2.6.json").whole["other"]
+    found = section.parity
     assert found and found.different == len(found.unexplained) == 2 and found.total > 2
+    assert section.series == "old", "of the series that the wheels were made of"
 
 
 def test_a_hidden_module_is_one_line_of_the_page(both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
