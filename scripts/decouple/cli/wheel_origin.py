@@ -77,7 +77,9 @@ def describe_libraries(wheel: Path) -> list[str]:
     ``build_info.json`` in the wheel says so; a core has none.
     """
     with zips.open_zip(wheel) as archive:
-        member = next((name for name in archive.namelist() if PurePosixPath(name).match("*/build_info.json")), None)
+        member = next(
+            (name for name in archive.namelist() if PurePosixPath(name).match("torch_*/build_info.json")), None
+        )
         text = archive.read(member).decode(errors="replace") if member else "{}"
     try:
         libraries = msgspec.convert(parse_json(text), _BuildInfo).libraries

@@ -54,15 +54,18 @@ def check_virtual_functions(both: TorchEnvironment, variables: Mapping[str, str]
     """
     done = run_python([*both.prefix, "-c", _PROGRAM, json.dumps([HEADERS, dict(variables)])])
     if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["no word"]
         raise DecoupleError(
-            f"{both.name}: no tables of classes: {(done.stderr.strip().splitlines() or ['no word'])[-1]}",
+            f"{both.name}: no tables of classes: {next((line for line in lines if 'error:' in line), lines[-1])}",
             next_step="is g++ there? clang++ does not print them",
         )
     core, backend = (parse_tables(text) for text in json.loads(done.stdout.splitlines()[-1]))
     moved = list_moved(core, backend)
-    compared = len(core.keys() & backend.keys())
+    compared = sum(bool(core[name]) for name in core.keys() & backend.keys())
     return CheckResult(
-        "virtual functions stand where the core calls them", not moved, "; ".join(moved) or f"{compared} classes"
+        "virtual functions stand where the core calls them",
+        bool(compared) and not moved,
+        "; ".join(moved) or f"{compared} classes",
     )
 
 

@@ -92,6 +92,26 @@ def test_what_is_no_library_stays_as_it_is(script: ModuleType, tmp_path: Path) -
     assert text.read_text() == "INPUT(-lm)\n"
 
 
+@pytest.mark.parametrize("keep", [70, 100_000])
+def test_a_library_that_was_cut_is_named_and_stays(
+    script: ModuleType, library: Path, tmp_path: Path, keep: int
+) -> None:
+    library.write_bytes(library.read_bytes()[:keep])
+    before = library.read_bytes()
+    with pytest.raises(ValueError, match=rf"{library.name}: .*make the root again"):
+        script.main(str(tmp_path), "{}")
+    assert library.read_bytes() == before
+
+
+def test_a_file_without_sections_and_a_folder_are_left_alone(script: ModuleType, library: Path, tmp_path: Path) -> None:
+    library.with_name("folder.so").mkdir()
+    bare = library.with_name("libbare.so")
+    bare.write_bytes(library.read_bytes()[:40] + bytes(24))  # a header that names no table
+    before = bare.read_bytes()
+    script.main(str(tmp_path), "{}")
+    assert bare.read_bytes() == before
+
+
 def test_a_layer_of_whole_packages_keeps_its_digest() -> None:
     """A root that has the layer is not made again for keys that it does not use."""
     [piece] = root_description.load_description().find_layer("rocm").debs

@@ -45,10 +45,12 @@ def make_code_object(kernels: Mapping[str, Sequence[int]]) -> bytes:
     return head + note + section
 
 
-def make_bundle(image: bytes) -> bytes:
-    """The image for gfx90a behind the host's entry, which is empty, as clang bundles them."""
-    names = [b"host-x86_64-unknown-linux--", b"hipv4-amdgcn-amd-amdhsa--gfx90a"]
-    begin = 4096
-    entries = [struct.pack("<QQQ", begin, 0, len(names[0])), struct.pack("<QQQ", begin, len(image), len(names[1]))]
-    table = b"".join(entry + name for entry, name in zip(entries, names, strict=True))
-    return (b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", 2) + table).ljust(begin, b"\0") + image
+def make_bundle(*images: bytes) -> bytes:
+    """The images for gfx90a, gfx91a, ... behind the host's entry, which is empty, as clang bundles them."""
+    begin, rows = 4096, [(0, b"host-x86_64-unknown-linux--")]
+    rows += [(len(image), b"hipv4-amdgcn-amd-amdhsa--gfx9%da" % number) for number, image in enumerate(images)]
+    table, at = b"", begin
+    for size, name in rows:
+        table += struct.pack("<QQQ", at, size, len(name)) + name
+        at += size
+    return (b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(rows)) + table).ljust(begin, b"\0") + b"".join(images)

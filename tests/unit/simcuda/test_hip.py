@@ -232,6 +232,28 @@ print([launch(c.addressof(function), Dim(1, 1, 1), Dim(32, 1, 1), None, 0, None)
     assert log.read_text().split() == ["axpy"]
 
 
+def test_a_kernel_may_be_in_the_code_object_of_one_architecture(built: Path, tmp_path: Path) -> None:
+    program = """
+both = [make_code_object({"other": [4]}), make_code_object({"axpy": [8]})]
+damaged = make_bundle(*both)
+damaged = damaged[:40] + bytes([255] * 8) + damaged[48:]  # the size of an entry
+register = getattr(rt, "__hipRegisterFatBinary"); register.restype = c.c_void_p
+launch = rt.hipLaunchKernel
+launch.argtypes = [c.c_void_p, Dim, Dim, c.c_void_p, c.c_size_t, c.c_void_p]
+results = []
+for bundle in (make_bundle(*both), damaged):
+    data = c.create_string_buffer(bundle); wrapper = Wrapper(0x48495046, 1, c.addressof(data), None)
+    image, function = c.c_void_p(register(c.byref(wrapper))), c.create_string_buffer(8)
+    getattr(rt, "__hipRegisterFunction")(image, function, b"axpy", b"axpy", -1, None, None, None, None, None)
+    room = c.create_string_buffer(64)
+    arguments = (c.c_void_p * 1)(c.addressof(room))
+    results += [launch(c.addressof(function), Dim(1, 1, 1), Dim(32, 1, 1), arguments, 0, None)]
+    kept = [data, wrapper, function]
+print(results)
+"""
+    assert run(built, program) == "[0, 0]"
+
+
 def test_a_damaged_code_object_only_loses_its_sizes(built: Path) -> None:
     program = """
 register = getattr(rt, "__hipRegisterFatBinary"); register.restype = c.c_void_p

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import os
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -180,18 +181,25 @@ def run(
         environment["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = "privateuse1"
     environment["PYTHONDONTWRITEBYTECODE"] = "1"  # the folder may be that of a tree that others read, too
     environment.pop("PYTEST_ADDOPTS", None)
-    done = subprocess.run(
+    process = subprocess.Popen(
         command(suite, folder, release, results),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env=environment,
         cwd=folder,
-        timeout=timeout,
+        start_new_session=True,
     )
+    try:
+        printed, warned = process.communicate(timeout=timeout)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)  # its ranks, too: they may wait for each other without end
+        process.communicate()
+        raise
     if results.exists():
-        return read(results), (done.stdout + done.stderr)[-3000:]
-    ended = [line for line in done.stdout.splitlines() if "::" in line]
-    return [], f"{ended[-1] if ended else 'before any test'}: exit status {done.returncode}\n{done.stderr[:1500]}"
+        return read(results), (printed + warned)[-3000:]
+    ended = [line for line in printed.splitlines() if "::" in line]
+    return [], f"{ended[-1] if ended else 'before any test'}: exit status {process.returncode}\n{warned[:1500]}"
 
 
 def read(results: Path) -> list[Outcome]:

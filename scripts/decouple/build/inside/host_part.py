@@ -1,4 +1,4 @@
-"""Leave of shared libraries what a host runs: the code for GPUs in them becomes holes.
+"""Leave of shared libraries what a host runs: code for GPUs becomes holes.
 
 Runs in a root, with Python's own library. Arguments: a folder, and a JSON object that names for a library's file the
 version of a symbol that it asks of the C library, and an older one of the same symbol that the root's C library has.
@@ -19,10 +19,11 @@ from typing import NamedTuple
 #: Sections in which HIP's clang and nvcc put the code of devices.
 _DEVICE_CODE = {".hip_fatbin", ".nv_fatbin"}
 _NEEDED_VERSIONS = 0x6FFFFFFE
+_NO_BYTES = 8  # it has a size, and nothing of it stands in the file
 
 
 class LibrarySection(NamedTuple):
-    """A section of an ELF file: where it begins, its bytes, and the number of the one with its names."""
+    """A section of an ELF file; ``link`` is the number of the one with its names."""
 
     name: str
     kind: int
@@ -32,12 +33,24 @@ class LibrarySection(NamedTuple):
 
 
 def read_sections(file: Path) -> list[LibrarySection]:
-    """Read the sections of a 64-bit little-endian ELF file; none of anything else (ELF, chapter 4)."""
+    """Read the sections of a 64-bit little-endian ELF file (ELF, chapter 4).
+
+    Anything else has none. Raises ValueError for one that is cut or damaged.
+    """
+    try:
+        return _read_table(file)
+    except (struct.error, IndexError, ValueError) as error:
+        raise ValueError(f"{file}: its table of sections is damaged ({error}); make the root again") from error
+
+
+def _read_table(file: Path) -> list[LibrarySection]:
     with file.open("rb") as opened:
         header = opened.read(64)
         if header[:6] != b"\x7fELF\x02\x01":
             return []
         offset, (entry, count, names) = struct.unpack_from("<Q", header, 40)[0], struct.unpack_from("<3H", header, 58)
+        if not count:
+            return []
         opened.seek(offset)
         table = opened.read(entry * count)
         rows = [struct.unpack_from("<2I4Q2I", table, number * entry) for number in range(count)]
@@ -47,8 +60,11 @@ def read_sections(file: Path) -> list[LibrarySection]:
 
 
 def empty_device_code(file: Path) -> None:
-    """Make the code for GPUs a hole: all offsets and addresses stay, the disk keeps nothing of it."""
-    emptied = [section for section in read_sections(file) if section.name in _DEVICE_CODE]
+    """Make the code for GPUs a hole.
+
+    All offsets and addresses stay, the disk keeps nothing of it. Raises ValueError for a damaged library, which stays.
+    """
+    emptied = [section for section in read_sections(file) if section.name in _DEVICE_CODE and section.kind != _NO_BYTES]
     if not emptied:
         return
     made = file.with_name(f"{file.name}.host")
@@ -57,6 +73,8 @@ def empty_device_code(file: Path) -> None:
         target.truncate(size)
         start = 0
         for section in sorted([*emptied, LibrarySection("", 0, size, 0, 0)], key=lambda section: section.offset):
+            if section.offset + section.size > size:
+                raise ValueError(f"{file}: {section.name} goes on behind the file's end; make the root again")
             _copy_range(source.fileno(), target.fileno(), start, section.offset)
             start = section.offset + section.size
     shutil.copymode(file, made)
@@ -103,7 +121,10 @@ def compute_hash(name: str) -> int:
 
 
 def _list_versions(content: bytearray) -> Iterator[int]:
-    """List where the versions stand that a library asks of others (Linux Standard Base, symbol versioning)."""
+    """List where the versions stand that a library asks of others.
+
+    Their layout: Linux Standard Base, symbol versioning.
+    """
     start = 0
     while True:
         _, count, _, first, following = struct.unpack_from("<2H3I", content, start)
@@ -119,8 +140,9 @@ def _list_versions(content: bytearray) -> Iterator[int]:
 def _copy_range(source: int, target: int, start: int, end: int) -> None:
     while start < end:
         copied = os.pread(source, min(end - start, 1 << 24), start)
-        os.pwrite(target, copied, start)
-        start += len(copied)
+        if not copied:
+            raise ValueError(f"a library ended at byte {start} while it was read; make the root again")
+        start += os.pwrite(target, copied, start)  # fewer where the disk gets full, whose error the next one is
 
 
 def _read_string(strings: bytes, offset: int) -> str:
@@ -131,7 +153,7 @@ def main(folder: str, older: str) -> None:
     """Do both for each library in the folder and below."""
     asked = json.loads(older)
     for file in sorted(Path(folder).rglob("*.so*")):
-        if file.is_symlink():
+        if file.is_symlink() or not file.is_file():
             continue
         if file.name in asked:
             ask_older(file, *asked[file.name])

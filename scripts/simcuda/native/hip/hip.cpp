@@ -29,7 +29,7 @@ constexpr char kArch[] = "gfx90a";
 // What `--arch` says, where that is one of AMD's.
 const char* architecture() {
   const char* chosen = getenv("SIMCUDA_ARCH");
-  return chosen && !strncmp(chosen, "gfx", 3) && strlen(chosen) > 5 ? chosen : kArch;
+  return chosen && !strncmp(chosen, "gfx", 3) && strspn(chosen + 3, "0123456789abcdef") > 2 ? chosen : kArch;
 }
 
 // Before a device is counted: which of them a program sees is another variable's word.

@@ -154,21 +154,23 @@ ArgumentTable read_code_object(const unsigned char* image, size_t size) {
 
 bool is_bundle(const void* image) { return image && !memcmp(image, kBundle, sizeof kBundle - 1); }
 
-// The sizes are the same for every architecture; the first code object that has any is taken.
+// The sizes are the same for every architecture; a kernel may be there for one alone. Of a damaged head nothing is read.
 ArgumentTable read_bundle(const void* image) {
   const auto* at = (const unsigned char*)image;
   const unsigned char* entry = at + sizeof kBundle - 1;
   uint64_t count;
   memcpy(&count, entry, 8);
   entry += 8;
-  for (uint64_t i = 0; i < count && i < 1000; i++) {
+  constexpr uint64_t kMost = uint64_t(1) << 32;
+  ArgumentTable all;
+  for (uint64_t i = 0; i < count && count < 1000; i++) {
     uint64_t about[3];  // where its code object lies, its size, the length of the name that follows
     memcpy(about, entry, sizeof about);
+    if (about[0] > kMost || about[1] > kMost || about[2] > 256) return {};
     entry += sizeof about + about[2];
-    if (about[1])
-      if (ArgumentTable table = read_code_object(at + about[0], size_t(about[1])); !table.empty()) return table;
+    all.merge(read_code_object(at + about[0], size_t(about[1])));
   }
-  return {};
+  return all;
 }
 
 }  // namespace sim
