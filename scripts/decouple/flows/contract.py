@@ -5,7 +5,7 @@ The distribution's PyTorch is of the same release.
 >>> from decouple.flows.contract import ContractRequest, check_contract
 >>> check_contract(ContractRequest(project, "2.6", device="acme"))
 Traceback (most recent call last):
-decouple.base.errors.UsageError: ...third_device/torch_acme: no such folder (decouple new-device acme)
+decouple.base.errors.UsageError: ...third_device/torch_acme: no backend there (decouple new-device acme)
 """
 
 from __future__ import annotations
