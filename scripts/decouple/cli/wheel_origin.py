@@ -37,6 +37,7 @@ def print_origin(wheel: Path, *, as_json: bool) -> None:
     if as_json:
         print(manifest.to_json().decode(), end="")
         return
+    libraries = describe_libraries(wheel)  # before the first line: it may refuse the wheel
     print(f"{manifest.project} {manifest.version} (release {manifest.release})")
     print(f"  upstream    {manifest.upstream.get('tag')} {manifest.upstream.get('commit')}")
     print(f"  tree        {manifest.tree}")
@@ -54,7 +55,7 @@ def print_origin(wheel: Path, *, as_json: bool) -> None:
     elif manifest.arch_list:
         toolkit = str(manifest.flags.get("toolkit", "toolkit"))
         print(f"  {toolkit:<11} {manifest.version.partition('+')[2] or 'not said'} for {', '.join(manifest.arch_list)}")
-    for line in describe_libraries(wheel):
+    for line in libraries:
         print(f"  libraries   {line}")
     if whose := KERNELS.get(kind := str(manifest.flags.get("kernels", "compiled"))):
         print(f"  kernels     {kind}: {whose}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import json
 import re
 import subprocess
@@ -13,9 +12,9 @@ from types import ModuleType
 import pytest
 
 from decouple.build import root_description
+from tests.support.inside import load_script
 from tests.support.tools import require_tool
 
-SCRIPT = Path(__file__).parents[3] / "scripts/decouple/build/inside/host_part.py"
 #: Data in the section of HIP's compiler, and two functions of the C library: pow has a newer version than atan.
 SOURCE = """
 #include <math.h>
@@ -29,11 +28,7 @@ int first_byte(void) { return ((volatile const char *)code)[0]; }
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     """The script, which runs in a root by itself."""
-    spec = importlib.util.spec_from_file_location("host_part", SCRIPT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("host_part")
 
 
 @pytest.fixture

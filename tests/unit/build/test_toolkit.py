@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import zipfile
 from pathlib import Path
@@ -11,19 +10,14 @@ from types import ModuleType
 import pytest
 
 from decouple.build import root_description
+from tests.support.inside import load_script
 from tests.support.tools import require_tool
-
-SCRIPT = Path(__file__).parents[3] / "scripts/decouple/build/inside/toolkit.py"
 
 
 @pytest.fixture(scope="module")
 def toolkit() -> ModuleType:
     """The script, which runs in a root by itself."""
-    spec = importlib.util.spec_from_file_location("toolkit", SCRIPT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("toolkit")
 
 
 @pytest.fixture
