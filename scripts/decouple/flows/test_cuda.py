@@ -176,6 +176,8 @@ class RootTorch(Struct, frozen=True):
     places: Callable[[WorkRequest], Places] = lambda work: work.places
     toolkit: str = ""
     """Another vendor's, which made it; empty: CUDA."""
+    part: str = "all"
+    """Of the backend: "all" or "runtime"."""
 
 
 IN_ROOT = {
@@ -184,11 +186,14 @@ IN_ROOT = {
     "smoke-hip": RootTorch(
         "stock",
         "nox -s smoke-hip-{release}",
-        lambda work: (
-            BuildRequest(
-                work.project, work.release, stage=2, core="stock", flash=False, part="runtime", toolkit="rocm"
-            ).places
-        ),
+        lambda work: BuildRequest(work.project, work.release, stage=2, part="runtime", toolkit="rocm").places,
+        toolkit="rocm",
+        part="runtime",
+    ),
+    "hip": RootTorch(
+        "stock",
+        "decouple build {release} --stage 2 --toolkit rocm --core stock",
+        lambda work: BuildRequest(work.project, work.release, stage=2, toolkit="rocm").places,
         toolkit="rocm",
     ),
     "stock": RootTorch(
@@ -199,9 +204,9 @@ IN_ROOT = {
     "monolith": RootTorch("monolith"),
     "cpu": RootTorch("stock"),
 }
-"""Word of ``--torch`` -> what it is: our wheels, those of ``smoke``, those of ``smoke --toolkit rocm``, Debian's
-unmodified CPU torch with torch_cuda over Debian's kernels, Debian's single-stage build, and that CPU torch alone, which
-has no device to test."""
+"""Word of ``--torch`` -> what it is: our wheels, those of ``smoke``, those of ``smoke --toolkit rocm``, the whole
+torch_hip, Debian's unmodified CPU torch with torch_cuda over Debian's kernels, Debian's single-stage build, and that
+CPU torch alone, which has no device to test."""
 
 
 class TorchChoice(Struct, frozen=True):
@@ -277,7 +282,7 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
     wheels = _find_wheels(places, known) if known.command else []
     layers = ["core", "cuda", known.layer]
     if known.toolkit:
-        layers = toolkits.list_vendor_layers(known.toolkit, layers, part=True)
+        layers = toolkits.list_vendor_layers(known.toolkit, layers, part=known.part != "all")
     ensure_tree(work, places, listener, layers)  # upstream's tests are there
     places.create_folders()
     environment = open_environment(work, places, layers, listener)

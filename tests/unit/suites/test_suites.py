@@ -428,6 +428,7 @@ def test_bytes_that_nobody_sets_are_left_out_where_they_were_learned() -> None:
 
 def test_a_torch_that_was_not_built_names_its_own_build(tmp_path: Path) -> None:
     words = {"stock": "--stage 2 --kernels monolith", "smoke": "smoke-2.6", "smoke-hip": "smoke-hip-2.6"}
+    words["hip"] = "--toolkit rocm --core stock"
     for word, command in {**words, "built": "build-2.6"}.items():
         with pytest.raises(UsageError) as failed:
             flow.find_target(
