@@ -66,8 +66,8 @@ def register(subparsers: Any) -> None:
         "--toolkit",
         default="",
         metavar="rocm",
-        help="another vendor's runtime part (of `smoke`): --files objects with device code and as many of the others, "
-        "against upstream's own build for that vendor",
+        help="another vendor's backend, the whole where it was built, else the runtime part of `smoke`: --files "
+        "objects with device code and as many of the others, against upstream's own build for that vendor",
     )
     four.add_argument("--minutes", type=float, help="with --toolkit: begin no further source after that, for each kind")
     four.add_argument("--all", action="store_true", help="print every function, not the first ten of a kind")
@@ -76,7 +76,7 @@ def register(subparsers: Any) -> None:
 
 def _run_unpatched(arguments: argparse.Namespace) -> int:
     if arguments.toolkit:
-        request = make_request(BuildRequest, arguments, core="stock", part="runtime")
+        request = single_stage.choose_part(make_request(BuildRequest, arguments, core="stock"))
         found = single_stage.compare_single_stage(request, arguments.files, arguments.minutes, output.make_listener())
         print_comparison(found.code, None if arguments.all else 10)
         print_parity(found.registrations, None if arguments.all else 10)

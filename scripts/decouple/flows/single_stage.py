@@ -27,6 +27,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
 from decouple.build import settings, toolkits
 from decouple.build.environment import RootEnvironment
+from decouple.build.inputs import read_stamp
 from decouple.build.sandbox import BindMount
 from decouple.flows import stage2_commands
 from decouple.flows.build_request import BuildRequest, settle_choices
@@ -53,7 +54,8 @@ _BASE = "refs/decouple/base"
 _HIPIFY = "tools/amd_build/build_amd.py"
 #: Below stage 2's folder: the applied tree's headers that an unmodified core lacks. Upstream's tree has its own.
 _INSTEAD = "generated/instead"
-_OF_NOBODY = "rocm-core"
+#: Of these what stands for the toolkit's own, so that both sides have it (``cmake/toolkit/rocm.cmake``).
+_OF_TOOLKIT = ("rocm-core", "nv")
 
 
 class SingleStageComparison(Struct, frozen=True):
@@ -89,7 +91,9 @@ def compare_single_stage(
     asked = [unit for kind in kinds for unit in kind]
     folder = built.folder / SINGLE_STAGE
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(built.folder / _INSTEAD / _OF_NOBODY, folder / _INSTEAD / _OF_NOBODY, dirs_exist_ok=True)
+    for name in _OF_TOOLKIT:
+        if (own := built.folder / _INSTEAD / name).is_dir():
+            shutil.copytree(own, folder / _INSTEAD / name)
     made = {unit: f"{number}-{unit.file.name}.o" for number, unit in enumerate(asked)}
     stage2 = built.environment.name_places()["stage2"]
     seeing, chosen = _show_pristine(built, pristine, request), list[TranslationUnit]()
@@ -111,6 +115,12 @@ def compare_single_stage(
     section = status.VerifySection(core=request.against, parity=make_parity_section(registered))
     status.update_status(path, vendors={**status.read_status(path).vendors, request.toolkit: section})
     return SingleStageComparison(comparison, registered)
+
+
+def choose_part(request: BuildRequest) -> BuildRequest:
+    """Choose the whole backend where it was built, else the runtime part of ``smoke``."""
+    whole = replace(request, part="all")
+    return whole if read_stamp(whole.places.state / "stage2.json") else replace(request, part="runtime")
 
 
 def hipify_pristine(built: Stage2Commands, listener: Listener = QUIET) -> Path:
@@ -194,9 +204,10 @@ def _compare_registrations(stage2: Stage2Commands, request: BuildRequest) -> tup
         )
     every = registrations.read_registrations(stage2.folder / SINGLE_STAGE / "torchgen")
     wanted = {key: every.get(key, frozenset()) for key in _KEYS}  # the other keys' are the core's
-    wheel = next(iter(sorted(places.dist.glob("*.whl"))), None)
-    if wheel is None:
+    stamp = read_stamp(places.state / "stage2.json")
+    if stamp is None:
         raise DecoupleError(f"{places.dist}: no wheel", next_step=f"decouple smoke RELEASE --toolkit {request.toolkit}")
+    wheel = places.dist / stamp.wheel
     table = settings.find_core(request.against)
     libraries = stage2.variables["LD_LIBRARY_PATH"]
     place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
