@@ -154,3 +154,32 @@ def test_rocms_extensions_get_the_headers_that_stood_before_an_unmodified_cores(
     installed = tmp_path / "package/include" / HOOKS
     assert installed.exists() is brought
     assert not brought or installed.read_text() == "// as the series has it\n"
+
+
+@pytest.mark.tools("cmake", "c++")
+def test_rocms_device_code_stays_so_where_cudas_headers_are_installed_too(tmp_path: Path) -> None:
+    """rocThrust includes <cuda/std/...> wherever it is; both vendors' <nv/target> have one include guard."""
+    for folder, header, word in (
+        ("rocm", "thrust/system/hip/detail/nv/target.h", "device"),
+        ("cuda", "nv/target", "host"),
+    ):
+        path = tmp_path / folder / header
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#ifndef __NV_TARGET_H\n#define __NV_TARGET_H\n#define SIDE {word}\n#endif\n")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\n"
+        "project(headers LANGUAGES NONE)\n"
+        "function(torch_cuda_option)\nendfunction()\n"
+        f"include({CMAKE}/toolkit/rocm.cmake)\n"
+        f'set(CORE_KIND built)\nset(ROCM_INCLUDE_DIR "{tmp_path}/rocm")\n'
+        "set(HIP_MAJOR 6)\nset(HIP_MINOR 4)\n"
+        "toolkit_flags()\n"
+        'file(WRITE "${CMAKE_BINARY_DIR}/first" "${TOOLKIT_OVERLAY_DIRS}")\n'
+    )
+    subprocess.run(["cmake", "-B", "build"], cwd=tmp_path, check=True)
+    kernel = tmp_path / "kernel.cpp"
+    kernel.write_text("#include <nv/target>\n#include <thrust/system/hip/detail/nv/target.h>\nSIDE\n")
+    first = (tmp_path / "build/first").read_text()
+    folders = ["-I", first, "-isystem", str(tmp_path / "rocm"), "-idirafter", str(tmp_path / "cuda")]
+    done = subprocess.run(["c++", "-E", "-P", *folders, str(kernel)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "device"

@@ -180,6 +180,12 @@ macro(toolkit_flags)
       install(FILES "${CMAKE_BINARY_DIR}/generated/instead/${installed}" DESTINATION "include/${folder}")
     endforeach()
   endif()
+  # rocThrust includes CUDA's libcu++ where /usr/include has it. Its <nv/target> has the same include guard as rocThrust's own, and
+  # makes AMD's device code the host's.
+  set(own_target thrust/system/hip/detail/nv/target.h)
+  if(EXISTS "${ROCM_INCLUDE_DIR}/${own_target}")
+    file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/instead/nv/target" @ONLY CONTENT "#include <@own_target@>\n")
+  endif()
   # Debian has no package of ROCm's own version header.
   find_path(ROCM_VERSION_INCLUDE_DIR rocm-core/rocm_version.h HINTS "${ROCM_INCLUDE_DIR}")
   if(NOT ROCM_VERSION_INCLUDE_DIR)
