@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simcuda import compile, generate, symbols, tables
+from simcuda import compile, declarations, generate, symbols, tables
 from simcuda.errors import SimcudaError
+from simcuda.library import FillRule, Library
 
 HERE = Path(__file__).parent
 NATIVE = HERE / "native"
@@ -24,7 +25,8 @@ VERSION_HEADER = "hip/hip_version.h"
 class HipLibrary:
     """One library of HIP.
 
-    ``names`` is a pattern for those that it has, ``forwards`` HIP's functions that are one of CUDA's.
+    ``names`` is a pattern for those that it has, ``forwards`` HIP's functions that are one of CUDA's. ``headers`` declare
+    the others, and those that fit ``success`` answer so without computing anything.
     """
 
     name: str
@@ -32,6 +34,9 @@ class HipLibrary:
     sources: tuple[str, ...]
     not_supported: int
     forwards: dict[str, str]
+    headers: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()
+    success: tuple[str, ...] = ()
 
     def find_soname(self, needed: Iterable[str]) -> str:
         """Return its SONAME among those that a library needs, empty if it is not."""
@@ -40,6 +45,28 @@ class HipLibrary:
     def choose_names(self, names: Iterable[str]) -> frozenset[str]:
         """Return those of ``names`` that this library has."""
         return frozenset(name for name in names if re.fullmatch(self.names, name))
+
+    def read_declared(self, headers: Path) -> dict[str, declarations.Function]:
+        """Read the functions that its headers below ``headers`` declare, by name.
+
+        Raises SimcudaError where the compiler does not take a header.
+        """
+        if not self.headers:
+            return {}
+        defines = [flag.removeprefix("-D") for flag in FLAGS] + list(self.defines)
+        text = declarations.preprocess_headers(self.headers, [headers], defines)
+        return {function.name: function for function in declarations.parse_functions(text)}
+
+    def as_library(self, soname: str) -> Library:
+        """Return it as the rest of the package knows a stand-in."""
+        return Library(self.name, soname, "", self.headers, self.sources, self.not_supported, self.success, ())
+
+
+def load_fill_rules(path: Path = HERE / "hip.toml") -> tuple[FillRule, ...]:
+    """Read what functions that compute nothing write: HIP's rules, then CUDA's."""
+    return tuple(
+        FillRule(**entry) for file in (path, HERE / "libraries.toml") for entry in tables.read_table(file)["fill"]
+    )
 
 
 def load_libraries(path: Path = HERE / "hip.toml") -> tuple[tuple[HipLibrary, ...], tuple[str, ...]]:
@@ -52,7 +79,8 @@ def load_libraries(path: Path = HERE / "hip.toml") -> tuple[tuple[HipLibrary, ..
 def make_library(entry: dict[str, Any], forwards: dict[str, str]) -> HipLibrary:
     """Make a library of its row, with those of ``forwards`` that it has."""
     own = {name: target for name, target in sorted(forwards.items()) if re.fullmatch(entry["names"], name)}
-    return HipLibrary(entry["name"], entry["names"], tuple(entry["sources"]), entry["not_supported"], own)
+    lists = {key: tuple(entry.get(key, ())) for key in ("sources", "headers", "defines", "success")}
+    return HipLibrary(entry["name"], entry["names"], not_supported=entry["not_supported"], forwards=own, **lists)
 
 
 def find_headers() -> Path:
@@ -95,24 +123,30 @@ def compile_library(
 ) -> str:
     """Compile and link one of them.
 
-    Returns how many functions are CUDA's, written by hand, not supported.
+    Returns how many functions are CUDA's, written by hand, recorded only, not supported.
     """
     work = out / "work" / soname
     work.mkdir(parents=True, exist_ok=True)
-    flags = ["-O2", "-Wall", *FLAGS, f"-I{NATIVE}", f"-I{headers}"]
+    defines = [f"-D{name}" for name in library.defines]
+    flags = ["-O2", "-Wall", *FLAGS, *defines, f"-I{NATIVE}", f"-I{headers}"]
     parts = compile.compile_objects([NATIVE / source for source in library.sources], work, flags)
     own = library.choose_names(name for part in parts for name in symbols.read_defined_functions(part, dynamic=False))
     rest = library.choose_names(imported) - own - library.forwards.keys()
-    generated = {
-        work / "forwards.cpp": generate.define_forwards(library.forwards),
-        work / "undeclared.cpp": '#include "interface.h"\n'
-        + generate.define_undeclared(sorted(rest), library.not_supported),
-    }
+    stand_in = library.as_library(soname)
+    texts = generate.generate_sources(stand_in, library.read_declared(headers), rest, load_fill_rules())
+    generated = {work / name: text for name, text in texts.items()}
+    generated[work / "forwards.cpp"] = generate.define_forwards(library.forwards)
     for path, text in generated.items():
         path.write_text(text, encoding="utf-8")
-    parts += compile.compile_objects(list(generated), work, flags)
+    quiet = ["-Wno-deprecated-declarations", "-Wno-unused"]
+    parts += compile.compile_objects(list(generated), work, [*flags, *quiet])
     script = work / "exports.map"
-    script.write_text("{ global: hip*; __hip*; roctx*; local: *; };\n", encoding="utf-8")
+    exported = " ".join(f"{name};" for name in sorted(own | rest | library.forwards.keys()))
+    script.write_text(f"{{ global: {exported} local: *; }};\n", encoding="utf-8")
     links = [f"-L{out}", *(f"-l:{name}" for name in below), f"-Wl,--version-script={script}", "-Wl,--no-undefined"]
     compile.link_shared_library(soname, parts, out / soname, [*links, *compile.OWN_RUNTIME])
-    return f"{len(library.forwards)} functions of CUDA's, {len(own)} written, {len(rest)} not supported"
+    success = sum(stand_in.answers_success(name) for name in rest)
+    return (
+        f"{len(library.forwards)} functions of CUDA's, {len(own)} written, {success} recorded only, "
+        f"{len(rest) - success} not supported"
+    )

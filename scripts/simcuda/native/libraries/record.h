@@ -76,6 +76,12 @@ void put(T* out, V value) {
   if (on_host(out)) *out = T(value);
 }
 
+// One structure of which nothing is said.
+template <class T>
+void clear(T* out) {
+  if (on_host(out)) *out = T{};
+}
+
 // How it went: in memory of the device for each of `count` matrices, in the host's for all of them.
 inline void went_well(int* info, long long count = 1) {
   if (on_host(info))

@@ -51,6 +51,20 @@ void cudnn_batch_norm_backward(Stack& stack) {
                                                      a.maybe(6), true, a.values[7].toDouble(), {true, true, true});
   for (const Tensor& t : {dx, dw, db}) stack.emplace_back(t);
 }
+void miopen_convolution(Stack& stack) {  // self, weight, bias, padding, stride, dilation, groups, benchmark, deterministic
+  Arguments a(stack);
+  stack.emplace_back(at::convolution(a.tensor(0), a.tensor(1), a.maybe(2), a.ints(4), a.ints(3), a.ints(5), false,
+                                     std::vector<int64_t>(a.ints(3).size(), 0), a.values[6].toInt()));
+}
+void miopen_convolution_transpose(Stack& stack) {  // self, weight, bias, padding, output_padding, stride, dilation, groups, ...
+  Arguments a(stack);
+  stack.emplace_back(at::convolution(a.tensor(0), a.tensor(1), a.maybe(2), a.ints(5), a.ints(3), a.ints(6), true, a.ints(4),
+                                     a.values[7].toInt()));
+}
+void miopen_batch_norm(Stack& stack) {  // as cuDNN's, without its reserve
+  cudnn_batch_norm(stack);
+  stack.pop_back();
+}
 void cudnn_grid_sampler(Stack& stack) {
   Arguments a(stack);
   stack.emplace_back(at::grid_sampler_2d(a.tensor(0), a.tensor(1), 0, 0, true));
@@ -252,6 +266,13 @@ Decomposition decomposition(const std::string& name) {
       {"aten::cudnn_convolution_add_relu", cudnn_convolution_add_relu},
       {"aten::cudnn_batch_norm", cudnn_batch_norm},
       {"aten::cudnn_batch_norm_backward", cudnn_batch_norm_backward},
+      {"aten::miopen_convolution", miopen_convolution},
+      {"aten::miopen_depthwise_convolution", miopen_convolution},
+      {"aten::miopen_convolution_transpose", miopen_convolution_transpose},
+      {"aten::miopen_convolution_relu", cudnn_convolution_relu},
+      {"aten::miopen_convolution_add_relu", cudnn_convolution_add_relu},
+      {"aten::miopen_batch_norm", miopen_batch_norm},
+      {"aten::miopen_batch_norm_backward", cudnn_batch_norm_backward},
       {"aten::cudnn_grid_sampler", cudnn_grid_sampler},
       {"aten::cudnn_grid_sampler_backward", cudnn_grid_sampler_backward},
       {"aten::cudnn_affine_grid_generator", cudnn_affine_grid_generator},

@@ -62,7 +62,9 @@ bool adds_up(const std::string& name) {
       "aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "aten::baddbmm_", "aten::addbmm",
       "aten::mv", "aten::addmv", "aten::addmv_", "aten::dot", "aten::_addmm_activation", "aten::convolution",
       "aten::_convolution", "aten::convolution_backward", "aten::cudnn_convolution", "aten::cudnn_convolution_transpose",
-      "aten::cudnn_convolution_relu", "aten::cudnn_convolution_add_relu", "aten::_cudnn_rnn", "aten::_cudnn_rnn_backward", "aten::nll_loss_forward",
+      "aten::cudnn_convolution_relu", "aten::cudnn_convolution_add_relu", "aten::miopen_convolution",
+      "aten::miopen_convolution_transpose", "aten::miopen_depthwise_convolution", "aten::miopen_convolution_relu",
+      "aten::miopen_convolution_add_relu", "aten::_cudnn_rnn", "aten::_cudnn_rnn_backward", "aten::nll_loss_forward",
       "aten::nll_loss2d_forward"};
   return names.count(name);
 }
