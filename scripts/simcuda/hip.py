@@ -25,8 +25,8 @@ VERSION_HEADER = "hip/hip_version.h"
 class HipLibrary:
     """One library of HIP.
 
-    ``names`` is a pattern for those that it has, ``forwards`` HIP's functions that are one of CUDA's. ``headers`` declare
-    the others, and those that fit ``success`` answer so without computing anything.
+    ``names`` is a pattern for those that it has, ``forwards`` HIP's functions that are one of CUDA's. ``headers``
+    declare the others, and those that fit ``success`` answer so without computing anything.
     """
 
     name: str
@@ -133,7 +133,8 @@ def compile_library(
     own = library.choose_names(name for part in parts for name in symbols.read_defined_functions(part, dynamic=False))
     rest = library.choose_names(imported) - own - library.forwards.keys()
     stand_in = library.as_library(soname)
-    texts = generate.generate_sources(stand_in, library.read_declared(headers), rest, load_fill_rules())
+    declared = library.read_declared(headers)
+    texts = generate.generate_sources(stand_in, declared, rest, load_fill_rules())
     generated = {work / name: text for name, text in texts.items()}
     generated[work / "forwards.cpp"] = generate.define_forwards(library.forwards)
     for path, text in generated.items():
@@ -145,7 +146,7 @@ def compile_library(
     script.write_text(f"{{ global: {exported} local: *; }};\n", encoding="utf-8")
     links = [f"-L{out}", *(f"-l:{name}" for name in below), f"-Wl,--version-script={script}", "-Wl,--no-undefined"]
     compile.link_shared_library(soname, parts, out / soname, [*links, *compile.OWN_RUNTIME])
-    success = sum(stand_in.answers_success(name) for name in rest)
+    success = sum(stand_in.answers_success(name) for name in rest & declared.keys())
     return (
         f"{len(library.forwards)} functions of CUDA's, {len(own)} written, {success} recorded only, "
         f"{len(rest) - success} not supported"

@@ -55,6 +55,34 @@ def importing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "libc10_hip.so"
 
 
+MATHEMATICS = {
+    "libhipblas.so.2": ("hipblasCreate", "hipblasGetPointerMode", "hipblasSgetrfBatched", "hipblasFrobnicate"),
+    "libMIOpen.so.1": ("miopenFindConvolutionForwardAlgorithm", "miopenRNNForwardInference"),
+}
+MATHEMATICS_HEADERS = {
+    "hipblas/hipblas.h": """
+typedef enum { HIPBLAS_STATUS_SUCCESS = 0 } hipblasStatus_t;
+typedef enum { HIPBLAS_POINTER_MODE_HOST = 0, HIPBLAS_POINTER_MODE_DEVICE = 1 } hipblasPointerMode_t;
+typedef void* hipblasHandle_t;
+extern "C" {
+hipblasStatus_t hipblasCreate(hipblasHandle_t* handle);
+hipblasStatus_t hipblasGetPointerMode(hipblasHandle_t handle, hipblasPointerMode_t* mode);
+hipblasStatus_t hipblasSgetrfBatched(hipblasHandle_t handle, int n, float* const A[], int* info, const int batchCount);
+}
+""",
+    "miopen/miopen.h": """
+#include <stddef.h>
+typedef enum { miopenStatusSuccess = 0 } miopenStatus_t;
+typedef struct { int fwd_algo; float time; size_t memory; } miopenConvAlgoPerf_t;
+extern "C" {
+miopenStatus_t miopenFindConvolutionForwardAlgorithm(void* handle, const int requestAlgoCount, int* returnedAlgoCount,
+                                                     miopenConvAlgoPerf_t* perfResults);
+miopenStatus_t miopenRNNForwardInference(void* handle, const int sequenceLen);
+}
+""",
+}
+
+
 def compile_c(folder: Path, text: str, soname: str, *libraries: str) -> None:
     """Make a shared library of ``text``."""
     source = folder / f"{soname}.c"
@@ -100,7 +128,7 @@ def test_every_name_that_is_imported_is_there_under_the_soname_that_is_needed(bu
     exported = {path.name: symbols.read_defined_functions(path) for path in built.glob("lib*.so*")}
     assert {"hipMalloc", "hipHostFree", "hipGetDevicePropertiesR0600", "hipFrobnicate"} <= exported["libamdhip64.so.6"]
     assert "hiprtcVersion" in exported["libhiprtc.so.6"] and exported["libroctx64.so.4"] == {"roctxMarkA"}
-    amd, rtc, _ = hip.load_libraries()[0]
+    amd, rtc = hip.load_libraries()[0][:2]
     assert amd.forwards.keys() <= exported["libamdhip64.so.6"] and rtc.forwards.keys() <= exported["libhiprtc.so.6"]
     own = {name for name in exported["libamdhip64.so.6"] if not amd.choose_names([name])}
     assert own == set(), "nothing else comes before a program's own functions"
@@ -319,3 +347,43 @@ def test_a_compiler_that_fails_says_what_is_wrong_with_the_headers(rocm: Path, t
     (older / "hip/hip_runtime_api.h").write_text(text.replace("gcnArchName", "gcnArch"))
     with pytest.raises(SimcudaError, match="gcnArchName"):
         compile.compile_objects([hip.NATIVE / "hip/hip.cpp"], tmp_path, [*hip.FLAGS, f"-I{hip.NATIVE}", f"-I{older}"])
+
+
+@pytest.mark.tools("nm")
+def test_libraries_of_mathematics_answer_as_their_headers_declare(tmp_path: Path) -> None:
+    """Nothing is computed: handles, modes and how it went are there, recurrent networks are refused."""
+    rocm, folder, out = write_headers(tmp_path / "include"), tmp_path / "torch", tmp_path / "built"
+    folder.mkdir()
+    for name, text in MATHEMATICS_HEADERS.items():
+        (rocm / name).parent.mkdir()
+        (rocm / name).write_text(text)
+    names = [name for known in MATHEMATICS.values() for name in known]
+    for soname, known in MATHEMATICS.items():
+        compile_c(folder, "".join(f"int {name}() {{ return 0; }}\n" for name in known), soname)
+    calls = "".join(f"int {name}(); int call_{name}() {{ return {name}(); }}\n" for name in names)
+    compile_c(folder, calls, "libtorch_hip.so", *(f"-l:{soname}" for soname in MATHEMATICS))
+    out.mkdir()
+    below = stand_ins(vendor.CUDA, *hip.load_libraries()[1])
+    sonames = sorted(path.name for path in below.glob("lib*.so*"))
+    for soname in sonames:
+        shutil.copy(below / soname, out)
+    said: list[str] = []
+    assert hip.compile_stand_ins([folder / "libtorch_hip.so"], rocm, sonames, out, said.append) == [*MATHEMATICS]
+    assert said[0].endswith("0 functions of CUDA's, 0 written, 3 recorded only, 1 not supported")
+    program = """
+blas, dnn = c.CDLL("libhipblas.so.2"), c.CDLL("libMIOpen.so.1")
+handle, mode, info = c.c_void_p(), c.c_int(5), c.c_int(5)
+ok(blas.hipblasCreate(c.byref(handle))); assert handle.value
+ok(blas.hipblasGetPointerMode(handle, c.byref(mode))); assert mode.value == 0
+ok(blas.hipblasSgetrfBatched(handle, 2, None, c.byref(info), 1)); assert info.value == 0
+assert blas.hipblasFrobnicate() == 7 and dnn.miopenRNNForwardInference(None, 1) == 7
+class Perf(c.Structure): _fields_ = [("fwd_algo", c.c_int), ("time", c.c_float), ("memory", c.c_size_t)]
+perf, count = Perf(3, 3, 1 << 60), c.c_int(9)
+ok(dnn.miopenFindConvolutionForwardAlgorithm(None, 1, c.byref(count), c.byref(perf)))
+assert count.value == 1 and perf.memory == 0
+"""
+    preload = [str(out / name) for name in ("libcudart.so.12", *MATHEMATICS)]
+    variables = {**os.environ, "LD_LIBRARY_PATH": str(out), "LD_PRELOAD": ":".join(preload)}
+    text = "import ctypes as c\ndef ok(code): assert code == 0, code\n" + program
+    done = subprocess.run([sys.executable, "-c", text], env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
