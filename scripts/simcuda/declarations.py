@@ -46,7 +46,8 @@ PROTOTYPE = re.compile(r"^(?P<returns>[\w\s*]+?)\b(?P<name>\w+)\s*\((?P<paramete
 ATTRIBUTE = re.compile(
     r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|\[\[[^\]]*\]\]|\b__extension__\b|\b__restrict(?:__)?\b"
 )
-BOUNDARY = re.compile(r"[;{}]")
+BOUNDARY = re.compile(r"[;{}]|'(?:\\.[^'\n]*|[^'\\\n])'|\"(?:\\.|[^\"\\\n])*\"")
+"""The end of a statement or of a part of it, and literals, which may hold the same characters."""
 
 
 def preprocess_headers(headers: Sequence[str], include: Sequence[Path], defines: Sequence[str] = ()) -> str:
@@ -69,6 +70,8 @@ def parse_functions(text: str) -> Iterator[Function]:
     outer = 0  # braces of extern "C", which do not hide declarations
     for match in BOUNDARY.finditer(text):
         at, sign = match.start(), match.group()
+        if sign[0] in "\"'":
+            continue
         if sign == "{":
             if depth == 0 and re.search(r'extern\s+"C(\+\+)?"\s*$', text[start:at]):
                 outer += 1

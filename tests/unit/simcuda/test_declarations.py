@@ -51,3 +51,10 @@ def test_what_declares_no_function_is_left_out() -> None:
     [[deprecated("use acmeTwo instead")]] acmeStatus_t acmeFour(int x);
     """
     assert [function.name for function in parse_functions(text)] == ["acmeOne", "acmeTwo", "acmeThree", "acmeFour"]
+
+
+def test_a_brace_in_a_literal_opens_nothing() -> None:
+    """hipblaslt.h includes <regex>, whose scanner compares with braces: nothing after it was found."""
+    text = """namespace std { bool opens(char c) { return c == '{' || c == '\\'' || "}{"[0] == c; } }
+extern "C" { int hipblasLtCreate(void** handle); }"""
+    assert [function.name for function in parse_functions(text)] == ["hipblasLtCreate"]

@@ -56,11 +56,13 @@ class Call {
   std::string exact_, loose_;
 };
 
-// What a function returns that has nothing to say: the status, or an empty value.
+// What a function returns that has nothing to say: the status, or an empty value. A text is one that std::string takes.
 template <class T>
 T answer(int status) {
   if constexpr (std::is_enum_v<T> || std::is_integral_v<T>)
     return T(status);
+  else if constexpr (std::is_same_v<T, const char*>)
+    return "";
   else
     return T{};
 }
