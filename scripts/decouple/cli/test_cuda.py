@@ -114,7 +114,7 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
     choice = make_request(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
     theirs = test_cuda.read_stored_results(wanted, arguments.against, arguments.release) if arguments.against else {}
     done = test_cuda.run_suites(torch, wanted.tests, choice, theirs=theirs, progress=output.make_progress())
-    good = _print_results(done.results, torch.device, None if arguments.all else 10, theirs)
+    good = _print_results(done.results, torch.device, None if arguments.all else 10, theirs, torch.label)
     print(f"{done.ran} run now, results in {done.folder}")
     if arguments.keep:
         store.write_packed(done.results.values(), arguments.keep, ledgers=not arguments.outcomes)
@@ -136,7 +136,11 @@ def _read_commit(project: Path) -> str:
 
 
 def _print_results(
-    results: Mapping[str, SuiteResult], device: str, limit: int | None, theirs: Mapping[str, SuiteResult] | None = None
+    results: Mapping[str, SuiteResult],
+    device: str,
+    limit: int | None,
+    theirs: Mapping[str, SuiteResult] | None = None,
+    label: str = "",
 ) -> bool:
     """Print figures per suite and new failures; return whether there are none.
 
@@ -148,7 +152,7 @@ def _print_results(
     for why, number in compare.count_skip_reasons(results.values()).most_common(limit):
         print(f"       {number} skipped: {why[:200]}")
     bad = [result for result in results.values() if result.outcome in ("failed", "died", "too slow")]
-    known = {result.id for result in bad if result.known or compare.find_reason(result.id, "failure", device)}
+    known = {result.id for result in bad if result.known or compare.find_failure_reason(result, label, device)}
     same = {
         result.id for result in bad if theirs and result.id in theirs and theirs[result.id].outcome == result.outcome
     } - known

@@ -189,6 +189,13 @@ def find_reason(test: str, what: str, sides: str, observed: str = "") -> str:
     return ""
 
 
+def find_failure_reason(result: SuiteResult, label: str, device: str) -> str:
+    """Return why ``result``'s failure is known on that kind of device, else on that torch on it."""
+    return find_reason(result.id, "failure", device, result.why) or find_reason(
+        result.id, "failure", f"{label}-{device}", result.why
+    )
+
+
 def tally_outcomes(results: Iterable[SuiteResult]) -> dict[str, dict[str, int]]:
     """Count outcomes: suite -> outcome -> number, with flaky tests as well."""
     by_suite: dict[str, Counter[str]] = {}

@@ -354,6 +354,19 @@ def test_a_known_difference_can_be_what_one_build_says_of_itself(
     assert compare.compare_results(results(outcome="skipped", why=why), results(), "built/official").ok == known
 
 
+@pytest.mark.parametrize(
+    ("label", "why", "known"), [("hip", "no amdsmi", True), ("hip", "?", False), ("built", "no amdsmi", False)]
+)
+def test_a_failure_can_be_known_of_one_torch_on_a_device(
+    monkeypatch: pytest.MonkeyPatch, label: str, why: str, known: bool
+) -> None:
+    row = compare.KnownDifference(
+        re.compile("A::x$"), ("failure",), ("hip-simulated",), "a package is missing", said=re.compile("amdsmi")
+    )
+    monkeypatch.setattr(compare, "load_known", lambda: [row])
+    assert cli_test_cuda._print_results(results(outcome="failed", why=why), "simulated", None, label=label) is known
+
+
 def test_results_are_kept_as_one_file(tmp_path: Path) -> None:
     store.write_packed(results().values(), tmp_path / "kept.xz")
     assert store.read_results(tmp_path / "kept.xz") == results()
