@@ -176,6 +176,8 @@ class RootTorch(Struct, frozen=True):
     places: Callable[[WorkRequest], Places] = lambda work: work.places
     toolkit: str = ""
     """Another vendor's, which made it; empty: CUDA."""
+    has_backend: bool = True
+    """Whether it has a device to test."""
 
 
 IN_ROOT = {
@@ -197,11 +199,18 @@ IN_ROOT = {
         lambda work: BuildRequest(work.project, work.release, kernels="monolith").places,
     ),
     "monolith": RootTorch("monolith"),
-    "cpu": RootTorch("stock"),
+    "cpu": RootTorch("stock", has_backend=False),
 }
 """Word of ``--torch`` -> what it is: our wheels, those of ``smoke``, those of ``smoke --toolkit rocm``, Debian's
-unmodified CPU torch with torch_cuda over Debian's kernels, Debian's single-stage build, and that CPU torch alone, which
-has no device to test."""
+unmodified CPU torch with torch_cuda over Debian's kernels, Debian's single-stage build, and that CPU torch alone."""
+
+
+def format_torch_words(*, backend: bool) -> str:
+    """Return what ``--torch`` takes, as its help shows it.
+
+    ``backend``: of the torches of the root those that have a device to test.
+    """
+    return "|".join((*(word for word, known in IN_ROOT.items() if known.has_backend or not backend), "PYTHON"))
 
 
 class TorchChoice(Struct, frozen=True):
