@@ -317,7 +317,15 @@ def test_wheels_of_several_pythons_share_the_tree_and_nothing_else(tmp_path: Pat
     own = Places.of_release(tmp_path, "2.6", tmp_path / "cache")
     other = own.with_python("3.13")
     shared = {name for name in own.__struct_fields__ if getattr(own, name) == getattr(other, name)}
-    assert shared == {"project", "release", "tree", "stage1", "dist", "locks", "ccache", "logs"}
+    assert shared == {"project", "release", "tree", "stage1", "dist", "locks", "ccache"}
+
+
+def test_each_kind_of_build_has_logs_of_its_own(tmp_path: Path) -> None:
+    own = Places.of_release(tmp_path, "2.6", tmp_path / "cache")
+    python = own.with_python("3.13")
+    others = (own.with_stage2_in("smoke"), own.with_stage2_in("smoke-rocm"), own.with_cuda("portable", "11.8"), python)
+    logs = {places.logs for places in (own, *others, python.with_stage2_in("smoke"))}
+    assert len(logs) == 6 and all(folder.is_relative_to(own.logs) for folder in logs)
 
 
 def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, provenance: Provenance) -> None:
