@@ -25,6 +25,7 @@ from decouple.build import inputs, settings, toolkits, tree_status
 from decouple.build.environment import Places
 from decouple.flows.build_request import SMOKE, BuildRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest, ensure_tree, open_environment
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
@@ -288,6 +289,8 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
     if known.toolkit:
         layers = toolkits.list_vendor_layers(known.toolkit, layers, part=True)
     ensure_tree(work, places, listener, layers)  # upstream's tests are there
+    again = known.command.format(release=work.release)
+    warn_of_older_wheels(work, places, wheels, again, listener, known.toolkit)
     places.create_folders()
     environment = open_environment(work, places, layers, listener)
     names = environment.name_places()

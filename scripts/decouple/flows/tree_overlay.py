@@ -17,7 +17,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock
 from decouple.base.git import split_names
-from decouple.build import tree_status
+from decouple.build import inputs, toolkits, tree_status
 from decouple.build.environment import Places
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import list_overlay_files
@@ -105,15 +105,7 @@ def _hold_stages(work: WorkRequest, listener: Listener) -> Iterator[None]:
 
 def _refuse_other_overlay(work: WorkRequest, tree: Path) -> None:
     """Raise UsageError where a tree that is not the checkout's has another overlay."""
-    if not (tree / FOLDER).is_dir():
-        return  # what lacks of it, the build says
-    names = [name for name in list_overlay_files(work.project) if (work.project / name).is_file()]
-    ours = {name: work.project / name for name in names}
-    places = Checkout(work.project).find_series(work.release)
-    if (tree / PATCHES).is_dir() and places.series.is_file():
-        entries = series_file.read_series(places.series).names
-        ours |= {f"{PATCHES}/{name}": places.patches / name for name in entries}
-    other = [name for name, path in ours.items() if not _is_same_file(tree / name, path)]
+    other = _list_other_files(work, tree) if (tree / FOLDER).is_dir() else []  # what lacks of it, the build says
     if other:
         raise UsageError(
             f"{tree / other[0]}{_count_more(other)}: not as in this checkout, and the tree is not the checkout's own",
@@ -121,5 +113,39 @@ def _refuse_other_overlay(work: WorkRequest, tree: Path) -> None:
         )
 
 
+def _list_other_files(work: WorkRequest, tree: Path) -> list[str]:
+    """Return the overlay's files that the checkout has otherwise than ``tree``."""
+    names = [name for name in list_overlay_files(work.project) if (work.project / name).is_file()]
+    ours = {name: work.project / name for name in sorted(names)}
+    places = Checkout(work.project).find_series(work.release)
+    if (tree / PATCHES).is_dir() and places.series.is_file():
+        entries = series_file.read_series(places.series).names
+        ours |= {f"{PATCHES}/{name}": places.patches / name for name in entries}
+    return [name for name, path in ours.items() if not _is_same_file(tree / name, path)]
+
+
 def _is_same_file(one: Path, other: Path) -> bool:
     return one.is_file() and other.is_file() and one.read_bytes() == other.read_bytes()
+
+
+def warn_of_older_wheels(
+    work: WorkRequest, places: Places, wheels: Sequence[Path], again: str, listener: Listener, toolkit: str = ""
+) -> None:
+    """Warn of each of ``wheels`` whose stage would compile something else now.
+
+    ``again`` is the command that builds it, ``toolkit`` the vendor's that made stage 2. Nothing is said of
+    wheels that an earlier version built, which did not note what was compiled.
+    """
+    if not tree_status.is_applied(places.tree):
+        return
+    changed: list[str] | None = None
+    for stage, folder in dict.fromkeys(((1, places.core_state), (1, places.state), (2, places.state))):
+        stamp = inputs.read_stamp(folder / f"stage{stage}.json")
+        if stamp is None or not stamp.content or places.dist / stamp.wheel not in wheels:
+            continue
+        unread = toolkits.list_unread_paths(stage, toolkit)
+        changed = _list_other_files(work, places.tree) if changed is None else changed
+        newer = [name for name in changed if not f"{name}/".startswith(tuple(f"{path}/" for path in unread))]
+        if newer or inputs.hash_tree_content(places.tree, unread) != stamp.content:
+            what = f"{work.project / newer[0]}{_count_more(newer)}" if newer else f"{places.tree}"
+            listener.warn(f"{stamp.wheel}: {what} changed since it was built; `{again}` takes that up")

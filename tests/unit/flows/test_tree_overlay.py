@@ -11,10 +11,11 @@ import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock
+from decouple.build import inputs, toolkits
 from decouple.flows import build_environment
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import Listener
-from decouple.flows.tree_overlay import lay_overlay_again
+from decouple.flows.tree_overlay import lay_overlay_again, warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest
 from decouple.stack.engine import Stack
 from tests.support.series import LINES, World, git, snapshot, usual_world
@@ -142,6 +143,35 @@ def test_a_tree_of_another_checkout_is_neither_overwritten_nor_compiled_as_ours(
     patch.write_text(patch.read_text().replace("ask the hook", "ask it"))
     with pytest.raises(UsageError, match=r"0002-hooks\.patch: not as in this checkout"):
         lay(world, tree=other.source)
+
+
+def test_a_check_says_which_wheel_is_older_than_the_checkout(world: World) -> None:
+    work, told = WorkRequest(world.project, "2.6"), Told()
+    places = work.places
+    wheels = [places.dist / f"{name}.whl" for name in ("torch", "torch_cuda")]
+    for stage, wheel in enumerate(wheels, 1):
+        wheel.parent.mkdir(parents=True, exist_ok=True)
+        wheel.write_bytes(b"")
+        content = inputs.hash_tree_content(places.tree, toolkits.list_unread_paths(stage, ""))
+        stamp = inputs.Stamp("0" * 64, wheel.name, "0" * 64, 1.0, 1, content)
+        inputs.write_stamp(places.state / f"stage{stage}.json", stamp)
+
+    def warn(wheels: list[Path]) -> list[str]:
+        told.warned.clear()
+        warn_of_older_wheels(work, places, wheels, "decouple build 2.6", told.listener)
+        return [line.partition(":")[0] for line in told.warned]
+
+    assert warn(wheels) == []
+    (world.project / "third_device/README.md").write_text("docs\n")
+    assert warn(wheels) == [], "no stage reads it"
+    kernel = world.project / "third_device/torch_cuda/torch_cuda/csrc/new.cu"
+    kernel.parent.mkdir(parents=True)
+    kernel.write_text("int more;\n")
+    assert warn(wheels) == ["torch_cuda.whl"] and f"{kernel} changed" in told.warned[0]
+    assert warn(wheels[:1]) == [], "the other one is not used"
+    assert lay(world) == 2 and warn(wheels) == ["torch_cuda.whl"], "laid, and not yet compiled"
+    (world.source / "torch/core.py").write_text("edited\n")
+    assert warn(wheels) == ["torch.whl", "torch_cuda.whl"]
 
 
 def test_files_do_not_change_under_a_build_that_is_under_way(world: World) -> None:
