@@ -93,10 +93,11 @@ class Places(Struct, frozen=True):
     def _with_places_in(self, name: str, *places: str) -> Places:
         """Return the same with ``places`` in ``build/<release>/<name>``.
 
-        Each is in the folder of its usual name.
+        Each is in the folder of its usual name. Logs are apart, too: two builds' steps have the same file names.
         """
         base, called = self.stage2.parent / name, {"raw": "wheels", "core_state": "state", "locks": "state"}
-        return replace(self, **{place: base / called.get(place, place) for place in places})
+        moved = {place: base / called.get(place, place) for place in places}
+        return replace(self, logs=self.logs / name, **moved)
 
     def create_folders(self) -> None:
         """Create every folder but the tree's."""

@@ -31,6 +31,8 @@ class Stamp(Struct, frozen=True):
     sha256: str
     seconds: float
     objects: int
+    content: str = ""
+    """`hash_tree_content` of what was compiled; empty in stamps of earlier versions."""
 
 
 def read_tree_state(tree: Path) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from decouple.build import (
     settings,
     shards,
     toolchain,
+    toolkits,
     tree_status,
     wheel_finishing,
 )
@@ -157,9 +158,11 @@ class Stage(ABC):
         tree, dirty = inputs.read_tree_state(self.places.tree)
         toolchain = self.describe_toolchain()
         relevant = {name: value for name, value in self.variables.items() if name not in HOW}
+        unread = toolkits.list_unread_paths(self.number, self.job.choices.toolkit)
+        content = inputs.hash_tree_content(self.places.tree, unread)
         digest = inputs.compute_digest(
             {
-                "content": inputs.hash_tree_content(self.places.tree, self.facts.does_not_read),
+                "content": content,
                 "series": self.job.provenance.series_digest,  # stands in the wheel
                 "toolchain": toolchain,
                 "variables": relevant,
@@ -208,7 +211,7 @@ class Stage(ABC):
             wheel = wheel_finishing.finish_wheel(raw, self.places.dist, manifest, epoch)
             objects = count_objects(self.folder)
             inputs.write_stamp(
-                stamp_path, inputs.Stamp(digest, wheel.name, compute_sha256(wheel), took.seconds, objects)
+                stamp_path, inputs.Stamp(digest, wheel.name, compute_sha256(wheel), took.seconds, objects, content)
             )
             effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
         return StageWheel(self.number, wheel, True, took, objects)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import UsageError
+from decouple.build import settings
 
 _FILE = Path(__file__).with_name("toolkits.toml")
 
@@ -103,6 +104,16 @@ def find_vendor(name: str) -> Vendor:
             f"--toolkit {name}: not described", next_step=f"use one of {', '.join(read_toolkits().vendors)}"
         )
     return found
+
+
+def list_unread_paths(stage: int, toolkit: str) -> tuple[str, ...]:
+    """Return the files and folders of a tree of which ``stage`` reads nothing.
+
+    ``toolkit`` is the vendor's whose it is made with; "" for CUDA's.
+    """
+    others = [vendor.project for name, vendor in read_toolkits().vendors.items() if name != toolkit]
+    folders = [f"third_device/{project}" for project in others] if stage == 2 else []
+    return (*settings.find_stage(stage).does_not_read, *folders)
 
 
 def list_vendor_layers(name: str, stage: Sequence[str], *, part: bool) -> list[str]:

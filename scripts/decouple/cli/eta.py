@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 TRUST, TRUST_HALVES = 120.0, 250.0
 """Seconds of work that the estimate counts for beside what was seen, and after how many seconds of that half as much:
 the first minutes tell little, the tenth tells enough."""
@@ -20,6 +22,34 @@ HELD, HELD_SECONDS = 5.0, 60.0
 processes did not run: stopped, or starved by other work. The rest of that time says nothing of the time to come."""
 PRIOR = 15.0
 """Effort that counts as done just as expected, beside that of which is known what it did take."""
+SHORT_HALF_LIFE, CHANGED, SHORT_ITEMS = 150.0, 2.0, 12.0
+"""Half-life of a second, short memory of what items took; by which factor it must differ from the long one, and how
+many items it must hold, to be believed alone: other work has come, or gone. Below that it counts for less, and where
+items merely differ, as recorded ones do, for next to nothing."""
+
+
+class _Memory:
+    """What items took, of what was expected of them; it fades with ``half_life``."""
+
+    def __init__(self, half_life: float) -> None:
+        self._half_life = half_life
+        self.effort, self.spent, self.seconds, self.items = 0.0, 0.0, 0.0, 0.0
+
+    def fade(self, seconds: float) -> None:
+        """Let that time go by."""
+        share = 0.5 ** (seconds / self._half_life)
+        self.effort, self.spent, self.seconds = self.effort * share, self.spent * share, self.seconds * share
+        self.items *= share
+
+    def add(self, seconds: float, effort: float, spent: float) -> None:
+        """Count an item that took ``spent``; ``seconds`` went by for it."""
+        self.effort, self.spent, self.seconds = self.effort + effort, self.spent + spent, self.seconds + seconds
+        self.items += 1
+
+    @property
+    def slowness(self) -> float:
+        """How many times longer than expected an item took."""
+        return (self.spent + PRIOR) / (self.effort + PRIOR)
 
 
 class Eta:
@@ -43,8 +73,8 @@ class Eta:
         self._seen = 0.0  # seconds, none of which fades
         self._first = 1.0  # how much the first of it counts yet
         self._block_began, self._block_effort, self._last = now, 0.0, now
-        #: of the items of which is known what they took: what was expected of them, what they did take, and in how long
-        self._known_effort, self._known_spent, self._known_seconds, self._compared = 0.0, 0.0, 0.0, now
+        #: of the items of which is known what they took
+        self._long, self._short, self._compared = _Memory(HALF_LIFE), _Memory(SHORT_HALF_LIFE), now
 
     def advance(
         self, now: float, amount: float, effort: float = 0.0, measured: tuple[float, float] | None = None
@@ -94,29 +124,32 @@ class Eta:
         slowness = self._compute_slowness()
         at_most = max(HELD * effort * slowness, HELD_SECONDS)
         seconds = min(seconds, at_most)
-        fades = 0.5 ** (seconds / HALF_LIFE)
-        known = (self._known_effort, self._known_spent, self._known_seconds)
-        self._known_effort, self._known_spent, self._known_seconds = (value * fades for value in known)
+        for memory in (self._long, self._short):
+            memory.fade(seconds)
         if effort < LEAST or CACHED * spent < effort * min(1.0, slowness):
             return
-        self._known_effort += effort
-        self._known_spent += min(spent, at_most)
-        self._known_seconds += seconds
+        spent = min(spent, at_most)
+        for memory in (self._long, self._short):
+            memory.add(seconds, effort, spent)
 
     def _compute_slowness(self) -> float:
-        """Return how many times longer than expected an item takes."""
-        return (self._known_spent + PRIOR) / (self._known_effort + PRIOR)
+        """Return how many times longer than expected an item takes now."""
+        usual = self._long.slowness
+        change = self._short.slowness / usual
+        differs = min(abs(math.log(change)) / math.log(CHANGED), 1.0)
+        share = (differs * min(self._short.items / SHORT_ITEMS, 1.0)) ** 4
+        return usual * float(change**share)
 
     def _compute_known_pace(self) -> float:
         """Compute effort per second by what items took, many at once as far as seen."""
         slowness = self._compute_slowness()
         under_way = self._rate * self._squares / self._spent * slowness if self._spent else 0.0
-        at_most = (self._known_spent + under_way) / self._known_seconds if self._known_seconds else self._rate
+        at_most = (self._long.spent + under_way) / self._long.seconds if self._long.seconds else self._rate
         return min(self._rate, at_most) / slowness
 
     def _compute_pace(self) -> float | None:
         """Effort in a second; None where nothing says."""
-        if self._known_effort:
+        if self._long.effort:
             return self._compute_known_pace()
         if self._rate:
             effort = self._seen_effort + self._first * self._estimate_under_way()

@@ -35,7 +35,7 @@ def register(subparsers: Any) -> None:
     tests.add_argument("suite", nargs="*", help="suites by name (default: all; --list names them)")
     tests.add_argument("--list", action="store_true", help="name the suites and their files, run nothing")
     tests.add_argument(
-        "--torch", default="built", metavar="built|smoke|smoke-hip|stock|monolith|PYTHON", help="the torch to test"
+        "--torch", default="built", metavar=test_cuda.format_torch_words(backend=True), help="the torch to test"
     )
     tests.add_argument("--label", help="what its results are called (default: the word of --torch)")
     tests.add_argument("--device", default="auto", choices=["auto", "gpu", "simulated"])

@@ -11,6 +11,7 @@ from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.cli.verify import print_checks
 from decouple.flows import extensions, tryout
+from decouple.flows.test_cuda import format_torch_words
 from decouple.flows.test_patches import PatchTrialRequest, PatchTrialResult, try_patches
 from decouple.verify.patches import KINDS
 
@@ -85,7 +86,10 @@ def _add_patches(subparsers: Any) -> None:
     )
     command.add_argument("release")
     command.add_argument(
-        "--torch", default="built", metavar="built|smoke|stock|monolith|cpu|PYTHON", help="as test-cuda takes it"
+        "--torch",
+        default="built",
+        metavar=format_torch_words(backend=False),
+        help="as test-cuda takes it, and a torch without a device",
     )
     command.add_argument("--label", help="what its results are called (default: the word of --torch)")
     command.add_argument("--device", default="auto", choices=["auto", "gpu", "simulated"])

@@ -19,6 +19,7 @@ from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.prebuilt_kernels import await_halves, start_fetch
 from decouple.flows.provenance import read_provenance
+from decouple.flows.tree_overlay import lay_overlay_again
 from decouple.flows.work_environment import open_environment, prepare_tree_and_root
 from decouple.prebuilt import pairing
 
@@ -33,6 +34,7 @@ def open_build(request: BuildRequest, listener: Listener = QUIET) -> tuple[Envir
     layers = list(
         dict.fromkeys(layer for n in request.stages for layer in toolchain.list_layers(n, choices, request.env))
     )
+    lay_overlay_again(request, places, listener)
     pair = pairing.load_pair(request.release) if request.against == "official" else None
     fetched = start_fetch(pair) if pair else None
     prepare_tree_and_root(request, places, layers, listener)

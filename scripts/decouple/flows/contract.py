@@ -20,6 +20,7 @@ from decouple.base.files import remove_folder
 from decouple.build import settings
 from decouple.device import contract
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest, open_environment
 from decouple.release import status
 from decouple.verify import venvs
@@ -68,6 +69,8 @@ def _check_backend(request: ContractRequest, backend: Path, listener: Listener) 
         )
     core = None if stock else contract.find_only_wheel(places.dist, "torch")
     cuda = contract.find_only_wheel(places.dist, "torch_cuda") if request.beside_cuda else None
+    again = f"nox -s build-{request.release}"
+    warn_of_older_wheels(request, places, [wheel for wheel in (core, cuda) if wheel], again, listener)
     places.create_folders()
     layers = ["core", *(["stock"] if stock else []), *(["cuda"] if cuda else [])]
     environment = open_environment(request, places, layers, listener)

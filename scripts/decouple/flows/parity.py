@@ -31,6 +31,7 @@ from decouple.build.sandbox import BindMount, make_clean_environment
 from decouple.flows import portable_environment
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest
 from decouple.index import dependencies
 from decouple.prebuilt.pairing import RemoteWheel, load_pair
@@ -83,6 +84,7 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     version = load_release(request.project, request.release).version
     own = _find_python(request.python) if request.python and request.python != MONOLITH else None
     wheels = [] if request.python else _find_wheels(request, places)
+    warn_of_older_wheels(request, places, wheels, f"nox -s build-{request.release}", listener)
     theirs = _prepare_official(request, listener) if request.against == PYPI else _find_python(request.against)
     ours = unpack_wheels(theirs, places.verify / "whole", wheels) if wheels else own
     asked = [_locate_side(ours, request, listener), _locate_torch(theirs)]

@@ -29,6 +29,7 @@ from decouple.flows.background import await_work, start_work
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import read_provenance
+from decouple.flows.tree_overlay import lay_overlay_again
 from decouple.flows.work_environment import open_environment, prepare_tree_and_root
 from decouple.prebuilt import installed_torch, kernel_folder, official_symbols, pairing, symbols
 from decouple.upstream.download import Downloader
@@ -58,6 +59,7 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     refuse_if_too_small(costs, folder=places.dist, memory=read_available_memory(), root=root)
     kind = portable_environment.KIND if request.env == portable_environment.KIND else "rootfs"
     layers = toolchain.list_bindings_layers(choices, kind)
+    lay_overlay_again(request, places, listener)
     fetched = _start_fetch(request, pair)
     prepare_tree_and_root(request, places, layers, listener)  # while the wheel comes
     halves = await_halves(fetched, pair, listener) if fetched else _take_kernels(request, pair, listener)

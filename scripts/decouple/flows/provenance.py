@@ -44,16 +44,24 @@ def compute_overlay_digest(project: Path, tree: Path) -> str:
     It is over path, mode and content. The tree's files are those that are built; which ones they are is what git knows,
     or would add, in the project's third_device/.
     """
+    total = hashlib.sha256()
+    for name in sorted(name for name in list_overlay_files(project) if (tree / name).is_file()):
+        path = tree / name
+        total.update(
+            f"{name}\0{path.stat().st_mode & 0o100:o}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
+        )
+    return total.hexdigest()
+
+
+def list_overlay_files(project: Path) -> set[str]:
+    """Return what git knows, or would add, in the project's third_device/.
+
+    Raises DecoupleError outside a git checkout.
+    """
     listed = run_git(
         *("ls-files", "-z", "--cached", "--others", "--exclude-standard", "third_device"),
         cwd=project,
         doing=f"{project}: git does not list third_device/",
         next_step="build from a git checkout of this repository",
     )
-    total = hashlib.sha256()
-    for name in sorted(name for name in set(split_names(listed)) if (tree / name).is_file()):
-        path = tree / name
-        total.update(
-            f"{name}\0{path.stat().st_mode & 0o100:o}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
-        )
-    return total.hexdigest()
+    return set(split_names(listed))

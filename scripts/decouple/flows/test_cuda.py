@@ -25,6 +25,7 @@ from decouple.build import inputs, settings, toolkits, tree_status
 from decouple.build.environment import Places
 from decouple.flows.build_request import SMOKE, BuildRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest, ensure_tree, open_environment
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
@@ -178,6 +179,8 @@ class RootTorch(Struct, frozen=True):
     """Another vendor's, which made it; empty: CUDA."""
     part: str = "all"
     """Of the backend: "all" or "runtime"."""
+    has_backend: bool = True
+    """Whether it has a device to test."""
 
 
 IN_ROOT = {
@@ -202,11 +205,19 @@ IN_ROOT = {
         lambda work: BuildRequest(work.project, work.release, kernels="monolith").places,
     ),
     "monolith": RootTorch("monolith"),
-    "cpu": RootTorch("stock"),
+    "cpu": RootTorch("stock", has_backend=False),
 }
 """Word of ``--torch`` -> what it is: our wheels, those of ``smoke``, those of ``smoke --toolkit rocm``, the whole
 torch_hip, Debian's unmodified CPU torch with torch_cuda over Debian's kernels, Debian's single-stage build, and that
-CPU torch alone, which has no device to test."""
+CPU torch alone."""
+
+
+def format_torch_words(*, backend: bool) -> str:
+    """Return what ``--torch`` takes, as its help shows it.
+
+    ``backend``: of the torches of the root those that have a device to test.
+    """
+    return "|".join((*(word for word, known in IN_ROOT.items() if known.has_backend or not backend), "PYTHON"))
 
 
 class TorchChoice(Struct, frozen=True):
@@ -284,6 +295,8 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
     if known.toolkit:
         layers = toolkits.list_vendor_layers(known.toolkit, layers, part=known.part != "all")
     ensure_tree(work, places, listener, layers)  # upstream's tests are there
+    again = known.command.format(release=work.release)
+    warn_of_older_wheels(work, places, wheels, again, listener, known.toolkit)
     places.create_folders()
     environment = open_environment(work, places, layers, listener)
     names = environment.name_places()

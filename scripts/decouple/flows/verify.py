@@ -27,6 +27,7 @@ from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.extensions import compile_extension
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest, open_environment
 from decouple.release import status
 from decouple.upstream.manifests import load_release
@@ -136,10 +137,11 @@ def verify_wheels(
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
     core = places.dist / stamps[0].wheel if stamps[0] and request.core == "built" else None
     backend = places.dist / stamps[1].wheel if stamps[1] else None
+    own = f"decouple build {request.release} --stage 2 --kernels {request.over} --core {request.core}"
+    how = f"nox -s build-{request.release}" if request.over == "compiled" else own
     if core is None and backend is None:
-        own = f"decouple build {request.release} --stage 2 --kernels {request.over} --core {request.core}"
-        how = f"nox -s build-{request.release}" if request.over == "compiled" else own
         raise UsageError(f"{places.dist}: nothing built yet", next_step=how)
+    warn_of_older_wheels(request, places, [wheel for wheel in (core, backend) if wheel], how, listener)
     places.create_folders()
     tested = core is not None and request.tests and request.env != "host"
     layers = ["core", *(["cuda"] if backend else []), *(["stock"] if request.core == "stock" or tested else [])]

@@ -27,6 +27,7 @@ from decouple.build.wheel_finishing import read_manifest
 from decouple.flows import kernels
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.verify import VerifyResult, audit_wheels, make_section
 from decouple.flows.work_environment import WorkRequest
 from decouple.prebuilt import core_half
@@ -81,12 +82,12 @@ def verify_official_wheel(
         )
     places = request.places
     stamp = inputs.read_stamp(places.state / "stage2.json")
+    how = f"--env {request.env} --core official --cuda {request.cuda}" if request.cuda else "--kernels official"
+    again = f"decouple build {request.release} --stage 2 {how}"
     if stamp is None:
-        how = f"--env {request.env} --core official --cuda {request.cuda}" if request.cuda else "--kernels official"
-        raise UsageError(
-            f"{places.dist}: nothing built yet", next_step=f"decouple build {request.release} --stage 2 {how}"
-        )
+        raise UsageError(f"{places.dist}: nothing built yet", next_step=again)
     wheel = places.dist / stamp.wheel
+    warn_of_older_wheels(request, places, [wheel], again, listener)
     if request.python is None:
         raise UsageError(
             "--core official: compared with the official torch, installed",

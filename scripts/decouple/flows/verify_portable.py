@@ -32,6 +32,7 @@ from decouple.flows import kernels, portable_environment
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.parity import unpack_wheels
+from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.tryout import select_fitting
 from decouple.flows.verify import VerifyResult, audit_wheels, make_section, record_kernels
 from decouple.flows.work_environment import WorkRequest
@@ -73,6 +74,8 @@ def verify_portable_wheels(
     python, version = _find_official(request, manifest.version)
     places = _locate_places(request, version, toolchain.cuda or "")
     core, backend = _find_wheel(places, 1, version, request), _find_wheel(places, 2, version, request)
+    again = f"decouple build {request.release} --env portable"
+    warn_of_older_wheels(request, places, [core, backend], again, listener)
     reports = audit_wheels(core, backend)
     heard(reports)
     alone = _make_torch_environment("core", unpack_wheels(python, places.verify / "alone", [core]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import read_git_text, run_git
-from decouple.build import inputs, root_description, rootfs, stage, toolchain
+from decouple.build import inputs, root_description, rootfs, stage, toolchain, toolkits
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
 from decouple.build.options import Choices, Provenance
 from decouple.build.stage import BuildJob
@@ -22,6 +23,7 @@ from decouple.build.stage2 import Stage2
 from decouple.build.toolchain import make_variables
 from decouple.build.tree_status import keep_clean
 from decouple.build.wheel_finishing import read_manifest
+from decouple.flows.provenance import list_overlay_files
 from tests.unit.build.conftest import commit, make_tree
 
 NO_CACHE = Choices(variables={"CMAKE_C_COMPILER_LAUNCHER": "", "CMAKE_CXX_COMPILER_LAUNCHER": ""})
@@ -232,9 +234,38 @@ def test_a_stage_is_not_built_again_for_what_it_does_not_read(host: HostEnvironm
     assert not Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
     kernel.write_text("// edited\n")
     assert not Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
-    (host.places.tree / "third_device" / "new.txt").write_text("who knows\n")
+    (host.places.tree / "third_device" / "README.md").write_text("docs\n")
     commit(host.places.tree)
-    assert Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
+    assert not Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
+    preload = host.places.tree / "third_device/added_to_core/torch/_decoupled/preload.py"
+    preload.parent.mkdir(parents=True)
+    for path in (preload, host.places.tree / "third_device" / "new.txt"):
+        path.write_text("who knows\n")
+        commit(host.places.tree)
+        assert Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
+
+
+def test_stage_1_reads_of_the_overlay_the_python_that_its_packer_takes() -> None:
+    """Neither docs nor examples; whatever is new counts until it is listed."""
+    project = Path(__file__).parents[3]
+    taken = set(re.findall(r'^\+ .*"(third_device/[^"]+)"', _read_patch(project, "setup-decoupled-packages"), re.M))
+    assert {"third_device/added_to_core/torch/_decoupled", "third_device/torch_cuda/torch_cuda/core"} <= taken
+    unread = tuple(f"{path}/" for path in toolkits.list_unread_paths(1, ""))
+    read = {name for name in list_overlay_files(project) if not f"{name}/".startswith(unread)}
+    assert read and all(any(name.startswith(f"{folder}/") for folder in taken) for name in read), read
+    assert not any(f"{folder}/x.py".startswith(unread) for folder in taken)
+
+
+def _read_patch(project: Path, name: str) -> str:
+    (path,) = (project / "patches/2.6").glob(f"*-{name}.patch")
+    return path.read_text()
+
+
+def test_stage_2_reads_the_folder_of_its_own_vendor_alone() -> None:
+    assert "third_device/torch_hip" in toolkits.list_unread_paths(2, "")
+    ours = toolkits.list_unread_paths(2, "rocm")
+    assert not {"third_device/torch_hip", "third_device/torch_cuda", "third_device/tools"} & {*ours}
+    assert {"third_device/README.md", "third_device/examples"} <= {*ours}
 
 
 def test_a_newer_core_rewrites_only_the_headers_that_changed(tmp_path: Path) -> None:
@@ -317,7 +348,15 @@ def test_wheels_of_several_pythons_share_the_tree_and_nothing_else(tmp_path: Pat
     own = Places.of_release(tmp_path, "2.6", tmp_path / "cache")
     other = own.with_python("3.13")
     shared = {name for name in own.__struct_fields__ if getattr(own, name) == getattr(other, name)}
-    assert shared == {"project", "release", "tree", "stage1", "dist", "locks", "ccache", "logs"}
+    assert shared == {"project", "release", "tree", "stage1", "dist", "locks", "ccache"}
+
+
+def test_each_kind_of_build_has_logs_of_its_own(tmp_path: Path) -> None:
+    own = Places.of_release(tmp_path, "2.6", tmp_path / "cache")
+    python = own.with_python("3.13")
+    others = (own.with_stage2_in("smoke"), own.with_stage2_in("smoke-rocm"), own.with_cuda("portable", "11.8"), python)
+    logs = {places.logs for places in (own, *others, python.with_stage2_in("smoke"))}
+    assert len(logs) == 6 and all(folder.is_relative_to(own.logs) for folder in logs)
 
 
 def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, provenance: Provenance) -> None:

@@ -448,3 +448,13 @@ def test_a_torch_that_was_not_built_names_its_own_build(tmp_path: Path) -> None:
                 flow.TorchChoice(word, word, "simulated", tmp_path, tmp_path), flow.WorkRequest(tmp_path, "2.6")
             )
         assert command in str(failed.value.next_step)
+
+
+@pytest.mark.parametrize(("words", "alone"), [(["test-cuda"], set[str]()), (["try", "patches"], {"cpu"})])
+def test_help_names_each_torch_that_the_command_takes(
+    words: list[str], alone: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([*words, "--help"])
+    shown = re.findall(r"--torch\s+(\S+)", capsys.readouterr().out)[-1]
+    assert set(shown.split("|")) == {word for word in flow.IN_ROOT if word != "cpu"} | alone | {"PYTHON"}

@@ -341,6 +341,114 @@ def test_a_group_registered_for_cuda_is_the_device_s(python: Run, name: str, as_
     assert done.returncode == 0 and "grouped" in done.stdout, done.stderr[-3000:]
 
 
+ANY_DEVICE = """
+import torch, torch.distributed as dist
+
+def make(store, rank, size, timeout):
+    return dist.ProcessGroupGloo(store, rank, size, timeout)
+
+default = dict(dist.Backend.default_device_backend_map)
+dist.Backend.register_backend("mine", make)  # of the CPU and of CUDA, as PyTorch has it
+dist.Backend.register_backend("host", make, devices=["cpu"])
+assert dist.Backend.default_device_backend_map == default
+assert dist.Backend.backend_capability["mine"] == ["cpu", "{name}"], dist.Backend.backend_capability
+assert dist.Backend.backend_capability["host"] == ["cpu"] and "cuda" in dist.Backend.backend_capability["gloo"]
+dist.init_process_group("mine", init_method="file://{folder}/any", rank=0, world_size=1)
+for device in ("cpu", "cuda"):
+    assert dist.group.WORLD._get_backend(torch.device(device)).name() == "gloo"
+print("grouped")
+"""
+
+
+@pytest.mark.contract_item(70)
+def test_a_group_registered_without_devices_is_the_device_s(
+    python: Run, name: str, as_cuda: Any, tmp_path: Path
+) -> None:
+    if not torch.distributed.is_available() or not hasattr(torch.distributed, "ProcessGroupGloo"):
+        pytest.skip("this PyTorch has no torch.distributed with Gloo")
+    done = python(ANY_DEVICE.format(name=name, folder=tmp_path), env={"DECOUPLE_AS_CUDA": name})
+    assert done.returncode == 0 and "grouped" in done.stdout, done.stderr[-3000:]
+
+
+RACE = """
+def race():
+    x = torch.zeros(4, device="cuda")
+    try:
+        with torch.cuda.stream(side):
+            x.add_(1)
+    except RuntimeError as error:
+        return error
+    return None
+"""
+
+SANITIZED = f"""
+import sys, torch
+{RACE}
+with torch.NAME.as_cuda():
+    side = torch.cuda.Stream()
+    assert "torch.cuda._sanitizer" not in sys.modules
+    import torch.cuda._sanitizer as csan
+    from torch.cuda._sanitizer import enable_cuda_sanitizer
+    assert race() is None
+    enable_cuda_sanitizer()
+    torch.cuda._sanitizer.enable_cuda_sanitizer()
+    assert csan.cuda_sanitizer.enabled and isinstance(csan.cuda_sanitizer, csan.CUDASanitizer)
+    assert isinstance(race(), csan.CUDASanitizerErrors)
+    csan.cuda_sanitizer.disable()
+    assert race() is None
+    with csan.CUDASanitizerDispatchMode():
+        assert race()
+    csan.enable_cuda_sanitizer()
+    with torch.NAME.as_cuda():
+        pass
+    assert race(), "ended by a block inside"
+    assert list(csan.zip_by_key({{1: 2}}, {{1: 3}})) == [(1, 2, 3)]
+assert type(torch.cuda) is type(csan) is type(sys) and csan.CUDASanitizer.__module__ == csan.__name__
+x = torch.zeros(4, device="NAME")
+with torch.NAME.stream(torch.NAME.Stream()):
+    x.add_(1)
+print("found")
+"""
+
+SANITIZED_BY_VARIABLE = f"""
+import torch
+side = torch.cuda.Stream()
+{RACE}
+assert race() and torch.cuda._sanitizer.cuda_sanitizer.enabled
+print("found")
+"""
+
+
+@pytest.mark.contract_item(70)
+def test_cuda_s_sanitizer_is_the_device_s(python: Run, name: str, mod: types.ModuleType, as_cuda: Any) -> None:
+    if not hasattr(mod, "sanitizer"):
+        pytest.skip("this backend has no sanitizer()")
+    done = python(SANITIZED.replace("NAME", name))
+    assert done.returncode == 0 and "found" in done.stdout, done.stderr[-3000:]
+    asked = {"DECOUPLE_AS_CUDA": name, "TORCH_CUDA_SANITIZER": "1"}
+    done = python(SANITIZED_BY_VARIABLE, env=asked)
+    assert done.returncode == 0 and "found" in done.stdout, done.stderr[-3000:]
+
+
+@pytest.mark.contract_item(70)
+def test_modules_imported_inside_are_the_device_s(python: Run, name: str, as_cuda: Any) -> None:
+    code = f"""
+import sys, torch
+with torch.{name}.as_cuda():
+    import torch.cuda.comm
+    try:
+        torch.cuda.comm.broadcast(torch.ones(1), [0])
+    except NotImplementedError as error:
+        assert "torch.cuda.comm.broadcast on {name}" in str(error)
+    else:
+        raise AssertionError("it was let through")
+assert type(torch.cuda.comm) is type(sys)
+print("refused")
+"""
+    done = python(code)
+    assert done.returncode == 0 and "refused" in done.stdout, done.stderr[-3000:]
+
+
 @pytest.mark.contract_item(70)
 def test_helpers_of_pytorch_s_tests_are_the_program_s(python: Run, name: str, as_cuda: Any) -> None:
     pytest.importorskip("expecttest", reason="torch.testing._internal.common_utils imports it")

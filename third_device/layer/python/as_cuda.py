@@ -205,6 +205,8 @@ def _counterpart(module: str) -> Any:
     """Return what answers for a module of ``torch.cuda``; None without such."""
     device = getattr(torch, NAME)
     part = module.removeprefix("torch.cuda").lstrip(".")
+    if module == _SANITIZER:  # its classes are the ones that the device's is made of
+        return None
     return getattr(device, part, None) if part else device
 
 
@@ -221,11 +223,38 @@ def _nccl_version() -> tuple[int, int, int]:
     return 2, 99, 0
 
 
+def _own_sanitizer() -> Any:
+    """Return this thread's sanitizer, which ends with the thread's last block."""
+    held: Any = _thread.__dict__.get("sanitizer")
+    if held is None:
+        held = _thread.__dict__["sanitizer"] = getattr(torch, NAME).sanitizer()
+    return held
+
+
+def _enable_sanitizer() -> None:
+    """Watch this device, as enable_cuda_sanitizer does CUDA."""
+    own = _own_sanitizer()
+    if not own.enabled:
+        own.enable()
+
+
+def _sanitizer_class() -> Any:
+    return getattr(torch, NAME)._sanitizer.Sanitizer
+
+
+_SANITIZER = "torch.cuda._sanitizer"
 _UNLIKE: dict[str, Callable[..., Any]] = {
     "torch.cuda._sleep": _sleep_cycles,
     "torch.cuda.nccl.version": _nccl_version,
+    f"{_SANITIZER}.enable_cuda_sanitizer": _enable_sanitizer,
 }
 """What ``torch.<name>`` has not, or with another meaning."""
+_MADE: dict[str, Callable[[], Any]] = {
+    f"{_SANITIZER}.cuda_sanitizer": _own_sanitizer,
+    f"{_SANITIZER}.CUDASanitizer": _sanitizer_class,
+    f"{_SANITIZER}.CUDASanitizerDispatchMode": _sanitizer_class,
+}
+"""What stands for such a name, made when it is asked for."""
 
 
 def _refusal(full: str) -> Callable[..., Any]:
@@ -252,25 +281,36 @@ class _Facade(types.ModuleType):
         found = here.get(name, _MISSING)
         if found is not _pristine.get(module, {}).get(name, _MISSING):
             return found if found is not _MISSING else own(self, name)  # the program's own: mocks, say
-        instead: Any = _UNLIKE.get(f"{module}.{name}") or getattr(_counterpart(module), name, _MISSING)
+        full = f"{module}.{name}"
+        instead: Any = _MADE[full]() if full in _MADE else _UNLIKE.get(full)
+        instead = instead or getattr(_counterpart(module), name, _MISSING)
         if any(session.warn for session in _sessions()):
             warnings.warn(
-                f"{module}.{name} is this program's CUDA: say torch.accelerator or torch.{NAME} "
+                f"{full} is this program's CUDA: say torch.accelerator or torch.{NAME} "
                 "(`decouple neutral FILE` shows how)",
                 DeprecationWarning,
                 stacklevel=2,
             )
         if instead is not _MISSING and not isinstance(found, types.ModuleType):
             return instead
-        if isinstance(found, types.FunctionType) and not name.startswith("_"):
-            return _refusal(f"{module}.{name}")
+        if isinstance(found, types.FunctionType) and not name.startswith("_") and module != _SANITIZER:
+            return _refusal(full)
         return own(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        types.ModuleType.__setattr__(self, name, value)
+        full = f"{types.ModuleType.__getattribute__(self, '__name__')}.{name}"
+        if value is sys.modules.get(full):  # the end of its first import
+            _show(full)
 
     def __dir__(self) -> list[str]:
         return sorted(vars(self))
 
 
-_FACADES = ("", ".memory", ".random", ".streams", ".graphs", ".nvtx", ".nccl", ".comm", ".profiler", ".tunable", ".gds")
+_FACADES = (
+    *("", ".memory", ".random", ".streams", ".graphs", ".nvtx", ".nccl", ".comm", ".profiler", ".tunable", ".gds"),
+    "._sanitizer",
+)
 _pristine: dict[str, dict[str, Any]] = {}
 
 
@@ -488,12 +528,14 @@ def _register_backend(original: Any) -> Any:
 
     def call(cls: Any, name: str, func: Any, extended_api: bool = False, devices: Any = None) -> None:
         named = [devices] if isinstance(devices, str) else devices or ()
-        if not _sessions() or "cuda" not in named:
+        if not _sessions() or (devices is not None and "cuda" not in named):
             register(cls, name, func, extended_api, devices)
             return
         default = cls.default_device_backend_map[NAME]
-        register(cls, name, func, extended_api, [_translated(device) for device in named])
+        register(cls, name, func, extended_api, devices and [_translated(device) for device in named])
         cls.default_device_backend_map[NAME] = default
+        able = cls.backend_capability  # without devices it is the CPU's and CUDA's
+        able[name.lower()] = [_translated(device) for device in able[name.lower()]]
 
     return classmethod(call)
 
@@ -635,16 +677,23 @@ def _install() -> None:
         found = getattr(owner, name) if isinstance(owner, types.ModuleType) else _attribute(owner, name)
         _replace(owner, name, make(found))
     for part in _FACADES:
-        module = sys.modules.get(f"torch.cuda{part}")
-        if module is not None:
-            _pristine[module.__name__] = dict(vars(module))
-            _undo.callback(setattr, module, "__class__", type(module))
-            module.__class__ = _Facade
+        _show(f"torch.cuda{part}")
     registry = torch.serialization._package_registry
     entry = (0, lambda storage: None, _restore_location)
     registry.insert(0, entry)
     _undo.callback(lambda: registry.remove(entry) if entry in registry else None)
     _undo.callback(_pristine.clear)
+
+
+def _show(name: str) -> None:
+    """Let the module ``name`` answer with the device's, once it is imported."""
+    with _lock:
+        module = sys.modules.get(name)
+        if module is None or name in _pristine or name.removeprefix("torch.cuda") not in _FACADES or not _entered:
+            return
+        _pristine[name] = dict(vars(module))
+        _undo.callback(setattr, module, "__class__", type(module))
+        module.__class__ = _Facade
 
 
 def _attribute(owner: type, name: str) -> Any:
@@ -665,6 +714,8 @@ def _joined(session: _Session) -> Iterator[None]:
             yield
     finally:
         known.remove(session)
+        if not known and (held := _thread.__dict__.pop("sanitizer", None)):
+            held.disable()
 
 
 class as_cuda:
@@ -728,6 +779,10 @@ def enter_if_asked() -> None:
     asked = os.environ.get(VARIABLE, "")
     if asked == NAME:
         as_cuda(warn=os.environ.get(WARN) == "1").__enter__()
+        upstream = sys.modules.get(_SANITIZER)
+        if upstream is not None and upstream.cuda_sanitizer.enabled:  # by PyTorch, of TORCH_CUDA_SANITIZER
+            upstream.cuda_sanitizer.disable()
+            _enable_sanitizer()
     elif asked:
         warnings.warn(f"{VARIABLE}={asked}: this backend is {NAME}, so cuda stays CUDA", RuntimeWarning, stacklevel=2)
 

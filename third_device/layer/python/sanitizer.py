@@ -132,6 +132,11 @@ class Sanitizer:
         self._mode: _Mode | None = None
         self._callbacks: list[tuple[Any, Callable[..., None]]] = []
 
+    @property
+    def enabled(self) -> bool:
+        """Whether it watches."""
+        return self._mode is not None
+
     def enable(self) -> None:
         """Begin to watch."""
         if self._mode is not None:

@@ -1,0 +1,151 @@
+"""Keep an applied tree's overlay equal to the checkout's ``third_device/``.
+
+>>> from decouple.flows.tree_overlay import lay_overlay_again
+>>> from decouple.flows.work_environment import WorkRequest
+>>> work = WorkRequest(project, "2.6")
+>>> lay_overlay_again(work, work.places)  # no tree yet: the first build makes it
+0
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from decouple.base.checkout import Checkout
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import hold_lock
+from decouple.base.git import split_names
+from decouple.build import inputs, toolkits, tree_status
+from decouple.build.environment import Places
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.provenance import list_overlay_files
+from decouple.flows.work_environment import WorkRequest
+from decouple.patch import series_file
+from decouple.stack.engine import Stack
+from decouple.stack.overlay import FOLDER, PATCHES
+from decouple.stack.trees import compare_trees
+
+
+def lay_overlay_again(work: WorkRequest, places: Places, listener: Listener = QUIET) -> int:
+    """Lay what changed in the checkout since the tree was made; return how many files.
+
+    Patches that changed are applied anew below it. Only files that differ are written, so that ninja compiles what
+    reads them. A tree that is not whole is left as it is. Raises DecoupleError for edits by hand that would be lost,
+    and UsageError where ``--tree`` names a tree of somebody else with another overlay.
+    """
+    if places.tree.resolve() != Checkout(work.project).locate_tree(work.release).resolve():
+        _refuse_other_overlay(work, places.tree)
+        return 0
+    if not tree_status.is_applied(places.tree):
+        return 0
+    with Stack.open(Checkout(work.project).find_series(work.release)) as stack:
+        return _update_tree(stack, work, listener)
+
+
+def _update_tree(stack: Stack, work: WorkRequest, listener: Listener) -> int:
+    state, tree = stack.state, stack.places.tree
+    if state.overlay is None:
+        listener.warn(f"{tree}: {len(state.applied)} of {len(stack.series.names)} patches and no overlay: left so")
+        return 0
+    patches = [stack.read_patch(name) for name in stack.series.names]
+    same = [(item.name, item.sha256) for item in state.applied] == [(item.name, item.sha256) for item in patches]
+    edited = _list_edited_files(stack, state.overlay.commit)
+    if same and stack.write_overlay(state, patches, stack.places.series.read_bytes()) == state.overlay:
+        if edited:
+            listener.warn(f"{tree / edited[0]}{_count_more(edited)}: edited in the tree, built as it is there")
+        return 0
+    if edited:
+        raise DecoupleError(
+            f"{tree / edited[0]}{_count_more(edited)}: edited in the tree, and {FOLDER}/ or a patch of the checkout "
+            "changed since it was laid",
+            next_step=f"take the edit over into {work.project / FOLDER}, then "
+            f"`git -C {tree} checkout {state.overlay.commit[:12]} {edited[0]}`",
+        )
+    stack.check_unedited()
+    laid = _list_laid_files(stack)
+    with _hold_stages(work, listener):
+        moved = stack.move_to(patches, verb="build", overlay=True)
+    if moved.pushed:
+        listener.say(f"patches: {len(moved.pushed)} applied anew, as they changed")
+    laid |= _list_laid_files(stack)
+    count = sum(change.path in laid for change in compare_trees(stack.repository, state.head, stack.state.head))
+    listener.say(f"overlay: {count} files laid again")
+    return count
+
+
+def _list_laid_files(stack: Stack) -> set[str]:
+    """Return the files that the overlay adds to the patched tree."""
+    state = stack.state
+    return {change.path for change in compare_trees(stack.repository, state.tip, state.head)}
+
+
+def _count_more(paths: Sequence[str]) -> str:
+    return f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+
+
+def _list_edited_files(stack: Stack, overlay: str) -> list[str]:
+    """Return the files of the commit ``overlay`` that the work tree has otherwise."""
+    stack.list_edited_files()  # and so brings the index up to date
+    listed = stack.repository.run("diff-index", "-z", "--name-only", overlay, "--", FOLDER)
+    return sorted(_list_laid_files(stack) & set(split_names(listed)))
+
+
+@contextlib.contextmanager
+def _hold_stages(work: WorkRequest, listener: Listener) -> Iterator[None]:
+    """Wait until no build compiles the tree, and let none begin."""
+    folder = Checkout(work.project).locate_build(work.release)
+    locks = sorted(path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}state/stage[12].lock"))
+    with contextlib.ExitStack() as held:
+        for lock in locks:
+            held.enter_context(hold_lock(lock, lambda: listener.say("waits: another run compiles this tree")))
+        yield
+
+
+def _refuse_other_overlay(work: WorkRequest, tree: Path) -> None:
+    """Raise UsageError where a tree that is not the checkout's has another overlay."""
+    other = _list_other_files(work, tree) if (tree / FOLDER).is_dir() else []  # what lacks of it, the build says
+    if other:
+        raise UsageError(
+            f"{tree / other[0]}{_count_more(other)}: not as in this checkout, and the tree is not the checkout's own",
+            next_step=f"leave --tree out, or build in the checkout that {tree} belongs to",
+        )
+
+
+def _list_other_files(work: WorkRequest, tree: Path) -> list[str]:
+    """Return the overlay's files that the checkout has otherwise than ``tree``."""
+    names = [name for name in list_overlay_files(work.project) if (work.project / name).is_file()]
+    ours = {name: work.project / name for name in sorted(names)}
+    places = Checkout(work.project).find_series(work.release)
+    if (tree / PATCHES).is_dir() and places.series.is_file():
+        entries = series_file.read_series(places.series).names
+        ours |= {f"{PATCHES}/{name}": places.patches / name for name in entries}
+    return [name for name, path in ours.items() if not _is_same_file(tree / name, path)]
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    return one.is_file() and other.is_file() and one.read_bytes() == other.read_bytes()
+
+
+def warn_of_older_wheels(
+    work: WorkRequest, places: Places, wheels: Sequence[Path], again: str, listener: Listener, toolkit: str = ""
+) -> None:
+    """Warn of each of ``wheels`` whose stage would compile something else now.
+
+    ``again`` is the command that builds it, ``toolkit`` the vendor's that made stage 2. Nothing is said of
+    wheels that an earlier version built, which did not note what was compiled.
+    """
+    if not tree_status.is_applied(places.tree):
+        return
+    changed: list[str] | None = None
+    for stage, folder in dict.fromkeys(((1, places.core_state), (1, places.state), (2, places.state))):
+        stamp = inputs.read_stamp(folder / f"stage{stage}.json")
+        if stamp is None or not stamp.content or places.dist / stamp.wheel not in wheels:
+            continue
+        unread = toolkits.list_unread_paths(stage, toolkit)
+        changed = _list_other_files(work, places.tree) if changed is None else changed
+        newer = [name for name in changed if not f"{name}/".startswith(tuple(f"{path}/" for path in unread))]
+        if newer or inputs.hash_tree_content(places.tree, unread) != stamp.content:
+            what = f"{work.project / newer[0]}{_count_more(newer)}" if newer else f"{places.tree}"
+            listener.warn(f"{stamp.wheel}: {what} changed since it was built; `{again}` takes that up")
