@@ -276,7 +276,7 @@ class Stage(ABC):
         cores = self.job.choices.jobs or count_cores()
         took = usual.core_seconds * sum(left.values()) / sum(expected.values()) / cores
         toolkit = f"{self.names['project']}/third_device/tools/wrapped_cmake"
-        command = ["python3", toolkit, "build", folder, *targets, "--raw"]
+        command = [self.find_python(), toolkit, "build", folder, *targets, "--raw"]  # the root's own may read no TOML
         name = f"stage {self.number}"
         measured = NinjaLogReader(
             self.folder, took * (self.job.choices.jobs or count_cores()) / (sum(left.values()) or 1.0)

@@ -366,6 +366,17 @@ def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, prove
     assert Stage1(BuildJob(host, provenance, Choices(python="3.11"))).find_python() == "python3.11"
 
 
+def test_objects_are_compiled_by_the_python_that_was_chosen(
+    host: HostEnvironment, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The portable root's own is 3.9, which reads no TOML."""
+    asked: list[list[str]] = []
+    monkeypatch.setattr(Stage1, "run_step", lambda self, what, command, *_: asked.append(command))
+    monkeypatch.setattr(Stage1, "_estimate_seconds", lambda self: {"a.o": 1.0})
+    Stage1(BuildJob(host, provenance, Choices(python="3.13"))).compile_targets()
+    assert [command[0] for command in asked] == ["python3.13"]
+
+
 class Told:
     """A Progress that remembers each start, advance and finish."""
 
