@@ -482,14 +482,15 @@ def _backends(original: Any) -> Any:
 def _register_backend(original: Any) -> Any:
     """Let a collective backend registered for ``cuda`` be one for this device.
 
-    As CUDA's default is not changed by that, the device's is not.
+    As CUDA's default is not changed by that, the device's is not. ``more`` is what PyTorch says of its own backends,
+    which it registers when they are first asked for since 2.14; those stay what they are.
     """
     register = original.__func__
 
-    def call(cls: Any, name: str, func: Any, extended_api: bool = False, devices: Any = None) -> None:
+    def call(cls: Any, name: str, func: Any, extended_api: bool = False, devices: Any = None, **more: Any) -> None:
         named = [devices] if isinstance(devices, str) else devices or ()
-        if not _sessions() or "cuda" not in named:
-            register(cls, name, func, extended_api, devices)
+        if not _sessions() or more or "cuda" not in named:
+            register(cls, name, func, extended_api, devices, **more)
             return
         default = cls.default_device_backend_map[NAME]
         register(cls, name, func, extended_api, [_translated(device) for device in named])
