@@ -275,6 +275,70 @@ def test_backward_is_inside(as_cuda: Any, no_trace: None) -> None:
         assert x.grad.tolist() == [2.0, 2.0] and seen == [(True, True)] * 2
 
 
+class QueuesCallback(torch.autograd.Function):
+    """Identity; asks at the end of the backward whether it is inside."""
+
+    @staticmethod
+    def forward(context: Any, tensor: torch.Tensor, seen: list[bool]) -> torch.Tensor:
+        context.seen = seen
+        return tensor.clone()
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        seen = context.seen
+        torch.autograd.Variable._execution_engine.queue_callback(
+            lambda: seen.append(torch.cuda.is_available() and torch.zeros(1, device="cuda").is_cuda)
+        )
+        return gradient, None
+
+
+@pytest.mark.contract_item(70)
+def test_the_end_of_a_backward_is_inside(as_cuda: Any, no_trace: None) -> None:
+    """What FSDP2 queues for then is called on the thread of the last node."""
+    with as_cuda():
+        seen: list[bool] = []
+        x = torch.ones(2, device="cuda", requires_grad=True)
+        QueuesCallback.apply(x, seen).sum().backward()
+        assert seen == [True]
+
+
+SHARDED = """
+import torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        assert x.is_cuda, x.device
+        x = self.first(x)
+        self.last.unshard(async_op=True)  # nothing waits for it
+        return x
+
+dist.init_process_group("nccl", init_method="file://{folder}/sharded", rank=0, world_size=1)
+mesh = init_device_mesh("cuda", (1,))
+net = Net().cuda()
+for part in (net.first, net.last, net):
+    fully_shard(part, mesh=mesh)
+net(torch.ones(1, 2)).sum().backward()
+assert net.first.weight.grad.to_local().cpu().tolist() == [[1.0, 1.0]] * 2
+dist.destroy_process_group()
+print("sharded")
+"""
+
+
+@pytest.mark.contract_item(70)
+def test_fsdp2_does_what_it_does_for_cuda(python: Run, name: str, as_cuda: Any, tmp_path: Path) -> None:
+    """It moves inputs to ``cuda`` by name; 2.6 waits on ``torch.cuda`` streams."""
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch has no torch.distributed")
+    done = python(SHARDED.replace("{folder}", str(tmp_path)), env={"DECOUPLE_AS_CUDA": name})
+    assert done.returncode == 0 and "sharded" in done.stdout, done.stderr[-3000:]
+
+
 @pytest.mark.contract_item(70)
 def test_profiles_and_compilation(name: str, as_cuda: Any) -> None:
     kinds = torch.profiler.ProfilerActivity

@@ -81,14 +81,22 @@ def _sessions() -> list[_Session]:
     return [session for session in getattr(_thread, "sessions", ()) if session.open]
 
 
+_CUDA_ALONE = {
+    ("torch.distributed.fsdp._fully_shard._fsdp_state", "_root_pre_forward"),  # moves inputs to the device
+    ("torch.distributed.fsdp._fully_shard._fsdp_param_group", "finalize_backward"),  # torch.cuda.current_stream in 2.6
+}
+"""Functions of PyTorch, by module, that do for CUDA by name what any device needs: they see CUDA as a program does."""
+
+
 def _seen_by_program(depth: int = 2) -> bool:
     """Return whether the code that asks is the program's.
 
     It is inside a context, and neither PyTorch's nor this backend's. PyTorch's helpers of tests are the program's.
     """
-    asking = sys._getframe(depth).f_globals.get("__name__") or ""
+    frame = sys._getframe(depth)
+    asking = frame.f_globals.get("__name__") or ""
     own = asking.partition(".")[0] in ("torch", _PACKAGE) and not asking.startswith("torch.testing._internal.")
-    return not own and bool(_sessions())
+    return (not own or (asking, frame.f_code.co_name) in _CUDA_ALONE) and bool(_sessions())
 
 
 # --- names of devices ---
@@ -522,14 +530,15 @@ def _backends(original: Any) -> Any:
 def _register_backend(original: Any) -> Any:
     """Let a collective backend registered for ``cuda`` be one for this device.
 
-    As CUDA's default is not changed by that, the device's is not.
+    As CUDA's default is not changed by that, the device's is not. ``more`` is what PyTorch says of its own backends,
+    which it registers when they are first asked for since 2.14; those stay what they are.
     """
     register = original.__func__
 
-    def call(cls: Any, name: str, func: Any, extended_api: bool = False, devices: Any = None) -> None:
+    def call(cls: Any, name: str, func: Any, extended_api: bool = False, devices: Any = None, **more: Any) -> None:
         named = [devices] if isinstance(devices, str) else devices or ()
-        if not _sessions() or (devices is not None and "cuda" not in named):
-            register(cls, name, func, extended_api, devices)
+        if not _sessions() or more or (devices is not None and "cuda" not in named):
+            register(cls, name, func, extended_api, devices, **more)
             return
         default = cls.default_device_backend_map[NAME]
         register(cls, name, func, extended_api, devices and [_translated(device) for device in named])
@@ -570,6 +579,14 @@ def _mesh_device_type(original: Any) -> property:
     return property(read, None if original else write)
 
 
+class _Engine(torch._C._ImperativeEngine):
+    """Autograd's engine, which calls back in the context of who asked for it."""
+
+    def queue_callback(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` on the thread that ends the backward that runs now."""
+        super().queue_callback(_bound(callback))
+
+
 def _is_cuda_storage(original: Any) -> Any:
     return property(lambda storage: _type_of(storage.device) == NAME if _sessions() else original.__get__(storage))
 
@@ -584,6 +601,7 @@ def _replacements() -> Iterator[Replacement]:
     """
     yield threading.Thread, "start", _start
     yield torch.autograd.function.BackwardCFunction, "apply", _bound
+    yield torch.autograd.Variable, "_execution_engine", lambda engine: _Engine()
     yield torch.nn.DataParallel, "__init__", _refused_data_parallel
     yield torch, "Generator", _StandIn
     yield torch, "Stream", _StandIn

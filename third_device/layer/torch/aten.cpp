@@ -661,6 +661,11 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const char* name : {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_fallback>());
   }
+  // These, too, by a DispatchStub or a list of devices: torch.load asks them about the sparse tensors that it has made.
+  for (const char* layout : {"coo", "compressed", "csr", "csc", "bsr", "bsc"}) {
+    const auto name = std::string("_validate_sparse_") + layout + "_tensor_args";
+    m.impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&run_fallback>());
+  }
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
