@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -204,6 +205,16 @@ def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
 def test_wrong_calls(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     got = main(["build", "2.6", "--estimate" if "--tree" not in arguments else "--resume", *arguments])
     assert (got, said in capsys.readouterr().err) == (code, True)
+
+
+@pytest.mark.parametrize("more", [[], ["--stage", "2", "--kernels", "official"]])
+def test_a_wrong_tree_is_told_before_the_machine_is_judged(
+    more: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1))
+    assert main(["build", "2.6", "--env", "portable", "--tree", "/nowhere/at/all", *more]) == 2
+    assert "/nowhere/at/all: no such folder" in capsys.readouterr().err
 
 
 def test_a_stage_that_does_not_exist() -> None:
