@@ -30,6 +30,7 @@ from decouple.flows.build_environment import open_build, select_stage
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.prebuilt_kernels import build_over_kernels
+from decouple.flows.work_environment import check_named_tree
 from decouple.patch import series_file
 from decouple.release import status
 from decouple.series.digest import compute_change_digests
@@ -103,6 +104,7 @@ def _open_build(
             "--core official: kernels for it are compiled in an old userland and with its C++ ABI",
             next_step=f"add --env {portable_environment.KIND}, or --kernels official to compile none",
         )
+    check_named_tree(request, request.places)
     costs = estimate_stages(request)
     root = estimate_root(request)
     for line in format_lines(root, costs):

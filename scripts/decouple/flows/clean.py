@@ -16,13 +16,13 @@ from decouple.base.files import hold_lock
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.build import root_description, rootfs
-from decouple.flows.build_request import SMOKE
+from decouple.build.environment import Places
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import WorkRequest
 
 
 class CleanRequest(WorkRequest, frozen=True):
-    """Choose a stage (None: all and smoke tests), and whether the Debian root goes."""
+    """Choose a stage (None: all of every kind), and whether the Debian root goes."""
 
     stage: int | None = None
     rootfs: bool = False
@@ -40,9 +40,13 @@ def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]
         raise DecoupleError(f"{places.stage2.parent}: a build is running", next_step="wait until it ends, or stop it")
 
     built = [places.stage1, places.stage2, places.core, places.verify, places.raw, places.state]
-    folders = {1: [places.stage1], 2: [places.stage2]}.get(request.stage or 0, [*built, places.stage2.parent / SMOKE])
+    others = [] if request.stage else _list_other_builds(places)
+    folders = {1: [places.stage1], 2: [places.stage2]}.get(request.stage or 0, [*built, *others])
     deleted = []
     with contextlib.ExitStack() as held:
+        for other in others:
+            for lock in (*other.glob("state/stage[12].lock"), *other.glob("*/state/stage[12].lock")):
+                held.enter_context(hold_lock(lock, refuse_running_build))
         for stage in (request.stage,) if request.stage else (1, 2):
             if places.state.exists():
                 held.enter_context(hold_lock(places.state / f"stage{stage}.lock", refuse_running_build))
@@ -56,3 +60,10 @@ def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]
     if request.rootfs and rootfs.remove_roots(find_cache(), root_description.load_description()):
         listener.say("deleted the Debian root")
     return deleted
+
+
+def _list_other_builds(places: Places) -> list[Path]:
+    """Return the folders of builds that have one of their own, smoke too."""
+    base = places.stage2.parent
+    found = (path for path in base.iterdir() if path != places.tree and not path.is_symlink()) if base.is_dir() else ()
+    return sorted(path for path in found if (path / "stage2").is_dir() or (path / "state").is_dir())

@@ -30,7 +30,7 @@ from decouple.flows.build_request import BuildRequest, estimate_root, estimate_s
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import read_provenance
 from decouple.flows.tree_overlay import lay_overlay_again
-from decouple.flows.work_environment import open_environment, prepare_tree_and_root
+from decouple.flows.work_environment import check_named_tree, open_environment, prepare_tree_and_root
 from decouple.prebuilt import installed_torch, kernel_folder, official_symbols, pairing, symbols
 from decouple.upstream.download import Downloader
 from decouple.verify import checks
@@ -50,6 +50,7 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
         )
     pair = pairing.load_pair(request.release)
     choices, places = settle_choices(request), request.places
+    check_named_tree(request, places)
     if request.against == "built":
         _check_core(request, places)
     costs = estimate_stages(request)

@@ -23,6 +23,7 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import list_overlay_files
 from decouple.flows.work_environment import WorkRequest
 from decouple.patch import series_file
+from decouple.patch.parse import Patch
 from decouple.stack.engine import Stack
 from decouple.stack.overlay import FOLDER, PATCHES
 from decouple.stack.trees import compare_trees
@@ -40,22 +41,30 @@ def lay_overlay_again(work: WorkRequest, places: Places, listener: Listener = QU
         return 0
     if not tree_status.is_applied(places.tree):
         return 0
-    with Stack.open(Checkout(work.project).find_series(work.release)) as stack:
+    series = Checkout(work.project).find_series(work.release)
+    with Stack.open(series) as stack:
+        if _plan_patches(stack, work, listener) is None:
+            return 0
+    with _hold_stages(work, listener), Stack.open(series) as stack:  # others may use the tree while this one waits
         return _update_tree(stack, work, listener)
 
 
-def _update_tree(stack: Stack, work: WorkRequest, listener: Listener) -> int:
+def _plan_patches(stack: Stack, work: WorkRequest, listener: Listener) -> list[Patch] | None:
+    """Return the patches that the tree is to have, None where it is as the checkout.
+
+    Raises DecoupleError where an edit by hand would be lost.
+    """
     state, tree = stack.state, stack.places.tree
     if state.overlay is None:
         listener.warn(f"{tree}: {len(state.applied)} of {len(stack.series.names)} patches and no overlay: left so")
-        return 0
+        return None
     patches = [stack.read_patch(name) for name in stack.series.names]
     same = [(item.name, item.sha256) for item in state.applied] == [(item.name, item.sha256) for item in patches]
     edited = _list_edited_files(stack, state.overlay.commit)
     if same and stack.write_overlay(state, patches, stack.places.series.read_bytes()) == state.overlay:
         if edited:
             listener.warn(f"{tree / edited[0]}{_count_more(edited)}: edited in the tree, built as it is there")
-        return 0
+        return None
     if edited:
         raise DecoupleError(
             f"{tree / edited[0]}{_count_more(edited)}: edited in the tree, and {FOLDER}/ or a patch of the checkout "
@@ -64,9 +73,15 @@ def _update_tree(stack: Stack, work: WorkRequest, listener: Listener) -> int:
             f"`git -C {tree} checkout {state.overlay.commit[:12]} {edited[0]}`",
         )
     stack.check_unedited()
-    laid = _list_laid_files(stack)
-    with _hold_stages(work, listener):
-        moved = stack.move_to(patches, verb="build", overlay=True)
+    return patches
+
+
+def _update_tree(stack: Stack, work: WorkRequest, listener: Listener) -> int:
+    patches = _plan_patches(stack, work, listener)
+    if patches is None:
+        return 0
+    state, laid = stack.state, _list_laid_files(stack)
+    moved = stack.move_to(patches, verb="build", overlay=True)
     if moved.pushed:
         listener.say(f"patches: {len(moved.pushed)} applied anew, as they changed")
     laid |= _list_laid_files(stack)

@@ -82,10 +82,7 @@ def ensure_tree(
     The Debian root has no third_party: there the tree carries Debian's own patches below ours. The portable one builds
     upstream's own tree, with the components shown in it.
     """
-    if work.tree is not None and not places.tree.is_dir():
-        raise UsageError(
-            f"{places.tree}: no such folder", next_step="leave --tree out: the release is fetched and applied"
-        )
+    check_named_tree(work, places)
     for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
         bundled = work.env == portable_environment.KIND
         debian = not bundled and not _can_use_host(work, places, cuda=False)
@@ -106,6 +103,14 @@ def ensure_tree(
                 work.project, work.release, _choose_source(work, places, debian=debian), debian_patches=debian
             ),
             listener,
+        )
+
+
+def check_named_tree(work: WorkRequest, places: Places) -> None:
+    """Raise UsageError where ``--tree`` names no folder."""
+    if work.tree is not None and not places.tree.is_dir():
+        raise UsageError(
+            f"{places.tree}: no such folder", next_step="leave --tree out: the release is fetched and applied"
         )
 
 

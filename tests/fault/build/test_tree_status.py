@@ -60,7 +60,7 @@ def test_a_killed_build_leaves_it_as_it_was(world: World) -> None:
 
 def test_what_a_killed_build_started_is_waited_for(world: World) -> None:
     lock = world.source.parent / "stage1.lock"
-    script = KILLED.replace("with hold_lock(lock), left", "with hold_lock(lock) as held, left")
+    script = KILLED.replace("hold_lock(lock),", "hold_lock(lock) as held,")
     script = script.replace("    os.kill", "    subprocess.Popen(['sleep', '2'], pass_fds=[held])\n    os.kill")
     subprocess.run([sys.executable, "-P", "-c", script, str(world.source), str(lock)], check=False)
     time.sleep(0.5)

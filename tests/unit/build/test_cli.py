@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -147,6 +148,25 @@ def test_clean_leaves_the_source_and_the_wheels(built: Path, capsys: pytest.Capt
     assert left(built) == ["build/2.6/src/setup.py", "dist/2.6/torch.whl", "patches", "series/2.6.toml"]
 
 
+OTHERS = ("smoke", "smoke-rocm", "rocm", "official-half", "rootfs-cuda11.8", "python3.13", "python3.13/smoke")
+
+
+def test_clean_deletes_every_kind_of_build(built: Path) -> None:
+    for name in OTHERS:
+        for part in ("stage2", "state"):
+            (built / "build/2.6" / name / part).mkdir(parents=True)
+    (built / "build/2.6/tryout").mkdir()
+    (built / "build/2.6/tryout/result.txt").touch()
+    with hold_lock(built / "build/2.6/python3.13/smoke/state/stage2.lock"):
+        assert main(["clean", "2.6"]) == 1, "one of them runs"
+    assert all((built / "build/2.6" / name / "stage2").is_dir() for name in OTHERS)
+    assert main(["clean", "2.6", "--stage", "1"]) == 0
+    assert all((built / "build/2.6" / name / "stage2").is_dir() for name in OTHERS)
+    assert main(["clean", "2.6"]) == 0
+    kept = ["build/2.6/src/setup.py", "build/2.6/tryout/result.txt", "dist/2.6/torch.whl", "patches", "series/2.6.toml"]
+    assert left(built) == kept
+
+
 def test_clean_deletes_nothing_under_a_build_that_runs(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = left(built)
     with hold_lock(built / "build/2.6/state/stage2.lock"):
@@ -185,6 +205,16 @@ def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
 def test_wrong_calls(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     got = main(["build", "2.6", "--estimate" if "--tree" not in arguments else "--resume", *arguments])
     assert (got, said in capsys.readouterr().err) == (code, True)
+
+
+@pytest.mark.parametrize("more", [[], ["--stage", "2", "--kernels", "official"]])
+def test_a_wrong_tree_is_told_before_the_machine_is_judged(
+    more: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1))
+    assert main(["build", "2.6", "--env", "portable", "--tree", "/nowhere/at/all", *more]) == 2
+    assert "/nowhere/at/all: no such folder" in capsys.readouterr().err
 
 
 def test_a_stage_that_does_not_exist() -> None:

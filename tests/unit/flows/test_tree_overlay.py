@@ -188,6 +188,8 @@ def test_files_do_not_change_under_a_build_that_is_under_way(world: World) -> No
         laid.start()
         assert waits.wait(20)
         time.sleep(0.1)
+        with Stack.open(world.places) as stack:  # who only looks at the tree does not wait
+            assert stack.state.overlay
         assert (world.source / SETUP).read_text() == "# the backend\n"
     laid.join(20)
     assert told.said == ["waits: another run compiles this tree", "overlay: 1 files laid again"]

@@ -361,6 +361,7 @@ assert dist.is_nccl_available() and torch.cuda.is_available() and torch.cuda.ncc
 for backend in ("nccl", "cpu:gloo,cuda:nccl"):
     dist.init_process_group(backend, init_method="file://{folder}/" + backend, rank=0, world_size=1)
     assert "nccl" in dist.get_backend(), dist.get_backend()
+    assert dist.get_backend_config() == {"nccl": "cuda:nccl"}.get(backend, backend), dist.get_backend_config()
     x = torch.ones(2, device="cuda")
     dist.all_reduce(x)
     net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).cuda(), device_ids=[0])

@@ -550,7 +550,7 @@ def _register_backend(original: Any) -> Any:
 
 
 def _get_backend(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Tell a program that asked for nccl that it has nccl."""
+    """Tell a program that asked for nccl, for CUDA, that it has it."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -635,6 +635,7 @@ def _of_distributed() -> Iterator[Replacement]:
     for module in (torch.distributed, c10d):
         yield module, "is_nccl_available", _true
         yield module, "get_backend", _get_backend
+        yield module, "get_backend_config", _get_backend
     yield mesh.DeviceMesh, "device_type", _mesh_device_type
     yield mesh.DeviceMesh, "__init__", functools.partial(_by_place, 1, "device_type")
     for module in (torch.distributed, mesh):
