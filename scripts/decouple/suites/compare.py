@@ -190,7 +190,7 @@ def find_reason(test: str, what: str, sides: str, observed: str = "") -> str:
 
 
 def find_failure_reason(result: SuiteResult, label: str, device: str) -> str:
-    """Return why ``result``'s failure is known on that kind of device, else on that torch on it."""
+    """Return why a failure is known on that kind of device, else on that torch there."""
     return find_reason(result.id, "failure", device, result.why) or find_reason(
         result.id, "failure", f"{label}-{device}", result.why
     )
