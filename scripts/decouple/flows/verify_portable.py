@@ -211,7 +211,7 @@ def install_libraries(python: Path, trial: Path, backend: Path, log: Path) -> No
 
 
 def list_libraries(backend: Path) -> list[str]:
-    """List what a wheel of torch_cuda requires of NVIDIA, as "name==version"."""
+    """List what a wheel of torch_cuda requires of NVIDIA, as its metadata has it."""
     with zips.open_zip(backend) as archive:
         metadata = archive.read(f"{wheel_finishing.find_dist_info(archive, backend)}/METADATA")
     wanted = projects.parse_requirements(projects.parse_metadata(metadata))
