@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -74,7 +74,9 @@ class ForeignPrograms(Struct, frozen=True):
 
     ``packages`` and all that they need are unpacked into ``prefix``; each of ``programs`` (a path below it) runs with
     the loader and the libraries from there and is linked into /usr/local/bin. What they start is the root's own.
-    ``links`` (path, target) are made in the root, for what others look for at its usual place.
+    ``links`` (path, target) are made in the root, for what others look for at its usual place. ``compilers`` are paths,
+    too: these run with the root's libraries, and a script in ``bin`` of the prefix calls each with the headers and the
+    libraries from there.
     """
 
     suite: str
@@ -83,12 +85,14 @@ class ForeignPrograms(Struct, frozen=True):
     programs: tuple[str, ...]
     why: str
     links: tuple[tuple[str, str], ...] = ()
+    compilers: tuple[str, ...] = ()
 
     def describe_content(self) -> dict[str, Any]:
         """Describe what of it is in the root."""
         made = {**asdict(self), "why": ""}
-        if not self.links:  # one that has none keeps the digest that it had
-            del made["links"]
+        for addition in ("links", "compilers"):  # one that has none keeps the digest that it had
+            if not made[addition]:
+                del made[addition]
         return made
 
 
@@ -143,7 +147,10 @@ class Toolkit(Struct, frozen=True):
 
 
 class Layer(Struct, frozen=True):
-    """Packages installed together; ``seen`` are versions of the last whole build."""
+    """Packages installed together; ``seen`` are versions of the last whole build.
+
+    With ``toolkit_of``, the file name of another description, the toolkit is that of its layer of the same name.
+    """
 
     name: str
     summary: str
@@ -157,6 +164,7 @@ class Layer(Struct, frozen=True):
     foreign: tuple[ForeignPrograms, ...] = ()
     toolkit: tuple[Toolkit, ...] = ()
     debs: tuple[DebianPackages, ...] = ()
+    toolkit_of: str = ""
 
     @property
     def unpacked_parts(self) -> tuple[UnpackedPackages | ForeignPrograms | Toolkit, ...]:
@@ -242,4 +250,13 @@ def load_description(path: Path = DEFAULT) -> Description:
         file = toml.read_toml(path, _DescriptionFile, mend=f"compare with {DEFAULT.name}")
     except OSError as error:
         raise DecoupleError(f"{path}: {error.strerror}", next_step=f"name a description such as {DEFAULT}") from error
-    return Description(path, file.name, file.bootstrap, file.mount, file.trap, file.layer)
+    layers = tuple(_take_toolkit(path, layer) for layer in file.layer)
+    return Description(path, file.name, file.bootstrap, file.mount, file.trap, layers)
+
+
+def _take_toolkit(path: Path, layer: Layer) -> Layer:
+    """Return the layer with the toolkit of the description that it names, if any."""
+    if not layer.toolkit_of:
+        return layer
+    other = load_description(path.with_name(layer.toolkit_of)).find_layer(layer.name)
+    return replace(layer, toolkit=other.toolkit)

@@ -144,6 +144,23 @@ for program; do
     "/usr/local/bin/${program##*/}" --version
 done
 """
+#: $1 prefix, then compilers below it: a script calls each with the headers and the libraries of the prefix. There the
+#: loader, which a linker reads, is a link with an absolute target: the root's own.
+_LINK_COMPILERS = """
+set -e
+prefix=$1
+shift
+[ $# = 0 ] || mkdir -p "$prefix/bin"
+for program; do
+    script=$prefix/bin/${program##*/}
+    printf '#!/bin/sh\nexec %s --sysroot=%s "$@"\n' "$prefix$program" "$prefix" >"$script"
+    chmod 755 "$script"
+    "$script" --version
+    for link in "$prefix"/lib64/*; do
+        case $(readlink "$link") in "$prefix"/*) ;; /*) ln -sfn "$prefix$(readlink "$link")" "$link" ;; esac
+    done
+done
+"""
 #: Lays out a toolkit; runs in the root.
 _TOOLKIT = Path(__file__).parent / "inside" / "toolkit.py"
 #: Leaves of libraries what a host runs; runs in the root.
@@ -431,6 +448,7 @@ def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: 
         given = (foreign.prefix, foreign.suite, bootstrap.mirror, keyring.inside, "main", "with all", *foreign.packages)
         run_inside(_FOREIGN, given, f"unpack {foreign.prefix}", keyring)
         run_inside(_LINK_FOREIGN, (foreign.prefix, *foreign.programs), f"link {foreign.prefix}", network=False)
+        run_inside(_LINK_COMPILERS, (foreign.prefix, *foreign.compilers), f"link {foreign.prefix}", network=False)
         for path, target in foreign.links:
             run_inside('ln -sfn "$2" "$1"', (path, target), f"link {path}", network=False)
     for toolkit in layer.toolkit:

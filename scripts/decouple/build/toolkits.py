@@ -9,7 +9,7 @@ decouple.base.errors.UsageError: --cuda 12.9: 2.6 is not compiled with it here (
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -138,10 +138,17 @@ def list_vendor_variables(name: str, archs: Sequence[str], libraries: str) -> di
 
 
 def list_layers(kind: str, cuda: str, stage: Sequence[str]) -> list[str]:
-    """Return the layers ``stage`` of a root, with those of the version ``cuda``."""
-    chosen = find_toolkit(kind, cuda)
-    every = {layer for row in read_toolkits().toolkit for layer in row.layers}
-    return [*(name for name in stage if chosen is None or name not in every), *(chosen.layers if chosen else ())]
+    """Return the layers ``stage`` of a root, with those of the version ``cuda``.
+
+    Where ``kind`` is "auto" they are the Debian root's, which is taken if this machine does not suffice.
+    """
+    chosen = find_toolkit("rootfs" if kind == "auto" else kind, cuda)
+    return [*(name for name in stage if chosen is None or not has_cuda([name])), *(chosen.layers if chosen else ())]
+
+
+def has_cuda(layers: Iterable[str]) -> bool:
+    """Return whether the ``layers`` of a root bring a CUDA, of whatever version."""
+    return not {layer for row in read_toolkits().toolkit for layer in row.layers}.isdisjoint(layers)
 
 
 def make_variables(kind: str, cuda: str, places: Mapping[str, str]) -> dict[str, str]:

@@ -207,10 +207,15 @@ def install_libraries(python: Path, trial: Path, backend: Path, log: Path) -> No
 
     The pip of ``python`` installs it. Raises CommandError.
     """
-    with zips.open_zip(backend) as archive:
-        metadata = archive.read(f"{wheel_finishing.find_dist_info(archive, backend)}/METADATA")
-    wanted = projects.parse_requirements(projects.parse_metadata(metadata))
-    libraries = [str(requirement) for requirement in wanted if requirement.name.startswith("nvidia-")]
+    libraries = list_libraries(backend)
     pip = [str(python.absolute()), "-m", "pip", "--python", str(trial.absolute())]
     command = [*pip, "install", "-q", "--no-deps", *libraries]
     run_logged(command, cwd=Path("/"), log=log, what=f"pip install {' '.join(libraries)}")
+
+
+def list_libraries(backend: Path) -> list[str]:
+    """List what a wheel of torch_cuda requires of NVIDIA, as its metadata has it."""
+    with zips.open_zip(backend) as archive:
+        metadata = archive.read(f"{wheel_finishing.find_dist_info(archive, backend)}/METADATA")
+    wanted = projects.parse_requirements(projects.parse_metadata(metadata))
+    return [str(requirement) for requirement in wanted if requirement.name.startswith("nvidia-")]

@@ -11,7 +11,7 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import Repository
 from decouple.base.paths import find_cache
-from decouple.build import host, preflight, root_description, rootfs
+from decouple.build import host, preflight, root_description, rootfs, toolkits
 from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
 from decouple.build.toolchain import list_overrides
 from decouple.flows import portable_environment
@@ -53,7 +53,7 @@ def open_environment(
         check_machine(work, places, layers)
         bundled = portable_environment.bundle_third_party(places, work.third_party, listener, components)
         return portable_environment.open_portable(places, layers, bundled, listener)
-    if _can_use_host(work, places, cuda="cuda" in layers):
+    if _can_use_host(work, places, cuda=toolkits.has_cuda(layers)):
         listener.say("environment: this machine's own toolchain")
         return HostEnvironment(places)
     root = portable_environment.make_root(root_description.load_description(), "Debian", layers, listener)
@@ -67,7 +67,7 @@ def check_machine(work: WorkRequest, places: Places, layers: Sequence[str] = ())
     """
     if work.env == portable_environment.KIND:
         preflight.check_root(find_cache(), root_description.load_description(root_description.PORTABLE), layers)
-    elif not _can_use_host(work, places, cuda="cuda" in layers):
+    elif not _can_use_host(work, places, cuda=toolkits.has_cuda(layers)):
         preflight.check_root(find_cache(), root_description.load_description(), layers)
 
 
@@ -192,7 +192,7 @@ def _choose_source(work: WorkRequest, places: Places, *, debian: bool) -> str:
 def needs_root(work: WorkRequest, places: Places, layers: Collection[str]) -> bool:
     """Return whether work runs in a Debian root, as far as is known without a tree."""
     return work.env != "host" and (
-        work.env == portable_environment.KIND or not _can_use_host(work, places, cuda="cuda" in layers)
+        work.env == portable_environment.KIND or not _can_use_host(work, places, cuda=toolkits.has_cuda(layers))
     )
 
 

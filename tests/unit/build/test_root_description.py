@@ -13,7 +13,8 @@ from decouple.build import root_description
 
 def test_the_one_we_ship() -> None:
     shipped = root_description.load_description()
-    assert [layer.name for layer in shipped.layers] == ["core", "cuda", "rocm", "rocm-libraries", "stock", "monolith"]
+    names = ["core", "cuda", "cuda11.8", "rocm", "rocm-libraries", "stock", "monolith"]
+    assert [layer.name for layer in shipped.layers] == names
     assert {mount.at for mount in shipped.mounts} == {"/proc", "/dev", "/sys"}
     for layer in shipped.layers:
         assert set(layer.seen) <= {*layer.packages, "gcc"}, "versions seen are of packages named, or of what they bring"
@@ -57,7 +58,7 @@ def test_a_wrong_one_is_named(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_an_unknown_layer_names_the_known_ones() -> None:
-    with pytest.raises(DecoupleError, match=r"acme.*core, cuda, rocm, rocm-libraries, stock, monolith"):
+    with pytest.raises(DecoupleError, match=r"acme.*core, cuda, cuda11\.8, rocm, rocm-libraries, stock, monolith"):
         root_description.load_description().find_layer("acme")
 
 
@@ -77,8 +78,29 @@ def test_tools_and_foreign_programs_are_part_of_a_layer_that_has_them() -> None:
     assert digest(replace(layer, foreign=())) != digest(layer)
     other_reason = tuple(replace(piece, why="another reason") for piece in layer.foreign)
     assert digest(replace(layer, foreign=other_reason)) == digest(layer)
+    assert not {"links", "compilers"} & set(layer.foreign[0].describe_content()), "as it was recorded"
+    with_compiler = tuple(replace(piece, compilers=("/usr/bin/g++",)) for piece in layer.foreign)
+    assert digest(replace(layer, foreign=with_compiler)) != digest(layer)
     assert set(root_description.load_description().find_layer("core").describe_content()) == {
         "packages",
         "pypi",
         "beside",
     }, "as it was recorded"
+
+
+def test_a_layer_takes_the_toolkit_of_another_root() -> None:
+    """That of its own name, so that a version of CUDA is described once; beside it a host compiler for its nvcc."""
+    layer = root_description.load_description().find_layer("cuda11.8")
+    other = root_description.load_description(root_description.PORTABLE).find_layer("cuda11.8")
+    assert layer.toolkit == other.toolkit and len(layer.toolkit) == 1
+    assert not other.toolkit_of and other.describe_content()["toolkit"] == layer.describe_content()["toolkit"]
+    assert [piece.compilers for piece in layer.foreign] == [("/usr/bin/g++-11",)]
+
+
+def test_a_toolkit_of_a_description_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "rootfs.toml"
+    text = root_description.DEFAULT.read_text().replace('"rootfs-bullseye.toml"', '"rootfs-acme.toml"')
+    path.write_text(text)
+    with pytest.raises(DecoupleError, match=r"rootfs-acme\.toml: No such file") as caught:
+        root_description.load_description(path)
+    assert caught.value.next_step

@@ -246,3 +246,23 @@ def test_pip_is_told_whom_a_wheel_is_for(tmp_path: Path, file: str, options: lis
     tool = root_description.PipTool("x", "1", file, hashlib.sha256(b"").hexdigest())
     assert rootfs.fetch_pypi_file(tool, tmp_path, tmp_path / "log", run) == tmp_path / file
     assert [word for word in asked[0] if word.startswith(("--platform", "--python", "--impl", "--abi"))] == options
+
+
+def test_an_older_compiler_is_called_with_the_headers_of_its_own_suite(tmp_path: Path) -> None:
+    """By a script in bin/. The loader of that suite, in lib64, is a link whose target is the root's own before."""
+    prefix, compiler = tmp_path / "gcc", tmp_path / "gcc/usr/bin/g++-11"
+    compiler.parent.mkdir(parents=True)
+    compiler.write_text('#!/bin/sh\necho "$@"\n')
+    compiler.chmod(0o755)
+    (prefix / "lib64").mkdir()
+    (prefix / "lib64/ld.so").symlink_to("/lib/ld.so")
+    for _ in range(2):  # an interrupted run goes on
+        subprocess.run(["sh", "-c", rootfs._LINK_COMPILERS, "sh", prefix, "/usr/bin/g++-11"], check=True)
+    called = subprocess.run([prefix / "bin/g++-11", "-c", "a b.cpp"], check=True, capture_output=True, text=True)
+    assert called.stdout == f"--sysroot={prefix} -c a b.cpp\n"
+    assert (prefix / "lib64/ld.so").readlink() == prefix / "lib/ld.so"
+
+
+def test_a_suite_without_compilers_gets_no_scripts(tmp_path: Path) -> None:
+    subprocess.run(["sh", "-c", rootfs._LINK_COMPILERS, "sh", tmp_path], check=True)
+    assert not list(tmp_path.iterdir())

@@ -62,12 +62,19 @@ def test_a_version_that_nobody_has_is_refused_with_those_that_are_there() -> Non
     with pytest.raises(UsageError, match=r"--cuda 12\.9") as caught:
         toolkits.check_release("2.6", "portable", "12.9")
     assert "11.8, 12.4" in str(caught.value.next_step)
-    with pytest.raises(UsageError, match=r"--cuda 11\.8.*12\.4") as caught:
-        toolkits.check_release("2.6", "rootfs", "11.8")
-    assert caught.value.next_step == "--env portable"
+    toolkits.check_release("2.6", "rootfs", "11.8")
     with pytest.raises(UsageError, match=r"--cuda 12\.4: 2\.99"):
         toolkits.check_release("2.99", "portable", "12.4")
     toolkits.check_release("2.6", "host", "11.8")  # whatever that machine has
+
+
+def test_a_version_that_this_root_has_not_is_refused_with_the_root_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = toolkits.read_toolkits()
+    fewer = tuple(row for row in known.toolkit if (row.environment, row.cuda) != ("rootfs", "11.8"))
+    monkeypatch.setattr(toolkits, "read_toolkits", lambda: replace(known, toolkit=fewer))
+    with pytest.raises(UsageError, match=r"--cuda 11\.8.*12\.4") as caught:
+        toolkits.check_release("2.6", "rootfs", "11.8")
+    assert caught.value.next_step == "--env portable"
 
 
 def test_the_layers_and_variables_of_a_version(host: HostEnvironment, provenance: Provenance) -> None:
@@ -76,11 +83,29 @@ def test_the_layers_and_variables_of_a_version(host: HostEnvironment, provenance
     assert list_layers(2, Choices(cuda="11.8"), "portable") == ["core", "cuda11.8", "tomli"]
     assert list_layers(2, Choices(cuda="12.4"), "rootfs") == list_layers(2, Choices(), "rootfs") == ["core", "cuda"]
     assert list_layers(1, Choices(cuda="11.8"), "portable") == ["core"]
+    stock = Choices(core="stock", cuda="11.8")
+    assert list_layers(2, stock, "rootfs") == list_layers(2, stock, "auto") == ["core", "stock", "cuda11.8"]
+    assert toolkits.has_cuda(["core", "cuda11.8"]) and not toolkits.has_cuda(["core", "rocm"])
     told = make_variables(portable, 2, provenance, Choices(cuda="11.8"))
     assert told["CUDACXX"] == "/opt/cuda-11.8/bin/nvcc" and told["CUDNN_ROOT"] == "/opt/cuda-11.8"
     assert told["CCACHE_PREFIX"].endswith("inside/same_names.sh")
     assert make_variables(portable, 1, provenance, Choices(cuda="11.8")) == make_variables(portable, 1, provenance)
     assert "CUDACXX" not in make_variables(portable, 2, provenance), "bindings over compiled kernels"
+
+
+def test_an_older_cuda_in_the_debian_root_has_a_host_compiler_of_its_own(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    """Only nvcc gets it: host sources are compiled as the core was."""
+    shipped = root_description.load_description()
+    debian = RootEnvironment(host.places, Root(shipped, host.places.project, ("core",)))
+    told = make_variables(debian, 2, provenance, Choices(core="stock", cuda="11.8"))
+    [compilers] = shipped.find_layer("cuda11.8").foreign
+    assert told["CUDAHOSTCXX"] == f"{compilers.prefix}/bin/{Path(compilers.compilers[0]).name}"
+    assert told["CUDACXX"] == "/opt/cuda-11.8/bin/nvcc"
+    assert not {"CC", "CXX"} & told.keys()
+    usual = make_variables(debian, 2, provenance, Choices(core="stock"))
+    assert usual["CUDACXX"] == "/usr/bin/nvcc" and usual["CUDNN_ROOT"] == "/opt/cudnn"
 
 
 def test_each_version_has_a_folder_of_its_own(host: HostEnvironment) -> None:

@@ -79,7 +79,6 @@ def test_a_tree_with_debians_patches_is_refused(tmp_path: Path) -> None:
             BuildRequest(PROJECT, "2.6", portable_environment.KIND, stage=2, cuda="12.9"),
             "--cuda 12.9: 2.6 is not compiled with it here",
         ),
-        (BuildRequest(PROJECT, "2.6", "rootfs", stage=2, cuda="11.8"), "--cuda 11.8: --env rootfs has 12.4 alone"),
         (
             BuildRequest(PROJECT, "2.6", portable_environment.KIND, stage=1, cuda="11.8"),
             "of stage 2 with compiled kernels",
@@ -101,6 +100,7 @@ def test_the_official_wheels_cuda_is_taken_where_nobody_chooses() -> None:
     assert settle_choices(BuildRequest(PROJECT, "2.6", portable_environment.KIND, stage=2, cuda="11.8")).cuda == "11.8"
     assert settle_choices(BuildRequest(PROJECT, "2.6", "rootfs", stage=2)).cuda == "", "the root's own, as ever"
     assert settle_choices(BuildRequest(PROJECT, "2.6", "rootfs", stage=2, cuda="12.4")).cuda == "", "the same build"
+    assert settle_choices(BuildRequest(PROJECT, "2.6", "rootfs", stage=2, cuda="11.8")).cuda == "11.8"
     assert settle_choices(BuildRequest(PROJECT, "2.6", "host", stage=2, cuda="11.8")).cuda == "11.8"
 
 
