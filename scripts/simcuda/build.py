@@ -52,7 +52,8 @@ def compute_fingerprint(version: str, torch: TorchBuild | None = None) -> str:
             path = torch.find_library(name)
             digest.update(identify_library(path).encode())
         if torch.word == "hip":
-            digest.update((hip.find_headers() / hip.VERSION_HEADER).read_bytes())
+            for path in hip.list_headers(hip.find_headers()):
+                digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 

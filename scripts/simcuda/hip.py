@@ -49,10 +49,16 @@ class HipLibrary:
     def read_declared(self, headers: Path) -> dict[str, declarations.Function]:
         """Read the functions that its headers below ``headers`` declare, by name.
 
-        Raises SimcudaError where the compiler does not take a header.
+        Raises SimcudaError where a header is not there, or the compiler does not take it.
         """
         if not self.headers:
             return {}
+        for name in self.headers:
+            if not (headers / name).is_file():
+                raise SimcudaError(
+                    f"no {name} in {headers}, and torch needs lib{self.name}",
+                    next_step=f"install its headers (Debian: lib{self.name.lower()}-dev), or set ROCM_PATH",
+                )
         defines = [flag.removeprefix("-D") for flag in FLAGS] + list(self.defines)
         text = declarations.preprocess_headers(self.headers, [headers], defines)
         return {function.name: function for function in declarations.parse_functions(text)}
@@ -60,6 +66,12 @@ class HipLibrary:
     def as_library(self, soname: str) -> Library:
         """Return it as the rest of the package knows a stand-in."""
         return Library(self.name, soname, "", self.headers, self.sources, self.not_supported, self.success, ())
+
+
+def list_headers(headers: Path) -> list[Path]:
+    """List the files below ``headers`` that decide what is made: of each library that is there, and the version."""
+    names = [VERSION_HEADER, *(name for library in load_libraries()[0] for name in library.headers)]
+    return [path for path in map(headers.joinpath, names) if path.is_file()]
 
 
 def load_fill_rules(path: Path = HERE / "hip.toml") -> tuple[FillRule, ...]:
@@ -142,8 +154,9 @@ def compile_library(
     quiet = ["-Wno-deprecated-declarations", "-Wno-unused"]
     parts += compile.compile_objects(list(generated), work, [*flags, *quiet])
     script = work / "exports.map"
-    exported = " ".join(f"{name};" for name in sorted(own | rest | library.forwards.keys()))
-    script.write_text(f"{{ global: {exported} local: *; }};\n", encoding="utf-8")
+    exported = "".join(f" {name};" for name in sorted(own | rest | library.forwards.keys()))
+    wanted = f" global:{exported}" if exported else ""  # no linker takes an empty list
+    script.write_text(f"{{{wanted} local: *; }};\n", encoding="utf-8")
     links = [f"-L{out}", *(f"-l:{name}" for name in below), f"-Wl,--version-script={script}", "-Wl,--no-undefined"]
     compile.link_shared_library(soname, parts, out / soname, [*links, *compile.OWN_RUNTIME])
     success = sum(stand_in.answers_success(name) for name in rest & declared.keys())

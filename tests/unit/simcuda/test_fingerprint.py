@@ -45,7 +45,10 @@ def test_stand_ins_of_another_hip_are_others(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("ROCM_PATH", str(include.parent))
     first = build.compute_fingerprint("12.4", torch)
     (include / "hip/hip_version.h").write_text("#define HIP_VERSION 70200000\n")
-    assert build.compute_fingerprint("12.4", torch) != first
+    second = build.compute_fingerprint("12.4", torch)
+    (include / "miopen").mkdir()  # a package of its own
+    (include / "miopen/miopen.h").touch()
+    assert len({first, second, build.compute_fingerprint("12.4", torch)}) == 3
 
 
 def test_what_a_younger_c_library_linked_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

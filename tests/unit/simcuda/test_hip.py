@@ -390,3 +390,17 @@ assert count.value == 1 and perf.memory == 0
     text = "import ctypes as c\ndef ok(code): assert code == 0, code\n" + program
     done = subprocess.run([sys.executable, "-c", text], env=variables, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_library_without_its_headers_is_named_with_its_package(tmp_path: Path) -> None:
+    (blas,) = (library for library in hip.load_libraries()[0] if library.name == "hipblas")
+    with pytest.raises(SimcudaError, match=r"no hipblas/hipblas\.h") as failed:
+        blas.read_declared(write_headers(tmp_path / "include"))
+    assert "libhipblas-dev" in str(failed.value.next_step)
+
+
+def test_a_library_of_which_nothing_is_asked_is_made(tmp_path: Path, rocm: Path) -> None:
+    """Torch may need one by name alone; no linker takes an empty list of exports."""
+    (ranges,) = (library for library in hip.load_libraries()[0] if library.name == "roctx64")
+    hip.compile_library(ranges, "libroctx64.so.4", frozenset(), rocm, (), tmp_path)
+    assert symbols.read_defined_functions(tmp_path / "libroctx64.so.4") == frozenset()
