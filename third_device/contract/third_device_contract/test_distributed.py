@@ -431,6 +431,23 @@ def check(rank, device):
 """
 
 
+UNSEEN = """
+def check(rank, device):
+    weight = torch.ones(4, device=device, requires_grad=True)
+    first, _ = weight.chunk(2)
+    dist.broadcast(weight.detach(), 0)
+    dist.all_gather_into_tensor(weight.detach(), torch.full((2,), rank + 1.0, device=device))
+    first.sum().backward()
+    assert weight.tolist() == [1.0, 1.0, 2.0, 2.0] and weight.grad.tolist() == [1.0, 1.0, 0.0, 0.0]
+"""
+
+
+@pytest.mark.contract_item(44)
+def test_autograd_sees_no_collective(python: Run, name: str) -> None:
+    """What a collective writes is no change in place, as with NCCL and Gloo."""
+    run_ranks(python, name, 2, UNSEEN)
+
+
 @pytest.mark.contract_item(44)
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("what", ["MOVES", "REDUCTIONS", "TOGETHER", "STREAMS"])

@@ -319,7 +319,7 @@ def test_data_parallel(name: str, two: None, gap: Gap) -> None:
     try:
         made = wrapped(batch.to(f"{name}:0"))
     except (AttributeError, RuntimeError) as error:
-        if "_scatter" in str(error) or "NVIDIA" in str(error):
+        if any(text in str(error) for text in ("_scatter", "NVIDIA", "No CUDA GPUs")):  # which part of CUDA is missing
             gap("data-parallel")
         raise
     torch.testing.assert_close(made.cpu(), expected)

@@ -150,8 +150,9 @@ inline std::vector<Tensors> to_host(const std::vector<Tensors>& lists) {
   return made;
 }
 
+// Autograd sees no change in place, as it sees none where a vendor's library writes the memory.
 inline void to_device(const Tensors& host, Tensors& tensors) {
-  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(host[i]);
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].variable_data().copy_(host[i]);
 }
 
 inline void to_device(const std::vector<Tensors>& host, std::vector<Tensors>& lists) {
