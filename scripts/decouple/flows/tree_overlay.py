@@ -111,9 +111,10 @@ def _list_edited_files(stack: Stack, overlay: str) -> list[str]:
 def _hold_stages(work: WorkRequest, listener: Listener) -> Iterator[None]:
     """Wait until no build compiles the tree, and let none begin."""
     folder = Checkout(work.project).locate_build(work.release)
-    locks = sorted(path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}state/stage[12].lock"))
+    usual = {place / f"stage{stage}.lock" for place in (folder / "state", work.places.locks) for stage in (1, 2)}
+    others = {path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}state/stage[12].lock")}
     with contextlib.ExitStack() as held:
-        for lock in locks:
+        for lock in sorted(usual | others):  # the usual ones also where no build made them yet
             held.enter_context(hold_lock(lock, lambda: listener.say("waits: another run compiles this tree")))
         yield
 

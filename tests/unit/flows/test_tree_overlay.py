@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
@@ -194,3 +195,29 @@ def test_files_do_not_change_under_a_build_that_is_under_way(world: World) -> No
     laid.join(20)
     assert told.said == ["waits: another run compiles this tree", "overlay: 1 files laid again"]
     assert (world.source / SETUP).read_text() == "# a newer backend\n"
+
+
+def test_a_first_build_does_not_begin_stage_2_while_files_change(world: World) -> None:
+    work = WorkRequest(world.project, "2.6")
+    first, second = (work.places.locks / f"stage{stage}.lock" for stage in (1, 2))
+    (world.project / SETUP).write_text("# a newer backend\n")
+    waits, held = threading.Event(), list[bool]()
+
+    def refuse() -> None:
+        raise BlockingIOError
+
+    def look(line: str) -> None:
+        if line.startswith("waits"):
+            waits.set()
+            return
+        with contextlib.suppress(BlockingIOError), hold_lock(second, refuse):
+            held.append(False)
+            return
+        held.append(True)
+
+    laid = threading.Thread(target=lambda: lay_overlay_again(work, work.places, Listener(look)))
+    with hold_lock(first):
+        laid.start()
+        assert waits.wait(20)
+    laid.join(20)
+    assert held == [True]
