@@ -96,7 +96,7 @@ def _list_laid_files(stack: Stack) -> set[str]:
     return {change.path for change in compare_trees(stack.repository, state.tip, state.head)}
 
 
-def _count_more(paths: Sequence[str]) -> str:
+def _count_more(paths: Sequence[object]) -> str:
     return f" and {len(paths) - 1} more" if len(paths) > 1 else ""
 
 
@@ -121,7 +121,7 @@ def _hold_stages(work: WorkRequest, listener: Listener) -> Iterator[None]:
 
 def _refuse_other_overlay(work: WorkRequest, tree: Path) -> None:
     """Raise UsageError where a tree that is not the checkout's has another overlay."""
-    other = _list_other_files(work, tree) if (tree / FOLDER).is_dir() else []  # what lacks of it, the build says
+    other = list(_list_other_files(work, tree)) if (tree / FOLDER).is_dir() else []  # what lacks of it, the build says
     if other:
         raise UsageError(
             f"{tree / other[0]}{_count_more(other)}: not as in this checkout, and the tree is not the checkout's own",
@@ -129,15 +129,27 @@ def _refuse_other_overlay(work: WorkRequest, tree: Path) -> None:
         )
 
 
-def _list_other_files(work: WorkRequest, tree: Path) -> list[str]:
-    """Return the overlay's files that the checkout has otherwise than ``tree``."""
+def _list_other_files(work: WorkRequest, tree: Path) -> dict[str, Path]:
+    """Map the overlay's files that ``tree`` has otherwise to those of the checkout.
+
+    Of a file that the checkout has no more, to where it was.
+    """
     names = [name for name in list_overlay_files(work.project) if (work.project / name).is_file()]
-    ours = {name: work.project / name for name in sorted(names)}
+    ours = {name: work.project / name for name in names}
     places = Checkout(work.project).find_series(work.release)
-    if (tree / PATCHES).is_dir() and places.series.is_file():
-        entries = series_file.read_series(places.series).names
-        ours |= {f"{PATCHES}/{name}": places.patches / name for name in entries}
-    return [name for name, path in ours.items() if not _is_same_file(tree / name, path)]
+    series = series_file.read_series(places.series) if (tree / PATCHES).is_dir() else None
+    tracked = inputs.list_tracked_files(tree) if (tree / ".git").exists() else frozenset[str]()
+    laid = {name for name in tracked if name.startswith(f"{PATCHES}/")} - {f"{PATCHES}/series"}
+    patches = dict.fromkeys(laid if series else (), places.series)  # that names no such patch any more
+    patches |= {f"{PATCHES}/{name}": places.patches / name for name in (series.names if series else ())}
+    other = {name: path for name, path in patches.items() if not _is_same_file(tree / name, path)}
+    if series and not other:  # else nobody knows which files the tree has from its patches
+        loaded = [entry.load_patch(places.patches) for entry in series.entries]
+        made = {file.new_path for patch in loaded for file in patch.files}
+        more = {name for name in tracked if name.startswith(f"{FOLDER}/")} - made - laid - {f"{PATCHES}/series"}
+        ours |= {name: work.project / name for name in more if (tree / name).is_file()}
+    other |= {name: path for name, path in ours.items() if not _is_same_file(tree / name, path)}
+    return dict(sorted(other.items()))
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
@@ -154,14 +166,20 @@ def warn_of_older_wheels(
     """
     if not tree_status.is_applied(places.tree):
         return
-    changed: list[str] | None = None
+    changed: dict[str, Path] | None = None
     for stage, folder in dict.fromkeys(((1, places.core_state), (1, places.state), (2, places.state))):
         stamp = inputs.read_stamp(folder / f"stage{stage}.json")
         if stamp is None or not stamp.content or places.dist / stamp.wheel not in wheels:
             continue
         unread = toolkits.list_unread_paths(stage, toolkit)
         changed = _list_other_files(work, places.tree) if changed is None else changed
-        newer = [name for name in changed if not f"{name}/".startswith(tuple(f"{path}/" for path in unread))]
+        # a patch may touch what either stage reads; the copy of it in the overlay is read by none
+        left_out = tuple(f"{path}/" for path in unread)
+        newer = [
+            path
+            for name, path in changed.items()
+            if name.startswith(f"{PATCHES}/") or not f"{name}/".startswith(left_out)
+        ]
         if newer or inputs.hash_tree_content(places.tree, unread) != stamp.content:
-            what = f"{work.project / newer[0]}{_count_more(newer)}" if newer else f"{places.tree}"
+            what = f"{newer[0]}{_count_more(newer)}" if newer else f"{places.tree}"
             listener.warn(f"{stamp.wheel}: {what} changed since it was built; `{again}` takes that up")

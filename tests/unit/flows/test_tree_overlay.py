@@ -146,6 +146,25 @@ def test_a_tree_of_another_checkout_is_neither_overwritten_nor_compiled_as_ours(
         lay(world, tree=other.source)
 
 
+def test_a_tree_of_another_checkout_has_no_file_more(world: World, tmp_path: Path) -> None:
+    other = world.copy_to(tmp_path / "other")
+    (world.project / SETUP).unlink()
+    with pytest.raises(UsageError, match=rf"{other.source}/{SETUP}: not as in this checkout"):
+        lay(world, tree=other.source)
+    (world.project / SETUP).write_bytes((other.project / SETUP).read_bytes())
+    assert lay(world, tree=other.source) == 0, "files that a patch moved there are none of the overlay"
+    whole = world.series.read_bytes()
+    world.series.write_text("".join(whole.decode().splitlines(keepends=True)[:-1]))
+    with pytest.raises(UsageError, match=rf"{other.source}/.*/0003-split\.patch: not as in this checkout"):
+        lay(world, tree=other.source)
+    world.series.write_bytes(whole)
+    (other.project / "third_device/new.cpp").write_text("int more;\n")
+    git(other.project, "init", "-q", "--template=")
+    assert lay(other) == 1
+    with pytest.raises(UsageError, match=rf"{other.source}/third_device/new\.cpp: not as in this checkout"):
+        lay(world, tree=other.source)
+
+
 def test_a_check_says_which_wheel_is_older_than_the_checkout(world: World) -> None:
     work, told = WorkRequest(world.project, "2.6"), Told()
     places = work.places
@@ -162,6 +181,16 @@ def test_a_check_says_which_wheel_is_older_than_the_checkout(world: World) -> No
         warn_of_older_wheels(work, places, wheels, "decouple build 2.6", told.listener)
         return [line.partition(":")[0] for line in told.warned]
 
+    assert warn(wheels) == []
+    patch = world.project / "patches/2.6/0002-hooks.patch"  # of torch/core.py, which stage 1 reads
+    patch.write_text(patch.read_text().replace("ask the hook", "ask it"))
+    assert warn(wheels) == ["torch.whl", "torch_cuda.whl"], "both stages compile what the patches left"
+    assert all(f"{patch} changed" in line for line in told.warned)
+    patch.write_text(patch.read_text().replace("ask it", "ask the hook"))
+    setup = (world.project / SETUP).read_bytes()
+    (world.project / SETUP).unlink()
+    assert warn(wheels) == ["torch.whl", "torch_cuda.whl"], "deleted in the checkout"
+    (world.project / SETUP).write_bytes(setup)
     assert warn(wheels) == []
     (world.project / "third_device/README.md").write_text("docs\n")
     assert warn(wheels) == [], "no stage reads it"
