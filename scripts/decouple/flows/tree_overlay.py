@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from decouple.base.checkout import Checkout
+from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock
 from decouple.base.git import split_names
@@ -42,11 +42,20 @@ def lay_overlay_again(work: WorkRequest, places: Places, listener: Listener = QU
     if not tree_status.is_applied(places.tree):
         return 0
     series = Checkout(work.project).find_series(work.release)
-    with Stack.open(series) as stack:
+    with _open_stack(series, listener) as stack:
         if _plan_patches(stack, work, listener) is None:
             return 0
-    with _hold_stages(work, listener), Stack.open(series) as stack:  # others may use the tree while this one waits
+    with _hold_stages(work, listener), _open_stack(series, listener) as stack:  # others may use the tree meanwhile
         return _update_tree(stack, work, listener)
+
+
+@contextlib.contextmanager
+def _open_stack(series: SeriesPlaces, listener: Listener) -> Iterator[Stack]:
+    """Open the stack and say what was done about a command that had been cut off."""
+    with Stack.open(series) as stack:
+        for line in stack.recovered:
+            listener.say(line)
+        yield stack
 
 
 def _plan_patches(stack: Stack, work: WorkRequest, listener: Listener) -> list[Patch] | None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock
@@ -19,6 +20,7 @@ from decouple.flows.listener import Listener
 from decouple.flows.tree_overlay import lay_overlay_again, warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest
 from decouple.stack.engine import Stack
+from decouple.stack.journal import Transaction
 from tests.support.series import LINES, World, git, snapshot, usual_world
 
 SETUP = "third_device/torch_cuda/setup.py"
@@ -250,3 +252,28 @@ def test_a_first_build_does_not_begin_stage_2_while_files_change(world: World) -
         assert waits.wait(20)
     laid.join(20)
     assert held == [True]
+
+
+def test_what_was_done_about_a_command_that_was_cut_off_is_told(world: World) -> None:
+    told = list[str]()
+
+    def cut_off() -> None:
+        with Stack.open(world.places) as stack:
+            stack.journal._stage_files(Transaction("pop", replace(stack.state, overlay=None)), stack.state.head)
+
+    def say(line: str) -> None:
+        told.append(line.partition(":")[0])
+        if line.startswith("waits"):
+            cut_off()
+            waits.set()
+
+    work, waits = WorkRequest(world.project, "2.6"), threading.Event()
+    (world.project / SETUP).write_text("# a newer backend\n")
+    cut_off()
+    laid = threading.Thread(target=lambda: lay_overlay_again(work, work.places, Listener(say)))
+    with hold_lock(work.places.locks / "stage1.lock"):
+        laid.start()
+        assert waits.wait(20)
+    laid.join(20)
+    dropped = "an earlier `pop` was cut off before it changed anything"
+    assert told == [dropped, "waits", dropped, "overlay"], "another command may be cut off while this one waits"
