@@ -277,3 +277,16 @@ def test_what_was_done_about_a_command_that_was_cut_off_is_told(world: World) ->
     laid.join(20)
     dropped = "an earlier `pop` was cut off before it changed anything"
     assert told == [dropped, "waits", dropped, "overlay"], "another command may be cut off while this one waits"
+
+
+def test_a_file_that_was_tried_in_the_tree_may_be_taken_over(world: World) -> None:
+    tried, taken = (folder / "third_device/new.cpp" for folder in (world.source, world.project))
+    tried.write_text("int more;\n")
+    taken.write_text("int other;\n")
+    with pytest.raises(DecoupleError, match=rf"new\.cpp is not under version control.*move {tried} away"):
+        lay(world)
+    assert tried.read_text() == "int more;\n"
+    taken.write_text("int more;\n")
+    assert lay(world) == 1 and git(world.source, "status", "--porcelain") == ""
+    taken.unlink()
+    assert lay(world) == 1 and not tried.exists()
