@@ -41,9 +41,17 @@ def read_tree_state(tree: Path) -> tuple[str, str]:
     The digest is over tracked files, and empty when nothing differs. Raises DecoupleError when ``tree`` is not an
     applied tree.
     """
-    head = _run_git(tree, "rev-parse", "HEAD^{tree}").decode().strip()
+    head = read_head_tree(tree)
     changed = _run_git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary")
     return head, hashlib.sha256(changed).hexdigest() if changed else ""
+
+
+def read_head_tree(tree: Path) -> str:
+    """Read the id of HEAD's git tree.
+
+    Raises DecoupleError when ``tree`` is not an applied tree.
+    """
+    return _run_git(tree, "rev-parse", "HEAD^{tree}").decode().strip()
 
 
 def hash_tree_content(tree: Path, without: Sequence[str]) -> str:

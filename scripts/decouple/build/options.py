@@ -18,6 +18,8 @@ class Provenance(Struct, frozen=True):
     patches: tuple[Mapping[str, str], ...]
     overlay_digest: str
     cuda: str | None
+    tree: str = ""
+    """HEAD's git tree when it was read: a stage of another one is refused. Empty: not known."""
 
 
 class Choices(Struct, frozen=True):

@@ -155,27 +155,28 @@ class Stage(ABC):
 
         Raises DecoupleError naming the failing step.
         """
-        tree, dirty = inputs.read_tree_state(self.places.tree)
-        toolchain = self.describe_toolchain()
-        relevant = {name: value for name, value in self.variables.items() if name not in HOW}
-        unread = toolkits.list_unread_paths(self.number, self.job.choices.toolkit)
-        content = inputs.hash_tree_content(self.places.tree, unread)
-        digest = inputs.compute_digest(
-            {
-                "content": content,
-                "series": self.job.provenance.series_digest,  # stands in the wheel
-                "toolchain": toolchain,
-                "variables": relevant,
-                "included": self._hash_included_file(),
-                "version": self.version,
-                "core": self.identify_core(),
-            }
-        )
         state, say, name = self.places.state, self.job.say, f"stage {self.number}"
         stamp_path, effort_path = state / f"stage{self.number}.json", state / f"stage{self.number}.effort"
         lock = self.places.locks / f"stage{self.number}.lock"
         with hold_lock(lock, lambda: say(f"{name}: waits for another run that builds it")) as held:
             self.held = (held,)
+            tree, dirty = inputs.read_tree_state(self.places.tree)  # here, as others may move the tree before
+            self._refuse_other_tree(tree)
+            toolchain = self.describe_toolchain()
+            relevant = {name: value for name, value in self.variables.items() if name not in HOW}
+            unread = toolkits.list_unread_paths(self.number, self.job.choices.toolkit)
+            content = inputs.hash_tree_content(self.places.tree, unread)
+            digest = inputs.compute_digest(
+                {
+                    "content": content,
+                    "series": self.job.provenance.series_digest,  # stands in the wheel
+                    "toolchain": toolchain,
+                    "variables": relevant,
+                    "included": self._hash_included_file(),
+                    "version": self.version,
+                    "core": self.identify_core(),
+                }
+            )
             stamp = inputs.find_current_stamp(stamp_path, digest, self.places.dist)
             if stamp:
                 wheel = self.places.dist / stamp.wheel
@@ -215,6 +216,17 @@ class Stage(ABC):
             )
             effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
         return StageWheel(self.number, wheel, True, took, objects)
+
+    def _refuse_other_tree(self, tree: str) -> None:
+        """Raise DecoupleError where the provenance was read of another tree.
+
+        The wheel's manifest would name an overlay that it was not compiled from.
+        """
+        if self.job.provenance.tree not in ("", tree):
+            raise DecoupleError(
+                f"{self.places.tree}: its HEAD moved since this run began, before stage {self.number}",
+                next_step="run the same command again; it builds what the tree has now",
+            )
 
     def _hash_included_file(self) -> str:
         """Return the SHA-256 of our file that upstream's CMake includes.

@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 
 from decouple.base.git import run_git, split_names
 from decouple.build.environment import Places
+from decouple.build.inputs import read_head_tree
 from decouple.build.options import Provenance
 from decouple.release.manifest import NOT_KNOWN
 from decouple.series.digest import compute_patch_digests, compute_series_digest
@@ -18,8 +19,9 @@ from decouple.upstream.manifests import load_release
 def read_provenance(places: Places) -> Provenance:
     """Read the provenance of what is built from the applied tree of ``places``.
 
-    Raises DecoupleError outside a git checkout.
+    Raises DecoupleError outside a git checkout, and without an applied tree.
     """
+    tree = read_head_tree(places.tree)  # first: where the tree moves after this, the stage sees it
     manifest = load_release(places.project, places.release)
     sources = []
     for source in manifest.sources:
@@ -35,6 +37,7 @@ def read_provenance(places: Places) -> Provenance:
         patches=tuple({"path": path, "sha256": digest} for path, digest in patches),
         overlay_digest=compute_overlay_digest(places.project, places.tree),
         cuda=manifest.toolchain.cuda,
+        tree=tree,
     )
 
 

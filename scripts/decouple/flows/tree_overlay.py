@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from decouple.base.checkout import Checkout
+from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock
 from decouple.base.git import split_names
@@ -42,11 +42,20 @@ def lay_overlay_again(work: WorkRequest, places: Places, listener: Listener = QU
     if not tree_status.is_applied(places.tree):
         return 0
     series = Checkout(work.project).find_series(work.release)
-    with Stack.open(series) as stack:
+    with _open_stack(series, listener) as stack:
         if _plan_patches(stack, work, listener) is None:
             return 0
-    with _hold_stages(work, listener), Stack.open(series) as stack:  # others may use the tree while this one waits
+    with _hold_stages(work, listener), _open_stack(series, listener) as stack:  # others may use the tree meanwhile
         return _update_tree(stack, work, listener)
+
+
+@contextlib.contextmanager
+def _open_stack(series: SeriesPlaces, listener: Listener) -> Iterator[Stack]:
+    """Open the stack and say what was done about a command that had been cut off."""
+    with Stack.open(series) as stack:
+        for line in stack.recovered:
+            listener.say(line)
+        yield stack
 
 
 def _plan_patches(stack: Stack, work: WorkRequest, listener: Listener) -> list[Patch] | None:
@@ -96,7 +105,7 @@ def _list_laid_files(stack: Stack) -> set[str]:
     return {change.path for change in compare_trees(stack.repository, state.tip, state.head)}
 
 
-def _count_more(paths: Sequence[str]) -> str:
+def _count_more(paths: Sequence[object]) -> str:
     return f" and {len(paths) - 1} more" if len(paths) > 1 else ""
 
 
@@ -111,16 +120,17 @@ def _list_edited_files(stack: Stack, overlay: str) -> list[str]:
 def _hold_stages(work: WorkRequest, listener: Listener) -> Iterator[None]:
     """Wait until no build compiles the tree, and let none begin."""
     folder = Checkout(work.project).locate_build(work.release)
-    locks = sorted(path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}state/stage[12].lock"))
+    usual = {place / f"stage{stage}.lock" for place in (folder / "state", work.places.locks) for stage in (1, 2)}
+    others = {path for depth in ("", "*/", "*/*/") for path in folder.glob(f"{depth}state/stage[12].lock")}
     with contextlib.ExitStack() as held:
-        for lock in locks:
+        for lock in sorted(usual | others):  # the usual ones also where no build made them yet
             held.enter_context(hold_lock(lock, lambda: listener.say("waits: another run compiles this tree")))
         yield
 
 
 def _refuse_other_overlay(work: WorkRequest, tree: Path) -> None:
     """Raise UsageError where a tree that is not the checkout's has another overlay."""
-    other = _list_other_files(work, tree) if (tree / FOLDER).is_dir() else []  # what lacks of it, the build says
+    other = list(_list_other_files(work, tree)) if (tree / FOLDER).is_dir() else []  # what lacks of it, the build says
     if other:
         raise UsageError(
             f"{tree / other[0]}{_count_more(other)}: not as in this checkout, and the tree is not the checkout's own",
@@ -128,15 +138,27 @@ def _refuse_other_overlay(work: WorkRequest, tree: Path) -> None:
         )
 
 
-def _list_other_files(work: WorkRequest, tree: Path) -> list[str]:
-    """Return the overlay's files that the checkout has otherwise than ``tree``."""
+def _list_other_files(work: WorkRequest, tree: Path) -> dict[str, Path]:
+    """Map the overlay's files that ``tree`` has otherwise to those of the checkout.
+
+    Of a file that the checkout has no more, to where it was.
+    """
     names = [name for name in list_overlay_files(work.project) if (work.project / name).is_file()]
-    ours = {name: work.project / name for name in sorted(names)}
+    ours = {name: work.project / name for name in names}
     places = Checkout(work.project).find_series(work.release)
-    if (tree / PATCHES).is_dir() and places.series.is_file():
-        entries = series_file.read_series(places.series).names
-        ours |= {f"{PATCHES}/{name}": places.patches / name for name in entries}
-    return [name for name, path in ours.items() if not _is_same_file(tree / name, path)]
+    series = series_file.read_series(places.series) if (tree / PATCHES).is_dir() else None
+    tracked = inputs.list_tracked_files(tree) if (tree / ".git").exists() else frozenset[str]()
+    laid = {name for name in tracked if name.startswith(f"{PATCHES}/")} - {f"{PATCHES}/series"}
+    patches = dict.fromkeys(laid if series else (), places.series)  # that names no such patch any more
+    patches |= {f"{PATCHES}/{name}": places.patches / name for name in (series.names if series else ())}
+    other = {name: path for name, path in patches.items() if not _is_same_file(tree / name, path)}
+    if series and not other:  # else nobody knows which files the tree has from its patches
+        loaded = [entry.load_patch(places.patches) for entry in series.entries]
+        made = {file.new_path for patch in loaded for file in patch.files}
+        more = {name for name in tracked if name.startswith(f"{FOLDER}/")} - made - laid - {f"{PATCHES}/series"}
+        ours |= {name: work.project / name for name in more if (tree / name).is_file()}
+    other |= {name: path for name, path in ours.items() if not _is_same_file(tree / name, path)}
+    return dict(sorted(other.items()))
 
 
 def _is_same_file(one: Path, other: Path) -> bool:
@@ -153,14 +175,20 @@ def warn_of_older_wheels(
     """
     if not tree_status.is_applied(places.tree):
         return
-    changed: list[str] | None = None
+    changed: dict[str, Path] | None = None
     for stage, folder in dict.fromkeys(((1, places.core_state), (1, places.state), (2, places.state))):
         stamp = inputs.read_stamp(folder / f"stage{stage}.json")
         if stamp is None or not stamp.content or places.dist / stamp.wheel not in wheels:
             continue
         unread = toolkits.list_unread_paths(stage, toolkit)
         changed = _list_other_files(work, places.tree) if changed is None else changed
-        newer = [name for name in changed if not f"{name}/".startswith(tuple(f"{path}/" for path in unread))]
+        # a patch may touch what either stage reads; the copy of it in the overlay is read by none
+        left_out = tuple(f"{path}/" for path in unread)
+        newer = [
+            path
+            for name, path in changed.items()
+            if name.startswith(f"{PATCHES}/") or not f"{name}/".startswith(left_out)
+        ]
         if newer or inputs.hash_tree_content(places.tree, unread) != stamp.content:
-            what = f"{work.project / newer[0]}{_count_more(newer)}" if newer else f"{places.tree}"
+            what = f"{newer[0]}{_count_more(newer)}" if newer else f"{places.tree}"
             listener.warn(f"{stamp.wheel}: {what} changed since it was built; `{again}` takes that up")

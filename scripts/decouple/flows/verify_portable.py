@@ -74,7 +74,7 @@ def verify_portable_wheels(
     python, version = _find_official(request, manifest.version)
     places = _locate_places(request, version, toolchain.cuda or "")
     core, backend = _find_wheel(places, 1, version, request), _find_wheel(places, 2, version, request)
-    again = f"decouple build {request.release} --env portable"
+    again = _format_build(request, _choose_python(request, version))
     warn_of_older_wheels(request, places, [core, backend], again, listener)
     reports = audit_wheels(core, backend)
     heard(reports)
@@ -112,21 +112,32 @@ def _find_official(request: VerifyPortableRequest, release: str) -> tuple[Path, 
 
 
 def _locate_places(request: VerifyPortableRequest, version: str, cuda: str) -> Places:
-    """Return those of the build for that Python.
-
-    The root's own has no folder of its own.
-    """
-    build = BuildRequest(request.project, request.release, portable_environment.KIND, request.tree)
-    own = inputs.read_stamp(build.places.core_state / "stage1.json")
-    chosen = "" if own and select_fitting([Path(own.wheel)], version) else version
-    places = replace(build, python=chosen).places
+    """Return those of the build for that Python."""
+    places = replace(_make_build(request), python=_choose_python(request, version)).places
     return replace(places.with_cuda(portable_environment.KIND, cuda), verify=places.verify)
+
+
+def _make_build(request: VerifyPortableRequest) -> BuildRequest:
+    return BuildRequest(request.project, request.release, portable_environment.KIND, request.tree)
+
+
+def _choose_python(request: VerifyPortableRequest, version: str) -> str:
+    """Return what the build was asked for: "" for the root's own, which has no folder."""
+    own = inputs.read_stamp(_make_build(request).places.core_state / "stage1.json")
+    return "" if own and select_fitting([Path(own.wheel)], version) else version
+
+
+def _format_build(request: VerifyPortableRequest, python: str) -> str:
+    """Return the command that builds these wheels."""
+    chosen = [("--python", python), ("--cuda", request.cuda)]
+    words = [word for option, value in chosen if value for word in (option, value)]
+    return " ".join(["decouple", "build", request.release, "--env", portable_environment.KIND, *words])
 
 
 def _find_wheel(places: Places, stage: int, version: str, request: VerifyPortableRequest) -> Path:
     stamp = inputs.read_stamp((places.core_state if stage == 1 else places.state) / f"stage{stage}.json")
     if stamp is None or not (places.dist / stamp.wheel).exists():
-        how = f"decouple build {request.release} --env portable --python {version}"
+        how = _format_build(request, version)
         raise UsageError(
             f"{places.dist}: no wheels of --env portable for Python {version}",
             next_step=f"{how} (stage {stage} is missing; without --python where that is the root's own)",

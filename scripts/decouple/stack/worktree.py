@@ -39,29 +39,37 @@ _BLOCKED = re.compile(
 class EditedError(DecoupleError):
     """A file that has to change holds edits nobody committed."""
 
-    def __init__(self, path: str, why: str) -> None:
+    def __init__(self, path: str, why: str = "has edits that are in no patch", next_step: str = "") -> None:
         super().__init__(
             f"{path} {why} and would be overwritten",
-            next_step="`decouple refresh` takes edits into the top patch, `git checkout -- FILE` drops them",
+            next_step=next_step
+            or "`decouple refresh` takes edits into the top patch, `git checkout -- FILE` drops them",
         )
         self.path = path
+
+
+def _make_untracked_error(root: Path, path: str) -> EditedError:
+    return EditedError(path, "is not under version control", f"move {root / path} away")
 
 
 def move_worktree(repository: Repository, old: str, new: str) -> list[Change]:
     """Bring index and work tree from tree ``old`` to tree ``new``.
 
-    Both are ids of trees or commits. Returns what differs. git checks every path before it touches the first one.
+    Both are ids of trees or commits. Returns what differs. git checks every path before it touches the first one. A
+    file that git does not know stands in the way, unless it is one of a few (``FEW``) and as it will be.
     Raises EditedError with the path in the way, GitError for anything else (a full disk); after the latter call
     :func:`finish_move`.
     """
     changes = compare_trees(repository, old, new)
     if not changes:
         return changes
+    root = repository.root
     for change in changes:
-        if change.old is None and os.path.lexists(repository.root / change.path) and not _is_folder(repository, change):
-            raise EditedError(change.path, "is not under version control")
+        there = change.old is None and os.path.lexists(root / change.path) and not _is_folder(repository, change)
+        if there and read_disk_entry(root, change.path)[0] != change.new:  # else it is as it will be
+            raise _make_untracked_error(root, change.path)
     mark_step(f"move the work tree ({len(changes)} paths)")
-    if len(changes) <= FEW and _is_simple(repository.root, changes):
+    if len(changes) <= FEW and _is_simple(root, changes):
         _move_single_files(repository, changes)
         return changes
     for attempt in (1, 2):
@@ -74,8 +82,9 @@ def move_worktree(repository: Repository, old: str, new: str) -> list[Change]:
             repository.try_run("update-index", "-q", "--really-refresh")
             continue
         if blocked:
-            why = "has edits that are in no patch" if blocked["edited"] else "is not under version control"
-            raise EditedError(blocked["edited"] or blocked["untracked"] or blocked["folder"], why)
+            if blocked["edited"]:
+                raise EditedError(blocked["edited"])
+            raise _make_untracked_error(root, blocked["untracked"] or blocked["folder"])
         raise repository.make_error("read-tree", answer)
     return changes
 
@@ -100,8 +109,10 @@ def _move_single_files(repository: Repository, changes: Sequence[Change]) -> Non
     paths = [change.path for change in changes]
     staged = read_index(repository, paths)
     for change in changes:
-        if read_disk_entry(repository.root, change.path)[0] != change.old or staged.get(change.path) != change.old:
-            raise EditedError(change.path, "has edits that are in no patch")
+        expected = (change.old, change.new) if change.old is None else (change.old,)
+        found = read_disk_entry(repository.root, change.path)[0]
+        if found not in expected or staged.get(change.path) != change.old:
+            raise EditedError(change.path)
     contents = read_blobs(repository, {change.new.id for change in changes if change.new})
     index, lock = repository.git_dir / "index", repository.git_dir / "index.lock"
     fresh = repository.state_folder / "scratch" / "moved.index"

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 import time
 import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import hold_lock
 from decouple.base.git import read_git_text, run_git
 from decouple.build import inputs, root_description, rootfs, stage, toolchain, toolkits
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
@@ -169,6 +173,36 @@ def test_another_number_of_jobs_builds_nothing(host: HostEnvironment, provenance
     Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
     choices = Choices(jobs=1, variables=NO_CACHE.variables)
     assert not Stage1(BuildJob(host, provenance, choices)).build_wheel().built
+
+
+def _build_while_the_tree_moves(host: HostEnvironment, provenance: Provenance) -> Callable[[], object]:
+    """Let a build wait for the stage's lock, commit to the tree, and let it go on; what that build returned."""
+    waits = threading.Event()
+    job = BuildJob(host, provenance, NO_CACHE, say=lambda line: waits.set() if "waits" in line else None)
+    with ThreadPoolExecutor(1) as pool:
+        with hold_lock(host.places.locks / "stage1.lock"):
+            built = pool.submit(Stage1(job).build_wheel)
+            assert waits.wait(60)
+            (host.places.tree / "part1.c").write_text("int part1(void) { return 11; }\n")
+            commit(host.places.tree)
+    return built.result
+
+
+def test_a_stage_that_waited_notes_what_it_compiled(host: HostEnvironment, provenance: Provenance) -> None:
+    _build_while_the_tree_moves(host, provenance)()
+    stamp = inputs.read_stamp(host.places.state / "stage1.json")
+    assert stamp is not None
+    now = inputs.hash_tree_content(host.places.tree, toolkits.list_unread_paths(1, ""))
+    assert stamp.content == now
+    assert read_manifest(host.places.dist / stamp.wheel).tree == inputs.read_head_tree(host.places.tree)
+    assert not Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
+
+
+def test_no_wheel_names_the_overlay_of_before(host: HostEnvironment, provenance: Provenance) -> None:
+    known = replace(provenance, tree=inputs.read_head_tree(host.places.tree))
+    with pytest.raises(DecoupleError, match=r"its HEAD moved since this run began.*run the same command again"):
+        _build_while_the_tree_moves(host, known)()
+    assert not (host.places.state / "stage1.json").exists()
 
 
 def test_two_builds_of_the_same_inputs_give_the_same_bytes(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock
@@ -18,6 +20,7 @@ from decouple.flows.listener import Listener
 from decouple.flows.tree_overlay import lay_overlay_again, warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest
 from decouple.stack.engine import Stack
+from decouple.stack.journal import Transaction
 from tests.support.series import LINES, World, git, snapshot, usual_world
 
 SETUP = "third_device/torch_cuda/setup.py"
@@ -145,6 +148,25 @@ def test_a_tree_of_another_checkout_is_neither_overwritten_nor_compiled_as_ours(
         lay(world, tree=other.source)
 
 
+def test_a_tree_of_another_checkout_has_no_file_more(world: World, tmp_path: Path) -> None:
+    other = world.copy_to(tmp_path / "other")
+    (world.project / SETUP).unlink()
+    with pytest.raises(UsageError, match=rf"{other.source}/{SETUP}: not as in this checkout"):
+        lay(world, tree=other.source)
+    (world.project / SETUP).write_bytes((other.project / SETUP).read_bytes())
+    assert lay(world, tree=other.source) == 0, "files that a patch moved there are none of the overlay"
+    whole = world.series.read_bytes()
+    world.series.write_text("".join(whole.decode().splitlines(keepends=True)[:-1]))
+    with pytest.raises(UsageError, match=rf"{other.source}/.*/0003-split\.patch: not as in this checkout"):
+        lay(world, tree=other.source)
+    world.series.write_bytes(whole)
+    (other.project / "third_device/new.cpp").write_text("int more;\n")
+    git(other.project, "init", "-q", "--template=")
+    assert lay(other) == 1
+    with pytest.raises(UsageError, match=rf"{other.source}/third_device/new\.cpp: not as in this checkout"):
+        lay(world, tree=other.source)
+
+
 def test_a_check_says_which_wheel_is_older_than_the_checkout(world: World) -> None:
     work, told = WorkRequest(world.project, "2.6"), Told()
     places = work.places
@@ -161,6 +183,16 @@ def test_a_check_says_which_wheel_is_older_than_the_checkout(world: World) -> No
         warn_of_older_wheels(work, places, wheels, "decouple build 2.6", told.listener)
         return [line.partition(":")[0] for line in told.warned]
 
+    assert warn(wheels) == []
+    patch = world.project / "patches/2.6/0002-hooks.patch"  # of torch/core.py, which stage 1 reads
+    patch.write_text(patch.read_text().replace("ask the hook", "ask it"))
+    assert warn(wheels) == ["torch.whl", "torch_cuda.whl"], "both stages compile what the patches left"
+    assert all(f"{patch} changed" in line for line in told.warned)
+    patch.write_text(patch.read_text().replace("ask it", "ask the hook"))
+    setup = (world.project / SETUP).read_bytes()
+    (world.project / SETUP).unlink()
+    assert warn(wheels) == ["torch.whl", "torch_cuda.whl"], "deleted in the checkout"
+    (world.project / SETUP).write_bytes(setup)
     assert warn(wheels) == []
     (world.project / "third_device/README.md").write_text("docs\n")
     assert warn(wheels) == [], "no stage reads it"
@@ -194,3 +226,67 @@ def test_files_do_not_change_under_a_build_that_is_under_way(world: World) -> No
     laid.join(20)
     assert told.said == ["waits: another run compiles this tree", "overlay: 1 files laid again"]
     assert (world.source / SETUP).read_text() == "# a newer backend\n"
+
+
+def test_a_first_build_does_not_begin_stage_2_while_files_change(world: World) -> None:
+    work = WorkRequest(world.project, "2.6")
+    first, second = (work.places.locks / f"stage{stage}.lock" for stage in (1, 2))
+    (world.project / SETUP).write_text("# a newer backend\n")
+    waits, held = threading.Event(), list[bool]()
+
+    def refuse() -> None:
+        raise BlockingIOError
+
+    def look(line: str) -> None:
+        if line.startswith("waits"):
+            waits.set()
+            return
+        with contextlib.suppress(BlockingIOError), hold_lock(second, refuse):
+            held.append(False)
+            return
+        held.append(True)
+
+    laid = threading.Thread(target=lambda: lay_overlay_again(work, work.places, Listener(look)))
+    with hold_lock(first):
+        laid.start()
+        assert waits.wait(20)
+    laid.join(20)
+    assert held == [True]
+
+
+def test_what_was_done_about_a_command_that_was_cut_off_is_told(world: World) -> None:
+    told = list[str]()
+
+    def cut_off() -> None:
+        with Stack.open(world.places) as stack:
+            stack.journal._stage_files(Transaction("pop", replace(stack.state, overlay=None)), stack.state.head)
+
+    def say(line: str) -> None:
+        told.append(line.partition(":")[0])
+        if line.startswith("waits"):
+            cut_off()
+            waits.set()
+
+    work, waits = WorkRequest(world.project, "2.6"), threading.Event()
+    (world.project / SETUP).write_text("# a newer backend\n")
+    cut_off()
+    laid = threading.Thread(target=lambda: lay_overlay_again(work, work.places, Listener(say)))
+    with hold_lock(work.places.locks / "stage1.lock"):
+        laid.start()
+        assert waits.wait(20)
+    laid.join(20)
+    dropped = "an earlier `pop` was cut off before it changed anything"
+    assert told == [dropped, "waits", dropped, "overlay"], "another command may be cut off while this one waits"
+
+
+def test_a_file_that_was_tried_in_the_tree_may_be_taken_over(world: World) -> None:
+    tried, taken = (folder / "third_device/new.cpp" for folder in (world.source, world.project))
+    tried.write_text("int more;\n")
+    taken.write_text("int other;\n")
+    with pytest.raises(DecoupleError, match=rf"new\.cpp is not under version control.*move {tried} away"):
+        lay(world)
+    assert tried.read_text() == "int more;\n"
+    taken.write_text("int more;\n")
+    assert lay(world) == 1 and git(world.source, "status", "--porcelain") == ""
+    taken.unlink()
+    assert lay(world) == 1 and not tried.exists()

@@ -9,8 +9,10 @@ import pytest
 
 from decouple.base.errors import UsageError
 from decouple.base.files import compute_sha256
+from decouple.build import inputs
 from decouple.build.environment import Places
 from decouple.flows import verify_portable
+from decouple.flows.build_request import BuildRequest
 from decouple.flows.verify_portable import VerifyPortableRequest, verify_portable_wheels
 from decouple.upstream.manifests import load_release
 from decouple.verify import facts
@@ -55,6 +57,31 @@ def test_wheels_that_were_not_built_are_named_with_their_command(tmp_path: Path)
     with pytest.raises(UsageError, match=f"Python {version}") as caught:
         verify_portable_wheels(request(tmp_path))
     assert f"decouple build 2.6 --env portable --python {version}" in str(caught.value.next_step)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_wheels_that_are_older_than_the_checkout_are_named_with_their_command(
+    tmp_path: Path, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --python it would build for the root's own; without --cuda for the release's."""
+    asked, version = request(tmp_path, cuda="11.8"), "{}.{}".format(*sys.version_info[:2])
+    tag = f"cp{version.replace('.', '')}"
+    built = BuildRequest(asked.project, "2.6", "portable", python="" if own else version).places.with_cuda(
+        "portable", "11.8"
+    )
+    for stage, folder in ((1, built.core_state), (2, built.state)):
+        name = f"torch{stage}-2.6.0-{tag}-{tag}-linux_x86_64.whl"
+        built.dist.mkdir(parents=True, exist_ok=True)
+        (built.dist / name).write_bytes(b"")
+        inputs.write_stamp(folder / f"stage{stage}.json", inputs.Stamp("0" * 64, name, "0" * 64, 1.0, 1))
+
+    def stop(*given: object) -> None:
+        raise UsageError(str(given[3]), next_step="none")
+
+    monkeypatch.setattr(verify_portable, "warn_of_older_wheels", stop)
+    python = "" if own else f" --python {version}"
+    with pytest.raises(UsageError, match=rf"^decouple build 2\.6 --env portable{python} --cuda 11\.8"):
+        verify_portable_wheels(asked)
 
 
 def test_a_cuda_that_the_release_is_not_compiled_with(tmp_path: Path) -> None:

@@ -491,8 +491,9 @@ def test_cuda_s_sanitizer_is_the_device_s(python: Run, name: str, mod: types.Mod
     done = python(SANITIZED.replace("NAME", name))
     assert done.returncode == 0 and "found" in done.stdout, done.stderr[-3000:]
     asked = {"DECOUPLE_AS_CUDA": name, "TORCH_CUDA_SANITIZER": "1"}
-    done = python(SANITIZED_BY_VARIABLE, env=asked)
-    assert done.returncode == 0 and "found" in done.stdout, done.stderr[-3000:]
+    for both in ({}, {f"TORCH_{name.upper()}_SANITIZER": "1"}):
+        done = python(SANITIZED_BY_VARIABLE, env=asked | both)
+        assert done.returncode == 0 and "found" in done.stdout, done.stderr[-3000:]
 
 
 @pytest.mark.contract_item(70)

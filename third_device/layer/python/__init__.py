@@ -82,10 +82,11 @@ def activate(package: str) -> types.ModuleType | None:
     importlib.import_module(f"{package}._layer.sharing").register()
     _distributed(package)
     _when_imported("torch._dynamo.device_interface", f"{package}._layer.compile")
-    if os.environ.get(f"TORCH_{name.upper()}_SANITIZER", "0") not in ("", "0"):
-        importlib.import_module(f"{package}._layer.sanitizer").Sanitizer().enable()
+    watched = False
     if os.environ.get("DECOUPLE_AS_CUDA"):
-        importlib.import_module(f"{package}._layer.as_cuda").enter_if_asked()
+        watched = importlib.import_module(f"{package}._layer.as_cuda").enter_if_asked()
+    if not watched and os.environ.get(f"TORCH_{name.upper()}_SANITIZER", "0") not in ("", "0"):
+        importlib.import_module(f"{package}._layer.sanitizer").Sanitizer().enable()
     return device
 
 

@@ -789,11 +789,12 @@ def _leave() -> None:
 # --- whole programs ---
 
 
-def enter_if_asked() -> None:
+def enter_if_asked() -> bool:
     """Open a context for the process where ``DECOUPLE_AS_CUDA`` names this device.
 
-    It stays for the rest of the process. Called at loading. Another name warns (RuntimeWarning): the program would else
-    fail as if nothing had been said.
+    It stays for the rest of the process. Called at loading, before anything else watches this device: what CUDA's
+    sanitizer ends is the newest mode. Returns whether this device is watched in its place. Another name warns
+    (RuntimeWarning): the program would else fail as if nothing had been said.
     """
     asked = os.environ.get(VARIABLE, "")
     if asked == NAME:
@@ -802,8 +803,10 @@ def enter_if_asked() -> None:
         if upstream is not None and upstream.cuda_sanitizer.enabled:  # by PyTorch, of TORCH_CUDA_SANITIZER
             upstream.cuda_sanitizer.disable()
             _enable_sanitizer()
+            return True
     elif asked:
         warnings.warn(f"{VARIABLE}={asked}: this backend is {NAME}, so cuda stays CUDA", RuntimeWarning, stacklevel=2)
+    return False
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
