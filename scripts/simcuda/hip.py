@@ -69,7 +69,10 @@ class HipLibrary:
 
 
 def list_headers(headers: Path) -> list[Path]:
-    """List the files below ``headers`` that decide what is made: of each library that is there, and the version."""
+    """List the files below ``headers`` that decide what is made, where they are.
+
+    The version's, and of each library its own.
+    """
     names = [VERSION_HEADER, *(name for library in load_libraries()[0] for name in library.headers)]
     return [path for path in map(headers.joinpath, names) if path.is_file()]
 
