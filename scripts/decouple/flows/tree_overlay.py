@@ -1,4 +1,4 @@
-"""Keep an applied tree's overlay equal to the checkout's ``third_device/``.
+"""Keep an applied tree equal to the checkout, and name wheels older than it.
 
 >>> from decouple.flows.tree_overlay import lay_overlay_again
 >>> from decouple.flows.work_environment import WorkRequest
