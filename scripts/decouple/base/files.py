@@ -230,12 +230,12 @@ def is_unreadable(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def hold_lock(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]:
+def hold_lock(path: Path, busy: Callable[[], None] = lambda: None, *, shared: bool = False) -> Iterator[int]:
     """Hold an advisory lock (``flock``) on ``path``.
 
     It goes with the process, so a killed run leaves none behind.
 
-    ``path`` is a file, made where it is not there, or a folder that is there.
+    ``path`` is a file, made where it is not there, or a folder that is there. ``shared``: with others that do so.
 
     Where another run holds it, ``busy`` is called before the wait: to say so, or to raise instead of waiting. Yields
     the open file's number: a child that inherits it holds the lock as well, also when it outlives this process. Raises
@@ -243,21 +243,34 @@ def hold_lock(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[i
     """
     import fcntl
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    try:
-        handle = os.open(path, how | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise (_make_link_error(path) if error.errno == errno.ELOOP else error) from None
-    try:
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            busy()
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield handle
-    finally:
-        os.close(handle)
+            handle = os.open(path, how | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise (_make_link_error(path) if error.errno == errno.ELOOP else error) from None
+        try:
+            try:
+                fcntl.flock(handle, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                busy()
+                fcntl.flock(handle, kind)
+            if how == os.O_RDONLY or _is_open_as(handle, path):
+                yield handle
+                return
+        finally:
+            os.close(handle)
+        # who held it deleted it, as `decouple clean` does; the next one would make another file and hold that
+
+
+def _is_open_as(handle: int, path: Path) -> bool:
+    """Say whether the open file is the one that is called ``path`` now."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from decouple.base.files import make_work_folder
+import pytest
+
+from decouple.base.files import hold_lock, make_work_folder
 from tests.support import kills
 
 
@@ -28,3 +32,29 @@ def test_what_a_killed_run_left_is_deleted_by_the_next(tmp_path: Path) -> None:
         assert work.parent == place and not list(work.iterdir())
         assert sorted(path.name for path in place.iterdir()) == sorted([*persons, work.name])
     assert sorted(path.name for path in place.iterdir()) == sorted(persons)
+
+
+def test_a_lock_that_was_deleted_under_a_waiting_run_is_not_the_one_it_holds(tmp_path: Path) -> None:
+    """`decouple clean` deletes the locks, too: a build that waited then held one that the next does not see."""
+    lock, waits, done = tmp_path / "state" / "stage1.lock", threading.Event(), threading.Event()
+
+    def wait_and_hold() -> None:
+        with hold_lock(lock, waits.set):
+            waits.clear()
+            done.wait(60)
+
+    def refuse() -> None:
+        raise BlockingIOError
+
+    with ThreadPoolExecutor(1) as pool:
+        with hold_lock(lock):
+            held = pool.submit(wait_and_hold)
+            assert waits.wait(60)
+            lock.unlink()
+            lock.parent.rmdir()
+        while waits.is_set():
+            assert not held.done()
+        with pytest.raises(BlockingIOError), hold_lock(lock, refuse):
+            pass
+        done.set()
+        held.result(60)
