@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,7 @@ class ResultStore:
     def add(self, results: Iterable[SuiteResult]) -> None:
         """Append results; a later line of a test replaces an earlier one."""
         with open_for_append(self._file) as file:
+            _cut_torn_line(self._file)
             for result in results:
                 self.results[result.id] = result
                 file.write(json.dumps(to_builtins(result), sort_keys=True) + "\n")
@@ -92,6 +94,17 @@ class ResultStore:
     def write_collected(self, collected: Mapping[str, list[str]]) -> None:
         """Store what pytest collected for the next run on the same torch."""
         write_atomically(self._names, json.dumps(collected))
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Take away the end of a line that a kill left, or the next one would stand in it."""
+    with path.open("r+b") as file:
+        if not file.seek(0, os.SEEK_END):
+            return
+        file.seek(-1, os.SEEK_END)
+        if file.read() != b"\n":
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def read_results(path: Path) -> dict[str, SuiteResult]:

@@ -107,6 +107,15 @@ def test_a_run_goes_on_where_it_was_stopped(here: Target) -> None:
     assert run.run_tests(here, collected, again) == 0
 
 
+def test_what_is_added_behind_a_line_that_a_kill_left_can_be_read(tmp_path: Path) -> None:
+    """Else the third run refuses the whole file, with the hours in it."""
+    ResultStore(tmp_path, ABOUT, "d").add([SuiteResult("one", "passed")])
+    with (tmp_path / "results.jsonl").open("a") as file:
+        file.write('{"id": "cut o')
+    ResultStore(tmp_path, ABOUT, "d").add([SuiteResult("two", "passed")])
+    assert list(ResultStore(tmp_path, ABOUT, "d").results) == ["one", "two"]
+
+
 @pytest.mark.tools("pgrep")
 @needs_plugin
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
