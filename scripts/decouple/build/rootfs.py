@@ -224,7 +224,7 @@ def ensure_root(
         progress.start(f"waits for the run that makes the Debian root {folder.name}")
         waited = True
 
-    with hold_lock(folder.with_suffix(".lock"), report_wait):
+    with hold_lock(folder.with_suffix(".lock"), report_wait) as held:
         if waited:
             progress.finish("it is over")
         done = _read_done(folder)
@@ -235,7 +235,7 @@ def ensure_root(
             if folder.exists():
                 _remove_folder(folder)
             progress.start(f"Debian {description.bootstrap.suite} root")
-            _bootstrap_root(description, folder, log)
+            _bootstrap_root(description, folder, log, held)
             root_record.update_record(root.tree, folder, Path(description.bootstrap.keyring))
             done.bootstrap = True
             _write_done(folder, done)
@@ -244,7 +244,7 @@ def ensure_root(
             if _has_layer(done, layer):
                 continue
             progress.start(f"layer {layer.name}", None)
-            _install_layer(root, layer, cache, log, description.bootstrap)
+            _install_layer(root, layer, cache, log, description.bootstrap, held)
             prefixes = [piece.prefix for piece in layer.unpacked_parts]
             root_record.update_record(root.tree, folder, Path(description.bootstrap.keyring), prefixes)
             done.layers[layer.name] = {"digest": compute_layer_digest(layer), **layer.describe_content()}
@@ -402,7 +402,8 @@ def _is_extension(recorded: dict[str, Any], layer: Layer) -> bool:
     )
 
 
-def _bootstrap_root(description: Description, folder: Path, log: Path) -> None:
+def _bootstrap_root(description: Description, folder: Path, log: Path, held: int) -> None:
+    """Run mmdebstrap; it holds the lock ``held`` as well, also when this process is killed."""
     if shutil.which("mmdebstrap") is None:
         raise DecoupleError("mmdebstrap: not found", next_step="apt-get install mmdebstrap")
     bootstrap = description.bootstrap
@@ -424,14 +425,16 @@ def _bootstrap_root(description: Description, folder: Path, log: Path) -> None:
         ],
         log=log,
         what=f"mmdebstrap {bootstrap.suite}",
+        held=(held,),
     )
 
 
-def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootstrap) -> None:
+def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootstrap, held: int) -> None:
     def run_inside(script: str, arguments: Sequence[str], what: str, *binds: BindMount, network: bool = True) -> None:
         resolver = BindMount(Path("/etc/resolv.conf"), "/etc/resolv.conf")
         argv = [*make_clean_environment({}, network=network), "sh", "-c", script, "sh", *arguments]
-        run_logged(root.make_sandbox([resolver, *binds]).make_command(argv, network=network), log=log, what=what)
+        command = root.make_sandbox([resolver, *binds]).make_command(argv, network=network)
+        run_logged(command, log=log, what=what, held=(held,))
 
     if layer.packages:
         mark_step(f"install layer {layer.name}")

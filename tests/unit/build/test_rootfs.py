@@ -72,6 +72,19 @@ def test_a_disk_that_cannot_hold_it_is_named_before_anything_is_fetched(tmp_path
     assert not (tmp_path / "log").exists()
 
 
+def test_what_a_killed_run_started_keeps_the_next_one_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """mmdebstrap and apt go on when this process is killed: the next run would delete the root under their hands."""
+    program, seen = tmp_path / "bin/mmdebstrap", tmp_path / "seen"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nreadlink /proc/$$/fd/* >{seen}\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    with pytest.raises(DecoupleError, match="mmdebstrap"):
+        rootfs.ensure_root(tmp_path, tiny(tmp_path), ["tiny"], log=tmp_path / "log")
+    lock = rootfs.choose_folder(tmp_path, tiny(tmp_path)).with_suffix(".lock")
+    assert str(lock) in seen.read_text().splitlines()
+
+
 @needs_root
 @pytest.mark.slow
 def test_made_once_and_verified(cache: Path, root: rootfs.Root) -> None:
