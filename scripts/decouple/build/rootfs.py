@@ -254,7 +254,7 @@ def ensure_root(
         if missing:
             raise DecoupleError(
                 f"{folder}: {missing[0]}",
-                next_step="delete the root with `decouple clean RELEASE --rootfs` and build again",
+                next_step=f"rm {folder / _DONE}, and run again: the root is made anew",
             )
     return root
 
@@ -364,6 +364,9 @@ def _remove_folder(folder: Path) -> None:
         raise DecoupleError(f"{folder}: not deleted: {done.stderr.strip()}", next_step="delete it as root")
 
 
+_DONE = "done.json"
+
+
 class _RootRecord(Struct):
     """Hold ``done.json``: what of a root is finished, and its layers' content then."""
 
@@ -372,7 +375,7 @@ class _RootRecord(Struct):
 
 
 def _read_done(folder: Path) -> _RootRecord:
-    path = folder / "done.json"
+    path = folder / _DONE
     if not path.exists():
         return _RootRecord()
     return read_json(
@@ -382,7 +385,7 @@ def _read_done(folder: Path) -> _RootRecord:
 
 def _write_done(folder: Path, done: _RootRecord) -> None:
     mark_step("record a stage of the root")
-    write_atomically(folder / "done.json", json.dumps(asdict(done), indent=2, sort_keys=True) + "\n")
+    write_atomically(folder / _DONE, json.dumps(asdict(done), indent=2, sort_keys=True) + "\n")
 
 
 def _can_take_layers(done: _RootRecord, wanted: Sequence[Layer]) -> bool:

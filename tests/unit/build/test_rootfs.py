@@ -147,6 +147,22 @@ def test_a_root_with_more_than_the_description_stays_for_the_checkout_that_made_
     assert list(first.parent.iterdir()) == []
 
 
+def test_what_is_advised_for_a_broken_root_makes_that_one_anew(tmp_path: Path) -> None:
+    """`clean --rootfs` deletes another one: the root of portable wheels, and a bare system, stayed as they were."""
+    described = replace(tiny(tmp_path), name="portable")
+    layer = replace(described.layers[0], packages=("gone",))
+    described, folder = replace(described, layers=(layer,)), rootfs.choose_folder(tmp_path, described)
+    (folder / "root").mkdir(parents=True)
+    content = {"digest": root_description.compute_layer_digest(layer), **layer.describe_content()}
+    (folder / "done.json").write_text(json.dumps({"bootstrap": True, "layers": {"tiny": content}}))
+    with pytest.raises(DecoupleError, match="package gone is not installed") as raised:
+        rootfs.ensure_root(tmp_path, described, ["tiny"], log=tmp_path / "log")
+    command, _, promise = str(raised.value.next_step).partition(", ")
+    assert promise == "and run again: the root is made anew"
+    subprocess.run(command.split(), check=True)
+    assert not rootfs.is_made(folder)
+
+
 @pytest.mark.tools("mount")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_nothing_is_deleted_through_a_mount(tmp_path: Path) -> None:
