@@ -23,7 +23,7 @@ from packaging.utils import parse_wheel_filename
 from decouple.base import program_output
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.extras import explain_missing
-from decouple.base.files import compute_sha256, hold_lock, write_atomically
+from decouple.base.files import compute_sha256, hold_lock, make_work_folder, write_atomically
 from decouple.base.interpreter import OWN
 from decouple.base.mounts import list_mounts, remove_tree
 from decouple.base.process import run_logged
@@ -378,9 +378,7 @@ def _read_done(folder: Path) -> _RootRecord:
     path = folder / _DONE
     if not path.exists():
         return _RootRecord()
-    return read_json(
-        path, _RootRecord, mend="decouple clean RELEASE --rootfs removes the root; the next build makes it"
-    )
+    return read_json(path, _RootRecord, mend=f"rm {path}, and run again: the root is made anew")
 
 
 def _write_done(folder: Path, done: _RootRecord) -> None:
@@ -503,15 +501,19 @@ def fetch_pypi_file(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Ca
     if not path.exists():
         if importlib.util.find_spec("pip") is None:
             raise explain_missing("pip", "build")
-        folder.mkdir(parents=True, exist_ok=True)
-        wanted = folder / f"{piece.project}.requirements"
-        write_atomically(wanted, f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}\n")
-        argv = [*OWN, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(folder)]
-        run(
-            [*argv, *_make_pip_options(piece.file), "-r", str(wanted)],
-            log=log,
-            what=f"pip download {piece.project}=={piece.version}",
-        )
+        # pip copies its file to its place piece by piece, and other checkouts use this folder
+        with make_work_folder(folder, piece.project) as work:
+            wanted = work / "requirements.txt"
+            write_atomically(wanted, f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}\n")
+            argv = [*OWN, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(work)]
+            if not path.exists():  # nobody fetched it while this run waited
+                run(
+                    [*argv, *_make_pip_options(piece.file), "-r", str(wanted)],
+                    log=log,
+                    what=f"pip download {piece.project}=={piece.version}",
+                )
+                if (work / piece.file).exists():
+                    (work / piece.file).replace(path)
     if not path.exists() or compute_sha256(path) != piece.sha256:
         raise DecoupleError(
             f"{path}: not the file with SHA-256 {piece.sha256[:12]}…", next_step=f"delete {path} and run again"

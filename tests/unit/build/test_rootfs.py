@@ -230,6 +230,20 @@ def test_a_piece_of_pypi_that_is_not_the_one_described(tmp_path: Path) -> None:
         rootfs.fetch_pypi_file(piece, tmp_path, tmp_path / "log")
 
 
+def test_a_piece_of_pypi_stands_at_its_place_when_it_is_whole(tmp_path: Path) -> None:
+    """pip copies: a kill left half a file there, and another checkout met it."""
+    whole, seen = b"whole", list[bool]()
+    file = "x-1-py3-none-any.whl"
+
+    def run(argv: list[str], **_: object) -> None:
+        (Path(argv[argv.index("-d") + 1]) / file).write_bytes(whole)
+        seen.append((tmp_path / file).exists())
+
+    tool = root_description.PipTool("x", "1", file, hashlib.sha256(whole).hexdigest())
+    assert rootfs.fetch_pypi_file(tool, tmp_path, tmp_path / "log", run).read_bytes() == whole
+    assert seen == [False] and [path.name for path in tmp_path.iterdir()] == [file]
+
+
 def test_commands_without_a_user_namespace_as_root(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("not root")
