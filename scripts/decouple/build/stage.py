@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -131,6 +133,11 @@ class Stage(ABC):
     def describe_stage(self) -> dict[str, Any]:
         """Return what the manifest says of this stage: ``flags``, and stage 2's CUDA."""
 
+    @contextlib.contextmanager
+    def hold_inputs(self) -> Iterator[tuple[int, ...]]:
+        """Hold what others could exchange meanwhile; yields the locks that what is started holds too."""
+        yield ()
+
     def identify_core(self) -> str:
         """Return what identifies the core wheel that it builds against.
 
@@ -158,8 +165,9 @@ class Stage(ABC):
         state, say, name = self.places.state, self.job.say, f"stage {self.number}"
         stamp_path, effort_path = state / f"stage{self.number}.json", state / f"stage{self.number}.effort"
         lock = self.places.locks / f"stage{self.number}.lock"
-        with hold_lock(lock, lambda: say(f"{name}: waits for another run that builds it")) as held:
-            self.held = (held,)
+        busy = functools.partial(say, f"{name}: waits for another run that builds it")
+        with hold_lock(lock, busy) as held, self.hold_inputs() as inputs_held:
+            self.held = (held, *inputs_held)
             tree, dirty = inputs.read_tree_state(self.places.tree)  # here, as others may move the tree before
             self._refuse_other_tree(tree)
             toolchain = self.describe_toolchain()
@@ -243,9 +251,12 @@ class Stage(ABC):
 
         Objects are cut by the seconds of each as far as they are known. Raises DecoupleError naming the failing step.
         """
-        name = f"stage {self.number}, shard {shard}"
-        with hold_lock(self.places.locks / f"stage{self.number}.lock"), self._keep_tree_clean():
-            self.job.say(f"{name}: building, log {self.log}")
+        say, name = self.job.say, f"stage {self.number}, shard {shard}"
+        lock = self.places.locks / f"stage{self.number}.lock"
+        busy = functools.partial(say, f"{name}: waits for another run that builds it")
+        with hold_lock(lock, busy) as held, self.hold_inputs() as inputs_held, self._keep_tree_clean():
+            self.held = (held, *inputs_held)
+            say(f"{name}: building, log {self.log}")
             self.prepare()
             began, before = time.monotonic(), effort.read_counters(self.environment, self.variables)
             weights = self._estimate_seconds()

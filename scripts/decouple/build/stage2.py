@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from decouple.build import probe, settings, toolchain, toolkits, wheel_finishing
-from decouple.build.core_wheel import unpack_core
+from decouple.build.core_wheel import hold_core, read_core_digest, unpack_core
 from decouple.build.environment import read_output
 from decouple.build.settings import Cost
 from decouple.build.stage import BuildJob, Stage
@@ -25,8 +26,11 @@ class Stage2(Stage):
 
     def __init__(self, job: BuildJob) -> None:
         super().__init__(job)
+        self.core = ""
+        """Of our own core: the SHA-256 of its wheel."""
         if job.choices.core == "built":
-            unpack_core(job.environment, job.provenance.version)
+            unpack_core(job.environment, job.provenance.version, job.say)
+            self.core = read_core_digest(self.places)
         self.check_environment()
 
     def check_environment(self) -> None:
@@ -48,9 +52,16 @@ class Stage2(Stage):
     def folder(self) -> Path:
         return self.places.stage2
 
+    @contextlib.contextmanager
+    def hold_inputs(self) -> Iterator[tuple[int, ...]]:
+        if self.core:
+            with hold_core(self.places, self.core) as held:
+                yield (held,)
+        else:
+            yield ()
+
     def identify_core(self) -> str:
-        built = (self.places.core / "wheel.sha256").read_text() if self.job.choices.core == "built" else ""
-        return " ".join([built, *(str(wheel["sha256"]) for wheel in self.job.choices.wheels)]).strip()
+        return " ".join([self.core, *(str(wheel["sha256"]) for wheel in self.job.choices.wheels)]).strip()
 
     def describe_stage(self) -> dict[str, Any]:
         choices = self.job.choices

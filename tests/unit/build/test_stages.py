@@ -8,9 +8,10 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -18,9 +19,11 @@ from msgspec.structs import replace
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock
 from decouple.base.git import read_git_text, run_git
+from decouple.base.process import run_logged
 from decouple.build import inputs, root_description, rootfs, stage, toolchain, toolkits
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
 from decouple.build.options import Choices, Provenance
+from decouple.build.shards import ObjectShard
 from decouple.build.stage import BuildJob
 from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import Stage2
@@ -175,6 +178,21 @@ def test_another_number_of_jobs_builds_nothing(host: HostEnvironment, provenance
     assert not Stage1(BuildJob(host, provenance, choices)).build_wheel().built
 
 
+def test_what_a_killed_shard_started_keeps_the_next_one_waiting(
+    host: HostEnvironment, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a whole stage (tests/fault/build/test_kill.py): each step is given the lock."""
+    seen = []
+
+    def run_step(argv: Sequence[str], *, held: Sequence[int] = (), **options: Any) -> None:
+        seen.append([Path(f"/proc/self/fd/{number}").readlink().name for number in held])
+        run_logged(argv, held=held, **options)
+
+    monkeypatch.setattr(stage, "run_logged", run_step)
+    Stage1(BuildJob(host, provenance, NO_CACHE)).compile_shard(ObjectShard(1, 2))
+    assert seen and all(names == ["stage1.lock"] for names in seen)
+
+
 def _build_while_the_tree_moves(host: HostEnvironment, provenance: Provenance) -> Callable[[], object]:
     """Let a build wait for the stage's lock, commit to the tree, and let it go on; what that build returned."""
     waits = threading.Event()
@@ -252,6 +270,38 @@ def test_a_failing_configure_says_what_cmake_said(host: HostEnvironment, provena
 def test_stage2_wants_stage1_first(host: HostEnvironment, provenance: Provenance) -> None:
     with pytest.raises(DecoupleError, match=r"--stage 1.*--core stock"):
         Stage2(BuildJob(host, provenance, NO_CACHE)).build_wheel()
+
+
+class OnThisMachine(Stage2):
+    """Stage 2 of a machine without CUDA, which configures nothing here."""
+
+    def check_environment(self) -> None: ...
+
+
+def test_a_core_is_not_exchanged_under_a_run_that_compiles_against_it(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    """It was: a second run unpacks the core before it waits for the lock of stage 2."""
+
+    def make_core(text: str) -> None:
+        with zipfile.ZipFile(host.places.dist / "torch.whl", "w") as wheel:
+            wheel.writestr("torch/version.py", text)
+        inputs.write_stamp(host.places.core_state / "stage1.json", inputs.Stamp("0", "torch.whl", "0", 1.0, 1))
+
+    make_core("one")
+    compiles, told = OnThisMachine(BuildJob(host, provenance, NO_CACHE)), threading.Event()
+    version = host.places.core / "torch/version.py"
+    with ThreadPoolExecutor(1) as pool:
+        with compiles.hold_inputs() as held:
+            assert [Path(f"/proc/self/fd/{number}").readlink().name for number in held] == ["core.lock"]
+            make_core("two")
+            job = BuildJob(host, provenance, NO_CACHE, say=lambda line: told.set() if "waits" in line else None)
+            other = pool.submit(OnThisMachine, job)
+            assert told.wait(60) and version.read_text() == "one"
+        other.result(60)
+    assert version.read_text() == "two"
+    with pytest.raises(DecoupleError, match="another core was unpacked"), compiles.hold_inputs():
+        pass
 
 
 def test_a_folder_that_is_no_applied_tree(tmp_path: Path) -> None:
