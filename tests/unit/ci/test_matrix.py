@@ -23,6 +23,7 @@ from decouple.base.files import compute_sha256
 from decouple.build import core_wheel, inputs, settings
 from decouple.build.environment import HostEnvironment, Places
 from decouple.cli import build_parser
+from decouple.cli.menu import EXTRAS
 from decouple.flows.build_request import BuildRequest
 from decouple.release import status
 from decouple.syntax.globs import find_match
@@ -246,6 +247,14 @@ def test_what_is_published_is_what_the_jobs_that_make_wheels_hand_over() -> None
         assert bool(matches_of(pattern, [job.name])) == job.published, job.name
         assert not job.published or any(".whl" in path for path in job.paths)
     assert {job.stage for job in jobs if job.published} == {"core", "cuda"}
+
+
+def test_gitlabs_last_job_installs_what_its_commands_need() -> None:
+    """Without the extra the first of them ends with "cryptography is not installed"."""
+    for line in hosts.make_gitlab_pipeline(ci_jobs.expand_matrix())["publish"]["script"]:  # type: ignore[index]
+        words = shlex.split(line)
+        assert words[:3] == ["pipx", "run", "--spec"]
+        assert words[3] == f".[{EXTRAS[words[5]]}]", line
 
 
 def test_a_row_has_what_the_workflow_asks_of_it() -> None:
