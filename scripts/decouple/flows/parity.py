@@ -179,8 +179,8 @@ def unpack_wheels(python: Path, folder: Path, wheels: Sequence[Path]) -> Path:
     content = hashlib.sha256("\n".join([str(python), *map(compute_sha256, wheels)]).encode()).hexdigest()
     mark = folder.with_name(f"{folder.name}.content")
     if not (mark.exists() and mark.read_text() == content):
+        mark.unlink(missing_ok=True)  # first: a kill from here on leaves no mark of what is half deleted
         remove_tree(folder)
-        mark.unlink(missing_ok=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         others = _read_output(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])")
         _read_output(python, "-m", "venv", "--without-pip", str(folder))
@@ -218,6 +218,7 @@ def _prepare_official(request: ParityRequest, listener: Listener) -> Path:
                 next_step="install it, or name --against PYTHON",
             )
         file, pip = _fetch_verified(wheel, request.wheels, listener), ["install", "-q", "--no-compile"]
+        mark.unlink(missing_ok=True)
         remove_tree(environment)
         _read_output(Path(own), "-m", "venv", str(environment))
         if request.wheels:

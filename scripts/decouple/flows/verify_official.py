@@ -138,8 +138,8 @@ def _prepare_half(places: Places, python: Path, wheel: Path) -> Path:
     folder, mark = places.verify / "half", places.verify / "half.content"
     content = hashlib.sha256(f"{python.absolute()} {compute_sha256(wheel)}".encode()).hexdigest()
     if not (mark.exists() and mark.read_text() == content):
+        mark.unlink(missing_ok=True)  # first: a kill from here on leaves no mark of what is half deleted
         remove_tree(folder)
-        mark.unlink(missing_ok=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         core_half.make_environment(python, folder, wheel)
         write_atomically(mark, content)

@@ -54,6 +54,7 @@ def install_wheels(
     content = "\n".join([*(compute_sha256(wheel) for wheel in wheels), packages, libraries])
     marker = folder / "content"
     if not (marker.exists() and marker.read_text() == content):
+        marker.unlink(missing_ok=True)  # first: a kill from here on leaves no mark of what is half deleted
         remove_tree(folder)
         (folder / "wheels").mkdir(parents=True)
         for wheel in wheels:
