@@ -12,7 +12,8 @@ from decouple.base.errors import DecoupleError
 from decouple.base.interpreter import run_python
 from decouple.verify.audit import make_library_pattern
 
-_OPENED = re.compile(r'open(?:at)?\((?:AT_FDCWD, )?"([^"]+)"[^)]*\) = (-?\d+)')
+#: A call that another thread's lines cut in two ends in a line of its own; it is taken for one that found the file.
+_OPENED = re.compile(r'open(?:at)?\((?:AT_FDCWD, )?"([^"]+)"[^)\n]*(?:\) = (-?\d+)|<unfinished)')
 
 
 class OpenedLibraries(Struct, frozen=True):

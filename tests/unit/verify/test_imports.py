@@ -27,6 +27,16 @@ def test_an_attempt_counts_as_much_as_a_success() -> None:
     assert found.cuda() == ["/opt/x/libcudart.so.12", "/usr/lib/libtorch_cuda.so"]
 
 
+def test_a_call_that_another_threads_line_cut_in_two_hides_nothing() -> None:
+    """Its end was looked for in the lines behind it, which then were not seen themselves."""
+    cut = """\
+[pid 7] openat(AT_FDCWD, "/usr/lib/libnccl.so.2", O_RDONLY|O_CLOEXEC <unfinished ...>
+[pid 8] openat(AT_FDCWD, "/usr/lib/libcudart.so.12", O_RDONLY|O_CLOEXEC) = 3
+[pid 7] <... openat resumed>) = 4
+"""
+    assert imports.parse_trace(cut).cuda() == ["/usr/lib/libcudart.so.12", "/usr/lib/libnccl.so.2"]
+
+
 @pytest.fixture
 def strace() -> None:
     """strace, where a process may be traced."""
