@@ -46,8 +46,8 @@ class Parity(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing differs, and nothing is missing without a reason."""
-        return not self.unexplained
+        """Whether there was something to compare with, and nothing differs or is missing without a reason."""
+        return self.total > 0 and not self.unexplained
 
     @property
     def percent(self) -> float:
