@@ -12,14 +12,13 @@ import hashlib
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from decouple.base import program_output
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import compute_sha256, hold_lock
+from decouple.base.files import compute_sha256, hold_lock, make_work_folder
 from decouple.base.progress import SILENT, Progress
 from decouple.base.untrusted_input import is_basename
 from decouple.prebuilt import dynamic_symbols, kernel_folder, official_symbols, program_headers, symbols
@@ -48,8 +47,8 @@ def make_halves(source: Path, pair: Pair, cache: Path, downloader: Downloader, p
     with hold_lock(target.with_suffix(".lock")):
         if target.is_dir():
             return Halves(target, 0)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as unfinished:
-            temporary = Path(unfinished) / "whole"
+        with make_work_folder(target.parent, target.name) as unfinished:
+            temporary = unfinished / "whole"
             received = _fill_kernels(source, libraries, pair, temporary / "kernels", downloader, progress)
             temporary.rename(target)
     return Halves(target, received)

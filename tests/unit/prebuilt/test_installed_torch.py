@@ -56,6 +56,16 @@ def make(source: Path, cache: Path) -> kernel_folder.Halves:
     return installed_torch.make_halves(source, PAIR, cache, Downloader(cache))
 
 
+def test_what_a_killed_run_left_goes_with_the_next_one(debian: Path, tmp_path: Path) -> None:
+    """Gigabytes, in the cache of all checkouts."""
+    name = make(debian, tmp_path / "cache").folder.name
+    left = tmp_path / f"cache/prebuilt/.{name}.abcd_123.part"
+    left.mkdir()
+    (tmp_path / "cache/prebuilt" / name).rename(tmp_path / "away")
+    make(debian, tmp_path / "cache")
+    assert not left.exists()
+
+
 def test_libraries_have_pytorchs_own_names_and_find_each_other(debian: Path, tmp_path: Path) -> None:
     kernels = make(debian, tmp_path / "cache").kernels
     assert {path.name for path in (kernels / "lib").iterdir()} == {

@@ -6,12 +6,11 @@ It is a dump that is kept with this package, or read from the wheel on the index
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import write_atomically
+from decouple.base.files import make_work_folder, write_atomically
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, RemoteFile
 from decouple.upstream.download import Downloader
@@ -75,12 +74,11 @@ def fetch_members(
     They are in a folder for as long as the context lasts.
     """
     remote = RemoteZip(wheel, downloader, progress)
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix="kernels-") as folder:
+    with make_work_folder(cache / "kernels", "members") as folder:
         remote.load_members(lambda info: info.filename in members)
         found = []
         for member in members:
-            path = Path(folder) / PurePosixPath(member).name
+            path = folder / PurePosixPath(member).name
             path.write_bytes(remote.read(member))
             found.append(path)
         yield found
