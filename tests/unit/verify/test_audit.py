@@ -58,6 +58,14 @@ def test_naming_a_cuda_symbol(compile_library: Compile, symbol: str) -> None:
     assert symbol in fault.detail
 
 
+def test_a_cuda_symbol_that_may_stay_away_is_named_all_the_same(compile_library: Compile) -> None:
+    """Undefined and weak: the core loads without it, and calls it where another library brings it."""
+    code = "int cudaFree(void) __attribute__((weak)); int use(void) { return cudaFree ? cudaFree() : 0; }"
+    made = compile_library("libtorch_cpu.so", code)
+    (fault,) = audit.audit_core(audit.list_libraries(made.parent)).faults
+    assert str(fault) == "libtorch_cpu.so: names CUDA symbols: cudaFree"
+
+
 @pytest.mark.parametrize("symbol", ["customary", "cuckoo", "_ZN2at6detail12getCUDAHooksEv", "ncurses", "cube"])
 def test_names_that_only_look_like_it(compile_library: Compile, symbol: str) -> None:
     made = compile_library("libtorch_cpu.so", f"int {symbol}(void); int use(void) {{ return {symbol}(); }}")
