@@ -50,6 +50,8 @@ class _About(Struct, frozen=True):
     digest: str
     torch: str = ""
     device: str = ""
+    records: Mapping[str, str] = {}
+    """Distribution -> SHA-256 of what its RECORD has of its files; empty where that was not noted."""
 
 
 class ResultStore:
@@ -68,7 +70,7 @@ class ResultStore:
                 path.unlink(missing_ok=True)
         if about_path.exists():
             stored = read_json(about_path, _About, mend=_AGAIN)
-            if stored.digest != digest:
+            if stored.digest != digest or (stored.records and stored.records != about.get("records", {})):
                 raise UsageError(
                     f"{folder}: holds the results of another build ({stored.torch}, {stored.device})",
                     next_step="--again throws them away, --results DIR keeps both",

@@ -13,16 +13,27 @@ from msgspec import Struct
 from decouple.base import program_output
 from decouple.base.errors import DecoupleError, UsageError
 
-#: Asked of the torch itself: version, its libraries' sizes and times, which device there is.
+#: Asked of the torch itself: version, its libraries' sizes, which device there is; and of the wheels that it was
+#: installed from what their RECORD has of each file, and the series in their build manifest.
 _QUESTION = """
-import json, os, sys, torch
+import hashlib, json, os, sys, torch
+from importlib.metadata import distributions
+records, series = {}, set()
+for found in distributions():
+    name = (found.metadata["Name"] or "").lower().replace("_", "-")
+    if name == "torch" or name.startswith("torch-"):
+        lines = (found.read_text("RECORD") or "").splitlines()
+        kept = sorted(line for line in lines if not (".dist-info/" in line or ".pyc," in line or line[:3] == "../"))
+        records[name] = hashlib.sha256("".join(kept).encode()).hexdigest() if kept else ""
+        made = found.read_text("decouple.json")
+        series |= {json.loads(made)["series"]["digest"]} if made else set()
 folder = os.path.join(os.path.dirname(torch.__file__), "lib")
 names = sorted(name for name in os.listdir(folder) if ".so" in name) if os.path.isdir(folder) else []
 stat = {name: os.stat(os.path.join(folder, name)).st_size for name in names}
 print("decouple:" + json.dumps({"torch": torch.__version__, "git": torch.version.git_version,
  "cuda": torch.version.cuda,
  "python": sys.version.split()[0], "libraries": stat, "available": torch.cuda.is_available(),
- "devices": torch.cuda.device_count()}))
+ "devices": torch.cuda.device_count(), "records": records, "series": sorted(series)}))
 """
 
 

@@ -146,6 +146,44 @@ def test_results_of_another_build_are_not_mixed_in(tmp_path: Path) -> None:
     assert ResultStore(tmp_path, ABOUT, "two", again=True).results == {}
 
 
+def test_a_torch_with_another_file_is_another_build_and_says_its_series(tmp_path: Path) -> None:
+    """A patch of Python files leaves each library as large as it was: results of before it were taken for today's."""
+    site, info = tmp_path / "site", tmp_path / "site/torch-2.6.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "torch.py").write_text(
+        "import types\n__version__ = '2.6.0'\nversion = types.SimpleNamespace(git_version='x', cuda=None)\n"
+        "cuda = types.SimpleNamespace(is_available=lambda: True, device_count=lambda: 1)\n"
+    )
+    (info / "METADATA").write_text("Name: torch\nVersion: 2.6.0\n")
+    (info / "decouple.json").write_text(json.dumps({"series": {"digest": "ab"}}))
+    torch = Target(
+        "here", (sys.executable,), "gpu", "/", tmp_path, "/", str(find_project()), variables={"PYTHONPATH": str(site)}
+    )
+
+    def open_store(*record: str) -> ResultStore:
+        (info / "RECORD").write_text("".join(f"{line}\n" for line in record))
+        about = torch.describe_torch()
+        assert about["series"] == ["ab"]
+        return ResultStore(tmp_path / "work", about, target.hash_identity(about))
+
+    open_store("torch/cuda/__init__.py,sha256=one,9")
+    installed = "torch-2.6.0.dist-info/INSTALLER,sha256=x,3", "../../../bin/torchrun,sha256=x,3", "torch/a.pyc,,"
+    open_store(*installed, "torch/cuda/__init__.py,sha256=one,9")  # what installing adds is not the build's
+    with pytest.raises(UsageError, match="results of another build"):
+        open_store(*installed, "torch/cuda/__init__.py,sha256=two,9")
+
+
+def test_what_is_recorded_is_of_the_series_of_the_wheels_that_ran(here: Target, tmp_path: Path) -> None:
+    """Not of the checkout's, which may be newer: the table would call an old wheel's figures today's."""
+    path = status.locate_status(tmp_path, "2.6")
+    status.update_status(path, series=status.SeriesSection(2, "today's"))
+    done = flow.SuiteRun(1, {"t": SuiteResult("t", "passed", suite="things")}, tmp_path, ("the wheel's",))
+    flow.record_results(tmp_path, "2.6", here, done, "", None)
+    assert status.read_status(path).recorded["suites/here-gpu"].series == "the wheel's"
+    with pytest.raises(DecoupleError, match="made of different series"):
+        flow.record_results(tmp_path, "2.6", here, structs.replace(done, series=("a", "b")), "", None)
+
+
 def test_what_is_a_device_of_its_own_has_a_digest_of_its_own() -> None:
     assert target.hash_identity(ABOUT) != target.hash_identity({**ABOUT, "device": "simulated"})
     assert target.hash_identity(ABOUT) != target.hash_identity({**ABOUT, "libraries": {"libtorch_cuda.so": 5}})
