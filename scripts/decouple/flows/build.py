@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import asdict, replace
 
@@ -140,7 +140,6 @@ def _build_stages(
 
 def _record_stage(outcome: StageWheel, places: Places, known: Provenance, jobs: int) -> None:
     path, section = status.locate_status(places.project, places.release), f"stage{outcome.stage}"
-    before = status.read_status(path)
     stage = status.StageSection(
         wheel=outcome.wheel.name,
         wheel_bytes=outcome.wheel.stat().st_size,
@@ -152,6 +151,12 @@ def _record_stage(outcome: StageWheel, places: Places, known: Provenance, jobs: 
     )
     listed = series_file.read_series(Checkout(places.project).locate_series(places.release))
     series = status.SeriesSection(len(known.patches), known.series_digest, *listed.made_on)
-    changes = {**before.changes, known.series_digest: compute_change_digests(places.project, places.release)}
-    made = status.keep_costliest(stage, getattr(before, section))
-    status.update_status(path, series=series, changes=changes, **{section: made})
+    changed = compute_change_digests(places.project, places.release)
+
+    def keep_others(before: status.ReleaseStatus) -> Mapping[str, Mapping[str, str]]:
+        return {**before.changes, known.series_digest: changed}
+
+    def keep_costliest(before: status.ReleaseStatus) -> status.StageSection:
+        return status.keep_costliest(stage, getattr(before, section))
+
+    status.update_status(path, series=series, changes=keep_others, **{section: keep_costliest})

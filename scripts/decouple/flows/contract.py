@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from decouple.base.errors import UsageError
 from decouple.base.files import remove_folder
 from decouple.build import settings
+from decouple.build.wheel_finishing import read_manifest
 from decouple.device import contract
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
@@ -104,7 +105,11 @@ def _check_backend(request: ContractRequest, backend: Path, listener: Listener) 
         options.append(f"--upstream-tests={names['tree']}/test")
     code = contract.run_contract(used, request.device or contract.SIMULATED, folders, options)
     if request.device is None and not request.pytest:  # the whole contract, on the backend of this project
-        kept = status.locate_status(places.project, places.release)
-        summaries = {tried.name.removeprefix("contract-"): contract.read_summary(report / "contract.json")}
-        status.update_status(kept, contract={**status.read_status(kept).contract, **summaries})
+        series = {read_manifest(wheel).series.digest for wheel in (core, cuda) if wheel}
+        if len(series) > 1:
+            listener.warn(f"{places.dist}: the wheels are made of different series, so nothing is recorded; `{again}`")
+        else:
+            kept = status.locate_status(places.project, places.release)
+            summary = replace(contract.read_summary(report / "contract.json"), series="".join(series))
+            status.update_status(kept, contract={tried.name.removeprefix("contract-"): summary})
     return ContractRun(code == 0, report)

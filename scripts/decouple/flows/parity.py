@@ -130,7 +130,7 @@ def record_table(request: ParityRequest, table: WholeTable, digests: Set[str]) -
     built = [request.env if request.env == portable_environment.KIND else "", request.kernels]
     label = "-".join([table.side, *(word for word in built if word not in ("", "compiled"))])
     path = status.locate_status(request.project, request.release)
-    status.update_status(path, whole={**status.read_status(path).whole, label: section})
+    status.update_status(path, whole={label: section})
 
 
 def _find_python(named: str) -> Path:

@@ -129,7 +129,7 @@ def record_trial(request: CarriedTrial, listener: Listener = QUIET) -> status.Ca
             rebase_series(structs.replace(asked, report=False), listener)
             found = _judge_trial(ApplyRequest(copy, request.name, source), found, listener)
     path = status.locate_status(project, release)
-    status.update_status(path, trials={**status.read_status(path).trials, request.name: found})
+    status.update_status(path, trials={request.name: found})
     return found
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from decouple.base import git
@@ -30,7 +30,13 @@ def complete_history(project: Path, release: str) -> None:
     changes = {present: compute_change_digests(project, release), **known.changes}
     if used - changes.keys() - {""}:
         changes = {**dict(_read_old_series(project, release)), **changes}
-    status.update_status(path, changes={digest: changes[digest] for digest in used & changes.keys()})
+
+    def choose_proven(before: status.ReleaseStatus) -> Mapping[str, Mapping[str, str]]:
+        found = {**changes, **before.changes}
+        proven = {present, *(mark.series for mark in before.recorded.values())}
+        return {digest: found[digest] for digest in proven & found.keys()}
+
+    status.update_status(path, changes=choose_proven)
 
 
 def _read_old_series(project: Path, release: str) -> Iterator[tuple[str, dict[str, str]]]:

@@ -26,9 +26,10 @@ from decouple.base import program_output
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
 from decouple.build import settings, toolkits
-from decouple.build.environment import RootEnvironment
+from decouple.build.environment import Places, RootEnvironment
 from decouple.build.inputs import read_stamp
 from decouple.build.sandbox import BindMount
+from decouple.build.wheel_finishing import read_manifest
 from decouple.flows import stage2_commands
 from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
@@ -110,10 +111,12 @@ def compare_single_stage(
     )
     comparison = comparing.compare_dumps(ours, theirs, sides=f"{request.toolkit}/single stage")
     record_kernels(request.project, request.release, f"{request.toolkit}/{SINGLE_STAGE}", comparison)
-    registered = _compare_registrations(seeing, request)
+    wheel = _find_wheel(seeing.environment.places, request)
+    registered = _compare_registrations(seeing, request, wheel)
     path = status.locate_status(request.project, request.release)
-    section = status.VerifySection(core=request.against, parity=make_parity_section(registered))
-    status.update_status(path, vendors={**status.read_status(path).vendors, request.toolkit: section})
+    series = read_manifest(wheel).series.digest
+    section = status.VerifySection(core=request.against, parity=make_parity_section(registered), series=series)
+    status.update_status(path, vendors={request.toolkit: section})
     return SingleStageComparison(comparison, registered)
 
 
@@ -185,11 +188,19 @@ def _show_pristine(built: Stage2Commands, pristine: Path, request: BuildRequest)
     return replace(built, environment=environment, variables={"LD_LIBRARY_PATH": told["LD_LIBRARY_PATH"]})
 
 
-def _compare_registrations(stage2: Stage2Commands, request: BuildRequest) -> tuple[Parity, ...]:
+def _find_wheel(places: Places, request: BuildRequest) -> Path:
+    """Return the wheel of the last build. Raises DecoupleError where there is none."""
+    stamp = read_stamp(places.state / "stage2.json")
+    if stamp is None:
+        raise DecoupleError(f"{places.dist}: no wheel", next_step=f"decouple smoke RELEASE --toolkit {request.toolkit}")
+    return places.dist / stamp.wheel
+
+
+def _compare_registrations(stage2: Stage2Commands, request: BuildRequest, wheel: Path) -> tuple[Parity, ...]:
     """Compare torchgen's registrations for this vendor with our wheel's.
 
     The pristine tree's torchgen writes them. ``stage2`` shows that tree in place of the applied one. Raises
-    DecoupleError where torchgen fails, or no wheel is.
+    DecoupleError where torchgen fails.
     """
     environment, names, places = stage2.environment, stage2.environment.name_places(), stage2.environment.places
     out = f"{names['stage2']}/{SINGLE_STAGE}/torchgen"
@@ -204,10 +215,6 @@ def _compare_registrations(stage2: Stage2Commands, request: BuildRequest) -> tup
         )
     every = registrations.read_registrations(stage2.folder / SINGLE_STAGE / "torchgen")
     wanted = {key: every.get(key, frozenset()) for key in _KEYS}  # the other keys' are the core's
-    stamp = read_stamp(places.state / "stage2.json")
-    if stamp is None:
-        raise DecoupleError(f"{places.dist}: no wheel", next_step=f"decouple smoke RELEASE --toolkit {request.toolkit}")
-    wheel = places.dist / stamp.wheel
     table = settings.find_core(request.against)
     libraries = stage2.variables["LD_LIBRARY_PATH"]
     place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")

@@ -63,6 +63,8 @@ class SuiteRun(Struct, frozen=True):
     ran: int
     results: dict[str, SuiteResult]
     folder: Path
+    series: tuple[str, ...] = ()
+    """Digests of the series that the wheels of this torch were made of."""
 
 
 QUICK = 10.0
@@ -140,7 +142,7 @@ def run_suites(
     wanted = {test for test in every if only(test)} | {result.name for result in collected if result.broken}
     results = {test: result for test, result in store.results.items() if test in wanted}
     junit.write_junit(results.values(), torch.folder / "junit.xml")
-    return SuiteRun(ran, results, torch.folder)
+    return SuiteRun(ran, results, torch.folder, tuple(about.get("series", ())))
 
 
 def count_jobs(device: str) -> int:
@@ -156,16 +158,22 @@ def record_results(
 ) -> None:
     """Write figures to the status file.
 
-    Of every suite, and of the comparison with ``against`` when there was one.
+    Of every suite, and of the comparison with ``against`` when there was one. Raises DecoupleError when the torch is of
+    wheels that were made of different series.
     """
+    if len(done.series) > 1:
+        raise DecoupleError(
+            f"{torch.label}: its wheels are made of different series, so nothing is recorded",
+            next_step=f"decouple build {release}",
+        )
     tally = {
         suite: {name: counts[name] for name in OUTCOMES if counts[name]}
         for suite, counts in compare.tally_outcomes(done.results.values()).items()
     }
     other = status.SuitesComparison(Path(against).name, **comparison.to_dict()) if comparison else None
     path = status.locate_status(project, release)
-    section = status.SuitesSection(torch.device, tuple(OUTCOMES), tally, torch.label, other)
-    status.update_status(path, suites={**status.read_status(path).suites, f"{torch.label}-{torch.device}": section})
+    section = status.SuitesSection(torch.device, tuple(OUTCOMES), tally, torch.label, other, *done.series)
+    status.update_status(path, suites={f"{torch.label}-{torch.device}": section})
 
 
 class RootTorch(Struct, frozen=True):

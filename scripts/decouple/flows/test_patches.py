@@ -48,6 +48,7 @@ class PatchTrialResult(Struct, frozen=True):
     kind: str
     device: str
     answers: tuple[PatchAnswer, ...]
+    series: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -80,7 +81,7 @@ def try_patches(request: PatchTrialRequest, listener: Listener = QUIET) -> Patch
             )
         answers += patches.judge_answers(asked, told)
     listener.progress.finish()
-    trial = PatchTrialResult(target.label, told.torch, told.kind, target.device, answers)
+    trial = PatchTrialResult(target.label, told.torch, told.kind, target.device, answers, told.series)
     if request.record:
         _record_answers(request, trial)
     return trial
@@ -100,8 +101,16 @@ def _find_target(request: PatchTrialRequest, listener: Listener) -> Target:
 
 
 def _record_answers(request: PatchTrialRequest, trial: PatchTrialResult) -> None:
-    """Record the answers in ``ci/status``, beside those of other torches."""
+    """Record the answers in ``ci/status``, beside those of other torches.
+
+    Raises DecoupleError when the torch is of wheels that were made of different series.
+    """
+    if len(trial.series) > 1:
+        raise DecoupleError(
+            f"{trial.label}: its wheels are made of different series, so nothing is recorded",
+            next_step=f"decouple build {request.release}",
+        )
     path: Path = status.locate_status(request.project, request.release)
     failed = tuple(f"{answer.patch}: {answer.asks}: {answer.seen}" for answer in trial.answers if not answer.ok)
-    section = status.PatchTrialSection(trial.kind, trial.torch, trial.device, len(trial.answers), failed)
-    status.update_status(path, patches={**status.read_status(path).patches, f"{trial.label}-{trial.device}": section})
+    section = status.PatchTrialSection(trial.kind, trial.torch, trial.device, len(trial.answers), failed, *trial.series)
+    status.update_status(path, patches={f"{trial.label}-{trial.device}": section})

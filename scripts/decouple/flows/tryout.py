@@ -146,7 +146,7 @@ def record_checks(request: TryoutRequest, wheels: Sequence[Path], found: Sequenc
         )
     section = status.VerifySection(core=names, checks=len(found), failed=failed, series=digests.pop())
     path = status.locate_status(request.project, request.release)
-    status.update_status(path, systems={**status.read_status(path).systems, request.system: section})
+    status.update_status(path, systems={request.system: section})
 
 
 def select_fitting(wheels: Iterable[Path], python: str) -> list[Path]:

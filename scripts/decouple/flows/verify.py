@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from decouple.base.errors import UsageError
 from decouple.base.process import limit_time
@@ -166,7 +166,11 @@ def verify_wheels(
     if backend and request.kernels:
         code = kernels.compare_backend(trial.environment, backend, request.kernels, progress=listener.progress)
     result = VerifyResult(reports, tuple(found), tuple(same), code)
-    _record_result(request, backend, result)
+    series = {read_manifest(wheel).series.digest for wheel in (core, backend) if wheel}
+    if len(series) == 1:
+        _record_result(request, backend, result, series.pop())
+    else:
+        listener.warn(f"{places.dist}: the wheels are made of different series, so nothing is recorded; `{how}`")
     return result
 
 
@@ -290,19 +294,19 @@ class _Trial(Struct, frozen=True):
         ]
 
 
-def _record_result(request: VerifyRequest, backend: Path | None, result: VerifyResult) -> None:
+def _record_result(request: VerifyRequest, backend: Path | None, result: VerifyResult, series: str) -> None:
     """Record in ``ci/status``, somebody else's kernels in a section of their own.
 
     They say nothing of those we compile.
     """
     path, found = status.locate_status(request.project, request.release), make_section(request.core, result)
     if request.over == "compiled" or backend is None:
-        status.update_status(path, verify=found)
+        status.update_status(path, verify=structs.replace(found, series=series))
         if result.kernels:
-            record_kernels(request.project, request.release, "built", result.kernels)
+            record_kernels(request.project, request.release, "built", result.kernels, series)
         return
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
-    over = status.WheelSection(backend.name, read_manifest(backend).series.digest, found, code)
+    over = status.WheelSection(backend.name, series, found, code)
     status.update_status(path, over_installed=over)
 
 
@@ -333,8 +337,11 @@ def make_parity_section(parts: Sequence[Parity]) -> status.ParitySection:
     )
 
 
-def record_kernels(project: Path, release: str, label: str, comparison: KernelComparison) -> None:
-    """Write figures of our build ``label`` to the status file; keep those of others."""
+def record_kernels(project: Path, release: str, label: str, comparison: KernelComparison, series: str = "") -> None:
+    """Write figures of our build ``label`` to the status file; keep those of others.
+
+    ``series`` is the digest that its wheel names, "" for the checkout's.
+    """
     path = status.locate_status(project, release)
-    section = status.KernelsSection(**comparison.to_dict())
-    status.update_status(path, kernels={**status.read_status(path).kernels, label: section})
+    section = status.KernelsSection(**comparison.to_dict(), series=series)
+    status.update_status(path, kernels={label: section})

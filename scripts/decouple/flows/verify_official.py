@@ -128,7 +128,7 @@ def _record_result(request: VerifyOfficialRequest, wheel: Path, result: VerifyRe
     path = status.locate_status(request.project, request.release)
     if request.cuda:
         label = f"cu{request.cuda}-official-half"
-        status.update_status(path, portable={**status.read_status(path).portable, label: found})
+        status.update_status(path, portable={label: found})
     else:
         status.update_status(path, over_official=found)
 

@@ -185,11 +185,13 @@ def _record_result(request: VerifyPortableRequest, version: str, backend: Path, 
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
     if result.kernels and request.kernels != "official":
         if request.kernels == "monolith":
-            record_kernels(request.project, request.release, label + status.MONOLITH, result.kernels)
+            record_kernels(
+                request.project, request.release, label + status.MONOLITH, result.kernels, made.series.digest
+            )
         one = before.portable.get(label)
         code = one.kernels if one and (one.wheel, one.series) == (backend.name, made.series.digest) else None
     found = status.WheelSection(backend.name, made.series.digest, make_section("built", result), code)
-    status.update_status(path, portable={**before.portable, label: found})
+    status.update_status(path, portable={label: found})
 
 
 def make_toolchain(release: str, official: Toolchain, cuda: str) -> Toolchain:

@@ -136,6 +136,8 @@ class KernelsSection(StatusSection, frozen=True):
     ours: str = ""
     sources: int = 0
     unexplained: int = 0
+    series: str = ""
+    """Digest of the series that our side was made of, where its wheel says it; so in the three below."""
 
 
 class VerifySection(StatusSection, frozen=True):
@@ -194,6 +196,7 @@ class SuitesSection(StatusSection, frozen=True):
     tally: Mapping[str, Mapping[str, int]]
     label: str = ""
     against: SuitesComparison | None = None
+    series: str = ""
 
 
 class PatchTrialSection(StatusSection, frozen=True):
@@ -207,6 +210,7 @@ class PatchTrialSection(StatusSection, frozen=True):
     device: str
     answers: int
     failed: tuple[str, ...] = ()
+    series: str = ""
 
 
 class ContractSection(StatusSection, frozen=True):
@@ -215,6 +219,7 @@ class ContractSection(StatusSection, frozen=True):
     items: Mapping[str, int]
     tests: Mapping[str, int] = field(default_factory=dict)
     torch: str = ""
+    series: str = ""
 
 
 class ExactSection(StatusSection, frozen=True):
@@ -271,11 +276,11 @@ class HeaderCompileSection(StatusSection, frozen=True):
 
 
 class RecordMark(StatusSection, frozen=True):
-    """The day a proof's figures were recorded as they stand, and its series' digest."""
+    """The day on which a proof's figures were last recorded, and its series' digest."""
 
     date: str
     series: str = ""
-    """That which the proof's wheels were built from, where it names one; else the checkout's on that day."""
+    """That which the proof's wheels were built from, where it names one; else the one last recorded before."""
 
 
 class ReleaseStatus(StatusSection, frozen=True):
@@ -349,14 +354,18 @@ def parse_status(document: Mapping[str, Any], path: Path = Path("status")) -> Re
 def update_status(path: Path, **sections: Any) -> None:
     """Replace the named sections (fields of :class:`ReleaseStatus`); the others stay.
 
-    Raises DecoupleError.
+    Of a section of `LABELLED` only the given labels are replaced. A section may be a function that makes it of what
+    the file says, called while nobody else writes. Raises DecoupleError.
     """
     if strange := sections.keys() - set(ReleaseStatus.__struct_fields__):
         raise TypeError(f"a status has no section {min(strange)!r}")
     with hold_lock(path.with_name(f".{path.name}.lock")):
         before = _read_document(path)
-        document = {**before, **_make_plain(sections)}
-        if marks := _mark_records(before, document, sections):
+        known = parse_status(before, path)
+        given = _make_plain({name: made(known) if callable(made) else made for name, made in sections.items()})
+        beside = {name: {**before.get(name, {}), **made} for name, made in given.items() if name in LABELLED}
+        document = {**before, **given, **beside}
+        if marks := _mark_records(document, given):
             document["recorded"] = marks
         parse_status(document, path)
         write_atomically(path, render_document(document))
@@ -369,6 +378,9 @@ SINGLE_PROOFS = (
 
 PROOFS_BY_LABEL = ("portable", "kernels", "suites", "patches", "contract", "vendors", "whole", "systems")
 """Sections that hold a proof under each label."""
+
+LABELLED = (*PROOFS_BY_LABEL, "trials")
+"""Sections of which a command records one label: what another one records at the same time stays."""
 
 _OF_STAGE_2 = ("verify", "kernels/built")
 
@@ -384,24 +396,23 @@ def list_proofs(document: Mapping[str, Any]) -> dict[str, Any]:
 def _make_mark(key: str, document: Mapping[str, Any], date: str) -> dict[str, str]:
     """Say of the proof under ``key`` when it was recorded and of which series."""
     section = list_proofs(document)[key]
-    named = document.get("stage2", {}) if key in _OF_STAGE_2 else section
-    return {"date": date, "series": named.get("series") or document.get("series", {}).get("digest", "")}
+    built = document.get("stage2", {}).get("series") if key in _OF_STAGE_2 else None
+    series = section.get("series") or built or document.get("series", {}).get("digest", "")
+    return {"date": date, "series": series}
 
 
-def _mark_records(
-    before: Mapping[str, Any], document: Mapping[str, Any], sections: Mapping[str, Any]
-) -> dict[str, dict[str, str]]:
-    """Return the marks of all proofs, those of ``sections`` of today.
+def _mark_records(document: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the marks of all proofs, those of ``given`` of today.
 
-    Under a label only figures that changed are of today: who records one of them hands the others on.
+    A proof that gave the same figures again is of today, too.
     """
     marks = {key: mark for key, mark in document.get("recorded", {}).items() if key in list_proofs(document)}
-    if "recorded" in sections:  # the days are given: a document that is written anew is the same
+    if "recorded" in given:  # the days are given: a document that is written anew is the same
         return marks
-    known, today = list_proofs(before), datetime.now(tz=UTC).date().isoformat()
-    for key, value in list_proofs(document).items():
+    today = datetime.now(tz=UTC).date().isoformat()
+    for key in list_proofs(document):
         name, _, label = key.partition("/")
-        if name in sections and (not label or known.get(key) != value):
+        if name in given and (not label or label in given[name]):
             marks[key] = _make_mark(key, document, today)
     return marks
 

@@ -88,6 +88,8 @@ class TorchReply(Struct, frozen=True):
     kind: str
     device: bool
     answers: tuple[str, ...]
+    series: tuple[str, ...] = ()
+    """Digests of the series that its wheels were made of."""
 
 
 @cache
@@ -119,7 +121,7 @@ def run_questions(command: Sequence[str]) -> TorchReply:
     answers = [str(line) for line in lines[1:]]
     if done.returncode:
         answers.append(f"its process ended by exit status {done.returncode}")
-    return TorchReply(head["torch"], head["kind"], head["device"], tuple(answers))
+    return TorchReply(head["torch"], head["kind"], head["device"], tuple(answers), tuple(head.get("series", ())))
 
 
 def judge_answers(asked: Sequence[PatchQuestion], told: TorchReply) -> tuple[PatchAnswer, ...]:

@@ -1,15 +1,18 @@
-"""A verdict is good when each of its parts is."""
+"""A verdict is good when each of its parts is, and is recorded of the series that it is of."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
 
+from decouple.flows import verify
 from decouple.flows.single_stage import SingleStageComparison
 from decouple.flows.verdict import SeriesVerdict
-from decouple.flows.verify import VerifyResult
+from decouple.flows.verify import VerifyRequest, VerifyResult
+from decouple.release import status
 from decouple.verify.audit import ElfAudit, ElfFault
 from decouple.verify.checks import CheckResult
 from decouple.verify.kernels.compare import KernelComparison, KernelDifference
@@ -50,3 +53,13 @@ def test_another_vendors_objects_are_as_upstreams_when_code_and_registrations_ar
 def test_a_carried_series_is_clean_when_no_check_found_anything(part: str) -> None:
     assert SeriesVerdict(unasked=("this tree has not that submodule",)).is_clean
     assert not structs.replace(SeriesVerdict(), **{part: ("one",)}).is_clean
+
+
+def test_what_is_recorded_of_wheels_is_of_their_series(tmp_path: Path) -> None:
+    """Not of the checkout's of that day, nor of the last build of another kind."""
+    path, wheel = status.locate_status(tmp_path, "2.6"), tmp_path / "torch_cuda.whl"
+    built = status.StageSection("other.whl", 1, 1, 1, 1.0, series="another build's")
+    status.update_status(path, series=status.SeriesSection(2, "the checkout's"), stage2=built)
+    verify._record_result(VerifyRequest(tmp_path, "2.6"), wheel, GOOD, "the wheels'")
+    marks = status.read_status(path).recorded
+    assert {marks[key].series for key in ("verify", "kernels/built")} == {"the wheels'"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from msgspec.structs import asdict, replace
 from decouple.base.errors import DecoupleError
 from decouple.base.files import replace_sections
 from decouple.cli import main
-from decouple.flows.verify import VerifyResult, make_section
+from decouple.flows.verify import VerifyResult, make_section, record_kernels
 from decouple.release import status, status_table
 from decouple.verify.audit import ElfAudit, ElfFault
 from decouple.verify.checks import CheckResult
+from decouple.verify.kernels.compare import KernelComparison
 from decouple.verify.parity import Parity
 
 PROJECT = Path(__file__).parents[3]
@@ -203,10 +205,36 @@ def test_a_record_is_dated_and_those_beside_it_keep_their_day(tmp_path: Path) ->
     status.update_status(path, series=status.SeriesSection(2, "aa"), suites={"official-simulated": run})
     day = {"suites/official-simulated": status.RecordMark("2001-02-03", "zz")}
     status.update_status(path, recorded=day)
-    status.update_status(path, suites={"official-simulated": run, "built-simulated": replace(run, label="built")})
-    marks = status.read_status(path).recorded
-    assert marks["suites/official-simulated"] == status.RecordMark("2001-02-03", "zz")
-    assert marks["suites/built-simulated"].series == "aa" and marks["suites/built-simulated"].date > "2001-02-03"
+    status.update_status(path, suites={"built-simulated": replace(run, label="built")})
+    known = status.read_status(path)
+    assert known.suites.keys() == {"official-simulated", "built-simulated"}
+    assert known.recorded["suites/official-simulated"] == status.RecordMark("2001-02-03", "zz")
+    assert known.recorded["suites/built-simulated"].series == "aa"
+    assert known.recorded["suites/built-simulated"].date > "2001-02-03"
+
+
+def test_a_proof_that_gave_the_same_figures_again_is_of_today(tmp_path: Path) -> None:
+    """README called such a one older than today's patches."""
+    path = status.locate_status(tmp_path, "2.6")
+    trial = {"built-simulated": status.PatchTrialSection("patched", "2.6.0", "simulated", 32)}
+    status.update_status(path, series=status.SeriesSection(2, "aa"), patches=trial)
+    status.update_status(path, recorded={"patches/built-simulated": status.RecordMark("2001-02-03", "zz")})
+    status.update_status(path, patches=trial)
+    mark = status.read_status(path).recorded["patches/built-simulated"]
+    assert mark.series == "aa" and mark.date > "2001-02-03"
+
+
+def test_what_two_record_at_once_is_all_kept(tmp_path: Path) -> None:
+    """Who records reads nothing before the lock: the other's figures, written meanwhile, were lost."""
+
+    def record_many(side: str) -> None:
+        for number in range(10):
+            compared = KernelComparison(side, "official", (), 1, 1, 1, 1, 1, 0, 0, 0, ())
+            record_kernels(tmp_path, "2.6", f"{side}{number}", compared)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(record_many, ("a", "b")))
+    assert len(status.read_status(status.locate_status(tmp_path, "2.6")).kernels) == 20
 
 
 def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:

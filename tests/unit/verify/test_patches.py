@@ -132,6 +132,13 @@ def test_on_the_command_line_with_the_result_in_the_status(
     document = status.read_status(status.locate_status(tmp_path, "2.6"))
     told = document.patches["mine-gpu"]
     assert (told.device, told.answers, told.failed) == ("gpu", 1, ())
+    info = tmp_path / "site/torch_cuda-2.6.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: torch_cuda\nVersion: 2.6.0\n")
+    (info / "decouple.json").write_text(json.dumps({"series": {"digest": "the wheel's"}}))
+    assert cli.main(words) == 0
+    document = status.read_status(status.locate_status(tmp_path, "2.6"))
+    assert document.recorded["patches/mine-gpu"].series == "the wheel's"
     table = status_table.tabulate_proofs({"2.6": document})
     today = document.recorded["patches/mine-gpu"].date
     assert "| patches' own checks: mine (unpatched; gpu) | `decouple try patches 2.6 --torch PYTHON` |" in table

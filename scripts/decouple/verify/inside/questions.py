@@ -7,6 +7,7 @@ prints by itself does no harm and a death loses one answer. Uses only torch and 
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import sys
@@ -29,6 +30,15 @@ def find_kind(torch: Any) -> str:
     return "single" if torch.version.cuda else "cpu"
 
 
+def list_series() -> list[str]:
+    """List the digests of the series that the wheels of torch here were made of, as their build manifests say."""
+    found = set()
+    for wheel in importlib.metadata.distributions():
+        made = wheel.read_text("decouple.json") if str(wheel.metadata["Name"]).lower()[:5] == "torch" else None
+        found |= {json.loads(made)["series"]["digest"]} if made else set()
+    return sorted(found)
+
+
 def run_program(torch: Any, program: str) -> str:
     """Return what the program left, or its error in one line."""
     names: dict[str, Any] = {"torch": torch}
@@ -49,7 +59,8 @@ def main() -> None:
     """Import torch, ask, tell."""
     import torch  # type: ignore[import-not-found,unused-ignore]
 
-    print_answer({"torch": torch.__version__, "kind": find_kind(torch), "device": torch.cuda.is_available()})
+    head = {"torch": torch.__version__, "kind": find_kind(torch), "device": torch.cuda.is_available()}
+    print_answer({**head, "series": list_series()})
     for program in json.loads(sys.argv[1]):
         print_answer(run_program(torch, program))
 
