@@ -54,6 +54,16 @@ def test_what_became_of_each(comparison: CensusComparison) -> None:
     assert (comparison.key_before, comparison.key_after) == (3, 0)
 
 
+def test_what_stays_or_moves_is_in_no_count_of_what_needs_the_vendor(comparison: CensusComparison) -> None:
+    """Neither in the key number nor in the modules of the table, which add up to it."""
+    one, known = comparison.before.needing_vendor[0], comparison.before
+    kept = [replace(one, verdict=verdict) for verdict in ("stays", "moved")]
+    more = compare_censuses("2.6", replace(known, findings=(*known.findings, *kept)), comparison.after, {})
+    assert more.key_before == comparison.key_before
+    assert sum(row.needing_vendor_before for row in more.count_modules()) == more.key_before
+    assert sum(row.needing_vendor_after or 0 for row in more.count_modules()) == more.key_after
+
+
 def test_a_moved_file_is_found_again_at_its_new_place(comparison: CensusComparison) -> None:
     (finding,) = [f for f in comparison.findings if f.origin == "aten/src/ATen/cuda/Planted.cu"]
     assert finding.path == "third_device/torch_cuda/torch_cuda/csrc/aten/cuda/Planted.cu"
