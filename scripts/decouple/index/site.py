@@ -270,7 +270,7 @@ def _publish_wheel(wheel: Wheel, site: Path) -> CatalogEntry:
             metadata_sha256=hashlib.sha256(wheel.metadata).hexdigest(),
             manifest_sha256=hashlib.sha256(wheel.manifest_bytes).hexdigest(),
         ),
-        signed=statement.exists(),
+        signed=(folder / statement.name).exists(),  # also of an earlier call: a published name keeps its bytes
     )
 
 

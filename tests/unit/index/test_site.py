@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -195,6 +196,18 @@ def test_a_signed_statement_is_of_this_wheel_by_this_key(tmp_path: Path) -> None
         provenance.verify_statement(cuda, signed, public)
     with pytest.raises(DecoupleError, match="not signed by"):
         provenance.verify_statement(core, signed.replace(b'"payload": "', b'"payload": "eyJ9'), public)
+
+
+def test_a_wheel_stays_signed_when_it_is_published_again_without_its_statement(dist: Path, tmp_path: Path) -> None:
+    """A CI run without the key did that: the statement lay there, and the front page named it no more."""
+    path, key = next(dist.glob("torch-*.whl")), tmp_path / "release.key"
+    provenance.make_key(key)
+    statement = provenance.sign_wheel(wheel.read_wheel(path), key)
+    site.build_site(dist, tmp_path / "site")
+    statement.unlink()
+    site.build_site(dist, tmp_path / "site")
+    (named,) = re.findall(r'href="([^"]+\.intoto\.json)"', (tmp_path / "site/index.html").read_text())
+    assert (tmp_path / "site" / named.replace("%2B", "+")).is_file()
 
 
 def test_a_private_key_whose_public_half_a_kill_cut_off_gets_it(tmp_path: Path) -> None:
