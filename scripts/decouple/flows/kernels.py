@@ -112,8 +112,7 @@ def compare_backend(
     places = environment.places
     archs = _read_archs(backend)
     if kept:
-        version = load_release(places.project, places.release).version
-        archs = [arch for arch in archs if official.find_kept_dump(version, arch).exists()]
+        archs = list_kept_archs(load_release(places.project, places.release), backend)
     word = against
     if against == "official":
         word = f"{OFFICIAL}{places.release}"
@@ -146,6 +145,22 @@ def has_official_dump(release: Manifest, backend: Path) -> bool:
     """
     archs = _read_archs(backend)
     return len(archs) == 1 and official.find_kept_dump(release.version, archs[0]).exists()
+
+
+def list_kept_archs(release: Manifest, backend: Path) -> list[str]:
+    """List the architectures of ``backend`` for which the official wheel's machine code is kept here.
+
+    Raises DecoupleError where it is for none.
+    """
+    archs = _read_archs(backend)
+    kept = [arch for arch in archs if official.find_kept_dump(release.version, arch).exists()]
+    if not kept:
+        named = " ".join(f"--arch {arch}" for arch in archs)
+        raise DecoupleError(
+            f"{backend.name}: the official {release.version}'s machine code is not kept here for {', '.join(archs)}",
+            next_step=f"decouple kernels compare {backend} {OFFICIAL}{release.release} {named} fetches it",
+        )
+    return kept
 
 
 def _read_archs(backend: Path) -> list[str]:

@@ -87,6 +87,8 @@ def verify_official_wheel(
     if stamp is None:
         raise UsageError(f"{places.dist}: nothing built yet", next_step=again)
     wheel = places.dist / stamp.wheel
+    if request.kernels:  # before minutes of what else is compared
+        kernels.list_kept_archs(manifest, wheel)
     warn_of_older_wheels(request, places, [wheel], again, listener)
     if request.python is None:
         raise UsageError(

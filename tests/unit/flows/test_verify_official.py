@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.errors import UsageError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
+from decouple.flows import kernels
 from decouple.flows.verify_official import VerifyOfficialRequest, verify_official_wheel
+from decouple.upstream.manifests import load_release
 
 PROJECT = Path(__file__).parents[3]
 
@@ -35,6 +37,17 @@ def test_upstreams_half_does_not_take_another_cuda() -> None:
     """Seen with 11.8: upstream's libtorch_python asks for `_cslt_sparse_mm_impl`, which is CUDA 12's."""
     with pytest.raises(UsageError, match=r"CUDA 12\.4"):
         verify_official_wheel(VerifyOfficialRequest(PROJECT, "2.6", "portable", cuda="11.8"))
+
+
+def test_machine_code_that_is_kept_for_no_architecture_of_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was said after all else was compared, as "no machine code for any architecture, only sm_80"."""
+    release, wheel = load_release(PROJECT, "2.6"), Path("torch_cuda.whl")
+    monkeypatch.setattr(kernels, "_read_archs", lambda _: ["sm_80", "sm_90"])
+    assert kernels.list_kept_archs(release, wheel) == ["sm_90"]
+    monkeypatch.setattr(kernels, "_read_archs", lambda _: ["sm_80"])
+    with pytest.raises(DecoupleError, match="not kept here for sm_80") as caught:
+        kernels.list_kept_archs(release, wheel)
+    assert "kernels compare torch_cuda.whl official:2.6 --arch sm_80" in str(caught.value.next_step)
 
 
 def test_another_cuda_is_compiled_in_the_portable_root_alone(capsys: pytest.CaptureFixture[str]) -> None:
