@@ -84,6 +84,9 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     version = load_release(request.project, request.release).version
     own = _find_python(request.python) if request.python and request.python != MONOLITH else None
     wheels = [] if request.python else _find_wheels(request, places)
+    digests = {wheel_finishing.read_manifest(wheel).series.digest for wheel in wheels} if request.record else set[str]()
+    if request.record:  # before the official wheel comes
+        _refuse_mixed(request, digests)
     warn_of_older_wheels(request, places, wheels, f"nox -s build-{request.release}", listener)
     theirs = _prepare_official(request, listener) if request.against == PYPI else _find_python(request.against)
     ours = unpack_wheels(theirs, places.verify / "whole", wheels) if wheels else own
@@ -103,7 +106,7 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     listener.progress.finish()
     table = comparison.judge_sections(sections, offers[0].side)
     if request.record:
-        record_table(request, table, {wheel_finishing.read_manifest(wheel).series.digest for wheel in wheels})
+        record_table(request, table, digests)
     return table
 
 
@@ -112,11 +115,7 @@ def record_table(request: ParityRequest, table: WholeTable, digests: Set[str]) -
 
     Raises DecoupleError when its wheels were made of series with different ``digests``.
     """
-    if len(digests) != 1:
-        raise DecoupleError(
-            f"{request.places.dist}: made of different series, so nothing is recorded",
-            next_step=f"decouple build {request.release}",
-        )
+    _refuse_mixed(request, digests)
     parts = [judged.compared for judged in table.sections]
     counted = [(len(part.missing), len(part.extra), len(part.different)) for part in parts]
     missing, extra, different = (sum(counts) for counts in zip(*counted, strict=True))
@@ -131,6 +130,14 @@ def record_table(request: ParityRequest, table: WholeTable, digests: Set[str]) -
     label = "-".join([table.side, *(word for word in built if word not in ("", "compiled"))])
     path = status.locate_status(request.project, request.release)
     status.update_status(path, whole={label: section})
+
+
+def _refuse_mixed(request: ParityRequest, digests: Set[str]) -> None:
+    if len(digests) != 1:
+        raise DecoupleError(
+            f"{request.places.dist}: made of different series, so nothing is recorded",
+            next_step=f"decouple build {request.release}",
+        )
 
 
 def _find_python(named: str) -> Path:

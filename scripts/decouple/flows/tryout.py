@@ -103,6 +103,8 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
             f"{places.dist}: {len(core)} core wheels for Python {system.python}, which {system.name} has",
             next_step=f"decouple build {request.release} --env portable --stage 1 --python {system.python}, or --wheel",
         )
+    if request.record:  # before an hour of tests
+        _read_series(request, wheels)
     preflight.check_root(find_cache(), system.make_description())
     shown = []
     if request.tests:
@@ -137,16 +139,21 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
 def record_checks(request: TryoutRequest, wheels: Sequence[Path], found: Sequence[CheckResult]) -> None:
     """Write to ``ci/status`` what these wheels gave on the system."""
     failed = tuple(f"{result.name}: {result.observed}" for result in found if not result.passed)
-    names = ", ".join(sorted(wheel.name for wheel in wheels))
+    names, series = ", ".join(sorted(wheel.name for wheel in wheels)), _read_series(request, wheels)
+    section = status.VerifySection(core=names, checks=len(found), failed=failed, series=series)
+    path = status.locate_status(request.project, request.release)
+    status.update_status(path, systems={request.system: section})
+
+
+def _read_series(request: TryoutRequest, wheels: Sequence[Path]) -> str:
+    """Return the digest of the one series of the wheels. Raises DecoupleError where they are of several."""
     digests = {wheel_finishing.read_manifest(wheel).series.digest for wheel in wheels}
     if len(digests) != 1:
         raise DecoupleError(
-            f"{names}: made of different series, so nothing is recorded",
+            f"{', '.join(sorted(wheel.name for wheel in wheels))}: made of different series, so nothing is recorded",
             next_step=f"decouple build {request.release} --env {portable_environment.KIND}",
         )
-    section = status.VerifySection(core=names, checks=len(found), failed=failed, series=digests.pop())
-    path = status.locate_status(request.project, request.release)
-    status.update_status(path, systems={request.system: section})
+    return digests.pop()
 
 
 def select_fitting(wheels: Iterable[Path], python: str) -> list[Path]:
