@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.mounts import remove_tree
@@ -80,7 +81,9 @@ class Stage1(Stage):
     def _configure_tree(self) -> None:
         """Run upstream's configure step unless the same variables were configured before."""
         stamp = self.places.state / "stage1.configured"
-        digest = inputs.compute_digest({name: value for name, value in self.variables.items() if name not in HOW})
+        own = Checkout(self.places.project).locate_tree(self.places.release)
+        tree = {} if self.places.tree == own else {"tree": str(self.places.tree)}  # each has its build directory
+        digest = inputs.compute_digest({**{k: v for k, v in self.variables.items() if k not in HOW}, **tree})
         if (self.folder / "build.ninja").exists() and stamp.exists() and stamp.read_text() == digest:
             return
         packer = settings.find_packer(self.places.tree)

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from decouple.base.files import write_atomically
+from decouple.base.mounts import remove_tree
 from decouple.build import probe, settings, toolchain, toolkits, wheel_finishing
 from decouple.build.core_wheel import hold_core, read_core_digest, unpack_core
 from decouple.build.environment import read_output
@@ -78,7 +80,20 @@ class Stage2(Stage):
         return f"{self.names['tree']}/third_device/torch_cuda"
 
     def prepare(self) -> None:
+        self._clear_other_tree()
         self.run_step("configure stage 2", [*self.make_backend_command(), "configure"], self.source)
+
+    def _clear_other_tree(self) -> None:
+        """Delete the objects of another tree (``--tree``).
+
+        In a root both have one name, and ninja takes an object for up to date that is newer than the other's source.
+        """
+        note, tree = self.folder / "decouple-tree", str(self.places.tree.resolve())
+        if note.exists() and note.read_text() != tree:
+            self.job.say(f"stage 2: the objects in {self.folder} are of the tree {note.read_text()}: deleted")
+            remove_tree(self.folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(note, tree)
 
     def make_raw_wheel(self) -> Path:
         self.compile_targets()

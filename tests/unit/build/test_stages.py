@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -302,6 +303,47 @@ def test_a_core_is_not_exchanged_under_a_run_that_compiles_against_it(
     assert version.read_text() == "two"
     with pytest.raises(DecoupleError, match="another core was unpacked"), compiles.hold_inputs():
         pass
+
+
+class AsInRoot(HostEnvironment, frozen=True):
+    """Where each tree has one name."""
+
+    def name_places(self) -> dict[str, str]:
+        return {name: f"/decouple/{name}" for name in super().name_places()}
+
+
+def test_objects_and_settings_of_one_tree_are_not_anothers(
+    host: HostEnvironment, provenance: Provenance, tmp_path: Path
+) -> None:
+    """`--tree` names one. A root gives both one name: CMake and ninja see no difference, but for times."""
+    other = tmp_path / "other" / "src"
+    shutil.copytree(host.places.tree, other)
+    here, there = (
+        AsInRoot(places) for places in (host.places, replace(host.places, tree=other, stage1=other / "build"))
+    )
+    configured = []
+
+    def note_step(stage: Stage1 | Stage2) -> None:
+        def run_step(what: str, *_: object) -> None:
+            configured.append((what, stage.places.tree.parent.name, stage.variables.get("USE_X")))
+            stage.folder.mkdir(exist_ok=True)
+            (stage.folder / "build.ninja").touch()
+
+        stage.run_step = run_step  # type: ignore[method-assign,assignment]
+        stage.prepare()
+
+    for environment, value in ((here, "1"), (there, "2"), (here, "2"), (here, "2")):
+        note_step(Stage1(BuildJob(environment, provenance, Choices(variables={"USE_X": value}))))
+    first = host.places.tree.parent.name
+    assert [(tree, value) for _, tree, value in configured] == [(first, "1"), ("other", "2"), (first, "2")]
+
+    stock = Choices(core="stock")
+    note_step(OnThisMachine(BuildJob(here, provenance, stock)))
+    (host.places.stage2 / "Gemm.cu.o").touch()
+    note_step(OnThisMachine(BuildJob(here, provenance, stock)))
+    assert (host.places.stage2 / "Gemm.cu.o").exists()
+    note_step(OnThisMachine(BuildJob(there, provenance, stock)))
+    assert not (host.places.stage2 / "Gemm.cu.o").exists()
 
 
 def test_a_folder_that_is_no_applied_tree(tmp_path: Path) -> None:
