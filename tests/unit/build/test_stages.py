@@ -279,23 +279,51 @@ class OnThisMachine(Stage2):
     def check_environment(self) -> None: ...
 
 
+class Packed(OnThisMachine):
+    """Stage 2 that packs nothing but its metadata."""
+
+    def prepare(self) -> None: ...
+
+    def make_raw_wheel(self) -> Path:
+        raw = self.places.raw / "torch_cuda-2.6.0+cu124-py3-none-any.whl"
+        with zipfile.ZipFile(raw, "w") as wheel:
+            text = "Metadata-Version: 2.1\nName: torch-cuda\nVersion: 2.6.0+cu124\n"
+            wheel.writestr("torch_cuda-2.6.0+cu124.dist-info/METADATA", text)
+        return raw
+
+
+def make_core(places: Places, text: str) -> None:
+    """What stage 1 leaves, with one file in its wheel."""
+    with zipfile.ZipFile(places.dist / "torch.whl", "w") as wheel:
+        wheel.writestr("torch/version.py", text)
+    inputs.write_stamp(places.core_state / "stage1.json", inputs.Stamp("0", "torch.whl", "0", 1.0, 1))
+
+
+def test_another_core_or_a_wheel_that_is_not_the_one_it_made_makes_stage_2_build_again(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    def build() -> bool:
+        return Packed(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
+
+    make_core(host.places, "one")
+    assert (build(), build()) == (True, False)
+    make_core(host.places, "two")
+    assert (build(), build()) == (True, False)
+    next(host.places.dist.glob("torch_cuda-*.whl")).write_bytes(b"another, of an index say")
+    assert build()
+
+
 def test_a_core_is_not_exchanged_under_a_run_that_compiles_against_it(
     host: HostEnvironment, provenance: Provenance
 ) -> None:
     """It was: a second run unpacks the core before it waits for the lock of stage 2."""
-
-    def make_core(text: str) -> None:
-        with zipfile.ZipFile(host.places.dist / "torch.whl", "w") as wheel:
-            wheel.writestr("torch/version.py", text)
-        inputs.write_stamp(host.places.core_state / "stage1.json", inputs.Stamp("0", "torch.whl", "0", 1.0, 1))
-
-    make_core("one")
+    make_core(host.places, "one")
     compiles, told = OnThisMachine(BuildJob(host, provenance, NO_CACHE)), threading.Event()
     version = host.places.core / "torch/version.py"
     with ThreadPoolExecutor(1) as pool:
         with compiles.hold_inputs() as held:
             assert [Path(f"/proc/self/fd/{number}").readlink().name for number in held] == ["core.lock"]
-            make_core("two")
+            make_core(host.places, "two")
             job = BuildJob(host, provenance, NO_CACHE, say=lambda line: told.set() if "waits" in line else None)
             other = pool.submit(OnThisMachine, job)
             assert told.wait(60) and version.read_text() == "one"
