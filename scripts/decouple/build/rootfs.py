@@ -33,7 +33,14 @@ from decouple.base.untrusted_input import read_json
 from decouple.build import root_record
 from decouple.build.estimate import RootEstimate
 from decouple.build.root_description import Bootstrap, Description, Layer, PipTool, PypiPiece, compute_layer_digest
-from decouple.build.sandbox import BindMount, Sandbox, is_root, make_clean_environment, make_owner_prefix
+from decouple.build.sandbox import (
+    BindMount,
+    Sandbox,
+    is_root,
+    make_clean_environment,
+    make_mounting_prefix,
+    make_owner_prefix,
+)
 
 _APT = """
 set -e
@@ -410,9 +417,10 @@ def _bootstrap_root(description: Description, folder: Path, log: Path) -> None:
     mark_step("bootstrap the root")
     run_logged(
         [
+            *make_mounting_prefix(),  # mmdebstrap's own mode "unshare" gives the root to an id that enters no home
             "mmdebstrap",
             "--quiet",
-            f"--mode={'root' if is_root() else 'unshare'}",
+            "--mode=root",
             f"--variant={bootstrap.variant}",
             f"--components={','.join(bootstrap.components)}",
             f"--keyring={bootstrap.keyring}",
