@@ -36,6 +36,7 @@ from decouple.build.root_description import Bootstrap, Description, Layer, PipTo
 from decouple.build.sandbox import (
     BindMount,
     Sandbox,
+    check_sandbox,
     is_root,
     make_clean_environment,
     make_mounting_prefix,
@@ -366,6 +367,7 @@ def _remove_folder(folder: Path) -> None:
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
     mark_step(f"delete {folder.name}")
+    check_sandbox()
     done = program_output.run_program([*make_owner_prefix(), "rm", "-rf", "--one-file-system", str(folder)])
     if done.returncode:
         raise DecoupleError(f"{folder}: not deleted: {done.stderr.strip()}", next_step="delete it as root")

@@ -190,14 +190,19 @@ def check_sandbox() -> None:
             "newuidmap: not found, so a user namespace cannot hold Debian's users",
             next_step="apt-get install uidmap, or run as root",
         )
-    tried = program_output.run_program([*_make_unshare_words(network=False), "true"])
-    if tried.returncode:
-        kind, allow = ("mount", _ALLOW_MOUNTS) if is_root() else ("user", _advise_user())
-        raise DecoupleError(
-            f"{kind} namespaces do not work here: {tried.stderr.strip() or 'unshare failed'}",
-            next_step=allow,
-            code=CANNOT_HERE,
-        )
+    words = _make_unshare_words(network=False)
+    # Without ranges first: what is to map them waits for ever where the kernel makes no namespace (util-linux 2.38).
+    for probe in ([word for word in words if word != "--map-auto"], words):
+        tried = program_output.run_program([*probe, "true"])
+        if tried.returncode:
+            kind, allow = ("mount", _ALLOW_MOUNTS) if is_root() else ("user", _advise_user())
+            raise DecoupleError(
+                f"{kind} namespaces do not work here: {tried.stderr.strip() or 'unshare failed'}",
+                next_step=allow,
+                code=CANNOT_HERE,
+            )
+        if is_root():
+            return
 
 
 def _advise_user() -> str:
@@ -211,15 +216,15 @@ def _advise_user() -> str:
         except OSError:  # a kernel without it
             continue
         if value == refused:
-            return f"as root: sysctl -w {setting}={allowed}; or run as root"
+            return f"`sysctl -w {setting}={allowed}` as root, or run as root"
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         user = str(os.geteuid())
     if all(_has_range(Path("/etc") / name, user) for name in ("subuid", "subgid")):
-        return f"in a container: {_ALLOW_MOUNTS}; or run as root"
-    ranges = "--add-subuids 100000-165535 --add-subgids 100000-165535"
-    return f"as root: usermod {ranges} {user}, other numbers where /etc/subuid has these; or run as root"
+        return f"{_ALLOW_MOUNTS}, or run as root"
+    command = f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
+    return f"`{command}` as root (other numbers where /etc/subuid has these), or run as root"
 
 
 def _has_range(file: Path, user: str) -> bool:

@@ -12,6 +12,8 @@ import pytest
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build import preflight, sandbox
+from decouple.cli import build_parser
+from decouple.cli.advice import select_fitting
 
 USER_NAMESPACE = ("unshare", "--user", "--map-root-user")
 works = not subprocess.run([*USER_NAMESPACE, "true"], capture_output=True).returncode
@@ -97,8 +99,25 @@ def test_a_user_without_a_range_is_told_how_to_get_one(
     monkeypatch.setattr(sandbox, "_has_range", lambda file, user: file.name in given)
     with pytest.raises(DecoupleError) as caught:
         sandbox.check_sandbox()
-    asked = "usermod --add-subuids" in str(caught.value.next_step)
+    asked = "usermod --add-subuids" in select_fitting(str(caught.value.next_step), ["build"], build_parser)
     assert asked == (len(given) < 2)  # who has both is in a container that refuses
+
+
+@pytest.mark.tools("mount", "newuidmap")
+@needs_user_namespaces
+@pytest.mark.skipif(not Path("/etc/subuid").exists(), reason="no file to put another in the place of")
+def test_a_kernel_that_makes_no_user_namespace_is_not_waited_for(tmp_path: Path) -> None:
+    """With a range, unshare's helper waits for a namespace that never comes."""
+    (tmp_path / "ranges").write_text("root:100000:65536\n")
+    code = "from decouple.build import sandbox; sandbox.is_root = lambda: False; sandbox.check_sandbox()"
+    inside = (
+        'mount --bind "$2" /etc/subuid && mount --bind "$2" /etc/subgid &&'
+        ' echo 0 >/proc/sys/user/max_user_namespaces && exec "$0" -c "$1"'
+    )
+    argv = [*USER_NAMESPACE, "--mount", "sh", "-c", inside, sys.executable, code, str(tmp_path / "ranges")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert "user namespaces do not work here: unshare: " in done.stderr
+    assert "sysctl -w user.max_user_namespaces=15000" in done.stderr
 
 
 def test_a_range_is_found_by_name_and_by_number(tmp_path: Path) -> None:
