@@ -245,14 +245,15 @@ def run_commands(commands: Sequence[str], place: Place) -> None:
             begun = time.monotonic()
             keep = "pwd > ~/.newcomer-folder"
             script = f"cd {folder} || exit\n{keep}\n{command}\ncode=$?\n{keep}\nexit $code"
-            if place.as_root and "apt-get" in command:
+            alone = bool(place.as_root) and "apt-get" in command  # root's folder is not the user's
+            if alone:
                 code = place.start(command, as_root=True).wait()
             else:
                 code = run_script(script, place, builds=bool(BUILD_COMMAND.search(command)))
             minutes.append(f"{(time.monotonic() - begun) / 60:6.1f} min  {command}")
             if code:
                 raise NewcomerError(f"README.md: `{command}` failed with exit code {code}")
-            folder = '"$(cat ~/.newcomer-folder)"'
+            folder = folder if alone else '"$(cat ~/.newcomer-folder)"'
     finally:
         print("\n" + "\n".join(minutes), flush=True)
 

@@ -50,6 +50,6 @@ def check_namespaces() -> None:
         message = (tried.stderr.strip().splitlines() or ["it said nothing"])[0]  # mount's second line names dmesg
         raise DecoupleError(
             f"mounting in a namespace does not work here: {message}",
-            next_step="start the container with `docker run --privileged`, or run on the machine itself",
+            next_step=sandbox.advise_namespaces(),
             code=CANNOT_HERE,
         )

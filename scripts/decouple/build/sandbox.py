@@ -195,21 +195,23 @@ def check_sandbox() -> None:
     for probe in ([word for word in words if word != "--map-auto"], words):
         tried = program_output.run_program([*probe, "true"])
         if tried.returncode:
-            kind, allow = ("mount", _ALLOW_MOUNTS) if is_root() else ("user", _advise_user())
+            kind = "mount" if is_root() else "user"
             raise DecoupleError(
                 f"{kind} namespaces do not work here: {tried.stderr.strip() or 'unshare failed'}",
-                next_step=allow,
+                next_step=advise_namespaces(),
                 code=CANNOT_HERE,
             )
         if is_root():
             return
 
 
-def _advise_user() -> str:
-    """Return what lets this user make user namespaces, from what the machine says of itself.
+def advise_namespaces() -> str:
+    """Return what lets this user make namespaces and mount in them, from what the machine says of itself.
 
     What ``unshare`` says does not tell: a limit of 0 is "No space left on device".
     """
+    if is_root():
+        return _ALLOW_MOUNTS
     for setting, refused, allowed in _SETTINGS:
         try:
             value = (_SYSCTL / setting.replace(".", "/")).read_text(encoding="ascii").strip()

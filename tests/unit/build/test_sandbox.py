@@ -91,6 +91,19 @@ def test_the_setting_that_forbids_user_namespaces_is_named(
 
 
 @pytest.mark.tools("newuidmap")
+def test_a_user_who_gets_a_namespace_but_may_not_mount_is_told_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Ubuntu 24.04."""
+    make_machine(tmp_path, monkeypatch, kernel__apparmor_restrict_unprivileged_userns="1")
+    script = 'case "$*" in *mount*) echo "mount: /proc: permission denied." >&2; exit 32 ;; esac'
+    monkeypatch.setattr(sandbox, "_make_unshare_words", lambda network: ["sh", "-c", script, "sh"])
+    with pytest.raises(DecoupleError, match="does not work here: mount: /proc: permission denied") as caught:
+        preflight.check_namespaces()
+    assert "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in str(caught.value.next_step)
+
+
+@pytest.mark.tools("newuidmap")
 @pytest.mark.parametrize("given", [(), ("subuid",), ("subuid", "subgid")])
 def test_a_user_without_a_range_is_told_how_to_get_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]
