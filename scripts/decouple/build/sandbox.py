@@ -163,7 +163,8 @@ def make_offline_prefix() -> tuple[str, ...]:
 
     Empty where this machine does not allow that.
     """
-    owner, plain = (), 'exec "$@"'
+    owner: tuple[str, ...] = ()
+    plain = 'exec "$@"'
     if not is_root():  # the capabilities bring loopback up; the command is to have none, as it would without a prefix
         owner = ("--user", "--map-current-user", "--keep-caps")
         plain = 'exec setpriv --ambient-caps=-all --inh-caps=-all -- "$@"'
