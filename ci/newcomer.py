@@ -3,7 +3,8 @@
 The root has an environment of its own. `.ci/run` calls it. The root is made by mmdebstrap and entered by pivot_root in
 a mount namespace of its own, so that it is the root of its mount tree and a build's own roots (namespaces, chroot) work
 inside as on a machine. Only the proxies and certificates that apt and pip need come from this machine, and two caches
-of downloads that README.md names.
+of downloads that README.md names. With ``--user`` a user types them who is not root, as the page says for others: what
+they put sudo before runs as root, and no cache is shared.
 
 Plain Python, so that a CI host runs it with nothing installed but mmdebstrap.
 """
@@ -45,6 +46,12 @@ SUITES = {
 PINS = CHECKOUT / "scripts/decouple/build/bare_systems.toml"
 NAMESPACE = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: Who types with --user, with a home that nobody else enters (adduser's default) and the PATH of Debian's login.defs.
+USER, USER_ID = "newcomer", 1000
+USER_HOME = f"/home/{USER}"
+USER_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
+#: What README.md lets that user add to the line of packages.
+USER_PACKAGES = "uidmap"
 #: Variables of this machine that the root gets: how apt, pip and git reach the network, nothing else.
 INHERITED = re.compile(r"(?:https?|ftp|all|no)_proxy|(?:SSL|REQUESTS|CURL|PIP|GIT_SSL)_(?:CERT|CA)\w*", re.IGNORECASE)
 #: Downloads that README.md says are kept, below the home of whoever runs them.
@@ -82,15 +89,20 @@ class NewcomerError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where commands run: the words before each, and the clone as seen from here."""
+    """Where commands run: the words before each, and the clone as seen from here.
+
+    ``as_root`` are the words before a command for apt, where who types is not root.
+    """
 
     prefix: tuple[str, ...]
     clone: Path
+    as_root: tuple[str, ...] = ()
 
-    def start(self, script: str) -> subprocess.Popen[bytes]:
+    def start(self, script: str, *, as_root: bool = False) -> subprocess.Popen[bytes]:
         """Start a shell there, in the user's home."""
         # A shell's background job ignores SIGINT, and so would all that it starts.
-        command = ["/usr/bin/env", "--default-signal=INT", *self.prefix, "bash", "-c", script]
+        prefix = self.as_root if as_root else self.prefix
+        command = ["/usr/bin/env", "--default-signal=INT", *prefix, "bash", "-c", script]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
 
     def has_compiled(self) -> bool:
@@ -115,7 +127,7 @@ def read_commands(readme: str, headings: Sequence[str] = HEADINGS) -> list[str]:
     return commands
 
 
-def choose_place(suite: str, folder: Path, caches: Path) -> Place:
+def choose_place(suite: str, folder: Path, caches: Path, *, user: bool = False) -> Place:
     """Return a bare root of ``suite``, or this machine where it may not mount.
 
     The root is made in ``folder``.
@@ -123,6 +135,8 @@ def choose_place(suite: str, folder: Path, caches: Path) -> Place:
     repository = folder / "repository.git"
     subprocess.run(["git", "clone", "--quiet", "--bare", "--no-local", str(CHECKOUT), str(repository)], check=True)
     tried = subprocess.run([*NAMESPACE, "mount", "--bind", str(folder), str(folder)], capture_output=True, text=True)
+    if tried.returncode and user:
+        raise NewcomerError(f"--user needs a bare root, and there can be none here: {tried.stderr.strip()}")
     if tried.returncode:
         print(
             f"newcomer: no bare root here ({tried.stderr.strip()}): the commands run on this machine itself", flush=True
@@ -130,7 +144,18 @@ def choose_place(suite: str, folder: Path, caches: Path) -> Place:
         home = folder / "home"
         home.mkdir()
         return Place(clean_environment(str(home), str(repository)), home / "decouple")
-    return enter_root(make_root(suite, folder), caches, repository)
+    if not user:
+        return enter_root(make_root(suite, folder), caches, repository)
+    subprocess.run(["chown", "-R", f"{USER_ID}:{USER_ID}", str(repository)], check=True)  # else git refuses to read it
+    root = make_root(suite, folder)
+    add_user(root)
+    return enter_root_as_user(root, repository)
+
+
+def add_user(root: Path) -> None:
+    """Add to ``root`` the user of ``--user``, as useradd and adduser do."""
+    create = f"useradd --create-home --uid {USER_ID} --user-group --shell /bin/bash {USER} && chmod 700 {USER_HOME}"
+    subprocess.run(["chroot", str(root), "sh", "-c", create], check=True, env={"PATH": PATH})
 
 
 def make_root(suite: str, folder: Path) -> Path:
@@ -186,13 +211,23 @@ def enter_root(root: Path, caches: Path, repository: Path) -> Place:
     return Place((*NAMESPACE, *inside, *clean_environment(home, inside_repository)), root / "root/decouple")
 
 
-def clean_environment(home: str, repository: str) -> tuple[str, ...]:
+def enter_root_as_user(root: Path, repository: Path) -> Place:
+    """Return how commands of the user of ``--user`` run in ``root``; they see what ``repository`` has committed."""
+    inside_repository = "/srv/decouple.git"
+    inside = (*NAMESPACE, "sh", "-c", ENTER, "sh", str(root), f"{repository}:{inside_repository}", "--")
+    become = ("setpriv", "--reuid", USER, "--regid", USER, "--init-groups")
+    own = clean_environment(USER_HOME, inside_repository, USER_PATH)
+    as_root = (*inside, *clean_environment("/root", inside_repository))
+    return Place((*inside, *become, *own), root / USER_HOME.lstrip("/") / "decouple", as_root)
+
+
+def clean_environment(home: str, repository: str, path: str = PATH) -> tuple[str, ...]:
     """Return the prefix that gives a command a new user's variables.
 
     It keeps this machine's proxies and certificates.
     """
     kept = {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
-    own = {"HOME": home, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb", "REPOSITORY": repository}
+    own = {"HOME": home, "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", "REPOSITORY": repository}
     return ("/usr/bin/env", "-i", "-C", home, *(f"{name}={value}" for name, value in sorted({**kept, **own}.items())))
 
 
@@ -210,11 +245,15 @@ def run_commands(commands: Sequence[str], place: Place) -> None:
             begun = time.monotonic()
             keep = "pwd > ~/.newcomer-folder"
             script = f"cd {folder} || exit\n{keep}\n{command}\ncode=$?\n{keep}\nexit $code"
-            code = run_script(script, place, builds=bool(BUILD_COMMAND.search(command)))
+            alone = bool(place.as_root) and "apt-get" in command  # root's folder is not the user's
+            if alone:
+                code = place.start(command, as_root=True).wait()
+            else:
+                code = run_script(script, place, builds=bool(BUILD_COMMAND.search(command)))
             minutes.append(f"{(time.monotonic() - begun) / 60:6.1f} min  {command}")
             if code:
                 raise NewcomerError(f"README.md: `{command}` failed with exit code {code}")
-            folder = '"$(cat ~/.newcomer-folder)"'
+            folder = folder if alone else '"$(cat ~/.newcomer-folder)"'
     finally:
         print("\n" + "\n".join(minutes), flush=True)
 
@@ -259,6 +298,7 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parse.add_argument(
         "--without", default="", metavar="PACKAGE", help="leave PACKAGE out, to see that this is noticed"
     )
+    parse.add_argument("--user", action="store_true", help="type as a user who is not root (needs root)")
     parse.add_argument("--only", type=int, metavar="N", help="run the first N commands only")
     parse.add_argument("--keep", action="store_true", help="keep the root")
     return parse.parse_args(argv)
@@ -283,12 +323,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             re.sub(rf"(?<= ){re.escape(args.without)}(?= |$)", "", command) if "apt-get" in command else command
             for command in commands
         ]
+    if args.user:
+        commands[0] = f"{commands[0].split('  #')[0]} {USER_PACKAGES}"
     for number in (signal.SIGTERM, signal.SIGHUP):  # a cancelled job; under nohup the latter is ignored and stays so
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _cancel_run)
     folder = Path(tempfile.mkdtemp(prefix="newcomer-", dir=args.folder))
     try:
-        run_commands(commands, choose_place(args.suite, folder, args.caches))
+        run_commands(commands, choose_place(args.suite, folder, args.caches, user=args.user))
     except (NewcomerError, subprocess.CalledProcessError) as error:
         print(f"newcomer: {error}", file=sys.stderr, flush=True)
         return 1

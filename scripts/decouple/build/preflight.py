@@ -13,8 +13,11 @@ from decouple.build.root_description import Description
 
 PACKAGES = {"unshare": "util-linux", "mount": "mount", "newuidmap": "uidmap", "mmdebstrap": "mmdebstrap"}
 """Program -> the Debian package that has it."""
-_INSIDE = "mount -t proc proc /proc && mount --bind / / && chroot / true"
-"""A little of what `sandbox` does in its namespace, where it is seen by nobody."""
+_INSIDE = f"PATH={sandbox.add_system_folders('$PATH')}; mount -t proc proc /proc && mount --rbind / / && chroot / true"
+"""A little of what `sandbox` does in its namespace, where it is seen by nobody.
+
+With all that is mounted below: in a user namespace the kernel gives no part of what it took from outside alone.
+"""
 
 
 def check_root(cache: Path, description: Description, layers: Sequence[str] = ()) -> None:
@@ -44,9 +47,9 @@ def check_namespaces() -> None:
     sandbox.check_sandbox()
     tried = program_output.run_program([*sandbox.make_unshare_prefix(), "sh", "-c", _INSIDE])
     if tried.returncode:
-        message = (tried.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        message = (tried.stderr.strip().splitlines() or ["it said nothing"])[0]  # mount's second line names dmesg
         raise DecoupleError(
             f"mounting in a namespace does not work here: {message}",
-            next_step="start the container with `docker run --privileged`, or run on the machine itself",
+            next_step=sandbox.advise_namespaces(),
             code=CANNOT_HERE,
         )

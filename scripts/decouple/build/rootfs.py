@@ -33,7 +33,15 @@ from decouple.base.untrusted_input import read_json
 from decouple.build import root_record
 from decouple.build.estimate import RootEstimate
 from decouple.build.root_description import Bootstrap, Description, Layer, PipTool, PypiPiece, compute_layer_digest
-from decouple.build.sandbox import BindMount, Sandbox, is_root, make_clean_environment, make_owner_prefix
+from decouple.build.sandbox import (
+    BindMount,
+    Sandbox,
+    check_sandbox,
+    is_root,
+    make_clean_environment,
+    make_mounting_prefix,
+    make_owner_prefix,
+)
 
 _APT = """
 set -e
@@ -359,6 +367,7 @@ def _remove_folder(folder: Path) -> None:
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
     mark_step(f"delete {folder.name}")
+    check_sandbox()
     done = program_output.run_program([*make_owner_prefix(), "rm", "-rf", "--one-file-system", str(folder)])
     if done.returncode:
         raise DecoupleError(f"{folder}: not deleted: {done.stderr.strip()}", next_step="delete it as root")
@@ -412,9 +421,10 @@ def _bootstrap_root(description: Description, folder: Path, log: Path, held: int
     mark_step("bootstrap the root")
     run_logged(
         [
+            *make_mounting_prefix(),  # mmdebstrap's own mode "unshare" gives the root to an id that enters no home
             "mmdebstrap",
             "--quiet",
-            f"--mode={'root' if is_root() else 'unshare'}",
+            "--mode=root",
             f"--variant={bootstrap.variant}",
             f"--components={','.join(bootstrap.components)}",
             f"--keyring={bootstrap.keyring}",

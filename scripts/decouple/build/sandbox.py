@@ -6,12 +6,16 @@ user to root and the ranges of /etc/subuid to everybody else (``unshare --map-au
 
 A command has no network unless it asks for one: what a build reads was fetched and checked before. It gets the
 variables that it is given and none of the caller's; only one with network gets the caller's proxies.
+
+The ``PATH`` of a user who is not root lacks the folders that Debian keeps ``chroot`` in, so what runs on the way in
+gets them.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import pwd
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,9 +27,11 @@ from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build.root_description import Mount
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_SYSTEM_FOLDERS = "/usr/sbin:/sbin"
 #: $1 root, $2 folder to start in, then pairs to mount up to "--", then the command. Runs inside the namespace.
-_ENTER = r"""
+_ENTER = rf"""
 set -e
+PATH=$PATH:{_SYSTEM_FOLDERS}
 ip link set lo up 2>/dev/null || true
 root=$1 start=$2
 shift 2
@@ -40,6 +46,17 @@ done
 shift
 exec chroot "$root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$start" "$@"
 """
+
+
+_ALLOW_MOUNTS = "start the container with `docker run --privileged` or `--cap-add SYS_ADMIN`, or use another machine"
+_SYSCTL = Path("/proc/sys")
+#: A setting that keeps users from making user namespaces, its value then, and one that lets them. The second is
+#: Debian's, the third Ubuntu's (24.04 sets it).
+_SETTINGS = (
+    ("user.max_user_namespaces", "0", "15000"),
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+)
 
 
 class BindMount(Struct, frozen=True):
@@ -116,6 +133,21 @@ def make_owner_prefix() -> list[str]:
     return [] if is_root() else ["unshare", "--user", "--map-root-user", "--map-auto"]
 
 
+def make_mounting_prefix() -> list[str]:
+    """Make the prefix under which a program for root may mount, with the network.
+
+    As root nothing but the folders of its programs. Otherwise a user namespace with the ids of `make_owner_prefix`, so
+    that what the program makes has the owners that commands in the root see.
+    """
+    owner = [] if is_root() else [*make_owner_prefix(), "--mount-proc", "--pid", "--fork", "--kill-child", "--"]
+    return [*owner, "env", f"PATH={add_system_folders(os.environ.get('PATH', os.defpath))}"]
+
+
+def add_system_folders(path: str) -> str:
+    """Return the value ``path`` of PATH with the folders of root's programs behind it."""
+    return f"{path}:{_SYSTEM_FOLDERS}"
+
+
 def make_unshare_prefix(*, network: bool = False) -> list[str]:
     """Make the prefix for a private mount and process namespace.
 
@@ -131,8 +163,12 @@ def make_offline_prefix() -> tuple[str, ...]:
 
     Empty where this machine does not allow that.
     """
-    owner = () if is_root() else ("--user", "--map-current-user")
-    loopback = ("sh", "-c", 'ip link set lo up 2>/dev/null || true; exec "$@"', "sh")
+    owner: tuple[str, ...] = ()
+    plain = 'exec "$@"'
+    if not is_root():  # the capabilities bring loopback up; the command is to have none, as it would without a prefix
+        owner = ("--user", "--map-current-user", "--keep-caps")
+        plain = 'exec setpriv --ambient-caps=-all --inh-caps=-all -- "$@"'
+    loopback = ("sh", "-c", f"PATH=$PATH:{_SYSTEM_FOLDERS} ip link set lo up 2>/dev/null || true; {plain}", "sh")
     prefix = ("unshare", *owner, "--net", "--", *loopback)
     if shutil.which("unshare") is None:
         return ()
@@ -155,21 +191,52 @@ def check_sandbox() -> None:
             "newuidmap: not found, so a user namespace cannot hold Debian's users",
             next_step="apt-get install uidmap, or run as root",
         )
-    tried = program_output.run_program([*_make_unshare_words(network=False), "true"])
-    if tried.returncode:
-        kind, allow = (
-            (
-                "mount",
-                "start the container with `docker run --privileged` or `--cap-add SYS_ADMIN`, or use another machine",
+    words = _make_unshare_words(network=False)
+    # Without ranges first: what is to map them waits for ever where the kernel makes no namespace (util-linux 2.38).
+    for probe in ([word for word in words if word != "--map-auto"], words):
+        tried = program_output.run_program([*probe, "true"])
+        if tried.returncode:
+            kind = "mount" if is_root() else "user"
+            raise DecoupleError(
+                f"{kind} namespaces do not work here: {tried.stderr.strip() or 'unshare failed'}",
+                next_step=advise_namespaces(),
+                code=CANNOT_HERE,
             )
-            if is_root()
-            else ("user", "give the user a range in /etc/subuid and /etc/subgid, or run as root")
-        )
-        raise DecoupleError(
-            f"{kind} namespaces do not work here: {tried.stderr.strip() or 'unshare failed'}",
-            next_step=allow,
-            code=CANNOT_HERE,
-        )
+        if is_root():
+            return
+
+
+def advise_namespaces() -> str:
+    """Return what lets this user make namespaces and mount in them, from what the machine says of itself.
+
+    What ``unshare`` says does not tell: a limit of 0 is "No space left on device".
+    """
+    if is_root():
+        return _ALLOW_MOUNTS
+    for setting, refused, allowed in _SETTINGS:
+        try:
+            value = (_SYSCTL / setting.replace(".", "/")).read_text(encoding="ascii").strip()
+        except OSError:  # a kernel without it
+            continue
+        if value == refused:
+            return f"`sysctl -w {setting}={allowed}` as root, or run as root"
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = str(os.geteuid())
+    if all(_has_range(Path("/etc") / name, user) for name in ("subuid", "subgid")):
+        return f"{_ALLOW_MOUNTS}, or run as root"
+    command = f"usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {user}"
+    return f"`{command}` as root (other numbers where /etc/subuid has these), or run as root"
+
+
+def _has_range(file: Path, user: str) -> bool:
+    """Return whether subuid(5) or subgid(5) gives the user any id."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    return any(line.split(":")[0] in (user, str(os.geteuid())) for line in lines)
 
 
 def make_clean_environment(

@@ -39,7 +39,7 @@ def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]
     def refuse_running_build() -> None:
         raise DecoupleError(f"{places.stage2.parent}: a build is running", next_step="wait until it ends, or stop it")
 
-    built = [places.stage1, places.stage2, places.core, places.verify, places.raw, places.state]
+    built = [places.stage1, places.stage2, places.core, places.kernels, places.verify, places.raw, places.state]
     others = [] if request.stage else _list_other_builds(places)
     folders = {1: [places.stage1], 2: [places.stage2]}.get(request.stage or 0, [*built, *others])
     deleted = []

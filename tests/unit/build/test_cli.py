@@ -130,6 +130,8 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for stage in (1, 2):
         (tmp_path / f"build/2.6/state/stage{stage}.json").write_text("{}")
     (tmp_path / "dist/2.6/torch.whl").touch()
+    (tmp_path / "build/2.6/kernels").mkdir()
+    (tmp_path / "build/2.6/kernels/libtorch_cuda.so").touch()  # of --kernels, 900 MB
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
     return tmp_path
 

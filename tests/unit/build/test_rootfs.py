@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,21 +19,9 @@ from decouple.build import root_description, root_record, rootfs
 from decouple.build.sandbox import BindMount, Sandbox
 from tests.support.tools import find_missing
 
-reason = next(
-    (
-        text
-        for missing, text in (
-            (os.geteuid() != 0, "mmdebstrap's root mode needs root (tests/real covers user namespaces)"),
-            (find_missing("mmdebstrap", "mount"), find_missing("mmdebstrap", "mount")),
-            (
-                subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode,
-                "no mount namespaces here",
-            ),
-        )
-        if missing
-    ),
-    "",
-)
+TOOLS = ("mmdebstrap", "mount", *(["newuidmap"] if os.geteuid() else []))
+TRIED = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--mount", "true"]
+reason = find_missing(*TOOLS) or ("no namespaces here" if subprocess.run(TRIED, capture_output=True).returncode else "")
 needs_root = pytest.mark.skipif(bool(reason), reason=reason)
 
 
@@ -47,8 +36,11 @@ def tiny(folder: Path) -> root_description.Description:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """In folders of mode 700, as a home is."""
+    made = tmp_path_factory.mktemp("cache")
+    yield made
+    rootfs.remove_roots(made, tiny(made))  # pytest cannot: a user's root has files of other ids
 
 
 @pytest.fixture(scope="module")

@@ -100,6 +100,22 @@ def test_commands_of_one_run_share_a_folder_and_the_first_failure_ends_it(tmp_pa
     assert not (tmp_path / "never").exists()
 
 
+def test_what_a_user_puts_sudo_before_runs_as_root_and_nothing_else(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = newcomer.Place(
+        ("/usr/bin/env", "-C", str(tmp_path), f"HOME={tmp_path}", "WHO=user"),
+        tmp_path / "decouple",
+        ("/usr/bin/env", "-C", str(tmp_path), "WHO=root"),
+    )
+    newcomer.run_commands(
+        [": apt-get update; echo $WHO >packages", "mkdir a && cd a", ": apt-get install", "echo $WHO >built"], place
+    )
+    assert (tmp_path / "packages").read_text() == "root\n"
+    assert (tmp_path / "a/built").read_text() == "user\n"
+    assert "No such file" not in capfd.readouterr().err
+
+
 def test_a_build_is_interrupted_also_from_a_background_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newcomer, "END_SECONDS", 5)
     place = place_in(tmp_path)
@@ -124,7 +140,7 @@ def test_a_cancelled_run_leaves_neither_its_commands_nor_its_root(tmp_path: Path
     code = (
         "import sys, newcomer\n"
         f"newcomer.read_commands = lambda text: ['echo $$ > {started}; sleep 600']\n"
-        "newcomer.choose_place = lambda suite, folder, caches: newcomer.Place(('env',), folder / 'decouple')\n"
+        "newcomer.choose_place = lambda suite, folder, caches, user: newcomer.Place(('env',), folder / 'decouple')\n"
         "sys.exit(newcomer.main(['--folder', sys.argv[1]]))\n"
     )
     run = subprocess.Popen([sys.executable, "-c", code, tmp_path], cwd=ROOT / "ci", stdout=subprocess.DEVNULL)
