@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -602,6 +603,319 @@ void who_runs_out_of_pinned_memory_waits_for_who_gives_it_back() {
   CHECK(pinned_memory::statistics().reserved_bytes.current == 0);
 }
 
+// The pool of the segment that holds `address`; the segments are as large as the statistics say.
+device_memory::PoolId pool_of(int device, const void* address) {
+  const auto segments = device_memory::snapshot(device);
+  for (const auto& segment : segments) {
+    const auto* begin = static_cast<const char*>(segment.address);
+    const auto* at = static_cast<const char*>(address);
+    if (begin <= at && at < begin + segment.size) return segment.pool;
+  }
+  CHECK(!"an address of no segment");
+  return 0;
+}
+
+void a_pool_serves_only_who_entered_it() {
+  device_memory::empty_cache();
+  const device_memory::PoolId pool = device_memory::make_pool(0);
+  CHECK(pool != 0 && device_memory::make_pool(1) != pool);
+  void* outside = device_memory::allocate(0, 1000);
+  device_memory::release(device_memory::allocate(0, 1000));  // a free block that would fit
+  device_memory::enter_pool(0, pool, std::nullopt);
+  void* first = device_memory::allocate(0, 1000);
+  void* second = device_memory::allocate(0, 3000);
+  void* far = device_memory::allocate(1, 1000);
+  void* others = nullptr;
+  std::thread([&] { others = device_memory::allocate(0, 1000); }).join();
+  device_memory::leave_pool(0, pool);
+  CHECK(pool_of(0, first) == pool && pool_of(0, second) == pool);
+  CHECK(pool_of(0, outside) == 0 && pool_of(0, others) == 0 && pool_of(1, far) == 0);
+  const MemoryStatistics now = device_memory::statistics(0);
+  CHECK(now.segments.current == 2 && now.allocations.current == 4);
+  device_memory::release(first);
+  device_memory::release(second);
+  void* after = device_memory::allocate(0, 1000);
+  CHECK(pool_of(0, after) == 0);
+  for (void* each : {outside, others, after, far}) device_memory::release(each);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).segments.current == 1);  // the pool's, though nothing of it is in use
+  device_memory::enter_pool(0, pool, std::nullopt);
+  CHECK(device_memory::allocate(0, 4096) == first);  // its blocks were joined
+  device_memory::leave_pool(0, pool);
+  device_memory::release(first);
+  device_memory::drop_pool(0, pool);
+  CHECK(pool_of(0, first) == 0 && device_memory::allocate(0, 1000) == first);  // the device's own from now on
+  device_memory::release(first);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
+void a_pool_of_a_stream_serves_every_thread_on_it() {
+  const StreamId side = stream_from_pool(0, 0);
+  const device_memory::PoolId by_stream = device_memory::make_pool(0);
+  const device_memory::PoolId by_thread = device_memory::make_pool(0);
+  device_memory::enter_pool(0, by_stream, side);
+  const auto found = [](StreamId stream) {
+    const StreamId before = exchange_stream(0, stream);
+    void* address = device_memory::allocate(0, 1000);
+    exchange_stream(0, before);
+    const device_memory::PoolId pool = pool_of(0, address);
+    device_memory::release(address);
+    return pool;
+  };
+  CHECK(found(side) == by_stream && found(kDefaultStream) == 0);
+  std::thread([&] { CHECK(found(side) == by_stream && found(kDefaultStream) == 0); }).join();
+  device_memory::enter_pool(0, by_thread, std::nullopt);
+  CHECK(found(side) == by_thread && found(kDefaultStream) == by_thread);  // the last one counts
+  device_memory::enter_pool(0, by_thread, std::nullopt);
+  device_memory::leave_pool(0, by_thread);
+  CHECK(found(side) == by_thread);  // entered twice, left once
+  std::thread([&] {
+    CHECK(found(side) == by_stream);
+    device_memory::leave_pool(0, by_stream);  // whoever ends the work on a stream may be another thread
+  }).join();
+  device_memory::leave_pool(0, by_thread);
+  CHECK(found(side) == 0);
+  std::thread([&] { device_memory::enter_pool(0, by_thread, std::nullopt); }).join();
+  std::thread([&] { CHECK(found(kDefaultStream) == 0); }).join();  // a thread that is gone serves none that comes
+  device_memory::drop_pool(0, by_stream);
+  device_memory::drop_pool(0, by_thread);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
+void a_wrong_pool_is_named() {
+  const device_memory::PoolId pool = device_memory::make_pool(0);
+  const auto told = [](const std::string& text, const char* what) { return text.find(what) != std::string::npos; };
+  CHECK(told(error_of([=] { device_memory::enter_pool(1, pool, std::nullopt); }), "never made, or was dropped"));
+  CHECK(told(error_of([] { device_memory::enter_pool(0, 0, std::nullopt); }), "no pool 0 of device 0"));
+  CHECK(told(error_of([=] { device_memory::leave_pool(0, pool); }), "was not entered"));
+  device_memory::enter_pool(0, pool, std::nullopt);
+  std::thread([=] { CHECK(told(error_of([=] { device_memory::leave_pool(0, pool); }), "by this thread")); }).join();
+  device_memory::drop_pool(0, pool);
+  CHECK(told(error_of([=] { device_memory::leave_pool(0, pool); }), "was dropped"));
+  CHECK(told(error_of([=] { device_memory::drop_pool(0, pool); }), "was dropped"));
+  CHECK(told(error_of([] { device_memory::make_pool(2); }), "2 devices"));
+  void* address = device_memory::allocate(0, 1000);
+  CHECK(pool_of(0, address) == 0);  // whoever was in it is out
+  device_memory::release(address);
+}
+
+void a_pool_may_end_before_its_blocks() {
+  device_memory::empty_cache();
+  const device_memory::PoolId pool = device_memory::make_pool(0);
+  device_memory::enter_pool(0, pool, std::nullopt);
+  void* used = device_memory::allocate(0, 1000);
+  void* pending = device_memory::allocate(0, 1000);
+  void* free_one = device_memory::allocate(0, 24 << 20);
+  const StreamId side = stream_from_pool(0, 0);
+  Gate gate;
+  CHECK(d().stream_call(native_stream(0, side), Gate::run, &gate) == TD_OK);
+  device_memory::record_use(pending, 0, side);
+  device_memory::release(pending);
+  device_memory::release(free_one);
+  device_memory::drop_pool(0, pool);
+  CHECK(device_memory::allocate(0, 24 << 20) == free_one);
+  device_memory::release(free_one);
+  gate.open = true;
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 2 << 20);  // what `used` is in
+  device_memory::release(used);
+  CHECK(device_memory::allocate(0, 2048) == used);  // joined with what was pending
+  device_memory::release(used);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
+// With a driver in Python a pool can be dropped while memory for it is asked for: it is the device's own.
+void a_pool_may_end_while_it_grows() {
+  static std::atomic<bool> asked{false};
+  static std::atomic<bool> dropped{false};
+  static td_driver slow = *sim::sim_driver();
+  slow.memory_alloc = [](int device, size_t bytes, void** address) {
+    asked = true;
+    while (!dropped) std::this_thread::yield();
+    return sim::sim_driver()->memory_alloc(device, bytes, address);
+  };
+  const device_memory::PoolId pool = device_memory::make_pool(0);
+  replace_driver(&slow);
+  void* address = nullptr;
+  std::thread growing([&] {
+    device_memory::enter_pool(0, pool, std::nullopt);
+    address = device_memory::allocate(0, 1000);
+  });
+  while (!asked) std::this_thread::yield();
+  device_memory::drop_pool(0, pool);
+  dropped = true;
+  growing.join();
+  replace_driver(nullptr);
+  CHECK(pool_of(0, address) == 0);
+  device_memory::release(address);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
+void a_pool_keeps_its_memory_when_others_run_out() {
+  device_memory::empty_cache();
+  CHECK(d().control("memory_bytes", 8 << 20) == TD_OK);
+  void* own = device_memory::allocate(0, 6 << 20);
+  device_memory::release(own);
+  const device_memory::PoolId pool = device_memory::make_pool(0);
+  device_memory::enter_pool(0, pool, std::nullopt);
+  void* inside = device_memory::allocate(0, 6 << 20);  // the device's own goes back for it
+  CHECK(pool_of(0, inside) == pool);
+  CHECK(!error_of([] { device_memory::allocate(0, 6 << 20); }).empty());
+  device_memory::leave_pool(0, pool);
+  device_memory::release(inside);
+  CHECK(!error_of([] { device_memory::allocate(0, 6 << 20); }).empty());
+  device_memory::drop_pool(0, pool);
+  void* after = device_memory::allocate(0, 7 << 20);
+  CHECK(after != nullptr);
+  device_memory::release(after);
+  device_memory::empty_cache();
+  CHECK(d().control("memory_bytes", 1 << 30) == TD_OK);
+}
+
+void eight_threads_have_pools() {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = kSanitized ? 100 : 1000;
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  const device_memory::PoolId shared = device_memory::make_pool(0);
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([=, &wrong] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      const StreamId own = stream_from_pool(0, 0);
+      exchange_stream(0, own);
+      std::vector<void*> held;
+      for (int round = 0; round < kRounds; ++round) {
+        const bool alone = random() % 4 != 0;
+        const device_memory::PoolId pool = alone ? device_memory::make_pool(0) : shared;
+        device_memory::enter_pool(0, pool, alone && round % 2 == 0 ? std::optional<StreamId>(own) : std::nullopt);
+        for (int i = 0; i < 3; ++i) {
+          const size_t bytes = 1 + random() % 20000;
+          void* address = device_memory::allocate(0, bytes);
+          if (d().memory_set(address, t + 1, bytes, native_stream(0, own)) != TD_OK) ++wrong;
+          held.push_back(address);
+        }
+        device_memory::leave_pool(0, pool);
+        while (held.size() > random() % 12) {
+          const size_t pick = random() % held.size();
+          char mark = 0;
+          d().copy(&mark, TD_HOST, held[pick], 0, 1, native_stream(0, own));
+          d().stream_synchronize(native_stream(0, own));
+          if (mark != t + 1) ++wrong;
+          if (random() % 8 == 0) device_memory::record_use(held[pick], 0, kDefaultStream);
+          device_memory::release(held[pick]);
+          held.erase(held.begin() + static_cast<long>(pick));
+        }
+        if (alone) device_memory::drop_pool(0, pool);
+        if (round % 50 == 0) device_memory::empty_cache(0);
+        if (round % 50 == 25 && device_memory::snapshot(0).empty() && !held.empty()) ++wrong;
+      }
+      for (void* address : held) device_memory::release(address);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  device_memory::drop_pool(0, shared);
+  device_memory::empty_cache();
+  const MemoryStatistics now = device_memory::statistics(0);
+  CHECK(now.allocated_bytes.current == 0 && now.active_bytes.current == 0 && now.reserved_bytes.current == 0);
+}
+
+void a_snapshot_has_every_block() {
+  device_memory::empty_cache();
+  CHECK(device_memory::snapshot(0).empty());
+  const StreamId side = stream_from_pool(0, 0);
+  void* used = device_memory::allocate(0, 1000);
+  void* pending = device_memory::allocate(0, 600);
+  void* large = device_memory::allocate(0, 24 << 20);
+  Gate gate;
+  CHECK(d().stream_call(native_stream(0, side), Gate::run, &gate) == TD_OK);
+  device_memory::record_use(pending, 0, side);
+  device_memory::release(pending);
+  const auto segments = device_memory::snapshot(0);
+  CHECK(segments.size() == 2);
+  const bool small_first = segments[0].small;
+  const auto& small = segments[small_first ? 0 : 1];
+  CHECK(small.small && small.size == 2 << 20 && small.stream == kDefaultStream && small.blocks.size() == 3);
+  using device_memory::BlockState;
+  const auto is = [&](size_t index, size_t size, size_t requested, BlockState state) {
+    const auto& block = small.blocks[index];
+    return block.size == size && block.requested == requested && block.state == state;
+  };
+  CHECK(is(0, 1024, 1000, BlockState::kAllocated) && small.blocks[0].address == used && small.address == used);
+  CHECK(is(1, 1024, 600, BlockState::kPendingFree) && small.blocks[1].address == pending);
+  CHECK(is(2, (2 << 20) - 2048, 0, BlockState::kInactive));
+  CHECK(segments[small_first ? 1 : 0].address == large && segments[small_first ? 1 : 0].blocks.size() == 1);
+  gate.open = true;
+  device_memory::release(used);
+  device_memory::release(large);
+  device_memory::empty_cache();
+  CHECK(device_memory::snapshot(0).empty());
+}
+
+void the_history_has_each_step() {
+  device_memory::empty_cache();
+  device_memory::record_history(0, 100);
+  void* address = device_memory::allocate(0, 1000);
+  device_memory::release(address);
+  device_memory::empty_cache(0);
+  error_of([] { device_memory::allocate(0, size_t{1} << 40); });
+  device_memory::record_history(0, 0);
+  device_memory::release(device_memory::allocate(0, 1000));
+  const auto steps = device_memory::history(0);
+  const std::vector<std::string> expected{"segment_alloc", "alloc", "free_requested", "free_completed", "segment_free", "oom"};
+  CHECK(steps.size() == expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(steps[i].action == expected[i] && steps[i].time >= steps[0].time);
+  CHECK(steps[1].address == address && steps[1].size == 1024 && steps[0].size == 2 << 20);
+  CHECK(steps[5].size == size_t{1} << 40 && steps[5].available > 0 && device_memory::history(1).empty());
+  device_memory::record_history(0, 2);  // the last two stay
+  CHECK(device_memory::history(0).size() == 2);
+  device_memory::record_history(0, 0);
+  device_memory::forget_history(0);
+  CHECK(device_memory::history(0).empty());
+}
+
+void without_a_cache_memory_goes_back_at_once() {
+  device_memory::empty_cache();
+  device_memory::set_caching(false);
+  CHECK(!device_memory::caching());
+  const int64_t frees = device_memory::statistics(0).driver_frees;
+  void* first = device_memory::allocate(0, 1000);
+  void* second = device_memory::allocate(0, 1000);
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 2048 && device_memory::statistics(0).segments.current == 2);
+  const StreamId side = stream_from_pool(0, 0);
+  device_memory::record_use(second, 0, side);
+  device_memory::release(first);
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 1024);
+  device_memory::release(second);  // waits for the other stream
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0 && device_memory::statistics(0).driver_frees == frees + 2);
+  // A failure that it waited for is told by the next that asks for memory, as ever.
+  first = device_memory::allocate(0, 1000);
+  const td_callback fail = [](void*) -> td_status { throw std::runtime_error("kernel went wrong"); };
+  CHECK(d().stream_call(native_stream(0, 0), fail, nullptr) == TD_OK);
+  device_memory::release(first);
+  CHECK(error_of([] { device_memory::allocate(0, 1000); }).find("kernel went wrong") != std::string::npos);
+  device_memory::set_caching(true);
+  device_memory::release(device_memory::allocate(0, 1000));
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 2 << 20);
+  device_memory::empty_cache();
+}
+
+void peaks_of_pinned_memory_start_anew() {
+  pinned_memory::empty_cache();
+  pinned_memory::release(pinned_memory::allocate(1 << 20));
+  pinned_memory::empty_cache();
+  CHECK(pinned_memory::statistics().allocated_bytes.peak >= 1 << 20);
+  pinned_memory::reset_peak();
+  CHECK(pinned_memory::statistics().allocated_bytes.peak == 0 && pinned_memory::statistics().reserved_bytes.peak == 0);
+  CHECK(pinned_memory::statistics().allocated_bytes.added >= 1 << 20);
+  pinned_memory::reset_accumulated();
+  CHECK(pinned_memory::statistics().allocated_bytes.added == 0 && pinned_memory::statistics().driver_allocations == 0);
+}
+
 int status_of_child(void (*body)()) {
   std::fflush(nullptr);
   pid_t child = fork();
@@ -658,6 +972,17 @@ int main() {
   who_is_in_the_driver_waits_for_nobody();
   who_may_not_wait_gives_nothing_back();
   who_runs_out_of_pinned_memory_waits_for_who_gives_it_back();
+  a_pool_serves_only_who_entered_it();
+  a_pool_of_a_stream_serves_every_thread_on_it();
+  a_wrong_pool_is_named();
+  a_pool_may_end_before_its_blocks();
+  a_pool_may_end_while_it_grows();
+  a_pool_keeps_its_memory_when_others_run_out();
+  eight_threads_have_pools();
+  a_snapshot_has_every_block();
+  the_history_has_each_step();
+  without_a_cache_memory_goes_back_at_once();
+  peaks_of_pinned_memory_start_anew();
   if (!kSanitized) {
     the_host_cannot_touch_device_memory();
     a_forked_child_is_refused();

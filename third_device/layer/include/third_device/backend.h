@@ -50,6 +50,12 @@ TD_API void refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // False: operators without a kernel raise NotImplementedError. Returns the former value.
 TD_API bool set_fallback_enabled(bool enabled);
 
+// What becomes of an operator that waits for the device: nothing (0), a warning (1), an error (2).
+TD_API void set_sync_debug_mode(int mode) noexcept;
+TD_API int sync_debug_mode() noexcept;
+// Warns or raises as the mode says. A kernel that waits calls it before it enqueues what it waits for.
+TD_API void before_waiting();
+
 // What generated registrations ask before they call a kernel that is limited to some operands.
 TD_API bool is_plain(const at::Tensor& tensor, bool contiguous);
 inline bool is_plain(const std::optional<at::Tensor>& tensor, bool contiguous) {
