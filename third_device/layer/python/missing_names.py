@@ -14,7 +14,6 @@ NVML = (
 )
 LIBRARY = "it belongs to a library of NVIDIA's"
 STORAGES = 'typed storages are deprecated; say tensor.untyped_storage(), or storage.to("DEVICE")'
-HOST_PEAKS = "the counters of pinned memory have no peak that can be put back"
 
 REASONS: dict[str, str] = {
     **dict.fromkeys(
@@ -24,14 +23,8 @@ REASONS: dict[str, str] = {
         ),
         GRAPHS,
     ),
-    **dict.fromkeys(
-        (
-            *("CUDAPluggableAllocator", "MemPool", "MemPoolContext", "change_current_allocator", "use_mem_pool"),
-            *("caching_allocator_alloc", "caching_allocator_delete", "caching_allocator_disabled"),
-            "caching_allocator_enable",
-        ),
-        ALLOCATOR,
-    ),
+    **dict.fromkeys(("CUDAPluggableAllocator", "change_current_allocator"), ALLOCATOR),
+    "MemPoolContext": "of 2.6 alone; say use_mem_pool",
     **dict.fromkeys(("CudaError", "DeferredCudaCallError", "check_error", "cudaStatus", "cudart", "profiler"), CUDART),
     **dict.fromkeys(
         ("clock_rate", "list_gpu_processes", "memory_usage", "power_draw", "temperature", "utilization"),
@@ -48,11 +41,6 @@ REASONS: dict[str, str] = {
     "tunable": f"{LIBRARY} (cuBLAS and its like), which it chooses kernels of",
     "sparse": "an empty module, kept for old programs",
     "GreenContext": "the driver table divides no device",
-    "get_sync_debug_mode": "the layer does not watch for calls that wait",
-    "set_sync_debug_mode": "the layer does not watch for calls that wait",
-    "memory_snapshot": "the allocator keeps sums for each device and no list of its blocks",
-    "reset_accumulated_host_memory_stats": HOST_PEAKS,
-    "reset_peak_host_memory_stats": HOST_PEAKS,
     **{
         f"{kind}Storage": STORAGES
         for kind in (
