@@ -601,8 +601,7 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     """Warn or raise where an operator waits for the device.
 
     ``default`` or 0: do neither, ``warn`` or 1, ``error`` or 2. Operators wait that copy to the host, or from memory
-    that is not pinned: ``item()``, ``cpu()``, and all that run on the CPU. What says that it waits, as `synchronize`, is
-    not meant.
+    that is not pinned: ``item()``, ``cpu()``, and all that run on the CPU. `synchronize` and its like are not meant.
     """
     known = _SYNC_DEBUG_MODES if isinstance(debug_mode, str) else range(len(_SYNC_DEBUG_MODES))
     if debug_mode not in known:

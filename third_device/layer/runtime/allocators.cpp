@@ -137,7 +137,7 @@ uint64_t this_thread() {
   return number;
 }
 
-std::atomic<bool> cached{true};
+std::atomic<bool> cached{true};  // what is freed is kept for who comes next
 
 struct Block {
   PoolId pool = 0;

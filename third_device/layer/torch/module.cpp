@@ -11,6 +11,7 @@
 #pragma GCC visibility push(default)
 #include <torch/csrc/jit/serialization/pickler.h>
 #pragma GCC visibility pop
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
