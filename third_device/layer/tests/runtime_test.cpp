@@ -750,7 +750,10 @@ void a_pool_may_end_while_it_grows() {
   growing.join();
   replace_driver(nullptr);
   CHECK(pool_of(0, address) == 0);
+  void* beside = device_memory::allocate(0, 1000);
+  CHECK(device_memory::statistics(0).segments.current == 1);  // the rest of the segment, too
   device_memory::release(address);
+  device_memory::release(beside);
   device_memory::empty_cache();
   CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
 }
