@@ -13,7 +13,6 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -156,7 +155,10 @@ struct Block {
 
 struct BySize {
   bool operator()(const Block* a, const Block* b) const {
-    return std::tie(a->pool, a->stream, a->size, a->address) < std::tie(b->pool, b->stream, b->size, b->address);
+    if (a->pool != b->pool) return a->pool < b->pool;
+    if (a->stream != b->stream) return a->stream < b->stream;
+    if (a->size != b->size) return a->size < b->size;
+    return a->address < b->address;
   }
 };
 
@@ -367,14 +369,16 @@ class DeviceCache {
     if (living(pool) == 0) throw Error(TD_INVALID, "there is no " + name(pool) + ": it was never made, or was dropped");
   }
 
-  void note(const char* action, const void* address, size_t size, StreamId stream, PoolId pool, size_t available = 0) {
-    if (history_limit_ == 0) return;
+  [[gnu::noinline]] void remember(const char* action, const void* address, size_t size, StreamId stream, PoolId pool,
+                                  size_t available = 0) {
     if (history_.size() >= history_limit_) history_.pop_front();
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const auto time = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
     history_.push_back({action, address, size, available, stream, living(pool), time});
   }
-  void note(const char* action, const Block& block) { note(action, block.address, block.size, block.stream, block.pool); }
+  void note(const char* action, const Block& block) {
+    if (history_limit_ != 0) remember(action, block.address, block.size, block.stream, block.pool);
+  }
 
   Block* take(PoolId pool, StreamId stream, size_t size, bool small) {
     Block key;
@@ -447,7 +451,7 @@ class DeviceCache {
     size_t total = 0;
     unlocked(hold, [&] { return driver().memory_info(device_, &available, &total); });
     const StreamId stream = current_stream(device_);
-    note("oom", nullptr, asked, stream, find_pool(stream), available);
+    if (history_limit_ != 0) remember("oom", nullptr, asked, stream, find_pool(stream), available);
     return "out of memory on device " + std::to_string(device_) + ": tried to allocate " + std::to_string(asked) +
            " bytes; the device has " + std::to_string(total) + " bytes, " + std::to_string(available) +
            " of them free; " + std::to_string(statistics_.allocated_bytes.current) + " bytes are allocated by tensors, " +
@@ -475,7 +479,7 @@ class DeviceCache {
     statistics_.active_bytes.remove(static_cast<int64_t>(block->size));
     block->uses.clear();
     block->pending = false;
-    block->pool = living(block->pool);
+    if (block->pool != 0) block->pool = living(block->pool);
     note("free_completed", *block);
     FreeBlocks& blocks = free_blocks(block->small);
     for (Block* neighbour : {block->before, block->after}) {
