@@ -540,11 +540,13 @@ def test_a_pool_is_left_whatever_happens(name: str, mod: types.ModuleType) -> No
     outer, inner = mod.MemPool(), mod.MemPool()
 
     def pool_of(tensor: torch.Tensor) -> tuple[int, int]:
-        return next(
+        (found,) = (
             segment["segment_pool_id"]
             for segment in mod.memory_snapshot()
             if segment["address"] <= tensor.data_ptr() < segment["address"] + segment["total_size"]
         )
+        first, second = found
+        return first, second
 
     with mod.use_mem_pool(outer):
         with pytest.raises(torch.OutOfMemoryError), mod.use_mem_pool(inner):
