@@ -12,7 +12,7 @@ import pytest
 from tests.support.tools import require_tool
 
 LAYER = backend_env.THIRD_DEVICE / "layer"
-SOURCES = ["runtime/runtime.cpp", "runtime/allocators.cpp", "sim/sim_driver.cpp", "tests/runtime_test.cpp"]
+SOURCES = ["runtime/runtime.cpp", "runtime/allocators.cpp", "runtime/graphs.cpp", "sim/sim_driver.cpp", "tests/runtime_test.cpp"]
 SANITIZERS = {"plain": [], "address": ["-g", "-fsanitize=address,undefined"], "thread": ["-g", "-fsanitize=thread"]}
 
 

@@ -69,6 +69,7 @@ def activate(package: str) -> types.ModuleType | None:
     torch.utils.rename_privateuse1_backend(name)
     binary = _load_binary(package, info)
     importlib.import_module(f"{package}._layer.python_driver").install_driver(package, binary)
+    binary.offer_graphs()
     if binary.records_work():
         importlib.import_module(f"{package}._layer.profiler").register()
     device = importlib.import_module(f"{package}._layer.device")

@@ -342,11 +342,8 @@ def stream(stream: torch.Stream | None) -> StreamContext:
 
 
 def is_current_stream_capturing() -> bool:
-    """Return whether the current stream's work is being captured as a graph.
-
-    It never is: the driver table has no graphs.
-    """
-    return False
+    """Return whether the current stream's work is being captured as a graph."""
+    return bool(_C.is_capturing())
 
 
 def enqueue(function: Callable[[], object]) -> None:
@@ -472,7 +469,11 @@ def __getattr__(name: str) -> Any:
         return _legacy.TYPES[name]
     if name in ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen"):  # Inductor asks
         return importlib.import_module(f"{__package__}.inductor").CLASSES[name]
-    reason = f": {_missing_names.as_sentence(name)}" if name in _missing_names.REASONS else ""
+    if name in _missing_names.WITHOUT_GRAPHS and _C.has_graphs():
+        graphs = importlib.import_module(f"{__package__}.graphs")
+        return graphs if name == "graphs" else getattr(graphs, name)
+    known = name in _missing_names.REASONS or name in _missing_names.WITHOUT_GRAPHS
+    reason = f": {_missing_names.as_sentence(name)}" if known else ""
     raise AttributeError(f"module 'torch.{NAME}' has no attribute {name!r}{reason}")
 
 
@@ -632,7 +633,7 @@ def _records_work() -> bool:
 
 def names_without() -> dict[str, str]:
     """Names of ``torch.cuda`` that this device has not, with the reason."""
-    return dict(_missing_names.REASONS)
+    return _missing_names.REASONS | ({} if _C.has_graphs() else _missing_names.WITHOUT_GRAPHS)
 
 
 def as_cuda(warn: bool = False) -> Any:

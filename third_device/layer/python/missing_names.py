@@ -16,13 +16,8 @@ LIBRARY = "it belongs to a library of NVIDIA's"
 STORAGES = 'typed storages are deprecated; say tensor.untyped_storage(), or storage.to("DEVICE")'
 
 REASONS: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            *("CUDAGraph", "export_dot", "export_graph_data", "graph", "graph_annotations", "graph_pool_handle"),
-            *("graphs", "make_graphed_callables"),
-        ),
-        GRAPHS,
-    ),
+    "CUDAGraph": "it is torch.DEVICE.Graph, if the driver has graphs",
+    **dict.fromkeys(("export_dot", "export_graph_data", "graph_annotations"), "the driver table tells nothing of a graph"),
     **dict.fromkeys(("CUDAPluggableAllocator", "change_current_allocator"), ALLOCATOR),
     "MemPoolContext": "of 2.6 alone; say use_mem_pool",
     **dict.fromkeys(("CudaError", "DeferredCudaCallError", "check_error", "cudaStatus", "cudart", "profiler"), CUDART),
@@ -50,6 +45,10 @@ REASONS: dict[str, str] = {
     },
 }
 """Public name of ``torch.cuda`` -> the reason, one sentence without its full stop."""
+WITHOUT_GRAPHS: dict[str, str] = dict.fromkeys(
+    ("Graph", "graph", "graph_pool_handle", "graphs", "make_graphed_callables"), GRAPHS
+)
+"""The same of what a device has if its driver has graphs."""
 
 
 def as_sentence(name: str) -> str:
@@ -57,5 +56,6 @@ def as_sentence(name: str) -> str:
 
     It is a name of ``torch.cuda``, or ``module.name``.
     """
-    reason = REASONS.get(name) or REASONS.get(name.partition(".")[0]) or "there is nothing like it"
+    known = WITHOUT_GRAPHS | REASONS
+    reason = known.get(name) or known.get(name.partition(".")[0]) or "there is nothing like it"
     return f"{reason}; see docs/backends.md, Programs written for CUDA"

@@ -1,4 +1,5 @@
 #include <third_device/allocators.h>
+#include <third_device/graphs.h>
 
 #include <algorithm>
 #include <atomic>
@@ -55,8 +56,10 @@ struct InDriver {
   ~InDriver() { in_driver = before; }
 };
 
-// Whether this thread may wait for the device: one that is in the driver, or runs a function of a stream, may not.
+// Whether this thread may wait for the device: one that is in the driver, or runs a function of a stream, may not; nobody
+// may while a graph is captured, which that would end.
 bool may_wait(std::unique_lock<std::mutex>& hold, int device) {
+  if (capture_under_way.load(std::memory_order_acquire)) return false;
   if (!is_driver_replaced()) return true;
   if (in_driver) return false;
   const td_status status = unlocked(hold, [=] { return driver().device_synchronize(device); });
@@ -189,6 +192,7 @@ class DeviceCache {
       ++statistics_.out_of_memory;
       throw OutOfMemory(explain(hold, bytes));
     }
+    guard_held_back(hold);
     reclaim();
     const StreamId stream = current_stream(device_);
     const PoolId pool = entered_.empty() ? 0 : find_pool(stream);
@@ -216,11 +220,8 @@ class DeviceCache {
     note("free_requested", *block);
     if (!block->uses.empty() && !is_bad_fork()) {
       block->pending = true;
-      ++moving_;
-      Pending pending = unlocked(hold, [uses = std::exchange(block->uses, {})] { return Pending::record(uses); });
-      --moving_;
-      if (pending.failure) untold_ = pending.failure;
-      pending_.emplace_back(std::move(pending), block);
+      held_back_.push_back(block);
+      guard_held_back(hold);
     } else {
       give_back(block);
     }
@@ -495,6 +496,20 @@ class DeviceCache {
     blocks.insert(block);
   }
 
+  // Records events on the streams that use what was released. On one that is captured an event is the graph's, and tells
+  // nothing of the work before it: then that waits for the end of the capture.
+  void guard_held_back(std::unique_lock<std::mutex>& hold) {
+    while (!held_back_.empty() && !capture_under_way.load(std::memory_order_acquire)) {
+      Block* block = held_back_.front();
+      held_back_.pop_front();
+      ++moving_;
+      Pending pending = unlocked(hold, [uses = std::exchange(block->uses, {})] { return Pending::record(uses); });
+      --moving_;
+      if (pending.failure) untold_ = pending.failure;
+      pending_.emplace_back(std::move(pending), block);
+    }
+  }
+
   void reclaim() {
     for (size_t left = pending_.size(); left > 0; --left) {
       auto entry = std::move(pending_.front());
@@ -510,6 +525,7 @@ class DeviceCache {
   // Throws Error, once all is given back, where work that nobody had waited for failed.
   void release_segments(std::unique_lock<std::mutex>& hold) {
     if (!may_wait(hold, device_)) return;  // work that nobody waited for may still use what would go
+    guard_held_back(hold);
     ++moving_;
     while (!pending_.empty()) {
       auto entry = std::move(pending_.front());
@@ -554,6 +570,7 @@ class DeviceCache {
   std::vector<Entered> entered_;  // the last one last
   std::deque<device_memory::HistoryEntry> history_;
   size_t history_limit_ = 0;
+  std::deque<Block*> held_back_;  // released, and in use on other streams
   std::deque<std::pair<Pending, Block*>> pending_;
   double fraction_ = 1;
   bool limited_ = false;
@@ -695,6 +712,7 @@ struct HostCache {
   std::mutex mutex;
   std::map<const char*, HostBlock> blocks;              // all, by address
   std::multimap<size_t, const char*> unused;            // by size
+  std::deque<const char*> held_back;                    // released, as the other cache's are
   std::deque<const char*> waiting;                      // released, work still pending
   int moving = 0;                                       // threads that have a block in no list at this moment
   std::exception_ptr untold;                            // of work that release() waited for, which throws nothing
@@ -717,6 +735,18 @@ struct HostCache {
       } else {
         waiting.push_back(address);
       }
+    }
+  }
+  void guard_held_back(std::unique_lock<std::mutex>& hold) {
+    while (!held_back.empty() && !capture_under_way.load(std::memory_order_acquire)) {
+      const char* address = held_back.front();
+      held_back.pop_front();
+      HostBlock& block = blocks[address];  // of nobody else now
+      ++moving;
+      block.pending = unlocked(hold, [uses = std::exchange(block.uses, {})] { return Pending::record(uses); });
+      --moving;
+      if (block.pending.failure) untold = std::exchange(block.pending.failure, nullptr);
+      waiting.push_back(address);
     }
   }
   // Returns whether some memory went back. That of work which this thread may not wait for stays.
@@ -762,6 +792,7 @@ void* allocate(size_t bytes) {
   HostCache& cache = host_cache();
   std::unique_lock<std::mutex> hold(cache.mutex);
   rethrow_once(cache.untold);
+  cache.guard_held_back(hold);
   cache.reclaim();
   const char* address = nullptr;
   if (auto found = cache.unused.find(size); found != cache.unused.end()) {
@@ -806,11 +837,8 @@ void release(void* address) noexcept {
   cache.statistics.allocated_bytes.remove(static_cast<int64_t>(block.size));
   cache.statistics.requested_bytes.remove(static_cast<int64_t>(block.requested));
   if (!block.uses.empty() && !is_bad_fork()) {
-    ++cache.moving;
-    block.pending = unlocked(hold, [uses = std::exchange(block.uses, {})] { return Pending::record(uses); });
-    --cache.moving;
-    if (block.pending.failure) cache.untold = std::exchange(block.pending.failure, nullptr);
-    cache.waiting.push_back(found->first);
+    cache.held_back.push_back(found->first);
+    cache.guard_held_back(hold);
     return;
   }
   block.uses.clear();
@@ -836,6 +864,7 @@ void empty_cache() {
   if (!is_initialized()) return;
   HostCache& cache = host_cache();
   std::unique_lock<std::mutex> hold(cache.mutex);
+  cache.guard_held_back(hold);
   cache.reclaim();
   cache.empty(hold);
   rethrow_once(cache.untold);

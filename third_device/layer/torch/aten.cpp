@@ -170,8 +170,9 @@ void copy_bytes(void* to, int to_device, const void* from, int from_device, size
   const bool to_host = to_device == TD_HOST;
   const bool with_host = to_host || from_device == TD_HOST;
   // Asked before anything is enqueued: the host's memory may be gone when an error has left this function.
-  if (with_host && sync_debug.load(std::memory_order_relaxed) != 0 &&
+  if (with_host && (sync_debug.load(std::memory_order_relaxed) != 0 || is_capturing(device)) &&
       !(non_blocking && pinned_memory::contains(to_host ? to : from))) {
+    refuse_in_capture(device, "a copy that waits for the device; next: pinned memory and non_blocking=True");
     before_waiting();
   }
   check(driver().copy(to, to_device, from, from_device, bytes, native_stream(device, id)), "copying");
@@ -270,6 +271,13 @@ Tensor& zero_(Tensor& self) {
 std::atomic<bool> fallback_on{true};
 
 void refuse_unless_fallback(const char* op) {
+  if (is_capturing(current_device())) {
+    const auto reason = std::string("'") + op + "', which has no kernel and waits for the device on the CPU";
+    end_capture_broken(reason);
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "Could not run '", op, "' on the '", c10::get_privateuse1_backend(),
+                                "' backend while a graph is captured: it has no kernel for this operator, and the CPU "
+                                "fallback waits for the device");
+  }
   TORCH_CHECK_NOT_IMPLEMENTED(fallback_on.load(), "Could not run '", op, "' on the '", c10::get_privateuse1_backend(),
                               "' backend: it has no kernel for this operator, and the CPU fallback is switched off");
 }

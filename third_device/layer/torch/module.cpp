@@ -302,6 +302,17 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     const auto* meta = tensor_meta_as(tensor);
     return meta == nullptr ? std::unordered_map<std::string, bool>() : meta->flags;
   });
+  module.def("has_graphs", &has_graphs);
+  module.def("offer_graphs", &offer_graphs);
+  module.def("is_capturing", [] { return is_capturing(current_device()); });
+  module.def("make_graph_pool", &make_graph_pool);
+  py::class_<Graph>(module, "Graph")
+      .def(py::init<>())
+      .def("begin", &Graph::begin)
+      .def("end", &Graph::end)
+      .def("replay", &Graph::replay)
+      .def("reset", &Graph::reset, NoGil())
+      .def("pool", &Graph::pool);
   module.def("driver_control", [](const std::string& key, long long value) {
     check(driver().control == nullptr ? TD_INVALID : driver().control(key.c_str(), value), "setting a driver's knob");
   });

@@ -92,6 +92,7 @@ struct Guard : c10::impl::DeviceGuardImplInterface {
   void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
     check(driver().stream_wait(native(stream), as_event(event)), "waiting on an event");
+    note_wait(stream.device_index(), stream.id());
     tell(Happening::kEventWait, event, native(stream));
   }
   bool queryEvent(void* event) const override {
