@@ -125,10 +125,27 @@ def test_torch_cuda_answers(name: str, mod: types.ModuleType, as_cuda: Any, no_t
     assert torch.cuda.is_available() == real
 
 
+@pytest.mark.contract_item(65)
+@pytest.mark.contract_item(70)
+def test_graphs_of_a_program(mod: types.ModuleType, as_cuda: Any, no_trace: None) -> None:
+    if not hasattr(mod, "graph"):
+        pytest.skip("this driver has no graphs")
+    with as_cuda():
+        graph = torch.cuda.CUDAGraph()
+        assert isinstance(graph, torch.cuda.graphs.CUDAGraph) and not torch.cuda.is_current_stream_capturing()
+        x = torch.ones(4, device="cuda")
+        with torch.cuda.graph(graph, pool=torch.cuda.graph_pool_handle(), stream=torch.cuda.Stream()):
+            assert torch.cuda.is_current_stream_capturing()
+            y = x + x
+        x.fill_(3.0)
+        graph.replay()
+        assert y.tolist() == [6] * 4
+
+
 @pytest.mark.contract_item(70)
 def test_what_cannot_be_mapped_says_why(name: str, as_cuda: Any, no_trace: None) -> None:
     with as_cuda():
-        for call in (torch.cuda.cudart, torch.cuda.utilization, torch.cuda.graph_pool_handle):
+        for call in (torch.cuda.cudart, torch.cuda.utilization, torch.cuda.temperature):
             with pytest.raises(
                 NotImplementedError, match=rf"torch\.cuda\.{call.__name__} on {name}: .+docs/backends.md"
             ):

@@ -26,7 +26,8 @@ def graph_pool_handle() -> Pool:
 
     What one of them has freed another one takes.
     """
-    return int(_C.make_graph_pool()), 0
+    made: Pool = _C.make_graph_pool()
+    return made
 
 
 class Graph:
@@ -38,11 +39,11 @@ class Graph:
     def capture_begin(self, pool: Pool | None = None, capture_error_mode: str = "global") -> None:
         """Capture what is enqueued on the current stream from now on.
 
-        It is not the default stream. Streams that wait on its events join it. Work of other streams goes on, whatever the
-        mode. Raises RuntimeError, also where another graph is captured in this process.
+        It is not the default stream. Streams that wait on its events join it; others go on, whatever the mode says.
+        Raises RuntimeError, also where another graph is captured in this process.
         """
         _device._lazy_init()
-        self._own.begin(0 if pool is None else pool[0])
+        self._own.begin((0, 0) if pool is None else tuple(pool))
 
     def capture_end(self) -> None:
         """End the capture. Raises RuntimeError with the reason where something ended it before."""
@@ -61,7 +62,8 @@ class Graph:
 
     def pool(self) -> Pool:
         """Return the name of this graph's pool, for others that share it."""
-        return int(self._own.pool()), 0
+        found: Pool = self._own.pool()
+        return found
 
 
 class graph:
@@ -128,9 +130,11 @@ def make_graphed_callables(
 
     def differentiate(outputs: tuple[torch.Tensor, ...], grads: tuple[torch.Tensor, ...], surface: Any) -> Any:
         wanted = [each for each in surface if each.requires_grad]
-        found = iter(torch.autograd.grad(
-            [each for each in outputs if each.requires_grad], wanted, grads, allow_unused=allow_unused_input
-        ))
+        found = iter(
+            torch.autograd.grad(
+                [each for each in outputs if each.requires_grad], wanted, grads, allow_unused=allow_unused_input
+            )
+        )
         return tuple(next(found) if each.requires_grad else None for each in surface)
 
     def make_grads(outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:

@@ -16,7 +16,7 @@ LIBRARY = "it belongs to a library of NVIDIA's"
 STORAGES = 'typed storages are deprecated; say tensor.untyped_storage(), or storage.to("DEVICE")'
 
 REASONS: dict[str, str] = {
-    "CUDAGraph": "it is torch.DEVICE.Graph, if the driver has graphs",
+    "CUDAGraph": "its name is torch.DEVICE.Graph, where the driver table has the capture of a stream's work",
     **dict.fromkeys(("export_dot", "export_graph_data", "graph_annotations"), "the driver table tells nothing of a graph"),
     **dict.fromkeys(("CUDAPluggableAllocator", "change_current_allocator"), ALLOCATOR),
     "MemPoolContext": "of 2.6 alone; say use_mem_pool",

@@ -11,6 +11,8 @@
 namespace third_device {
 namespace {
 
+const GraphPool kNoPool{0, 0};
+
 struct Capture {
   const Graph* graph;
   int device;
@@ -30,7 +32,7 @@ struct Graphs {
   std::mutex mutex;
   std::optional<Capture> capture;
   std::map<GraphPool, Pool> pools;
-  GraphPool named = 0;
+  uint64_t named = 0;
 };
 
 Graphs& graphs() {
@@ -49,13 +51,19 @@ void enter(Capture& capture, int device, StreamId stream) {
   if (!capture.streams.insert({device, stream}).second) return;
   auto& of_device = graphs().pools[capture.pool].of_device;
   auto found = of_device.find(device);
-  if (found == of_device.end()) found = of_device.emplace(device, device_memory::make_pool(device)).first;
+  if (found == of_device.end()) {
+    const auto given = device == capture.device ? capture.pool.second : 0;
+    found = of_device.emplace(device, given != 0 ? given : device_memory::make_pool(device)).first;
+  }
   device_memory::enter_pool(device, found->second, stream);
 }
 
 void leave_all(const Capture& capture) {
   for (const auto& [device, stream] : capture.streams) {
-    device_memory::leave_pool(device, graphs().pools[capture.pool].of_device[device]);
+    try {
+      device_memory::leave_pool(device, graphs().pools[capture.pool].of_device[device]);
+    } catch (const Error&) {  // its user has dropped it
+    }
   }
 }
 
@@ -63,7 +71,9 @@ void give_up(GraphPool pool) {
   std::lock_guard<std::mutex> hold(graphs().mutex);
   auto found = graphs().pools.find(pool);
   if (--found->second.graphs > 0) return;
-  for (const auto& [device, id] : found->second.of_device) device_memory::drop_pool(device, id);
+  for (const auto& [device, id] : found->second.of_device) {
+    if (id != pool.second) device_memory::drop_pool(device, id);
+  }
   graphs().pools.erase(found);
 }
 
@@ -109,12 +119,12 @@ void note_wait(int device, StreamId stream) {
 
 GraphPool make_graph_pool() noexcept {
   std::lock_guard<std::mutex> hold(graphs().mutex);
-  return ++graphs().named;
+  return {++graphs().named, 0};
 }
 
 void Graph::begin(GraphPool pool) {
   if (!has_graphs()) throw Error(TD_INVALID, "the driver table has no capture of a stream's work");
-  if (pool_ != 0) throw Error(TD_INVALID, "this graph is captured already; next: reset() it, or make another one");
+  if (pool_ != kNoPool) throw Error(TD_INVALID, "this graph is captured already; next: reset() it, or make another one");
   ensure_init();
   const int device = current_device();
   const StreamId stream = current_stream(device);
@@ -123,7 +133,7 @@ void Graph::begin(GraphPool pool) {
                             "stream current");
   }
   td_stream native = native_stream(device, stream);
-  if (pool == 0) pool = make_graph_pool();
+  if (pool == kNoPool) pool = make_graph_pool();
   std::lock_guard<std::mutex> hold(graphs().mutex);
   if (graphs().capture.has_value()) {
     throw Error(TD_INVALID, "another graph is captured at this moment, and a process captures one at a time");
@@ -193,7 +203,7 @@ void Graph::reset() {
   replays_.clear();
   if (graph_ != nullptr) driver().graph_destroy(std::exchange(graph_, nullptr));
   kept_.clear();
-  if (pool_ != 0) give_up(std::exchange(pool_, 0));
+  if (pool_ != kNoPool) give_up(std::exchange(pool_, kNoPool));
 }
 
 Graph::~Graph() {
@@ -205,7 +215,7 @@ Graph::~Graph() {
 }
 
 GraphPool Graph::pool() const {
-  if (pool_ == 0) throw Error(TD_INVALID, "a graph has a pool once its capture has begun");
+  if (pool_ == kNoPool) throw Error(TD_INVALID, "a graph has a pool once its capture has begun");
   return pool_;
 }
 

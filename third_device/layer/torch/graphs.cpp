@@ -18,12 +18,12 @@ void refuse_in_capture(int device, const std::string& reason) {
 namespace {
 
 struct AcceleratorGraph final : at::GraphImplInterface {
-  void capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode) override { graph_.begin(pool.first); }
+  void capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode) override { graph_.begin(pool); }
   void capture_end() override { graph_.end(); }
   void instantiate() override {}  // the end of the capture did it
   void replay() override { graph_.replay(); }
   void reset() override { graph_.reset(); }
-  c10::MempoolId_t pool() const override { return {graph_.pool(), 0}; }
+  c10::MempoolId_t pool() const override { return graph_.pool(); }
   void enable_debug_mode() override {}
   void debug_dump(const std::string&) override {
     TORCH_CHECK(false, "a ", c10::get_privateuse1_backend(), " graph is not written to a file: the driver table has no such "

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace third_device {
@@ -32,8 +33,9 @@ TD_API void keep_for_graph(std::shared_ptr<void> kept);
 // To be called once `stream` waits on an event: if it joined the capture by that, its memory is of the graph's pool, too.
 TD_API void note_wait(int device, StreamId stream);
 
-// Names a pool for graphs that share memory: what one has freed another one takes. Never 0.
-using GraphPool = uint64_t;
+// A pool for graphs that share memory, as PyTorch names pools: (a number, 0) or, of allocators.h, (0, its id). What one graph
+// has freed another one takes.
+using GraphPool = std::pair<uint64_t, uint64_t>;
 TD_API GraphPool make_graph_pool() noexcept;
 
 // One thread at a time. All but the destructor throw Error.
@@ -44,8 +46,8 @@ class TD_API Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  // On this thread's current stream of its current device, which is not the default one. Pool 0 is one of its own.
-  void begin(GraphPool pool = 0);
+  // On this thread's current stream of its current device, which is not the default one. Pool (0, 0) is one of its own.
+  void begin(GraphPool pool = {0, 0});
   void end();
   void replay();  // on this thread's current stream of the device that it was captured on
   // Waits for its replays and forgets the graph; tensors that were made in the capture lose nothing.
@@ -55,7 +57,7 @@ class TD_API Graph {
  private:
   int device_ = 0;
   td_graph graph_ = nullptr;
-  GraphPool pool_ = 0;
+  GraphPool pool_{0, 0};
   std::vector<std::shared_ptr<void>> kept_;
   std::map<StreamId, td_event> replays_;  // the last one on each stream
 };
