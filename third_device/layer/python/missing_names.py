@@ -17,7 +17,7 @@ STORAGES = 'typed storages are deprecated; say tensor.untyped_storage(), or stor
 
 REASONS: dict[str, str] = {
     "CUDAGraph": "its name is torch.DEVICE.Graph, where the driver table has the capture of a stream's work",
-    **dict.fromkeys(("export_dot", "export_graph_data", "graph_annotations"), "the driver table tells nothing of a graph"),
+    **dict.fromkeys(("export_dot", "export_graph_data", "graph_annotations"), "the driver tells nothing of a graph"),
     **dict.fromkeys(("CUDAPluggableAllocator", "change_current_allocator"), ALLOCATOR),
     "MemPoolContext": "of 2.6 alone; say use_mem_pool",
     **dict.fromkeys(("CudaError", "DeferredCudaCallError", "check_error", "cudaStatus", "cudart", "profiler"), CUDART),

@@ -920,6 +920,8 @@ void peaks_of_pinned_memory_start_anew() {
   CHECK(pinned_memory::statistics().allocated_bytes.added >= 1 << 20);
   pinned_memory::reset_accumulated();
   CHECK(pinned_memory::statistics().allocated_bytes.added == 0 && pinned_memory::statistics().driver_allocations == 0);
+}
+
 // Makes a stream current for a while.
 struct On {
   explicit On(StreamId stream) : before(exchange_stream(0, stream)) {}
