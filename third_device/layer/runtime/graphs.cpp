@@ -58,17 +58,21 @@ void enter(Capture& capture, int device, StreamId stream) {
   device_memory::enter_pool(device, found->second, stream);
 }
 
+// With the lock held.
 void leave_all(const Capture& capture) {
+  const auto& of_device = graphs().pools[capture.pool].of_device;
   for (const auto& [device, stream] : capture.streams) {
+    const auto found = of_device.find(device);
+    if (found == of_device.end()) continue;
     try {
-      device_memory::leave_pool(device, graphs().pools[capture.pool].of_device[device]);
+      device_memory::leave_pool(device, found->second);
     } catch (const Error&) {  // its user has dropped it
     }
   }
 }
 
+// With the lock held.
 void give_up(GraphPool pool) {
-  std::lock_guard<std::mutex> hold(graphs().mutex);
   auto found = graphs().pools.find(pool);
   if (--found->second.graphs > 0) return;
   for (const auto& [device, id] : found->second.of_device) {
@@ -138,10 +142,17 @@ void Graph::begin(GraphPool pool) {
   if (graphs().capture.has_value()) {
     throw Error(TD_INVALID, "another graph is captured at this moment, and a process captures one at a time");
   }
-  check(driver().graph_begin(native), "beginning a graph");
   graphs().capture = Capture{this, device, stream, pool, {}, {}, {}};
   ++graphs().pools[pool].graphs;
-  enter(*graphs().capture, device, stream);
+  try {
+    enter(*graphs().capture, device, stream);
+    check(driver().graph_begin(native), "beginning a graph");
+  } catch (const Error&) {
+    leave_all(*graphs().capture);
+    graphs().capture.reset();
+    give_up(pool);
+    throw;
+  }
   capture_under_way.store(true, std::memory_order_release);
   device_ = device;
   pool_ = pool;
@@ -203,7 +214,9 @@ void Graph::reset() {
   replays_.clear();
   if (graph_ != nullptr) driver().graph_destroy(std::exchange(graph_, nullptr));
   kept_.clear();
-  if (pool_ != kNoPool) give_up(std::exchange(pool_, kNoPool));
+  if (pool_ == kNoPool) return;
+  std::lock_guard<std::mutex> hold(graphs().mutex);
+  give_up(std::exchange(pool_, kNoPool));
 }
 
 Graph::~Graph() {

@@ -1139,6 +1139,22 @@ void memory_of_a_graph_is_nobody_else_s() {
     CHECK(each.pool() == named && pool_of(0, taken(own)) != 0);
     each.end();
   }
+  {
+    const On on(own);
+    Graph each;
+    CHECK(error_of([&] { each.begin({0, 12345}); }).find("12345") != std::string::npos);  // of no device
+    CHECK(error_of([&] { each.pool(); }).find("capture has begun") != std::string::npos && !capture_under_way);
+    const device_memory::PoolId users = device_memory::make_pool(0);
+    each.begin({0, users});
+    void* address = taken(own);
+    CHECK(pool_of(0, address) == users);
+    each.end();
+    each.reset();
+    CHECK(pool_of(0, address) == users);  // whoever made it drops it
+    each.begin({0, users});
+    device_memory::drop_pool(0, users);
+    each.end();
+  }
   d().event_destroy(event);
 }
 
