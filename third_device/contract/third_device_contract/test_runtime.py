@@ -363,8 +363,8 @@ def test_memory_of_a_graph_stays_its_own(name: str, mod: types.ModuleType, graph
     x = torch.ones(1000, device=name)
     graph, second = mod.Graph(), mod.Graph()
     with mod.graph(graph, stream=stream):
-        place = (x + x).data_ptr()
         result = x * x
+        place = (x + x).data_ptr()
     mod.empty_cache()
     with mod.stream(stream):
         held = [torch.zeros(1000, device=name) for _ in range(20)]

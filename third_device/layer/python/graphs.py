@@ -117,7 +117,8 @@ def make_graphed_callables(
     """Make functions or modules that replay graphs of their forward and of their backward.
 
     One, or a tuple in the order in which they are called, each with a tuple of tensors for arguments. They return a
-    tensor or a tuple of tensors. A module is changed in place; in the other mode, training or eval, it runs as ever.
+    tensor or a tuple of tensors, which the next call overwrites. A module is changed in place; in the other mode,
+    training or eval, it runs as ever.
     """
     one = not isinstance(callables, tuple)
     functions = (callables,) if one else callables
@@ -211,7 +212,8 @@ class _Replayed:
             def backward(context: Any, *given: torch.Tensor) -> Any:
                 _put(grads, [each for each, wanted in zip(given, differentiable, strict=True) if wanted])
                 backward_work.replay()
-                return tuple(None if each is None else each.detach() for each in found)
+                # Copies: autograd may keep them as a parameter's .grad, which the next replay would overwrite.
+                return tuple(None if each is None else each.clone() for each in found)
 
         self._function, self._parameters = Function, surface[count:]
         self._alone = isinstance(returned, torch.Tensor)
