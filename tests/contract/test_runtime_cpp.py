@@ -12,7 +12,10 @@ import pytest
 from tests.support.tools import require_tool
 
 LAYER = backend_env.THIRD_DEVICE / "layer"
-SOURCES = ["runtime/runtime.cpp", "runtime/allocators.cpp", "runtime/graphs.cpp", "sim/sim_driver.cpp", "tests/runtime_test.cpp"]
+SOURCES = [
+    *("runtime/runtime.cpp", "runtime/allocators.cpp", "runtime/graphs.cpp"),
+    *("sim/sim_driver.cpp", "tests/runtime_test.cpp"),
+]
 MADE_UP = Path(__file__).parent / "made_up"
 SANITIZERS = {"plain": [], "address": ["-g", "-fsanitize=address,undefined"], "thread": ["-g", "-fsanitize=thread"]}
 
@@ -62,9 +65,9 @@ def test_graphs_over_a_runtime_run_and_leave_nothing(tmp_path: Path) -> None:
     """With a leak check: each call that was captured goes with its graph, every other one once it ran."""
     require_tool("c++")
     program = tmp_path / "graphs"
-    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsanitize=address", "-Iinclude", "-o", str(program)]
+    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsanitize=address", "-Iinclude"]
     sources = [str(MADE_UP / name) for name in ("driver.cpp", "graphs.cpp")]
-    done = subprocess.run([*command, *sources], cwd=LAYER, capture_output=True, text=True)
+    done = subprocess.run([*command, *sources, "-o", str(program)], cwd=LAYER, capture_output=True, text=True)
     if re.search("cannot find .*asan", done.stderr):
         pytest.skip("the compiler has no address sanitizer library")
     assert done.returncode == 0, done.stderr
