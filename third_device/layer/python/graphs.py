@@ -46,7 +46,10 @@ class Graph:
         self._own.begin((0, 0) if pool is None else tuple(pool))
 
     def capture_end(self) -> None:
-        """End the capture. Raises RuntimeError with the reason where something ended it before."""
+        """End the capture.
+
+        Raises RuntimeError with the reason where something ended it before.
+        """
         self._own.end()
 
     def instantiate(self) -> None:
