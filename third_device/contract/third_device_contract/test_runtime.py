@@ -462,7 +462,7 @@ def test_a_graph_captures_what_another_thread_does_on_its_stream(
 
 @pytest.mark.contract_item(65)
 def test_callables_are_graphed(name: str, mod: types.ModuleType, graphs: None) -> None:
-    """A module, and a function of several tensors, train by replays as they did before."""
+    """A module, and a function of two tensors, train by replays as before."""
     model, reference = make_mlp(name), make_mlp("cpu")
     sample = torch.randn(8, 6, device=name, requires_grad=True)
     graphed = mod.make_graphed_callables(model, (sample,))

@@ -1,7 +1,8 @@
-"""``torch.<name>.graphs``: work that is captured once and replayed, where the driver has graphs.
+"""``torch.<name>.graphs``: work that is captured once and replayed.
 
-A graph holds what was enqueued, with the addresses of its tensors: to replay it on other values, copy them into the
-tensors that it reads. What it allocates comes from a pool of its own, and stays where it is as long as the graph.
+It is there where the driver has graphs. A graph holds what was enqueued, with the addresses of its tensors: to replay
+it on other values, copy them into the tensors that it reads. What it allocates comes from a pool of its own, and stays
+where it is as long as the graph.
 
 An operator that runs on the CPU, random numbers, and whatever waits for the device end a capture, and say so.
 """
@@ -22,9 +23,9 @@ is_current_stream_capturing = _device.is_current_stream_capturing
 
 
 def graph_pool_handle() -> Pool:
-    """Name a pool of memory for graphs that are replayed in the order of their capture.
+    """Name a pool of memory for several graphs.
 
-    What one of them has freed another one takes.
+    They are replayed in the order of their capture: what one of them has freed another one takes.
     """
     made: Pool = _C.make_graph_pool()
     return made
@@ -117,7 +118,7 @@ def make_graphed_callables(
     allow_unused_input: bool = False,
     pool: Pool | None = None,
 ) -> Any:
-    """Make functions or modules that replay graphs of their forward and of their backward.
+    """Let functions or modules replay graphs of their forward and backward.
 
     One, or a tuple in the order in which they are called, each with a tuple of tensors for arguments. They return a
     tensor or a tuple of tensors, which the next call overwrites. A module is changed in place; in the other mode,
