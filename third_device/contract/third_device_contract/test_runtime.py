@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 import time
 import types
@@ -466,7 +467,7 @@ def test_callables_are_graphed(name: str, mod: types.ModuleType, graphs: None) -
     model, reference = make_mlp(name), make_mlp("cpu")
     sample = torch.randn(8, 6, device=name, requires_grad=True)
     graphed = mod.make_graphed_callables(model, (sample,))
-    assert graphed is model
+    assert graphed is model and importlib.import_module(f"torch.{name}.graphs") is mod.graphs
     for _ in range(3):
         inputs, gradient = torch.randn(8, 6), torch.randn(8, 3)
         x, y = inputs.to(name).requires_grad_(), inputs.clone().requires_grad_()

@@ -75,7 +75,7 @@ def activate(package: str) -> types.ModuleType | None:
     device = importlib.import_module(f"{package}._layer.device")
     _add_functions(package, device)
     torch._register_device_module(name, device)
-    for part in ("amp", "memory", "nvtx", "random", "streams"):
+    for part in ("amp", "memory", "nvtx", "random", "streams", *(("graphs",) if binary.has_graphs() else ())):
         sys.modules[f"torch.{name}.{part}"] = getattr(device, part)
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
