@@ -12,7 +12,11 @@ import pytest
 from tests.support.tools import require_tool
 
 LAYER = backend_env.THIRD_DEVICE / "layer"
-SOURCES = ["runtime/runtime.cpp", "runtime/allocators.cpp", "sim/sim_driver.cpp", "tests/runtime_test.cpp"]
+SOURCES = [
+    *("runtime/runtime.cpp", "runtime/allocators.cpp", "runtime/graphs.cpp"),
+    *("sim/sim_driver.cpp", "tests/runtime_test.cpp"),
+]
+MADE_UP = Path(__file__).parent / "made_up"
 SANITIZERS = {"plain": [], "address": ["-g", "-fsanitize=address,undefined"], "thread": ["-g", "-fsanitize=thread"]}
 
 
@@ -33,7 +37,8 @@ def test_runtime(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_the_example_of_a_driver_compiles() -> None:
+@pytest.mark.parametrize("graphs", [[], ["-DTD_RUNTIME_GRAPHS"]], ids=["plain", "graphs"])
+def test_the_example_of_a_driver_compiles(graphs: list[str]) -> None:
     """Against the CUDA toolkit's headers, without a warning; nothing here can run it."""
     require_tool("c++")
     places = [Path(os.environ.get("CUDA_HOME") or "/usr/local/cuda") / "include", Path("/usr/include")]
@@ -41,7 +46,7 @@ def test_the_example_of_a_driver_compiles() -> None:
     if headers is None:
         pytest.skip(f"no cuda_runtime_api.h in {places[0]}")
     command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Iinclude"]
-    command += ["-idirafter", str(headers), "../examples/cuda_like_driver.cpp"]
+    command += [*graphs, "-idirafter", str(headers), "../examples/cuda_like_driver.cpp"]
     done = subprocess.run(command, cwd=LAYER, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -51,6 +56,20 @@ def test_a_driver_over_a_runtime_with_another_prefix_compiles() -> None:
     """Names that the runtime spells otherwise are mapped by the vendor, and it may give two errors one value."""
     require_tool("c++")
     command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Iinclude"]
-    made_up = Path(__file__).parent / "made_up" / "driver.cpp"
-    done = subprocess.run([*command, str(made_up)], cwd=LAYER, capture_output=True, text=True)
+    done = subprocess.run([*command, str(MADE_UP / "driver.cpp")], cwd=LAYER, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_graphs_over_a_runtime_run_and_leave_nothing(tmp_path: Path) -> None:
+    """With a leak check: each call that was captured goes with its graph, every other one once it ran."""
+    require_tool("c++")
+    program = tmp_path / "graphs"
+    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsanitize=address", "-Iinclude"]
+    sources = [str(MADE_UP / name) for name in ("driver.cpp", "graphs.cpp")]
+    done = subprocess.run([*command, *sources, "-o", str(program)], cwd=LAYER, capture_output=True, text=True)
+    if re.search("cannot find .*asan", done.stderr):
+        pytest.skip("the compiler has no address sanitizer library")
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run([str(program)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

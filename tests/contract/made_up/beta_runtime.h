@@ -5,8 +5,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 enum betaError_t {
   betaSuccess,
@@ -34,7 +37,11 @@ struct betaPointerAttribute_t {
   betaMemoryType type;
   int device;
 };
-using betaStream_t = struct betaStreamOf { int device; }*;
+using betaGraph_t = std::vector<std::function<void()>>*;
+using betaGraphExec_t = betaGraph_t;
+using betaStream_t = struct betaStreamOf { int device; betaGraph_t captured; }*;
+enum betaStreamCaptureStatus { betaStreamCaptureStatusNone, betaStreamCaptureStatusActive };
+enum betaStreamCaptureMode { betaStreamCaptureModeRelaxed };
 using betaEvent_t = struct betaEventOf { std::chrono::steady_clock::time_point at; }*;
 
 namespace beta {
@@ -51,6 +58,11 @@ inline betaError_t add(void** address, size_t bytes, betaPointerAttribute_t is) 
   std::lock_guard<std::mutex> hold(lock);
   blocks[static_cast<const char*>(*address)] = {bytes, is};
   return betaSuccess;
+}
+// At once, or at each launch of the graph that the stream is captured as.
+inline betaError_t put(betaStream_t stream, std::function<void()> work) {
+  if (stream->captured == nullptr) return work(), betaSuccess;
+  return stream->captured->push_back(std::move(work)), betaSuccess;
 }
 inline betaError_t remove(void* address) {
   std::lock_guard<std::mutex> hold(lock);
@@ -89,11 +101,11 @@ inline betaError_t betaPointerGetAttributes(betaPointerAttribute_t* found, const
   if (next != beta::blocks.begin() && at < (--next)->first + next->second.bytes) *found = next->second.is;
   return betaSuccess;
 }
-inline betaError_t betaMemsetAsync(void* to, int value, size_t bytes, betaStream_t) {
-  return std::memset(to, value, bytes), betaSuccess;
+inline betaError_t betaMemsetAsync(void* to, int value, size_t bytes, betaStream_t stream) {
+  return beta::put(stream, [=] { std::memset(to, value, bytes); });
 }
-inline betaError_t betaMemcpyAsync(void* to, const void* from, size_t bytes, betaMemcpyKind, betaStream_t) {
-  return std::memmove(to, from, bytes), betaSuccess;
+inline betaError_t betaMemcpyAsync(void* to, const void* from, size_t bytes, betaMemcpyKind, betaStream_t stream) {
+  return beta::put(stream, [=] { std::memmove(to, from, bytes); });
 }
 inline betaError_t betaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, betaStream_t) {
   return std::memmove(to, from, bytes), betaSuccess;
@@ -102,14 +114,34 @@ inline betaError_t betaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
   return *lowest = *highest = 0, betaSuccess;
 }
 inline betaError_t betaStreamCreateWithPriority(betaStream_t* made, unsigned, int) {
-  return *made = new betaStreamOf{beta::current}, betaSuccess;
+  return *made = new betaStreamOf{beta::current, nullptr}, betaSuccess;
 }
 inline betaError_t betaStreamDestroy(betaStream_t stream) { return delete stream, betaSuccess; }
 inline betaError_t betaStreamQuery(betaStream_t) { return betaSuccess; }
 inline betaError_t betaStreamSynchronize(betaStream_t) { return betaSuccess; }
 inline betaError_t betaStreamWaitEvent(betaStream_t, betaEvent_t, unsigned) { return betaSuccess; }
-inline betaError_t betaLaunchHostFunc(betaStream_t, void (*function)(void*), void* argument) {
-  return function(argument), betaSuccess;
+inline betaError_t betaLaunchHostFunc(betaStream_t stream, void (*function)(void*), void* argument) {
+  return beta::put(stream, [=] { function(argument); });
+}
+inline betaError_t betaStreamBeginCapture(betaStream_t stream, betaStreamCaptureMode) {
+  return stream->captured = new std::vector<std::function<void()>>, betaSuccess;
+}
+inline betaError_t betaStreamGetCaptureInfo(betaStream_t stream, betaStreamCaptureStatus* status, unsigned long long* id) {
+  *status = stream->captured ? betaStreamCaptureStatusActive : betaStreamCaptureStatusNone;
+  return *id = reinterpret_cast<size_t>(stream->captured), betaSuccess;
+}
+inline betaError_t betaStreamEndCapture(betaStream_t stream, betaGraph_t* graph) {
+  *graph = std::exchange(stream->captured, nullptr);
+  return *graph ? betaSuccess : betaErrorInvalidValue;
+}
+inline betaError_t betaGraphInstantiateWithFlags(betaGraphExec_t* made, betaGraph_t graph, unsigned long long) {
+  return *made = new std::vector<std::function<void()>>(*graph), betaSuccess;
+}
+inline betaError_t betaGraphDestroy(betaGraph_t graph) { return delete graph, betaSuccess; }
+inline betaError_t betaGraphExecDestroy(betaGraphExec_t graph) { return delete graph, betaSuccess; }
+inline betaError_t betaGraphLaunch(betaGraphExec_t graph, betaStream_t) {
+  for (const auto& work : *graph) work();
+  return betaSuccess;
 }
 inline betaError_t betaEventCreateWithFlags(betaEvent_t* made, unsigned) {
   return *made = new betaEventOf{}, betaSuccess;

@@ -12,7 +12,7 @@ import threading
 import types
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -125,10 +125,27 @@ def test_torch_cuda_answers(name: str, mod: types.ModuleType, as_cuda: Any, no_t
     assert torch.cuda.is_available() == real
 
 
+@pytest.mark.contract_item(65)
+@pytest.mark.contract_item(70)
+def test_graphs_of_a_program(mod: types.ModuleType, as_cuda: Any, no_trace: None) -> None:
+    if not hasattr(mod, "graph"):
+        pytest.skip("this driver has no graphs")
+    with as_cuda():
+        graph = torch.cuda.CUDAGraph()
+        assert isinstance(graph, torch.cuda.graphs.CUDAGraph) and not torch.cuda.is_current_stream_capturing()
+        x = torch.ones(4, device="cuda")
+        with torch.cuda.graph(graph, pool=torch.cuda.graph_pool_handle(), stream=torch.cuda.Stream()):
+            assert torch.cuda.is_current_stream_capturing()
+            y = x + x
+        x.fill_(3.0)
+        graph.replay()
+        assert y.tolist() == [6] * 4
+
+
 @pytest.mark.contract_item(70)
 def test_what_cannot_be_mapped_says_why(name: str, as_cuda: Any, no_trace: None) -> None:
     with as_cuda():
-        for call in (torch.cuda.cudart, torch.cuda.utilization, torch.cuda.graph_pool_handle):
+        for call in (torch.cuda.cudart, torch.cuda.utilization, torch.cuda.temperature):
             with pytest.raises(
                 NotImplementedError, match=rf"torch\.cuda\.{call.__name__} on {name}: .+docs/backends.md"
             ):
@@ -591,6 +608,64 @@ def test_memory_is_told(mod: types.ModuleType, name: str) -> None:
     assert mod.get_allocator_backend() and mod.host_memory_stats_as_nested_dict() == mod.host_memory_stats()
     with pytest.warns(FutureWarning):
         assert mod.memory_cached(0) == mod.memory_reserved(0)
+
+
+@pytest.mark.contract_item(71)
+def test_operators_that_wait_are_told(mod: types.ModuleType, name: str) -> None:
+    """Warn or raise where an operator waits; who asks to wait, waits."""
+    if not hasattr(mod, "set_sync_debug_mode"):
+        pytest.skip("this backend has no set_sync_debug_mode")
+    tensor = torch.ones(1000, device=name)
+    pinned = torch.ones(1000).pin_memory()
+    waiting: list[Callable[[], Any]] = [
+        tensor.cpu,
+        tensor[0].item,
+        tensor.nonzero,
+        lambda: torch.ones(1000).to(name, non_blocking=True),
+        lambda: pinned.to(name),
+    ]
+    try:
+        mod.set_sync_debug_mode("warn")
+        assert mod.get_sync_debug_mode() == 1
+        for operator in waiting:
+            with pytest.warns(UserWarning, match=f"waits for the {name} device"):
+                operator()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            there = pinned.to(name, non_blocking=True)
+            mod.synchronize()
+            mod.current_stream().synchronize()
+        mod.set_sync_debug_mode(2)
+        for operator in waiting:
+            with pytest.raises(RuntimeError, match=f"waits for the {name} device"):
+                operator()
+        with pytest.raises(RuntimeError, match="default, warn, error"):
+            mod.set_sync_debug_mode("always")
+    finally:
+        mod.set_sync_debug_mode("default")
+    assert mod.get_sync_debug_mode() == 0 and there.sum().item() == 1000
+
+
+@pytest.mark.contract_item(70)
+def test_pools_and_snapshots_of_a_program(as_cuda: Any, mod: types.ModuleType) -> None:
+    if not hasattr(mod, "MemPool"):
+        pytest.skip("this backend has no MemPool")
+    with as_cuda():
+        torch.cuda.memory._record_memory_history(clear_history=True)
+        pool = torch.cuda.MemPool()
+        with torch.cuda.use_mem_pool(pool):
+            held = torch.empty(24 << 20, dtype=torch.uint8, device="cuda")
+        torch.cuda.memory._record_memory_history(enabled=None)
+        data = torch.cuda.memory._snapshot()
+        assert torch.cuda.memory_snapshot() == data["segments"]
+        assert [step["pool_id"] for step in data["device_traces"][0] if step["action"] == "alloc"] == [pool.id]
+        address = torch.cuda.caching_allocator_alloc(100)
+        torch.cuda.caching_allocator_delete(address)
+        torch.cuda.set_sync_debug_mode("warn")
+        with pytest.warns(UserWarning, match="waits"):
+            held[0].item()
+        torch.cuda.set_sync_debug_mode(0)
+    mod.memory._record_memory_history(None, clear_history=True)
 
 
 @pytest.mark.contract_item(71)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import copy
 import gc
 import itertools
+import pickle
 import threading
 import types
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -486,3 +488,183 @@ def test_a_pool_of_its_own_or_the_reason_why_not(name: str, mod: types.ModuleTyp
     del inside, pool
     mod.empty_cache()
     assert mod.memory_reserved() <= held - (24 << 20)
+
+
+def need(mod: types.ModuleType, *names: str) -> None:
+    """Skip a test of what this device has not; item 71 asks for the reasons."""
+    missing = [one for one in names if not hasattr(mod, one)]
+    if missing:
+        pytest.skip(f"this backend has no {', '.join(missing)}")
+
+
+@pytest.mark.contract_item(66)
+def test_blocks_of_a_pool_serve_no_others(name: str, mod: types.ModuleType) -> None:
+    need(mod, "MemPool")
+    mod.synchronize()
+    mod.empty_cache()
+    pool = mod.MemPool()
+    elsewhere: list[torch.Tensor] = []
+    with mod.use_mem_pool(pool):
+        assert pool.use_count() == 2
+        inside = [torch.empty(3000, device=name) for _ in range(2)]
+        other = threading.Thread(target=lambda: elsewhere.append(torch.empty(3000, device=name)))
+        other.start()
+        other.join()
+    assert pool.use_count() == 1
+    (segment,) = pool.snapshot()
+    first, second = (one.data_ptr() for one in inside)
+    ours = range(segment["address"], segment["address"] + segment["total_size"])
+    assert first in ours and second in ours and elsewhere[0].data_ptr() not in ours
+    assert segment["segment_pool_id"] == pool.id and mod.memory_snapshot(pool.id) == [segment]
+    del inside
+    assert torch.empty(3000, device=name).data_ptr() not in ours
+    mod.empty_cache()
+    assert pool.snapshot()[0]["address"] == segment["address"], "the memory of a pool stays with it"
+    with mod.use_mem_pool(pool):
+        kept = torch.full((3000,), 7.0, device=name)
+    assert kept.data_ptr() in (first, second)
+    name_of_the_pool = pool.id
+    del pool
+    gc.collect()
+    assert mod.memory_snapshot(name_of_the_pool) == []
+    mod.empty_cache()
+    assert kept.eq(7).all(), "a tensor may outlive its pool"
+    for wrong in ({"use_on_oom": True}, {"no_split": True}):
+        with pytest.raises(NotImplementedError, match=r"say MemPool\(\)"):
+            mod.MemPool(**wrong)
+
+
+@pytest.mark.contract_item(66)
+def test_a_pool_is_left_whatever_happens(name: str, mod: types.ModuleType) -> None:
+    need(mod, "MemPool")
+    outer, inner = mod.MemPool(), mod.MemPool()
+
+    def pool_of(tensor: torch.Tensor) -> tuple[int, int]:
+        (found,) = (
+            segment["segment_pool_id"]
+            for segment in mod.memory_snapshot()
+            if segment["address"] <= tensor.data_ptr() < segment["address"] + segment["total_size"]
+        )
+        first, second = found
+        return first, second
+
+    with mod.use_mem_pool(outer):
+        with pytest.raises(torch.OutOfMemoryError), mod.use_mem_pool(inner):
+            torch.empty(2 * mod.mem_get_info()[1], dtype=torch.uint8, device=name)
+        assert pool_of(torch.empty(9, device=name)) == outer.id
+        with mod.use_mem_pool(inner):
+            assert pool_of(torch.empty(9, device=name)) == inner.id
+        with mod.stream(mod.Stream()):
+            assert pool_of(torch.empty(9, device=name)) == outer.id
+    assert pool_of(torch.empty(9, device=name)) not in (outer.id, inner.id)
+    if mod.device_count() > 1:
+        with mod.use_mem_pool(outer, device=1):
+            far = torch.empty(9, device=f"{name}:1")
+        assert {segment["device"] for segment in outer.snapshot()} == {0, 1}
+        del far
+
+
+@pytest.mark.contract_item(23)
+def test_a_snapshot_has_every_block(name: str, mod: types.ModuleType) -> None:
+    need(mod, "memory_snapshot")
+    mod.synchronize()
+    held = [torch.empty(size, dtype=torch.uint8, device=name) for size in (100, 5000, 3 << 20, 24 << 20)]
+    segments = [segment for segment in mod.memory_snapshot() if segment["device"] == 0]
+    stats = mod.memory_stats(0)
+    for key, sums in (("total_size", "reserved"), ("allocated_size", "allocated"), ("active_size", "active")):
+        assert sum(segment[key] for segment in segments) == stats[f"{sums}_bytes.all.current"]
+    assert len(segments) == stats["segment.all.current"]
+    blocks = {block["address"]: block for segment in segments for block in segment["blocks"]}
+    for tensor in held:
+        block = blocks[tensor.data_ptr()]
+        assert block["state"] == "active_allocated" and block["requested_size"] == tensor.numel() <= block["size"]
+    for segment in segments:
+        addresses = itertools.accumulate((block["size"] for block in segment["blocks"]), initial=segment["address"])
+        assert [block["address"] for block in segment["blocks"]] == list(addresses)[:-1]
+        assert segment["segment_type"] in ("small", "large") and segment["total_size"] > 0
+    if hasattr(mod, "_sleep"):
+        side = mod.Stream()
+        mod._sleep(200, side)
+        held[0].record_stream(side)
+        address = held.pop(0).data_ptr()
+        states = [block["state"] for s in mod.memory_snapshot() for block in s["blocks"] if block["address"] == address]
+        assert states == ["active_pending_free"]
+        mod.synchronize()
+
+
+@pytest.mark.contract_item(23)
+def test_upstream_s_viewer_reads_a_snapshot(name: str, mod: types.ModuleType, tmp_path: Path) -> None:
+    need(mod, "memory_snapshot")
+    from torch.cuda import _memory_viz as viewer
+
+    mod.memory._record_memory_history(max_entries=50, clear_history=True)
+    try:
+        held = torch.empty(24 << 20, dtype=torch.uint8, device=name)
+        address = held.data_ptr()
+        del held
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty(2 * mod.mem_get_info()[1], dtype=torch.uint8, device=name)
+    finally:
+        mod.memory._record_memory_history(None)
+    torch.empty(7, device=name)  # no step any more
+    mod.memory._dump_snapshot(str(tmp_path / "snapshot.pickle"))
+    data = pickle.loads((tmp_path / "snapshot.pickle").read_bytes())
+    steps = data["device_traces"][0]
+    of_it = [step["action"] for step in steps if step.get("addr") == address]
+    assert [one for one in of_it if "segment" not in one] == ["alloc", "free_requested", "free_completed"]
+    assert any(step["action"] == "oom" and step["device_free"] > 0 for step in steps) and len(steps) <= 50
+    assert f"segments: {len(data['segments'])}" in viewer.segsum(data)
+    assert "24.0MiB" in viewer.trace(data) and "OutOfMemoryError" in viewer.trace(data)
+    assert "snapshot" in viewer.trace_plot(data)
+    mod.memory._record_memory_history(None, clear_history=True)
+    assert mod.memory._snapshot()["device_traces"][0] == []
+
+
+@pytest.mark.contract_item(22)
+def test_memory_for_others(name: str, mod: types.ModuleType) -> None:
+    need(mod, "caching_allocator_alloc")
+    before = mod.memory_allocated()
+    side = mod.Stream()
+    for stream in (None, side, 0):
+        address = mod.caching_allocator_alloc(5000, 0, stream)
+        assert address > 0 and mod.memory_allocated() >= before + 5000
+        mod.caching_allocator_delete(address)
+        assert mod.memory_allocated() == before
+    with pytest.raises(TypeError, match="stream"):
+        mod.caching_allocator_alloc(5000, stream="side")
+    with pytest.raises(torch.OutOfMemoryError):
+        mod.caching_allocator_alloc(2 * mod.mem_get_info()[1])
+
+
+@pytest.mark.contract_item(22)
+def test_a_cache_can_be_done_without(name: str, mod: types.ModuleType) -> None:
+    need(mod, "caching_allocator_disabled")
+    mod.synchronize()
+    gc.collect()
+    mod.empty_cache()
+    before = mod.memory_reserved()
+    with mod.caching_allocator_disabled():
+        held = torch.ones(3000, device=name)
+        assert before < mod.memory_reserved() < before + (1 << 20)
+        assert held.sum().item() == 3000
+        del held
+        assert mod.memory_reserved() == before
+    del_later = torch.ones(3000, device=name)
+    reserved = mod.memory_reserved()
+    del del_later
+    assert mod.memory_reserved() == reserved
+
+
+@pytest.mark.contract_item(25)
+def test_peaks_of_pinned_memory(mod: types.ModuleType) -> None:
+    need(mod, "reset_peak_host_memory_stats")
+    torch.empty(1 << 20).pin_memory()
+    gc.collect()
+    mod.reset_peak_host_memory_stats()
+    before = mod.host_memory_stats()["allocated_bytes"]
+    assert before["peak"] == before["current"]
+    held = torch.empty(2 << 20).pin_memory()
+    during = mod.host_memory_stats()["allocated_bytes"]
+    assert during["peak"] == before["current"] + held.nbytes and during["allocated"] > 0
+    mod.reset_accumulated_host_memory_stats()
+    assert mod.host_memory_stats()["allocated_bytes"]["allocated"] == 0

@@ -259,3 +259,27 @@ mod.synchronize()
 assert len(said) == 1 and "a function on a stream waits for none" in said[0], said
 """)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.contract_item(65)
+@pytest.mark.contract_item(72)
+def test_a_driver_without_graphs_says_so(with_driver: Use) -> None:
+    """A driver in Python is one: what it enqueues is called once."""
+    done = with_driver("""
+for name in ("Graph", "graph", "graph_pool_handle", "make_graphed_callables"):
+    try:
+        getattr(mod, name)
+    except AttributeError as error:
+        assert "the driver table has no capture of a stream's work" in str(error), error
+    else:
+        raise AssertionError(name)
+assert not mod.is_current_stream_capturing() and "graph" in mod.names_without()
+if hasattr(torch.accelerator, "Graph"):
+    try:
+        torch.accelerator.Graph()
+    except RuntimeError as error:
+        assert f"not supported on device type: {device}" in str(error), error
+    else:
+        raise AssertionError("nothing was raised")
+""")
+    assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 import time
 import types
@@ -276,10 +277,213 @@ def test_graphs_replay_or_are_refused(name: str, mod: types.ModuleType) -> None:
             _ = mod.graph
         assert not mod.is_current_stream_capturing()
         return
-    counter = torch.zeros(4, device=name)
+    counter, one = torch.zeros(4, device=name), torch.ones(4, device=name)
     with torch.Stream(name), graph:
-        counter += 1
+        counter += one
     for _ in range(3):
         graph.replay()
     mod.synchronize()
     assert counter.cpu().tolist() == [3] * 4
+
+
+@pytest.fixture
+def graphs(mod: types.ModuleType) -> None:
+    """Skips a test where the driver has no graphs."""
+    if not hasattr(mod, "graph"):
+        pytest.skip("this driver has no graphs")
+
+
+def make_mlp(device: str) -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(6, 16, bias=False), torch.nn.ReLU(), torch.nn.Linear(16, 3, bias=False)
+    return torch.nn.Sequential(*layers).to(device)
+
+
+def take_step(model: torch.nn.Sequential, inputs: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """Train by operators that the template has kernels for."""
+    outputs: torch.Tensor = model(inputs)
+    outputs.backward(gradient)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(parameter.grad, alpha=-0.1)
+            parameter.grad = None
+    return outputs
+
+
+@pytest.mark.contract_item(65)
+def test_a_training_step_is_a_graph(name: str, mod: types.ModuleType, graphs: None) -> None:
+    """Replay forward, backward and update on new inputs: they equal the CPU's."""
+    model, reference = make_mlp(name), make_mlp("cpu")
+    inputs, gradient = torch.randn(8, 6), torch.randn(8, 3)
+    static, given = inputs.to(name), gradient.to(name)
+    with mod.stream(mod.Stream()):
+        take_step(model, static, given)
+    take_step(reference, inputs, gradient)
+    graph = mod.Graph()
+    with mod.no_fallback(), mod.graph(graph):
+        assert mod.is_current_stream_capturing()
+        outputs = take_step(model, static, given)
+    assert not mod.is_current_stream_capturing()
+    torch.testing.assert_close(model[0].weight.cpu(), reference[0].weight)  # a capture runs nothing
+    for _ in range(4):
+        inputs, gradient = torch.randn(8, 6), torch.randn(8, 3)
+        static.copy_(inputs)
+        given.copy_(gradient)
+        graph.replay()
+        torch.testing.assert_close(outputs.cpu(), take_step(reference, inputs, gradient))
+    for ours, theirs in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs)
+
+
+@pytest.mark.contract_item(65)
+def test_streams_that_events_join_are_in_the_graph(name: str, mod: types.ModuleType, graphs: None) -> None:
+    first, side = mod.Stream(), mod.Stream()
+    x = torch.ones(4, device=name)
+    graph = mod.Graph()
+    with mod.graph(graph, stream=first):
+        y = x + x
+        side.wait_stream(first)
+        with mod.stream(side):
+            assert mod.is_current_stream_capturing()
+            z = y * y
+        first.wait_stream(side)
+        z += x
+    x.fill_(3.0)
+    graph.replay()
+    assert z.tolist() == [39] * 4
+    with pytest.raises(RuntimeError, match="does not wait for"), mod.graph(mod.Graph(), stream=first):
+        side.wait_stream(first)
+        with mod.stream(side):
+            y = x + x
+
+
+@pytest.mark.contract_item(65)
+def test_memory_of_a_graph_stays_its_own(name: str, mod: types.ModuleType, graphs: None) -> None:
+    """Nobody else gets what its replays write to; graphs of one pool share."""
+    stream = mod.Stream()
+    x = torch.ones(1000, device=name)
+    graph, second = mod.Graph(), mod.Graph()
+    with mod.graph(graph, stream=stream):
+        result = x * x
+        place = (x + x).data_ptr()
+    mod.empty_cache()
+    with mod.stream(stream):
+        held = [torch.zeros(1000, device=name) for _ in range(20)]
+    assert place not in [each.data_ptr() for each in held]
+    graph.replay()
+    mod.synchronize()
+    assert all(each.sum().item() == 0 for each in held)
+    with mod.graph(second, pool=graph.pool(), stream=stream):
+        assert (x + x).data_ptr() == place
+    assert second.pool() == graph.pool() != mod.graph_pool_handle()
+    graph.reset()
+    with pytest.raises(RuntimeError, match="nothing to replay"):
+        graph.replay()
+    assert result.sum().item() == 1000
+
+
+@pytest.mark.contract_item(65)
+@pytest.mark.parametrize(
+    ("call", "kind", "said"),
+    [
+        (lambda x: x.sin(), NotImplementedError, "'aten::sin.*captured.*the CPU fallback waits"),
+        (lambda x: torch.nn.functional.conv1d(x[None], x[None, None]), NotImplementedError, "'aten::convolution'"),
+        (lambda x: torch.rand(4, device=x.device), NotImplementedError, "'aten::.*uniform"),
+        (lambda x: x.cpu(), RuntimeError, "a copy that waits for the device"),
+        (lambda x: x[0].item(), RuntimeError, "a copy that waits for the device"),
+        (lambda x: x.copy_(torch.ones(4)), RuntimeError, "a copy that waits for the device"),
+    ],
+    ids=["sin", "convolution", "rand", "cpu", "item", "copy"],
+)
+def test_what_a_graph_cannot_have_is_named(
+    name: str, mod: types.ModuleType, graphs: None, call: Callable[[torch.Tensor], Any], kind: type, said: str
+) -> None:
+    """It ends the capture, which is no graph then, even if the program goes on."""
+    x = torch.ones(4, device=name)
+    graph = mod.Graph()
+    with pytest.raises(kind, match=said), mod.graph(graph):
+        call(x)
+    with pytest.raises(RuntimeError, match="nothing to replay"):
+        graph.replay()
+    with pytest.raises(RuntimeError, match="there is no graph, its capture"), mod.graph(graph), pytest.raises(kind):
+        call(x)
+    with mod.graph(graph):
+        y = x + x
+    graph.replay()
+    assert y.tolist() == [2] * 4
+
+
+@pytest.mark.contract_item(65)
+def test_who_waits_for_a_captured_stream_ends_it(name: str, mod: types.ModuleType, graphs: None) -> None:
+    stream, event = mod.Stream(), mod.Event()
+    torch.ones(4, device=name)
+    waiting: list[Callable[[], Any]] = [
+        stream.query,
+        stream.synchronize,
+        mod.synchronize,
+        event.query,
+        event.synchronize,
+    ]
+    for wait in waiting:
+        with pytest.raises(RuntimeError, match="its capture"), mod.graph(mod.Graph(), stream=stream):
+            event.record(stream)
+            with pytest.raises(RuntimeError, match="captured"):
+                wait()
+            assert not mod.is_current_stream_capturing()
+        mod.synchronize()
+    with pytest.raises(RuntimeError, match="default stream"):
+        mod.Graph().capture_begin()
+    with pytest.raises(RuntimeError, match="one at a time"), mod.graph(mod.Graph(), stream=stream):
+        mod.Graph().capture_begin()
+
+
+@pytest.mark.contract_item(65)
+def test_a_graph_captures_what_another_thread_does_on_its_stream(
+    name: str, mod: types.ModuleType, graphs: None
+) -> None:
+    """Other streams go on meanwhile, the CPU fallback and waiting included."""
+    stream, done = mod.Stream(), []
+    x = torch.ones(4, device=name)
+    graph = mod.Graph()
+
+    def work() -> None:
+        done.append((x.sin().cpu() + x.cpu()).tolist())
+        mod.current_stream().synchronize()
+        with mod.stream(stream):
+            done.append(x + x)
+
+    with mod.graph(graph, stream=stream):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    x.fill_(2.0)
+    graph.replay()
+    assert done[0] == pytest.approx([1.8414709] * 4) and done[1].tolist() == [4] * 4
+
+
+@pytest.mark.contract_item(65)
+def test_callables_are_graphed(name: str, mod: types.ModuleType, graphs: None) -> None:
+    """A module, and a function of two tensors, train by replays as before."""
+    model, reference = make_mlp(name), make_mlp("cpu")
+    sample = torch.randn(8, 6, device=name, requires_grad=True)
+    graphed = mod.make_graphed_callables(model, (sample,))
+    assert graphed is model and importlib.import_module(f"torch.{name}.graphs") is mod.graphs
+    for _ in range(3):
+        inputs, gradient = torch.randn(8, 6), torch.randn(8, 3)
+        x, y = inputs.to(name).requires_grad_(), inputs.clone().requires_grad_()
+        outputs, expected = graphed(x), reference(y)
+        outputs.backward(gradient.to(name))
+        expected.backward(gradient)
+        torch.testing.assert_close(outputs.cpu(), expected)
+        torch.testing.assert_close(x.grad.cpu(), y.grad)
+        torch.testing.assert_close(model[0].weight.grad.cpu(), reference[0].weight.grad)
+    model.eval()
+    assert graphed(torch.ones(1, 6, device=name)).shape == (1, 3), "in the other mode it takes any size, as before"
+
+    def both(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return a * b, (a + b).detach()
+
+    a, b = (torch.ones(4, device=name, requires_grad=True) for _ in range(2))
+    twice = mod.make_graphed_callables((both, both), ((a, b), (a, b)))
+    product, total = twice[1](torch.full((4,), 2.0, device=name), b)
+    assert product.tolist() == [2] * 4 and total.tolist() == [3] * 4 and not total.requires_grad

@@ -36,6 +36,9 @@ Tensor scale(const Tensor& input, double factor) {
   Tensor result = torch::stable::empty_like(operand);
   td_stream stream = nullptr;
   STD_TORCH_CHECK(third_device_current_stream(input.get_device_index(), &stream) == TD_OK, "no stream");
+  int captures = 0;  // a graph would call run() again
+  if (third_device_table()->graph_captures != nullptr) third_device_table()->graph_captures(stream, &captures);
+  STD_TORCH_CHECK(!captures, "sim_stable::scale cannot be captured as a graph: what it enqueues runs once");
   auto work = std::make_unique<Work>(Work{static_cast<const float*>(operand.data_ptr()),
                                           static_cast<float*>(result.data_ptr()), operand.numel(),
                                           static_cast<float>(factor)});

@@ -27,8 +27,9 @@ function(third_device_backend name)
   endif()
   set(layer ${THIRD_DEVICE_COMMON})
   add_library(torch_${name} SHARED
-    "${layer}/runtime/runtime.cpp" "${layer}/runtime/allocators.cpp"
-    "${layer}/torch/device.cpp" "${layer}/torch/aten.cpp" "${layer}/torch/distributed.cpp" "${layer}/torch/layouts.cpp" "${layer}/torch/profiler.cpp"
+    "${layer}/runtime/runtime.cpp" "${layer}/runtime/allocators.cpp" "${layer}/runtime/graphs.cpp"
+    "${layer}/torch/device.cpp" "${layer}/torch/aten.cpp" "${layer}/torch/distributed.cpp" "${layer}/torch/graphs.cpp" "${layer}/torch/layouts.cpp"
+    "${layer}/torch/profiler.cpp"
     $<$<BOOL:${arg_SIMULATED}>:${layer}/sim/sim_driver.cpp>
     "${THIRD_DEVICE_GENERATED}/operators.cpp")
   wrapped_cmake_sources(torch_${name} ${arg_SOURCES})

@@ -69,12 +69,13 @@ def activate(package: str) -> types.ModuleType | None:
     torch.utils.rename_privateuse1_backend(name)
     binary = _load_binary(package, info)
     importlib.import_module(f"{package}._layer.python_driver").install_driver(package, binary)
+    binary.offer_graphs()
     if binary.records_work():
         importlib.import_module(f"{package}._layer.profiler").register()
     device = importlib.import_module(f"{package}._layer.device")
     _add_functions(package, device)
     torch._register_device_module(name, device)
-    for part in ("amp", "memory", "nvtx", "random", "streams"):
+    for part in ("amp", "memory", "nvtx", "random", "streams", *(("graphs",) if binary.has_graphs() else ())):
         sys.modules[f"torch.{name}.{part}"] = getattr(device, part)
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True

@@ -246,6 +246,10 @@ def _enable_sanitizer() -> None:
         own.enable()
 
 
+def _graph_class() -> Any:
+    return getattr(getattr(torch, NAME), "Graph", None) or _refusal("torch.cuda.CUDAGraph")
+
+
 def _sanitizer_class() -> Any:
     return getattr(torch, NAME)._sanitizer.Sanitizer
 
@@ -258,6 +262,8 @@ _UNLIKE: dict[str, Callable[..., Any]] = {
 }
 """What ``torch.<name>`` has not, or with another meaning."""
 _MADE: dict[str, Callable[[], Any]] = {
+    "torch.cuda.CUDAGraph": _graph_class,
+    "torch.cuda.graphs.CUDAGraph": _graph_class,
     f"{_SANITIZER}.cuda_sanitizer": _own_sanitizer,
     f"{_SANITIZER}.CUDASanitizer": _sanitizer_class,
     f"{_SANITIZER}.CUDASanitizerDispatchMode": _sanitizer_class,

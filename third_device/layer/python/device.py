@@ -342,11 +342,8 @@ def stream(stream: torch.Stream | None) -> StreamContext:
 
 
 def is_current_stream_capturing() -> bool:
-    """Return whether the current stream's work is being captured as a graph.
-
-    It never is: the driver table has no graphs.
-    """
-    return False
+    """Return whether the current stream's work is being captured as a graph."""
+    return bool(_C.is_capturing())
 
 
 def enqueue(function: Callable[[], object]) -> None:
@@ -472,7 +469,11 @@ def __getattr__(name: str) -> Any:
         return _legacy.TYPES[name]
     if name in ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen"):  # Inductor asks
         return importlib.import_module(f"{__package__}.inductor").CLASSES[name]
-    reason = f": {_missing_names.as_sentence(name)}" if name in _missing_names.REASONS else ""
+    if name in _missing_names.WITHOUT_GRAPHS and _C.has_graphs():
+        graphs = importlib.import_module(f"{__package__}.graphs")
+        return graphs if name == "graphs" else getattr(graphs, name)
+    known = name in _missing_names.REASONS or name in _missing_names.WITHOUT_GRAPHS
+    reason = f": {_missing_names.as_sentence(name)}" if known else ""
     raise AttributeError(f"module 'torch.{NAME}' has no attribute {name!r}{reason}")
 
 
@@ -594,6 +595,26 @@ def _get_flags(tensor: torch.Tensor) -> dict[str, bool]:
     return dict(_C.get_flags(tensor))
 
 
+_SYNC_DEBUG_MODES = ("default", "warn", "error")
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Warn or raise where an operator waits for the device.
+
+    ``default`` or 0: do neither, ``warn`` or 1, ``error`` or 2. Operators wait that copy to the host, or from memory
+    that is not pinned: ``item()``, ``cpu()``, and all that run on the CPU. `synchronize` and its like are not meant.
+    """
+    known = _SYNC_DEBUG_MODES if isinstance(debug_mode, str) else range(len(_SYNC_DEBUG_MODES))
+    if debug_mode not in known:
+        raise RuntimeError(f"debug_mode is one of default, warn, error, or 0 to 2, not {debug_mode!r}")
+    _C.set_sync_debug_mode(known.index(debug_mode))  # type: ignore[arg-type]
+
+
+def get_sync_debug_mode() -> int:
+    """Return what `set_sync_debug_mode` set: 0, 1 or 2."""
+    return int(_C.sync_debug_mode())
+
+
 def _driver_control(key: str, value: int) -> None:
     """Turn a knob of the driver (fault injection on a simulated one).
 
@@ -612,7 +633,7 @@ def _records_work() -> bool:
 
 def names_without() -> dict[str, str]:
     """Names of ``torch.cuda`` that this device has not, with the reason."""
-    return dict(_missing_names.REASONS)
+    return _missing_names.REASONS | ({} if _C.has_graphs() else _missing_names.WITHOUT_GRAPHS)
 
 
 def as_cuda(warn: bool = False) -> Any:
@@ -639,12 +660,21 @@ def sanitizer() -> Any:
 
 # Written on what stands above; torch.cuda has them at both places, too.
 from . import memory, random, streams  # noqa: E402, F401
+from .memory import MemPool as MemPool  # noqa: E402
+from .memory import caching_allocator_alloc as caching_allocator_alloc  # noqa: E402
+from .memory import caching_allocator_delete as caching_allocator_delete  # noqa: E402
+from .memory import caching_allocator_disabled as caching_allocator_disabled  # noqa: E402
+from .memory import caching_allocator_enable as caching_allocator_enable  # noqa: E402
 from .memory import device_memory_used as device_memory_used  # noqa: E402
 from .memory import get_allocator_backend as get_allocator_backend  # noqa: E402
 from .memory import host_memory_stats_as_nested_dict as host_memory_stats_as_nested_dict  # noqa: E402
 from .memory import max_memory_cached as max_memory_cached  # noqa: E402
 from .memory import memory_cached as memory_cached  # noqa: E402
+from .memory import memory_snapshot as memory_snapshot  # noqa: E402
 from .memory import memory_stats_as_nested_dict as memory_stats_as_nested_dict  # noqa: E402
 from .memory import memory_summary as memory_summary  # noqa: E402
+from .memory import reset_accumulated_host_memory_stats as reset_accumulated_host_memory_stats  # noqa: E402
 from .memory import reset_max_memory_allocated as reset_max_memory_allocated  # noqa: E402
 from .memory import reset_max_memory_cached as reset_max_memory_cached  # noqa: E402
+from .memory import reset_peak_host_memory_stats as reset_peak_host_memory_stats  # noqa: E402
+from .memory import use_mem_pool as use_mem_pool  # noqa: E402

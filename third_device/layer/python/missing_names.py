@@ -14,24 +14,12 @@ NVML = (
 )
 LIBRARY = "it belongs to a library of NVIDIA's"
 STORAGES = 'typed storages are deprecated; say tensor.untyped_storage(), or storage.to("DEVICE")'
-HOST_PEAKS = "the counters of pinned memory have no peak that can be put back"
 
 REASONS: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            *("CUDAGraph", "export_dot", "export_graph_data", "graph", "graph_annotations", "graph_pool_handle"),
-            *("graphs", "make_graphed_callables"),
-        ),
-        GRAPHS,
-    ),
-    **dict.fromkeys(
-        (
-            *("CUDAPluggableAllocator", "MemPool", "MemPoolContext", "change_current_allocator", "use_mem_pool"),
-            *("caching_allocator_alloc", "caching_allocator_delete", "caching_allocator_disabled"),
-            "caching_allocator_enable",
-        ),
-        ALLOCATOR,
-    ),
+    "CUDAGraph": "its name is torch.DEVICE.Graph, where the driver table has the capture of a stream's work",
+    **dict.fromkeys(("export_dot", "export_graph_data", "graph_annotations"), "the driver tells nothing of a graph"),
+    **dict.fromkeys(("CUDAPluggableAllocator", "change_current_allocator"), ALLOCATOR),
+    "MemPoolContext": "of 2.6 alone; say use_mem_pool",
     **dict.fromkeys(("CudaError", "DeferredCudaCallError", "check_error", "cudaStatus", "cudart", "profiler"), CUDART),
     **dict.fromkeys(
         ("clock_rate", "list_gpu_processes", "memory_usage", "power_draw", "temperature", "utilization"),
@@ -48,11 +36,6 @@ REASONS: dict[str, str] = {
     "tunable": f"{LIBRARY} (cuBLAS and its like), which it chooses kernels of",
     "sparse": "an empty module, kept for old programs",
     "GreenContext": "the driver table divides no device",
-    "get_sync_debug_mode": "the layer does not watch for calls that wait",
-    "set_sync_debug_mode": "the layer does not watch for calls that wait",
-    "memory_snapshot": "the allocator keeps sums for each device and no list of its blocks",
-    "reset_accumulated_host_memory_stats": HOST_PEAKS,
-    "reset_peak_host_memory_stats": HOST_PEAKS,
     **{
         f"{kind}Storage": STORAGES
         for kind in (
@@ -62,6 +45,10 @@ REASONS: dict[str, str] = {
     },
 }
 """Public name of ``torch.cuda`` -> the reason, one sentence without its full stop."""
+WITHOUT_GRAPHS: dict[str, str] = dict.fromkeys(
+    ("Graph", "graph", "graph_pool_handle", "graphs", "make_graphed_callables"), GRAPHS
+)
+"""The same of what a device has if its driver has graphs."""
 
 
 def as_sentence(name: str) -> str:
@@ -69,5 +56,6 @@ def as_sentence(name: str) -> str:
 
     It is a name of ``torch.cuda``, or ``module.name``.
     """
-    reason = REASONS.get(name) or REASONS.get(name.partition(".")[0]) or "there is nothing like it"
+    known = WITHOUT_GRAPHS | REASONS
+    reason = known.get(name) or known.get(name.partition(".")[0]) or "there is nothing like it"
     return f"{reason}; see docs/backends.md, Programs written for CUDA"

@@ -1,16 +1,19 @@
 #include <third_device/allocators.h>
+#include <third_device/graphs.h>
 
-
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <deque>
 #include <exception>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -53,8 +56,10 @@ struct InDriver {
   ~InDriver() { in_driver = before; }
 };
 
-// Whether this thread may wait for the device: one that is in the driver, or runs a function of a stream, may not.
+// Whether this thread may wait for the device: one that is in the driver, or runs a function of a stream, may not; nobody
+// may while a graph is captured, which that would end.
 bool may_wait(std::unique_lock<std::mutex>& hold, int device) {
+  if (capture_under_way.load(std::memory_order_acquire)) return false;
   if (!is_driver_replaced()) return true;
   if (in_driver) return false;
   const td_status status = unlocked(hold, [=] { return driver().device_synchronize(device); });
@@ -125,12 +130,25 @@ struct Pending {
   }
 };
 
+using device_memory::PoolId;
+
+// Tells threads apart, those that are gone, too.
+uint64_t this_thread() {
+  static std::atomic<uint64_t> last{0};
+  thread_local const uint64_t number = ++last;
+  return number;
+}
+
+std::atomic<bool> cached{true};  // what is freed is kept for who comes next
+
 struct Block {
+  PoolId pool = 0;
   StreamId stream = 0;
   size_t size = 0;
   size_t requested = 0;
   char* address = nullptr;
   bool in_use = false;
+  bool pending = false;  // released, and in no list of free blocks yet
   bool small = false;
   Block* before = nullptr;  // neighbours in the same segment
   Block* after = nullptr;
@@ -140,9 +158,27 @@ struct Block {
 
 struct BySize {
   bool operator()(const Block* a, const Block* b) const {
-    return std::tie(a->stream, a->size, a->address) < std::tie(b->stream, b->size, b->address);
+    if (a->pool != b->pool) return a->pool < b->pool;
+    if (a->stream != b->stream) return a->stream < b->stream;
+    if (a->size != b->size) return a->size < b->size;
+    return a->address < b->address;
   }
 };
+
+void reset_statistics(MemoryStatistics& statistics, bool peaks) {
+  for (Gauge* gauge : {&statistics.allocations, &statistics.segments, &statistics.allocated_bytes, &statistics.active_bytes,
+                       &statistics.reserved_bytes, &statistics.requested_bytes}) {
+    if (peaks) {
+      gauge->peak = gauge->current;
+    } else {
+      gauge->added = gauge->removed = 0;
+    }
+  }
+  if (!peaks) {
+    statistics.retries = statistics.out_of_memory = 0;
+    statistics.driver_allocations = statistics.driver_frees = 0;
+  }
+}
 
 class DeviceCache {
  public:
@@ -156,12 +192,14 @@ class DeviceCache {
       ++statistics_.out_of_memory;
       throw OutOfMemory(explain(hold, bytes));
     }
+    guard_held_back(hold);
     reclaim();
     const StreamId stream = current_stream(device_);
+    const PoolId pool = entered_.empty() ? 0 : find_pool(stream);
     const size_t size = round_up(bytes, kUnit);
     const bool small = size <= kSmallLimit;
-    Block* block = take(stream, size, small);
-    if (block == nullptr) block = grow(hold, stream, size, small, bytes);
+    Block* block = take(pool, stream, size, small);
+    if (block == nullptr) block = grow(hold, pool, stream, size, small, bytes);
     if (size_t rest = block->size - size; rest >= (small ? kUnit : kSmallLimit)) split(block, size);
     block->in_use = true;
     block->requested = bytes;
@@ -169,6 +207,7 @@ class DeviceCache {
     statistics_.allocated_bytes.add(static_cast<int64_t>(block->size));
     statistics_.active_bytes.add(static_cast<int64_t>(block->size));
     statistics_.requested_bytes.add(static_cast<int64_t>(bytes));
+    note("alloc", *block);
     return block;
   }
 
@@ -178,15 +217,20 @@ class DeviceCache {
     statistics_.allocations.remove(1);
     statistics_.allocated_bytes.remove(static_cast<int64_t>(block->size));
     statistics_.requested_bytes.remove(static_cast<int64_t>(block->requested));
+    note("free_requested", *block);
     if (!block->uses.empty() && !is_bad_fork()) {
-      ++moving_;
-      Pending pending = unlocked(hold, [uses = std::exchange(block->uses, {})] { return Pending::record(uses); });
-      --moving_;
-      if (pending.failure) untold_ = pending.failure;
-      pending_.emplace_back(std::move(pending), block);
-      return;
+      block->pending = true;
+      held_back_.push_back(block);
+      guard_held_back(hold);
+    } else {
+      give_back(block);
     }
-    give_back(block);
+    if (cached.load(std::memory_order_relaxed) || is_bad_fork()) return;
+    try {
+      release_segments(hold);
+    } catch (const Error&) {
+      untold_ = std::current_exception();
+    }
   }
 
   void record_use(Block* block, Use use) {
@@ -207,18 +251,84 @@ class DeviceCache {
 
   void reset(bool peaks) {
     std::lock_guard<std::mutex> hold(mutex_);
-    for (Gauge* gauge : {&statistics_.allocations, &statistics_.segments, &statistics_.allocated_bytes,
-                         &statistics_.active_bytes, &statistics_.reserved_bytes, &statistics_.requested_bytes}) {
-      if (peaks) {
-        gauge->peak = gauge->current;
-      } else {
-        gauge->added = gauge->removed = 0;
+    reset_statistics(statistics_, peaks);
+  }
+
+  PoolId make_pool() {
+    static std::atomic<PoolId> last{0};
+    const PoolId made = ++last;
+    std::lock_guard<std::mutex> hold(mutex_);
+    pools_.insert(made);
+    return made;
+  }
+
+  void enter_pool(PoolId pool, std::optional<StreamId> stream) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    check_pool(pool);
+    entered_.push_back({pool, stream, this_thread()});
+  }
+
+  void leave_pool(PoolId pool) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    check_pool(pool);
+    const auto last = std::find_if(entered_.rbegin(), entered_.rend(), [&](const Entered& one) {
+      return one.pool == pool && (one.stream.has_value() || one.thread == this_thread());
+    });
+    if (last == entered_.rend()) {
+      throw Error(TD_INVALID, name(pool) + " was not entered by this thread or for a stream, or was left already");
+    }
+    entered_.erase(std::next(last).base());
+  }
+
+  void drop_pool(PoolId pool) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    check_pool(pool);
+    pools_.erase(pool);
+    entered_.erase(std::remove_if(entered_.begin(), entered_.end(), [=](const Entered& one) { return one.pool == pool; }),
+                   entered_.end());
+    Block first;
+    first.pool = pool;
+    first.stream = std::numeric_limits<StreamId>::min();
+    for (FreeBlocks* blocks : {&small_, &large_}) {
+      for (auto at = blocks->lower_bound(&first); at != blocks->end() && (*at)->pool == pool;) {
+        Block* block = *at;
+        at = blocks->erase(at);
+        block->pool = 0;
+        blocks->insert(block);
       }
     }
-    if (!peaks) {
-      statistics_.retries = statistics_.out_of_memory = 0;
-      statistics_.driver_allocations = statistics_.driver_frees = 0;
+  }
+
+  std::vector<device_memory::SegmentInfo> snapshot() {
+    std::lock_guard<std::mutex> hold(mutex_);
+    std::vector<device_memory::SegmentInfo> segments;
+    for (const auto& [address, head] : segments_) {
+      device_memory::SegmentInfo segment{address, 0, head->stream, living(head->pool), head->small, {}};
+      for (const Block* block = head; block != nullptr; block = block->after) {
+        using device_memory::BlockState;
+        const BlockState state = block->in_use    ? BlockState::kAllocated
+                                 : block->pending ? BlockState::kPendingFree
+                                                  : BlockState::kInactive;
+        segment.size += block->size;
+        segment.blocks.push_back({block->address, block->size, state == BlockState::kInactive ? 0 : block->requested, state});
+      }
+      segments.push_back(std::move(segment));
     }
+    return segments;
+  }
+
+  void record_history(size_t entries) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    history_limit_ = entries;
+    while (entries > 0 && history_.size() > entries) history_.pop_front();
+  }
+  void forget_history() {
+    std::lock_guard<std::mutex> hold(mutex_);
+    history_.clear();
+  }
+  std::vector<device_memory::HistoryEntry> history() {
+    std::lock_guard<std::mutex> hold(mutex_);
+    return {history_.begin(), history_.end()};
   }
 
   void set_fraction(double fraction) {
@@ -237,22 +347,59 @@ class DeviceCache {
   }
 
  private:
-  using Pool = std::set<Block*, BySize>;
-  Pool& pool(bool small) { return small ? small_ : large_; }
+  using FreeBlocks = std::set<Block*, BySize>;
+  FreeBlocks& free_blocks(bool small) { return small ? small_ : large_; }
 
-  Block* take(StreamId stream, size_t size, bool small) {
+  // The stream, or the thread, whose allocations come from a pool.
+  struct Entered {
+    PoolId pool;
+    std::optional<StreamId> stream;
+    uint64_t thread;
+  };
+
+  PoolId find_pool(StreamId stream) const {
+    const auto last = std::find_if(entered_.rbegin(), entered_.rend(), [=](const Entered& one) {
+      return one.stream.has_value() ? *one.stream == stream : one.thread == this_thread();
+    });
+    return last == entered_.rend() ? 0 : last->pool;
+  }
+  // The pool, or 0 where it was dropped.
+  PoolId living(PoolId pool) const { return pool != 0 && pools_.count(pool) != 0 ? pool : 0; }
+  std::string name(PoolId pool) const { return "pool " + std::to_string(pool) + " of device " + std::to_string(device_); }
+  void check_pool(PoolId pool) const {
+    if (living(pool) == 0) throw Error(TD_INVALID, "there is no " + name(pool) + ": it was never made, or was dropped");
+  }
+
+  [[gnu::noinline]] void remember(const char* action, const void* address, size_t size, StreamId stream, PoolId pool,
+                                  size_t available = 0) {
+    if (history_.size() >= history_limit_) history_.pop_front();
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const auto time = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+    history_.push_back({action, address, size, available, stream, living(pool), time});
+  }
+  void note(const char* action, const Block& block) {
+    if (history_limit_ != 0) remember(action, block.address, block.size, block.stream, block.pool);
+  }
+
+  Block* take(PoolId pool, StreamId stream, size_t size, bool small) {
     Block key;
+    key.pool = pool;
     key.stream = stream;
     key.size = size;
-    auto found = pool(small).lower_bound(&key);
-    if (found == pool(small).end() || (*found)->stream != stream) return nullptr;
+    FreeBlocks& blocks = free_blocks(small);
+    auto found = blocks.lower_bound(&key);
+    if (found == blocks.end() || (*found)->stream != stream || (*found)->pool != pool) return nullptr;
     Block* block = *found;
-    pool(small).erase(found);
+    blocks.erase(found);
     return block;
   }
 
-  Block* grow(std::unique_lock<std::mutex>& hold, StreamId stream, size_t size, bool small, size_t asked) {
-    const size_t bytes = small ? kSmallSegment : size < kMiddleLimit ? kMiddleSegment : round_up(size, kLargeStep);
+  // While it asks the driver, or gives memory back, another thread may drop the pool.
+  Block* grow(std::unique_lock<std::mutex>& hold, PoolId pool, StreamId stream, size_t size, bool small, size_t asked) {
+    const size_t bytes = !cached.load(std::memory_order_relaxed) ? size
+                         : small                                 ? kSmallSegment
+                         : size < kMiddleLimit                   ? kMiddleSegment
+                                                                 : round_up(size, kLargeStep);
     void* address = nullptr;
     td_status status = driver_allocate(hold, bytes, &address);
     size_t given = bytes;
@@ -260,7 +407,7 @@ class DeviceCache {
       wait_for_others(hold, device_, moving_);
       release_segments(hold);
       wait_for_others(hold, device_, moving_);
-      if (Block* block = take(stream, size, small)) return block;  // another thread's, which came meanwhile
+      if (Block* block = take(living(pool), stream, size, small)) return block;  // another thread's, which came meanwhile
       status = driver_allocate(hold, bytes, &address);
       if (status == TD_OUT_OF_MEMORY && bytes > size) {  // a whole segment does not fit, what was asked may
         given = size;
@@ -274,10 +421,13 @@ class DeviceCache {
     }
     check(status, "allocating device memory");
     auto* block = new Block;
+    block->pool = living(pool);
     block->stream = stream;
     block->size = given;
     block->address = static_cast<char*>(address);
     block->small = small;
+    segments_.emplace(block->address, block);
+    note("segment_alloc", *block);
     statistics_.segments.add(1);
     statistics_.reserved_bytes.add(static_cast<int64_t>(given));
     return block;
@@ -301,6 +451,8 @@ class DeviceCache {
     size_t available = 0;
     size_t total = 0;
     unlocked(hold, [&] { return driver().memory_info(device_, &available, &total); });
+    const StreamId stream = current_stream(device_);
+    if (history_limit_ != 0) remember("oom", nullptr, asked, stream, find_pool(stream), available);
     return "out of memory on device " + std::to_string(device_) + ": tried to allocate " + std::to_string(asked) +
            " bytes; the device has " + std::to_string(total) + " bytes, " + std::to_string(available) +
            " of them free; " + std::to_string(statistics_.allocated_bytes.current) + " bytes are allocated by tensors, " +
@@ -310,6 +462,7 @@ class DeviceCache {
 
   void split(Block* block, size_t size) {
     auto* rest = new Block;
+    rest->pool = block->pool;
     rest->stream = block->stream;
     rest->small = block->small;
     rest->size = block->size - size;
@@ -319,16 +472,19 @@ class DeviceCache {
     if (rest->after != nullptr) rest->after->before = rest;
     block->after = rest;
     block->size = size;
-    pool(rest->small).insert(rest);
+    free_blocks(rest->small).insert(rest);
   }
 
-  // A block that nobody needs returns to its pool, joined with its free neighbours.
+  // A block that nobody needs returns to the free ones of its pool, joined with its free neighbours.
   void give_back(Block* block) {
     statistics_.active_bytes.remove(static_cast<int64_t>(block->size));
     block->uses.clear();
-    Pool& free_blocks = pool(block->small);
+    block->pending = false;
+    if (block->pool != 0) block->pool = living(block->pool);
+    note("free_completed", *block);
+    FreeBlocks& blocks = free_blocks(block->small);
     for (Block* neighbour : {block->before, block->after}) {
-      if (neighbour == nullptr || free_blocks.erase(neighbour) == 0) continue;
+      if (neighbour == nullptr || blocks.erase(neighbour) == 0) continue;
       Block* first = neighbour == block->before ? neighbour : block;
       Block* second = first == neighbour ? block : neighbour;
       first->size += second->size;
@@ -337,7 +493,21 @@ class DeviceCache {
       delete second;
       block = first;
     }
-    free_blocks.insert(block);
+    blocks.insert(block);
+  }
+
+  // Records events on the streams that use what was released. On one that is captured an event is the graph's, and tells
+  // nothing of the work before it: then that waits for the end of the capture.
+  void guard_held_back(std::unique_lock<std::mutex>& hold) {
+    while (!held_back_.empty() && !capture_under_way.load(std::memory_order_acquire)) {
+      Block* block = held_back_.front();
+      held_back_.pop_front();
+      ++moving_;
+      Pending pending = unlocked(hold, [uses = std::exchange(block->uses, {})] { return Pending::record(uses); });
+      --moving_;
+      if (pending.failure) untold_ = pending.failure;
+      pending_.emplace_back(std::move(pending), block);
+    }
   }
 
   void reclaim() {
@@ -355,6 +525,7 @@ class DeviceCache {
   // Throws Error, once all is given back, where work that nobody had waited for failed.
   void release_segments(std::unique_lock<std::mutex>& hold) {
     if (!may_wait(hold, device_)) return;  // work that nobody waited for may still use what would go
+    guard_held_back(hold);
     ++moving_;
     while (!pending_.empty()) {
       auto entry = std::move(pending_.front());
@@ -363,10 +534,14 @@ class DeviceCache {
       give_back(entry.second);
     }
     std::vector<Block*> leaving;
-    for (Pool* blocks : {&small_, &large_}) {
+    for (FreeBlocks* blocks : {&small_, &large_}) {
       for (auto at = blocks->begin(); at != blocks->end();) {
-        if ((*at)->whole()) leaving.push_back(*at);
-        at = (*at)->whole() ? blocks->erase(at) : std::next(at);
+        const bool leaves = (*at)->whole() && (*at)->pool == 0;
+        if (leaves) {
+          segments_.erase((*at)->address);
+          leaving.push_back(*at);
+        }
+        at = leaves ? blocks->erase(at) : std::next(at);
       }
     }
     std::exception_ptr failed = unlocked(hold, [&] {
@@ -379,6 +554,7 @@ class DeviceCache {
       ++statistics_.driver_frees;
       statistics_.segments.remove(1);
       statistics_.reserved_bytes.remove(static_cast<int64_t>(block->size));
+      note("segment_free", *block);
       delete block;
     }
     --moving_;
@@ -388,7 +564,13 @@ class DeviceCache {
 
   const int device_;
   std::mutex mutex_;
-  Pool small_, large_;
+  FreeBlocks small_, large_;
+  std::map<char*, Block*> segments_;  // by address: the first block of each
+  std::set<PoolId> pools_;
+  std::vector<Entered> entered_;  // the last one last
+  std::deque<device_memory::HistoryEntry> history_;
+  size_t history_limit_ = 0;
+  std::deque<Block*> held_back_;  // released, and in use on other streams
   std::deque<std::pair<Pending, Block*>> pending_;
   double fraction_ = 1;
   bool limited_ = false;
@@ -500,6 +682,19 @@ MemoryStatistics statistics(int device) { return cache_of(device).statistics(); 
 void reset_peak(int device) { cache_of(device).reset(true); }
 void reset_accumulated(int device) { cache_of(device).reset(false); }
 
+PoolId make_pool(int device) { return cache_of(device).make_pool(); }
+void enter_pool(int device, PoolId pool, std::optional<StreamId> stream) { cache_of(device).enter_pool(pool, stream); }
+void leave_pool(int device, PoolId pool) { cache_of(device).leave_pool(pool); }
+void drop_pool(int device, PoolId pool) { cache_of(device).drop_pool(pool); }
+
+void set_caching(bool on) noexcept { cached.store(on, std::memory_order_relaxed); }
+bool caching() noexcept { return cached.load(std::memory_order_relaxed); }
+
+std::vector<SegmentInfo> snapshot(int device) { return cache_of(device).snapshot(); }
+void record_history(int device, size_t entries) { cache_of(device).record_history(entries); }
+void forget_history(int device) { cache_of(device).forget_history(); }
+std::vector<HistoryEntry> history(int device) { return cache_of(device).history(); }
+
 }  // namespace device_memory
 
 namespace pinned_memory {
@@ -517,6 +712,7 @@ struct HostCache {
   std::mutex mutex;
   std::map<const char*, HostBlock> blocks;              // all, by address
   std::multimap<size_t, const char*> unused;            // by size
+  std::deque<const char*> held_back;                    // released, as the other cache's are
   std::deque<const char*> waiting;                      // released, work still pending
   int moving = 0;                                       // threads that have a block in no list at this moment
   std::exception_ptr untold;                            // of work that release() waited for, which throws nothing
@@ -539,6 +735,18 @@ struct HostCache {
       } else {
         waiting.push_back(address);
       }
+    }
+  }
+  void guard_held_back(std::unique_lock<std::mutex>& hold) {
+    while (!held_back.empty() && !capture_under_way.load(std::memory_order_acquire)) {
+      const char* address = held_back.front();
+      held_back.pop_front();
+      HostBlock& block = blocks[address];  // of nobody else now
+      ++moving;
+      block.pending = unlocked(hold, [uses = std::exchange(block.uses, {})] { return Pending::record(uses); });
+      --moving;
+      if (block.pending.failure) untold = std::exchange(block.pending.failure, nullptr);
+      waiting.push_back(address);
     }
   }
   // Returns whether some memory went back. That of work which this thread may not wait for stays.
@@ -584,6 +792,7 @@ void* allocate(size_t bytes) {
   HostCache& cache = host_cache();
   std::unique_lock<std::mutex> hold(cache.mutex);
   rethrow_once(cache.untold);
+  cache.guard_held_back(hold);
   cache.reclaim();
   const char* address = nullptr;
   if (auto found = cache.unused.find(size); found != cache.unused.end()) {
@@ -628,11 +837,8 @@ void release(void* address) noexcept {
   cache.statistics.allocated_bytes.remove(static_cast<int64_t>(block.size));
   cache.statistics.requested_bytes.remove(static_cast<int64_t>(block.requested));
   if (!block.uses.empty() && !is_bad_fork()) {
-    ++cache.moving;
-    block.pending = unlocked(hold, [uses = std::exchange(block.uses, {})] { return Pending::record(uses); });
-    --cache.moving;
-    if (block.pending.failure) cache.untold = std::exchange(block.pending.failure, nullptr);
-    cache.waiting.push_back(found->first);
+    cache.held_back.push_back(found->first);
+    cache.guard_held_back(hold);
     return;
   }
   block.uses.clear();
@@ -658,6 +864,7 @@ void empty_cache() {
   if (!is_initialized()) return;
   HostCache& cache = host_cache();
   std::unique_lock<std::mutex> hold(cache.mutex);
+  cache.guard_held_back(hold);
   cache.reclaim();
   cache.empty(hold);
   rethrow_once(cache.untold);
@@ -667,6 +874,18 @@ MemoryStatistics statistics() {
   HostCache& cache = host_cache();
   std::lock_guard<std::mutex> hold(cache.mutex);
   return cache.statistics;
+}
+
+void reset_peak() {
+  HostCache& cache = host_cache();
+  std::lock_guard<std::mutex> hold(cache.mutex);
+  reset_statistics(cache.statistics, true);
+}
+
+void reset_accumulated() {
+  HostCache& cache = host_cache();
+  std::lock_guard<std::mutex> hold(cache.mutex);
+  reset_statistics(cache.statistics, false);
 }
 
 }  // namespace pinned_memory

@@ -102,6 +102,27 @@ int64_t now() {
   return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
 }
 
+// One piece of work, to run once or at each launch of a graph.
+struct Work {
+  std::function<td_status()> run;
+  const char* name = nullptr;  // of its record in a trace
+  td_work kind = TD_WORK_KERNEL;
+  size_t bytes = 0;
+  bool runs_when_lost = false;
+};
+
+// The work of streams, in the order in which it was enqueued: one of those that the events between them allow.
+struct Capture {
+  // How many pieces of each stream's work come before what is enqueued next.
+  using Seen = std::map<td_stream, size_t>;
+
+  td_stream origin = nullptr;
+  std::vector<Work> kept;
+  std::map<td_stream, Seen> streams;
+  std::string broken;  // why it ended before its end
+  bool open = true;
+};
+
 struct World {
   bool absent = false;
   int count = 0;
@@ -114,6 +135,8 @@ struct World {
   std::map<const char*, size_t> pinned;
   Trace trace;
   std::atomic<int32_t> streams{0};
+  std::mutex capture_mutex;  // of all captures, and what streams and events know of them; taken alone
+  std::atomic<int> captures{0};
 };
 
 // Never destroyed: worker threads and late frees may outlive static destruction.
@@ -165,17 +188,25 @@ td_status find(int index, Device** device) {
 }  // namespace
 }  // namespace third_device::sim
 
-// The two opaque types of the interface, in the global namespace where the header declares them.
+// The opaque types of the interface, in the global namespace where the header declares them.
 struct td_event_s {
   int device = 0;
   bool timing = false;
   std::mutex mutex;
   std::shared_ptr<third_device::sim::Mark> mark;  // of the latest record; null before the first
+  std::atomic<bool> in_capture{false};            // the latest record is in a graph
+  std::shared_ptr<third_device::sim::Capture> capture;
+  third_device::sim::Capture::Seen seen;
 
   std::shared_ptr<third_device::sim::Mark> latest() {
     std::lock_guard<std::mutex> hold(mutex);
     return mark;
   }
+};
+
+struct td_graph_s {
+  int device = 0;
+  std::vector<third_device::sim::Work> kept;
 };
 
 struct td_stream_s {
@@ -191,6 +222,7 @@ struct td_stream_s {
   bool stopping = false;
   td_status error = TD_OK;  // of work that failed, until a query or synchronize reports it
   std::string error_text;
+  std::shared_ptr<third_device::sim::Capture> capture;
   std::thread worker;
 
   void loop() {
@@ -253,6 +285,12 @@ namespace {
 
 const char* error_text() { return last_error.c_str(); }
 
+// With the capture's mutex held. The first reason stays.
+td_status end_broken(Capture& capture, const std::string& what) {
+  if (capture.broken.empty()) capture.broken = what;
+  return fail(TD_INVALID, "the stream's work is captured as a graph, which this has ended: " + capture.broken);
+}
+
 td_status init() {
   return world().absent ? fail(TD_NO_DRIVER, "the simulated driver is absent (TD_SIM_DRIVER=absent)") : TD_OK;
 }
@@ -279,6 +317,14 @@ td_status device_properties(int index, td_properties* properties) {
   return TD_OK;
 }
 
+// TD_OK unless the stream is captured: then the capture is over.
+td_status refuse_captured(td_stream stream, const std::string& what) {
+  if (world().captures.load() == 0) return TD_OK;
+  std::lock_guard<std::mutex> hold(world().capture_mutex);
+  if (stream->capture == nullptr) return TD_OK;
+  return end_broken(*stream->capture, what);
+}
+
 td_status device_synchronize(int index) {
   Device* device = nullptr;
   const td_status found = find(index, &device);
@@ -287,6 +333,9 @@ td_status device_synchronize(int index) {
   {
     std::lock_guard<std::mutex> hold(device->mutex);
     streams.assign(device->streams.begin(), device->streams.end());
+  }
+  for (td_stream stream : streams) {
+    if (td_status status = refuse_captured(stream, "waiting for its device")) return status;
   }
   td_status first = TD_OK;
   std::string text;
@@ -386,58 +435,80 @@ td_status live(td_stream stream) {
   return find(stream->device, &device);
 }
 
-// Work that leaves a record behind where a trace is going on.
-std::function<td_status()> recorded(td_stream stream, td_work kind, const char* name, size_t bytes,
-                                    std::function<td_status()> work) {
+// What runs of a piece of work: with a record of it where a trace is going on, and not at all once its device is lost.
+std::function<td_status()> prepare(td_stream stream, const Work& work) {
   Trace& trace = world().trace;
-  if (!trace.on.load()) return work;
-  td_record record{};
-  record.kind = kind;
-  record.name = name;
-  record.device = stream->device;
-  record.stream = stream->number;
-  record.bytes = bytes;
-  record.tag = tag;
-  record.thread = static_cast<int32_t>(syscall(SYS_gettid));
-  record.called = record.returned = now();
-  return [&trace, record, work = std::move(work)]() mutable {
-    record.began = now();
-    td_status status = work();
-    record.ended = now();
-    std::lock_guard<std::mutex> hold(trace.mutex);
-    trace.records.push_back(record);
-    return status;
+  std::function<td_status()> run = work.run;
+  if (trace.on.load()) {
+    td_record record{};
+    record.kind = work.kind;
+    record.name = work.name;
+    record.device = stream->device;
+    record.stream = stream->number;
+    record.bytes = work.bytes;
+    record.tag = tag;
+    record.thread = static_cast<int32_t>(syscall(SYS_gettid));
+    record.called = record.returned = now();
+    run = [&trace, record, work = std::move(run)]() mutable {
+      record.began = now();
+      td_status status = work();
+      record.ended = now();
+      std::lock_guard<std::mutex> hold(trace.mutex);
+      trace.records.push_back(record);
+      return status;
+    };
+  }
+  if (work.runs_when_lost) return run;
+  Device* device = world().devices[static_cast<size_t>(stream->device)].get();
+  return [device, work = std::move(run)] {
+    return device->lost.load() ? fail(TD_DEVICE_LOST, "the device was lost while work was pending") : work();
   };
 }
 
-// Work that fails without running once its device is lost.
-td_status enqueue(td_stream stream, std::function<td_status()> work) {
-  if (td_status status = live(stream)) return status;
-  Device* device = world().devices[static_cast<size_t>(stream->device)].get();
-  stream->push([device, work = std::move(work)] {
-    return device->lost.load() ? fail(TD_DEVICE_LOST, "the device was lost while work was pending") : work();
-  });
+td_status enqueue(td_stream stream, Work work) {
+  if (world().captures.load() > 0) {
+    std::lock_guard<std::mutex> hold(world().capture_mutex);
+    if (Capture* capture = stream->capture.get()) {
+      if (!capture->broken.empty()) return end_broken(*capture, {});
+      capture->kept.push_back(std::move(work));
+      ++capture->streams[stream][stream];
+      return TD_OK;
+    }
+  }
+  stream->push(prepare(stream, work));
   return TD_OK;
 }
 
 td_status memory_set(void* address, int value, size_t bytes, td_stream stream) {
   if (td_status status = live(stream)) return status;
-  return enqueue(stream, recorded(stream, TD_WORK_SET, "set", bytes, [=] {
+  const auto run = [=] {
     std::memset(sim_view(address), value, bytes);
     return TD_OK;
-  }));
+  };
+  return enqueue(stream, {run, "set", TD_WORK_SET, bytes});
+}
+
+bool is_pinned(const void* address) {
+  td_memory kind{};
+  int owner = 0;
+  return memory_owner(address, &kind, &owner) == TD_OK && kind == TD_MEMORY_HOST_PINNED;
 }
 
 td_status copy(void* to, int to_device, const void* from, int from_device, size_t bytes, td_stream stream) {
   if (td_status status = live(stream)) return status;
+  const bool capturing = world().captures.load() > 0;
+  if (capturing && ((to_device == TD_HOST && !is_pinned(to)) || (from_device == TD_HOST && !is_pinned(from)))) {
+    if (td_status status = refuse_captured(stream, "a copy whose host memory is not pinned")) return status;
+  }
   const char* name = to_device == TD_HOST     ? "copy from device to host"
                      : from_device == TD_HOST ? "copy from host to device"
                                               : "copy from device to device";
-  return enqueue(stream, recorded(stream, TD_WORK_COPY, name, bytes, [=] {
+  const auto run = [=] {
     if (long long delay = world().copy_delay_us.load()) std::this_thread::sleep_for(std::chrono::microseconds(delay));
     std::memmove(sim_view(to), sim_view(from), bytes);
     return TD_OK;
-  }));
+  };
+  return enqueue(stream, {run, name, TD_WORK_COPY, bytes});
 }
 
 td_status host_alloc(size_t bytes, void** address) {
@@ -482,6 +553,7 @@ td_status stream_create(int index, int, td_stream* stream) {
 td_status stream_destroy(td_stream stream) {
   if (stream == nullptr) return fail(TD_INVALID, "null stream");
   Device& device = *world().devices[static_cast<size_t>(stream->device)];
+  if (td_status status = refuse_captured(stream, "destroying a stream")) return status;
   {
     std::lock_guard<std::mutex> hold(device.mutex);
     device.streams.erase(stream);
@@ -498,34 +570,59 @@ td_status stream_destroy(td_stream stream) {
 
 td_status stream_query(td_stream stream) {
   if (td_status status = live(stream)) return status;
+  if (td_status status = refuse_captured(stream, "asking whether it is idle")) return status;
   std::lock_guard<std::mutex> hold(stream->mutex);
   return stream->idle() ? stream->take_error() : TD_NOT_READY;
 }
 
 td_status stream_synchronize(td_stream stream) {
   if (stream == nullptr) return fail(TD_INVALID, "null stream");
+  if (td_status status = refuse_captured(stream, "waiting for it")) return status;
   td_status status = stream->synchronize();  // first: work that is pending ends, with an error, even on a lost device
   return status != TD_OK ? status : live(stream);
 }
 
+// An event of a capture: the stream joins it, if it did not yet, and goes on behind what the event stands for.
+td_status join(td_stream stream, td_event event) {
+  std::lock_guard<std::mutex> hold(world().capture_mutex);
+  Capture* capture = event->capture.get();
+  if (!capture->open) return fail(TD_INVALID, "the event was recorded in a graph, and nobody waits for it but in that");
+  if (stream->capture != nullptr && stream->capture != event->capture) {
+    return end_broken(*stream->capture, "waiting for another graph's event");
+  }
+  if (!capture->broken.empty()) return end_broken(*capture, {});
+  stream->capture = event->capture;
+  Capture::Seen& seen = capture->streams[stream];
+  for (const auto& [each, count] : event->seen) seen[each] = std::max(seen[each], count);
+  return TD_OK;
+}
+
 td_status stream_wait(td_stream stream, td_event event) {
+  if (td_status status = live(stream)) return status;
+  if (event->in_capture.load()) return join(stream, event);
   std::shared_ptr<Mark> mark = event->latest();
-  if (mark == nullptr) return live(stream);
-  return enqueue(stream, [mark] {
+  if (mark == nullptr) return TD_OK;
+  if (td_status status = refuse_captured(stream, "waiting for an event that is not in the graph")) return status;
+  const auto run = [mark] {
     mark->wait();
     return TD_OK;
+  };
+  Device* device = world().devices[static_cast<size_t>(stream->device)].get();
+  stream->push([device, run] {
+    return device->lost.load() ? fail(TD_DEVICE_LOST, "the device was lost while work was pending") : run();
   });
+  return TD_OK;
 }
 
 td_status stream_call(td_stream stream, td_callback function, void* argument) {
   if (td_status status = live(stream)) return status;
-  // Runs on a lost device too: the argument's owner counts on the call to give it back.
-  stream->push(recorded(stream, TD_WORK_KERNEL, nullptr, 0, [=] {
+  const auto run = [=] {
     td_status status = function(argument);
     if (due(world().fail_calls)) throw std::runtime_error("a call failed on request (fault injection)");
     return status;
-  }));
-  return TD_OK;
+  };
+  // Runs on a lost device too: the argument's owner counts on the call to give it back.
+  return enqueue(stream, {run, nullptr, TD_WORK_KERNEL, 0, true});
 }
 
 td_status event_create(int index, int timing, td_event* event) {
@@ -545,6 +642,17 @@ td_status event_destroy(td_event event) {
 
 td_status event_record(td_event event, td_stream stream) {
   if (td_status status = live(stream)) return status;
+  if (world().captures.load() > 0) {
+    std::lock_guard<std::mutex> hold(world().capture_mutex);
+    if (Capture* capture = stream->capture.get()) {
+      if (!capture->broken.empty()) return end_broken(*capture, {});
+      event->capture = stream->capture;
+      event->seen = capture->streams[stream];
+      event->in_capture = true;
+      return TD_OK;
+    }
+  }
+  event->in_capture = false;
   auto mark = std::make_shared<Mark>();
   {
     std::lock_guard<std::mutex> hold(event->mutex);
@@ -555,23 +663,98 @@ td_status event_record(td_event event, td_stream stream) {
   return TD_OK;
 }
 
+// TD_OK unless the event is one of a graph: it has no time of its own, and a capture that is under way is over.
+td_status refuse_captured(td_event event, const std::string& what) {
+  if (!event->in_capture.load()) return TD_OK;
+  std::lock_guard<std::mutex> hold(world().capture_mutex);
+  if (event->capture->open) return end_broken(*event->capture, what);
+  return fail(TD_INVALID, "the event was recorded in a graph: it is not of one launch");
+}
+
 td_status event_query(td_event event) {
+  if (td_status status = refuse_captured(event, "asking for an event")) return status;
   std::shared_ptr<Mark> mark = event->latest();
   return mark == nullptr || mark->is_done() ? TD_OK : TD_NOT_READY;
 }
 
 td_status event_synchronize(td_event event) {
+  if (td_status status = refuse_captured(event, "waiting for an event")) return status;
   if (std::shared_ptr<Mark> mark = event->latest()) mark->wait();
   return TD_OK;
 }
 
 td_status event_elapsed(td_event start, td_event end, double* milliseconds) {
   if (!start->timing || !end->timing) return fail(TD_INVALID, "both events must be created with timing enabled");
+  for (td_event event : {start, end}) {
+    if (td_status status = refuse_captured(event, "timing between events")) return status;
+  }
   auto first = start->latest();
   auto second = end->latest();
   if (first == nullptr || second == nullptr) return fail(TD_INVALID, "both events must have been recorded");
   if (!first->is_done() || !second->is_done()) return fail(TD_NOT_READY, "both events must have completed");
   *milliseconds = std::chrono::duration<double, std::milli>(second->at - first->at).count();
+  return TD_OK;
+}
+
+td_status graph_begin(td_stream stream) {
+  if (td_status status = live(stream)) return status;
+  std::lock_guard<std::mutex> hold(world().capture_mutex);
+  if (stream->capture != nullptr) return end_broken(*stream->capture, "beginning another graph");
+  stream->capture = std::make_shared<Capture>();
+  stream->capture->origin = stream;
+  stream->capture->streams[stream];
+  ++world().captures;
+  return TD_OK;
+}
+
+td_status graph_end(td_stream stream, td_graph* graph) {
+  *graph = nullptr;
+  if (stream == nullptr) return fail(TD_INVALID, "null stream");
+  std::lock_guard<std::mutex> hold(world().capture_mutex);
+  const std::shared_ptr<Capture> capture = stream->capture;
+  if (capture == nullptr) return fail(TD_INVALID, "the stream is not captured");
+  if (capture->origin != stream) return end_broken(*capture, "its end on a stream that it did not begin on");
+  capture->open = false;
+  --world().captures;
+  const Capture::Seen& joined = capture->streams[stream];
+  for (const auto& [each, seen] : capture->streams) {
+    each->capture = nullptr;
+    const auto own = seen.find(each);
+    const auto waited = joined.find(each);
+    if (own == seen.end() || (waited != joined.end() && waited->second >= own->second)) continue;
+    if (capture->broken.empty()) capture->broken = "work of another stream that the first one does not wait for";
+  }
+  if (!capture->broken.empty()) return fail(TD_INVALID, "there is no graph, its capture ended before: " + capture->broken);
+  *graph = new td_graph_s{stream->device, std::move(capture->kept)};
+  return TD_OK;
+}
+
+td_status graph_launch(td_graph graph, td_stream stream) {
+  if (td_status status = live(stream)) return status;
+  if (graph->device != stream->device) return fail(TD_INVALID, "the graph is of another device");
+  if (td_status status = refuse_captured(stream, "launching another graph")) return status;
+  std::vector<std::function<td_status()>> all;
+  for (const Work& work : graph->kept) all.push_back(prepare(stream, work));
+  stream->push([all = std::move(all)] {
+    for (const auto& run : all) {
+      if (td_status status = run()) return status;
+    }
+    return TD_OK;
+  });
+  return TD_OK;
+}
+
+td_status graph_destroy(td_graph graph) {
+  delete graph;
+  return TD_OK;
+}
+
+td_status graph_captures(td_stream stream, int* captures) {
+  *captures = 0;
+  if (stream == nullptr) return fail(TD_INVALID, "null stream");
+  if (world().captures.load() == 0) return TD_OK;
+  std::lock_guard<std::mutex> hold(world().capture_mutex);
+  *captures = stream->capture != nullptr && stream->capture->broken.empty();
   return TD_OK;
 }
 
@@ -697,6 +880,11 @@ const td_driver* sim_driver() {
     MEMBER(range_push);
     MEMBER(range_pop);
     MEMBER(mark);
+    MEMBER(graph_begin);
+    MEMBER(graph_end);
+    MEMBER(graph_launch);
+    MEMBER(graph_destroy);
+    MEMBER(graph_captures);
 #undef MEMBER
     return made;
   }();

@@ -12,6 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -21,6 +24,7 @@
 #include <vector>
 
 #include <third_device/allocators.h>
+#include <third_device/graphs.h>
 #include <third_device/runtime.h>
 #include <third_device/sim_driver.h>
 
@@ -602,6 +606,683 @@ void who_runs_out_of_pinned_memory_waits_for_who_gives_it_back() {
   CHECK(pinned_memory::statistics().reserved_bytes.current == 0);
 }
 
+// The pool of the segment that holds `address`; the segments are as large as the statistics say.
+device_memory::PoolId pool_of(int device, const void* address) {
+  const auto segments = device_memory::snapshot(device);
+  for (const auto& segment : segments) {
+    const auto* begin = static_cast<const char*>(segment.address);
+    const auto* at = static_cast<const char*>(address);
+    if (begin <= at && at < begin + segment.size) return segment.pool;
+  }
+  CHECK(!"an address of no segment");
+  return 0;
+}
+
+void a_pool_serves_only_who_entered_it() {
+  device_memory::empty_cache();
+  const device_memory::PoolId pool = device_memory::make_pool(0);
+  CHECK(pool != 0 && device_memory::make_pool(1) != pool);
+  void* outside = device_memory::allocate(0, 1000);
+  device_memory::release(device_memory::allocate(0, 1000));  // a free block that would fit
+  device_memory::enter_pool(0, pool, std::nullopt);
+  void* first = device_memory::allocate(0, 1000);
+  void* second = device_memory::allocate(0, 3000);
+  void* far = device_memory::allocate(1, 1000);
+  void* others = nullptr;
+  std::thread([&] { others = device_memory::allocate(0, 1000); }).join();
+  device_memory::leave_pool(0, pool);
+  CHECK(pool_of(0, first) == pool && pool_of(0, second) == pool);
+  CHECK(pool_of(0, outside) == 0 && pool_of(0, others) == 0 && pool_of(1, far) == 0);
+  const MemoryStatistics now = device_memory::statistics(0);
+  CHECK(now.segments.current == 2 && now.allocations.current == 4);
+  device_memory::release(first);
+  device_memory::release(second);
+  void* after = device_memory::allocate(0, 1000);
+  CHECK(pool_of(0, after) == 0);
+  for (void* each : {outside, others, after, far}) device_memory::release(each);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).segments.current == 1);  // the pool's, though nothing of it is in use
+  device_memory::enter_pool(0, pool, std::nullopt);
+  CHECK(device_memory::allocate(0, 4096) == first);  // its blocks were joined
+  device_memory::leave_pool(0, pool);
+  device_memory::release(first);
+  device_memory::drop_pool(0, pool);
+  CHECK(pool_of(0, first) == 0 && device_memory::allocate(0, 1000) == first);  // the device's own from now on
+  device_memory::release(first);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
+void a_pool_of_a_stream_serves_every_thread_on_it() {
+  const StreamId side = stream_from_pool(0, 0);
+  const device_memory::PoolId by_stream = device_memory::make_pool(0);
+  const device_memory::PoolId by_thread = device_memory::make_pool(0);
+  device_memory::enter_pool(0, by_stream, side);
+  const auto found = [](StreamId stream) {
+    const StreamId before = exchange_stream(0, stream);
+    void* address = device_memory::allocate(0, 1000);
+    exchange_stream(0, before);
+    const device_memory::PoolId pool = pool_of(0, address);
+    device_memory::release(address);
+    return pool;
+  };
+  CHECK(found(side) == by_stream && found(kDefaultStream) == 0);
+  std::thread([&] { CHECK(found(side) == by_stream && found(kDefaultStream) == 0); }).join();
+  device_memory::enter_pool(0, by_thread, std::nullopt);
+  CHECK(found(side) == by_thread && found(kDefaultStream) == by_thread);  // the last one counts
+  device_memory::enter_pool(0, by_thread, std::nullopt);
+  device_memory::leave_pool(0, by_thread);
+  CHECK(found(side) == by_thread);  // entered twice, left once
+  std::thread([&] {
+    CHECK(found(side) == by_stream);
+    device_memory::leave_pool(0, by_stream);  // whoever ends the work on a stream may be another thread
+  }).join();
+  device_memory::leave_pool(0, by_thread);
+  CHECK(found(side) == 0);
+  std::thread([&] { device_memory::enter_pool(0, by_thread, std::nullopt); }).join();
+  std::thread([&] { CHECK(found(kDefaultStream) == 0); }).join();  // a thread that is gone serves none that comes
+  device_memory::drop_pool(0, by_stream);
+  device_memory::drop_pool(0, by_thread);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
+void a_wrong_pool_is_named() {
+  const device_memory::PoolId pool = device_memory::make_pool(0);
+  const auto told = [](const std::string& text, const char* what) { return text.find(what) != std::string::npos; };
+  CHECK(told(error_of([=] { device_memory::enter_pool(1, pool, std::nullopt); }), "never made, or was dropped"));
+  CHECK(told(error_of([] { device_memory::enter_pool(0, 0, std::nullopt); }), "no pool 0 of device 0"));
+  CHECK(told(error_of([=] { device_memory::leave_pool(0, pool); }), "was not entered"));
+  device_memory::enter_pool(0, pool, std::nullopt);
+  std::thread([=] { CHECK(told(error_of([=] { device_memory::leave_pool(0, pool); }), "by this thread")); }).join();
+  device_memory::drop_pool(0, pool);
+  CHECK(told(error_of([=] { device_memory::leave_pool(0, pool); }), "was dropped"));
+  CHECK(told(error_of([=] { device_memory::drop_pool(0, pool); }), "was dropped"));
+  CHECK(told(error_of([] { device_memory::make_pool(2); }), "2 devices"));
+  void* address = device_memory::allocate(0, 1000);
+  CHECK(pool_of(0, address) == 0);  // whoever was in it is out
+  device_memory::release(address);
+}
+
+void a_pool_may_end_before_its_blocks() {
+  device_memory::empty_cache();
+  const device_memory::PoolId pool = device_memory::make_pool(0);
+  device_memory::enter_pool(0, pool, std::nullopt);
+  void* used = device_memory::allocate(0, 1000);
+  void* pending = device_memory::allocate(0, 1000);
+  void* free_one = device_memory::allocate(0, 24 << 20);
+  const StreamId side = stream_from_pool(0, 0);
+  Gate gate;
+  CHECK(d().stream_call(native_stream(0, side), Gate::run, &gate) == TD_OK);
+  device_memory::record_use(pending, 0, side);
+  device_memory::release(pending);
+  device_memory::release(free_one);
+  device_memory::drop_pool(0, pool);
+  CHECK(device_memory::allocate(0, 24 << 20) == free_one);
+  device_memory::release(free_one);
+  gate.open = true;
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 2 << 20);  // what `used` is in
+  device_memory::release(used);
+  CHECK(device_memory::allocate(0, 2048) == used);  // joined with what was pending
+  device_memory::release(used);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
+// With a driver in Python a pool can be dropped while memory for it is asked for: it is the device's own.
+void a_pool_may_end_while_it_grows() {
+  static std::atomic<bool> asked{false};
+  static std::atomic<bool> dropped{false};
+  static td_driver slow = *sim::sim_driver();
+  slow.memory_alloc = [](int device, size_t bytes, void** address) {
+    asked = true;
+    while (!dropped) std::this_thread::yield();
+    return sim::sim_driver()->memory_alloc(device, bytes, address);
+  };
+  const device_memory::PoolId pool = device_memory::make_pool(0);
+  replace_driver(&slow);
+  void* address = nullptr;
+  std::thread growing([&] {
+    device_memory::enter_pool(0, pool, std::nullopt);
+    address = device_memory::allocate(0, 1000);
+  });
+  while (!asked) std::this_thread::yield();
+  device_memory::drop_pool(0, pool);
+  dropped = true;
+  growing.join();
+  replace_driver(nullptr);
+  CHECK(pool_of(0, address) == 0);
+  void* beside = device_memory::allocate(0, 1000);
+  CHECK(device_memory::statistics(0).segments.current == 1);  // the rest of the segment, too
+  device_memory::release(address);
+  device_memory::release(beside);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
+void a_pool_keeps_its_memory_when_others_run_out() {
+  device_memory::empty_cache();
+  CHECK(d().control("memory_bytes", 8 << 20) == TD_OK);
+  void* own = device_memory::allocate(0, 6 << 20);
+  device_memory::release(own);
+  const device_memory::PoolId pool = device_memory::make_pool(0);
+  device_memory::enter_pool(0, pool, std::nullopt);
+  void* inside = device_memory::allocate(0, 6 << 20);  // the device's own goes back for it
+  CHECK(pool_of(0, inside) == pool);
+  CHECK(!error_of([] { device_memory::allocate(0, 6 << 20); }).empty());
+  device_memory::leave_pool(0, pool);
+  device_memory::release(inside);
+  CHECK(!error_of([] { device_memory::allocate(0, 6 << 20); }).empty());
+  device_memory::drop_pool(0, pool);
+  void* after = device_memory::allocate(0, 7 << 20);
+  CHECK(after != nullptr);
+  device_memory::release(after);
+  device_memory::empty_cache();
+  CHECK(d().control("memory_bytes", 1 << 30) == TD_OK);
+}
+
+void eight_threads_have_pools() {
+  constexpr int kThreads = 8;
+  constexpr int kRounds = kSanitized ? 100 : 1000;
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  const device_memory::PoolId shared = device_memory::make_pool(0);
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([=, &wrong] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      const StreamId own = stream_from_pool(0, 0);
+      exchange_stream(0, own);
+      std::vector<void*> held;
+      for (int round = 0; round < kRounds; ++round) {
+        const bool alone = random() % 4 != 0;
+        const device_memory::PoolId pool = alone ? device_memory::make_pool(0) : shared;
+        device_memory::enter_pool(0, pool, alone && round % 2 == 0 ? std::optional<StreamId>(own) : std::nullopt);
+        for (int i = 0; i < 3; ++i) {
+          const size_t bytes = 1 + random() % 20000;
+          void* address = device_memory::allocate(0, bytes);
+          if (d().memory_set(address, t + 1, bytes, native_stream(0, own)) != TD_OK) ++wrong;
+          held.push_back(address);
+        }
+        device_memory::leave_pool(0, pool);
+        while (held.size() > random() % 12) {
+          const size_t pick = random() % held.size();
+          char mark = 0;
+          d().copy(&mark, TD_HOST, held[pick], 0, 1, native_stream(0, own));
+          d().stream_synchronize(native_stream(0, own));
+          if (mark != t + 1) ++wrong;
+          if (random() % 8 == 0) device_memory::record_use(held[pick], 0, kDefaultStream);
+          device_memory::release(held[pick]);
+          held.erase(held.begin() + static_cast<long>(pick));
+        }
+        if (alone) device_memory::drop_pool(0, pool);
+        if (round % 50 == 0) device_memory::empty_cache(0);
+        if (round % 50 == 25 && device_memory::snapshot(0).empty() && !held.empty()) ++wrong;
+      }
+      for (void* address : held) device_memory::release(address);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  device_memory::drop_pool(0, shared);
+  device_memory::empty_cache();
+  const MemoryStatistics now = device_memory::statistics(0);
+  CHECK(now.allocated_bytes.current == 0 && now.active_bytes.current == 0 && now.reserved_bytes.current == 0);
+}
+
+void a_snapshot_has_every_block() {
+  device_memory::empty_cache();
+  CHECK(device_memory::snapshot(0).empty());
+  const StreamId side = stream_from_pool(0, 0);
+  void* used = device_memory::allocate(0, 1000);
+  void* pending = device_memory::allocate(0, 600);
+  void* large = device_memory::allocate(0, 24 << 20);
+  Gate gate;
+  CHECK(d().stream_call(native_stream(0, side), Gate::run, &gate) == TD_OK);
+  device_memory::record_use(pending, 0, side);
+  device_memory::release(pending);
+  const auto segments = device_memory::snapshot(0);
+  CHECK(segments.size() == 2);
+  const bool small_first = segments[0].small;
+  const auto& small = segments[small_first ? 0 : 1];
+  CHECK(small.small && small.size == 2 << 20 && small.stream == kDefaultStream && small.blocks.size() == 3);
+  using device_memory::BlockState;
+  const auto is = [&](size_t index, size_t size, size_t requested, BlockState state) {
+    const auto& block = small.blocks[index];
+    return block.size == size && block.requested == requested && block.state == state;
+  };
+  CHECK(is(0, 1024, 1000, BlockState::kAllocated) && small.blocks[0].address == used && small.address == used);
+  CHECK(is(1, 1024, 600, BlockState::kPendingFree) && small.blocks[1].address == pending);
+  CHECK(is(2, (2 << 20) - 2048, 0, BlockState::kInactive));
+  CHECK(segments[small_first ? 1 : 0].address == large && segments[small_first ? 1 : 0].blocks.size() == 1);
+  gate.open = true;
+  device_memory::release(used);
+  device_memory::release(large);
+  device_memory::empty_cache();
+  CHECK(device_memory::snapshot(0).empty());
+}
+
+void the_history_has_each_step() {
+  device_memory::empty_cache();
+  device_memory::record_history(0, 100);
+  void* address = device_memory::allocate(0, 1000);
+  device_memory::release(address);
+  device_memory::empty_cache(0);
+  error_of([] { device_memory::allocate(0, size_t{1} << 40); });
+  device_memory::record_history(0, 0);
+  device_memory::release(device_memory::allocate(0, 1000));
+  const auto steps = device_memory::history(0);
+  const std::vector<std::string> expected{"segment_alloc", "alloc", "free_requested", "free_completed", "segment_free", "oom"};
+  CHECK(steps.size() == expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(steps[i].action == expected[i] && steps[i].time >= steps[0].time);
+  CHECK(steps[1].address == address && steps[1].size == 1024 && steps[0].size == 2 << 20);
+  CHECK(steps[5].size == size_t{1} << 40 && steps[5].available > 0 && device_memory::history(1).empty());
+  device_memory::record_history(0, 2);  // the last two stay
+  CHECK(device_memory::history(0).size() == 2);
+  device_memory::record_history(0, 0);
+  device_memory::forget_history(0);
+  CHECK(device_memory::history(0).empty());
+}
+
+void without_a_cache_memory_goes_back_at_once() {
+  device_memory::empty_cache();
+  device_memory::set_caching(false);
+  CHECK(!device_memory::caching());
+  const int64_t frees = device_memory::statistics(0).driver_frees;
+  void* first = device_memory::allocate(0, 1000);
+  void* second = device_memory::allocate(0, 1000);
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 2048 && device_memory::statistics(0).segments.current == 2);
+  const StreamId side = stream_from_pool(0, 0);
+  device_memory::record_use(second, 0, side);
+  device_memory::release(first);
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 1024);
+  device_memory::release(second);  // waits for the other stream
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0 && device_memory::statistics(0).driver_frees == frees + 2);
+  // A failure that it waited for is told by the next that asks for memory, as ever.
+  first = device_memory::allocate(0, 1000);
+  const td_callback fail = [](void*) -> td_status { throw std::runtime_error("kernel went wrong"); };
+  CHECK(d().stream_call(native_stream(0, 0), fail, nullptr) == TD_OK);
+  device_memory::release(first);
+  CHECK(error_of([] { device_memory::allocate(0, 1000); }).find("kernel went wrong") != std::string::npos);
+  device_memory::set_caching(true);
+  device_memory::release(device_memory::allocate(0, 1000));
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 2 << 20);
+  device_memory::empty_cache();
+}
+
+void peaks_of_pinned_memory_start_anew() {
+  pinned_memory::empty_cache();
+  pinned_memory::release(pinned_memory::allocate(1 << 20));
+  pinned_memory::empty_cache();
+  CHECK(pinned_memory::statistics().allocated_bytes.peak >= 1 << 20);
+  pinned_memory::reset_peak();
+  CHECK(pinned_memory::statistics().allocated_bytes.peak == 0 && pinned_memory::statistics().reserved_bytes.peak == 0);
+  CHECK(pinned_memory::statistics().allocated_bytes.added >= 1 << 20);
+  pinned_memory::reset_accumulated();
+  CHECK(pinned_memory::statistics().allocated_bytes.added == 0 && pinned_memory::statistics().driver_allocations == 0);
+}
+
+// Makes a stream current for a while.
+struct On {
+  explicit On(StreamId stream) : before(exchange_stream(0, stream)) {}
+  ~On() { exchange_stream(0, before); }
+  StreamId before;
+};
+
+td_status count_up(void* counter) {
+  ++*static_cast<std::atomic<int>*>(counter);
+  return TD_OK;
+}
+
+void a_graph_runs_at_each_replay_and_not_before() {
+  const StreamId own = stream_from_pool(0, 0);
+  td_stream stream = native_stream(0, own);
+  void* from = device_memory::allocate(0, 64);
+  void* to = device_memory::allocate(0, 64);
+  char* host = static_cast<char*>(pinned_memory::allocate(64));
+  std::atomic<int> runs{0};
+  Graph graph;
+  CHECK(has_graphs() && !error_of([&] { graph.replay(); }).empty() && !error_of([&] { graph.pool(); }).empty());
+  {
+    const On on(own);
+    CHECK(!is_capturing(0));
+    graph.begin();
+    CHECK(is_capturing(0) && capture_under_way);
+    std::thread([] { CHECK(!is_capturing(0)); }).join();  // its current stream is another
+    CHECK(d().copy(to, 0, from, 0, 64, stream) == TD_OK && d().copy(host, TD_HOST, to, 0, 64, stream) == TD_OK);
+    CHECK(d().memory_set(from, 0, 64, stream) == TD_OK && d().stream_call(stream, count_up, &runs) == TD_OK);
+    graph.end();
+    CHECK(!is_capturing(0) && !capture_under_way);
+  }
+  synchronize_device(0);
+  CHECK(runs == 0);
+  for (int round = 1; round <= 3; ++round) {
+    const On on(round == 3 ? stream_from_pool(0, 0) : own);  // any stream of the device
+    CHECK(d().memory_set(from, round, 64, native_current_stream(0)) == TD_OK);
+    graph.replay();
+    synchronize_current(0);
+    CHECK(host[0] == round && host[63] == round && runs == round);
+  }
+  std::vector<td_record> seen;
+  const td_record_sink keep = [](void* kept, const td_record* record) {
+    static_cast<std::vector<td_record>*>(kept)->push_back(*record);
+  };
+  CHECK(d().trace_start() == TD_OK);
+  graph.replay();
+  synchronize_device(0);
+  CHECK(d().trace_stop(keep, &seen) == TD_OK && seen.size() == 4 && seen[0].kind == TD_WORK_COPY && seen[0].bytes == 64);
+  CHECK(!error_of([&] { const On on(own); graph.begin(); }).empty());  // it has one
+  graph.reset();
+  CHECK(!error_of([&] { graph.replay(); }).empty());
+  device_memory::release(from);
+  device_memory::release(to);
+  pinned_memory::release(host);
+}
+
+void streams_that_events_join_are_in_the_graph() {
+  const On on(stream_from_pool(0, 0));
+  const StreamId side = stream_from_pool(0, 0);
+  td_stream first = native_current_stream(0);
+  td_stream second = native_stream(0, side);
+  std::atomic<int> runs{0};
+  td_event event = nullptr;
+  CHECK(d().event_create(0, 0, &event) == TD_OK);
+  const auto follow = [&](td_stream later, td_stream earlier) {
+    return d().event_record(event, earlier) == TD_OK && d().stream_wait(later, event) == TD_OK;
+  };
+  for (const bool joined : {true, false}) {
+    Graph graph;
+    graph.begin();
+    CHECK(follow(second, first));
+    int captures = 0;
+    CHECK(d().graph_captures(second, &captures) == TD_OK && captures == 1);
+    CHECK(d().stream_call(second, count_up, &runs) == TD_OK && d().stream_call(first, count_up, &runs) == TD_OK);
+    if (joined) CHECK(follow(first, second));
+    const std::string text = error_of([&] { graph.end(); });
+    CHECK(joined ? text.empty() : text.find("does not wait for") != std::string::npos);
+    CHECK(d().stream_query(second) == TD_OK);  // it is free again
+    CHECK(d().event_query(event) == TD_INVALID && d().stream_wait(second, event) == TD_INVALID);
+    if (!joined) continue;
+    graph.replay();
+    synchronize_device(0);
+    CHECK(runs == 2);
+  }
+  CHECK(d().event_record(event, second) == TD_OK && d().event_synchronize(event) == TD_OK);  // as any event again
+  Graph graph;
+  graph.begin();
+  CHECK(d().stream_wait(first, event) == TD_INVALID);  // what is not captured is not waited for
+  CHECK(!error_of([&] { graph.end(); }).empty());
+  d().event_destroy(event);
+}
+
+// What waits for the device, or asks about it, ends a capture, and the end says what it was.
+void who_waits_ends_a_capture() {
+  const On on(stream_from_pool(0, 0));
+  td_stream stream = native_current_stream(0);
+  void* address = device_memory::allocate(0, 64);
+  td_event event = nullptr;
+  CHECK(d().event_create(0, 1, &event) == TD_OK);
+  static char host[64];
+  std::atomic<int> runs{0};
+  Graph other;
+  other.begin();
+  other.end();
+  const std::vector<std::pair<const char*, std::function<td_status()>>> calls{
+      {"idle", [&] { return d().stream_query(stream); }},
+      {"waiting for it", [&] { return d().stream_synchronize(stream); }},
+      {"device", [] { return d().device_synchronize(0); }},
+      {"asking for an event", [&] { return d().event_query(event); }},
+      {"waiting for an event", [&] { return d().event_synchronize(event); }},
+      {"not pinned", [&] { return d().copy(host, TD_HOST, address, 0, 64, stream); }},
+      {"not pinned", [&] { return d().copy(address, 0, host, TD_HOST, 64, stream); }},
+      {"destroying", [&] { return d().stream_destroy(stream); }},
+      {"another graph", [&] { return d().graph_begin(stream); }},
+      {"launching", [&] { return error_of([&] { other.replay(); }).empty() ? TD_OK : TD_INVALID; }},
+  };
+  for (const auto& [why, call] : calls) {
+    Graph graph;
+    graph.begin();
+    CHECK(d().event_record(event, stream) == TD_OK);
+    CHECK(call() == TD_INVALID && std::string(d().error_text()).find(why) != std::string::npos);
+    CHECK(!is_capturing(0));
+    CHECK(d().stream_call(stream, count_up, &runs) == TD_INVALID);  // neither run nor kept
+    CHECK(error_of([&] { graph.end(); }).find(why) != std::string::npos);
+    CHECK(!error_of([&] { graph.replay(); }).empty());
+    synchronize_current(0);
+  }
+  CHECK(runs == 0);
+  Graph graph;
+  graph.begin();
+  end_capture_broken("one draws numbers");
+  end_capture_broken("another");
+  CHECK(is_capturing(0));
+  CHECK(error_of([&] { graph.end(); }).find("one draws numbers") != std::string::npos);
+  graph.begin();  // what failed left nothing behind
+  graph.end();
+  d().event_destroy(event);
+  device_memory::release(address);
+}
+
+void captures_are_one_at_a_time_and_on_a_stream_of_their_own() {
+  CHECK(error_of([] { Graph().begin(); }).find("default stream") != std::string::npos);
+  const On on(stream_from_pool(0, 0));
+  Graph graph;
+  CHECK(!error_of([&] { graph.end(); }).empty() && !error_of([] { keep_for_graph(nullptr); }).empty());
+  graph.begin();
+  CHECK(error_of([] { Graph().begin(); }).find("one at a time") != std::string::npos);
+  graph.reset();  // ends it
+  CHECK(!capture_under_way && error_of([] { synchronize_current(0); }).empty());
+  {
+    Graph gone;
+    gone.begin();
+  }
+  CHECK(!capture_under_way && error_of([] { synchronize_current(0); }).empty());
+  static td_driver without = *sim::sim_driver();
+  without.graph_launch = nullptr;
+  replace_driver(&without);
+  CHECK(!has_graphs() && error_of([] { Graph().begin(); }).find("driver table") != std::string::npos);
+  replace_driver(nullptr);
+}
+
+void memory_of_a_graph_is_nobody_else_s() {
+  device_memory::empty_cache();
+  const StreamId own = stream_from_pool(0, 0);
+  const StreamId side = stream_from_pool(0, 0);
+  td_event event = nullptr;
+  CHECK(d().event_create(0, 0, &event) == TD_OK);
+  const auto taken = [](StreamId stream, bool released = true) {
+    const On on(stream);
+    void* address = device_memory::allocate(0, 1000);
+    if (released) device_memory::release(address);
+    return address;
+  };
+  Graph graph;
+  void* inside = nullptr;
+  void* beside = nullptr;
+  {
+    const On on(own);
+    graph.begin();
+    inside = taken(own);
+    CHECK(taken(own) == inside);  // in its own order it takes it again
+    CHECK(pool_of(0, inside) != 0 && pool_of(0, taken(kDefaultStream)) == 0 && pool_of(0, taken(side)) == 0);
+    std::thread([=] { CHECK(taken(own) == inside); }).join();  // as the threads of autograd's engine do
+    CHECK(d().event_record(event, native_stream(0, own)) == TD_OK);
+    CHECK(d().stream_wait(native_stream(0, side), event) == TD_OK);
+    note_wait(0, side);
+    beside = taken(side);
+    CHECK(pool_of(0, beside) == pool_of(0, inside) && beside != inside);
+    device_memory::empty_cache();  // waits for nothing, so nothing goes back
+    CHECK(is_capturing(0));
+    graph.end();
+  }
+  CHECK(taken(own) != inside && taken(side) != beside);
+  device_memory::empty_cache();
+  CHECK(pool_of(0, inside) != 0);
+  {
+    const On on(own);
+    Graph second;
+    second.begin(graph.pool());
+    CHECK(taken(own) == inside);  // they share it
+    second.end();
+    second.reset();
+    CHECK(pool_of(0, inside) != 0);
+  }
+  graph.reset();
+  CHECK(taken(own) != nullptr && pool_of(0, inside) == 0);
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+  const GraphPool named = make_graph_pool();
+  for (int round = 0; round < 2; ++round) {  // a name outlives the graphs of it
+    const On on(own);
+    Graph each;
+    each.begin(named);
+    CHECK(each.pool() == named && pool_of(0, taken(own)) != 0);
+    each.end();
+  }
+  {
+    const On on(own);
+    Graph each;
+    CHECK(error_of([&] { each.begin({0, 12345}); }).find("12345") != std::string::npos);  // of no device
+    CHECK(error_of([&] { each.pool(); }).find("capture has begun") != std::string::npos && !capture_under_way);
+    const device_memory::PoolId users = device_memory::make_pool(0);
+    each.begin({0, users});
+    void* address = taken(own);
+    CHECK(pool_of(0, address) == users);
+    each.end();
+    each.reset();
+    CHECK(pool_of(0, address) == users);  // whoever made it drops it
+    each.begin({0, users});
+    device_memory::drop_pool(0, users);
+    each.end();
+  }
+  d().event_destroy(event);
+}
+
+// An event on a captured stream says nothing of the work before it: what is freed waits for the end of the capture.
+void memory_in_use_on_a_captured_stream_waits_for_its_end() {
+  device_memory::empty_cache();
+  pinned_memory::empty_cache();
+  const StreamId own = stream_from_pool(0, 0);
+  void* address = device_memory::allocate(0, 2048);
+  void* host = pinned_memory::allocate(2048);
+  Gate gate;
+  CHECK(d().stream_call(native_stream(0, own), Gate::run, &gate) == TD_OK);
+  device_memory::record_use(address, 0, own);
+  CHECK(pinned_memory::record_use(host, 0, own));
+  Graph graph;
+  {
+    const On on(own);
+    graph.begin();
+    device_memory::release(address);
+    pinned_memory::release(host);
+    CHECK(is_capturing(0));
+    const On before(kDefaultStream);
+    void* other = device_memory::allocate(0, 2048);
+    void* other_host = pinned_memory::allocate(2048);
+    CHECK(other != address && other_host != host);
+    device_memory::release(other);
+    pinned_memory::release(other_host);
+  }
+  graph.end();
+  void* others[] = {device_memory::allocate(0, 2048), device_memory::allocate(0, 2048)};
+  void* other_host = pinned_memory::allocate(2048);
+  CHECK(others[0] != address && others[1] != address && other_host != host);  // the gate is still shut
+  gate.open = true;
+  synchronize_device(0);
+  void* again = device_memory::allocate(0, 2048);
+  void* again_host = pinned_memory::allocate(2048);
+  CHECK(again == address && again_host == host);
+  for (void* each : {again, others[0], others[1]}) device_memory::release(each);
+  for (void* each : {again_host, other_host}) pinned_memory::release(each);
+  device_memory::empty_cache();
+  pinned_memory::empty_cache();
+}
+
+void what_a_graph_points_to_lives_as_long() {
+  const On on(stream_from_pool(0, 0));
+  td_stream stream = native_current_stream(0);
+  struct Slow {
+    std::atomic<int>* ended;
+    ~Slow() { *ended += 100; }
+    static td_status run(void* self) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ++*static_cast<Slow*>(self)->ended;
+      return TD_OK;
+    }
+  };
+  std::atomic<int> ended{0};
+  Graph graph;
+  graph.begin();
+  auto slow = std::make_shared<Slow>(Slow{&ended});
+  ended = 0;
+  CHECK(d().stream_call(stream, Slow::run, slow.get()) == TD_OK);
+  keep_for_graph(std::move(slow));
+  graph.end();
+  graph.replay();
+  {
+    const On other(stream_from_pool(0, 0));
+    graph.replay();
+  }
+  graph.reset();  // waits for both
+  CHECK(ended == 102);
+}
+
+void a_failure_in_a_replay_is_told_by_who_waits() {
+  const On on(stream_from_pool(0, 0));
+  std::atomic<int> runs{0};
+  Graph graph;
+  graph.begin();
+  CHECK(d().stream_call(native_current_stream(0), count_up, &runs) == TD_OK);
+  graph.end();
+  CHECK(d().control("fail_calls", 1) == TD_OK);
+  graph.replay();
+  CHECK(error_of([] { synchronize_current(0); }).find("on request") != std::string::npos);
+  graph.replay();
+  CHECK(error_of([] { synchronize_current(0); }).empty() && runs == 2);
+}
+
+void other_threads_go_on_while_a_graph_is_captured() {
+  std::atomic<bool> over{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      const StreamId own = stream_from_pool(0, -1);
+      exchange_stream(0, own);
+      td_stream stream = native_stream(0, own);
+      auto* host = static_cast<char*>(pinned_memory::allocate(64));
+      while (!over) {
+        void* address = device_memory::allocate(0, 4096);
+        if (d().memory_set(address, t + 1, 64, stream) != TD_OK) ++wrong;
+        if (d().copy(host, TD_HOST, address, 0, 64, stream) != TD_OK || d().stream_synchronize(stream) != TD_OK) ++wrong;
+        if (host[0] != t + 1 || host[63] != t + 1) ++wrong;
+        device_memory::record_use(address, 0, kDefaultStream);
+        device_memory::release(address);
+      }
+      pinned_memory::release(host);
+    });
+  }
+  const On on(stream_from_pool(0, 0));
+  td_stream stream = native_current_stream(0);
+  for (int round = 0; round < 50; ++round) {
+    Graph graph;
+    graph.begin();
+    void* inside = device_memory::allocate(0, 4096);
+    CHECK(d().memory_set(inside, 77, 4096, stream) == TD_OK);
+    device_memory::release(inside);
+    graph.end();
+    for (int i = 0; i < 3; ++i) graph.replay();
+    synchronize_current(0);
+  }
+  over = true;
+  for (auto& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  synchronize_device(0);
+  device_memory::empty_cache();
+  pinned_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
 int status_of_child(void (*body)()) {
   std::fflush(nullptr);
   pid_t child = fork();
@@ -658,6 +1339,26 @@ int main() {
   who_is_in_the_driver_waits_for_nobody();
   who_may_not_wait_gives_nothing_back();
   who_runs_out_of_pinned_memory_waits_for_who_gives_it_back();
+  a_pool_serves_only_who_entered_it();
+  a_pool_of_a_stream_serves_every_thread_on_it();
+  a_wrong_pool_is_named();
+  a_pool_may_end_before_its_blocks();
+  a_pool_may_end_while_it_grows();
+  a_pool_keeps_its_memory_when_others_run_out();
+  eight_threads_have_pools();
+  a_snapshot_has_every_block();
+  the_history_has_each_step();
+  without_a_cache_memory_goes_back_at_once();
+  peaks_of_pinned_memory_start_anew();
+  a_graph_runs_at_each_replay_and_not_before();
+  streams_that_events_join_are_in_the_graph();
+  who_waits_ends_a_capture();
+  captures_are_one_at_a_time_and_on_a_stream_of_their_own();
+  memory_of_a_graph_is_nobody_else_s();
+  memory_in_use_on_a_captured_stream_waits_for_its_end();
+  what_a_graph_points_to_lives_as_long();
+  a_failure_in_a_replay_is_told_by_who_waits();
+  other_threads_go_on_while_a_graph_is_captured();
   if (!kSanitized) {
     the_host_cannot_touch_device_memory();
     a_forked_child_is_refused();

@@ -159,15 +159,24 @@ void record_stream(Tensor& self, at::Stream stream) {
 
 // --- copies ---
 
+std::atomic<int> sync_debug{0};
+
 // Enqueues bytes on the current stream of `device`. Pinned host memory is kept until they are copied; other host memory
 // must be in place when this returns, so then it waits.
 void copy_bytes(void* to, int to_device, const void* from, int from_device, size_t bytes, bool non_blocking) {
   if (bytes == 0) return;
   const int device = from_device == TD_HOST ? to_device : from_device;
   const StreamId id = current_stream(device);
-  check(driver().copy(to, to_device, from, from_device, bytes, native_stream(device, id)), "copying");
   const bool to_host = to_device == TD_HOST;
-  if (!to_host && from_device != TD_HOST) return;
+  const bool with_host = to_host || from_device == TD_HOST;
+  // Asked before anything is enqueued: the host's memory may be gone when an error has left this function.
+  if (with_host && (sync_debug.load(std::memory_order_relaxed) != 0 || is_capturing(device)) &&
+      !(non_blocking && pinned_memory::contains(to_host ? to : from))) {
+    refuse_in_capture(device, "a copy that waits for the device; next: pinned memory and non_blocking=True");
+    before_waiting();
+  }
+  check(driver().copy(to, to_device, from, from_device, bytes, native_stream(device, id)), "copying");
+  if (!with_host) return;
   const bool pinned = pinned_memory::record_use(to_host ? to : from, device, id);
   if (!pinned || !non_blocking) synchronize_current(device);
 }
@@ -262,6 +271,13 @@ Tensor& zero_(Tensor& self) {
 std::atomic<bool> fallback_on{true};
 
 void refuse_unless_fallback(const char* op) {
+  if (is_capturing(current_device())) {
+    const auto reason = std::string("'") + op + "', which has no kernel and waits for the device on the CPU";
+    end_capture_broken(reason);
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "Could not run '", op, "' on the '", c10::get_privateuse1_backend(),
+                                "' backend while a graph is captured: it has no kernel for this operator, and the CPU "
+                                "fallback waits for the device");
+  }
   TORCH_CHECK_NOT_IMPLEMENTED(fallback_on.load(), "Could not run '", op, "' on the '", c10::get_privateuse1_backend(),
                               "' backend: it has no kernel for this operator, and the CPU fallback is switched off");
 }
@@ -776,6 +792,15 @@ void refuse(const c10::OperatorHandle& op, torch::jit::Stack*) {
 }
 
 bool set_fallback_enabled(bool enabled) { return fallback_on.exchange(enabled); }
+
+void set_sync_debug_mode(int mode) noexcept { sync_debug.store(mode, std::memory_order_relaxed); }
+int sync_debug_mode() noexcept { return sync_debug.load(std::memory_order_relaxed); }
+
+void before_waiting() {
+  const int mode = sync_debug_mode();
+  TORCH_CHECK(mode != 2, "an operator waits for the ", c10::get_privateuse1_backend(), " device");
+  if (mode == 1) TORCH_WARN("an operator waits for the ", c10::get_privateuse1_backend(), " device");
+}
 
 bool is_plain(const Tensor& tensor, bool contiguous) {
   return tensor.defined() && tensor.is_privateuseone() && !tensor.is_conj() && !tensor.is_neg() &&

@@ -176,6 +176,8 @@ RandomPlace reserve_random(const at::Generator& generator, uint64_t count) {
   auto* ours = dynamic_cast<Generator*>(generator.unsafeGetGeneratorImpl());
   TORCH_CHECK(ours != nullptr, "Expected a '", c10::get_privateuse1_backend(), "' device type for generator but found '",
               generator.device().type(), "'");
+  refuse_in_capture(generator.device().index(), "random numbers, which each replay would draw alike; next: draw them before, "
+                                                "into a tensor that the graph reads");
   std::lock_guard<std::mutex> hold(ours->mutex_);
   return ours->reserve(count);
 }

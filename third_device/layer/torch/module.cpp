@@ -11,6 +11,7 @@
 #pragma GCC visibility push(default)
 #include <torch/csrc/jit/serialization/pickler.h>
 #pragma GCC visibility pop
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
@@ -102,6 +103,85 @@ py::dict statistics(const MemoryStatistics& from) {
   return made;
 }
 
+// A pool as PyTorch names those that users make: (0, its number).
+std::pair<uint64_t, uint64_t> pool_name(device_memory::PoolId pool) { return {0, pool}; }
+
+const char* name_of(device_memory::BlockState state) {
+  switch (state) {
+    case device_memory::BlockState::kAllocated: return "active_allocated";
+    case device_memory::BlockState::kPendingFree: return "active_pending_free";
+    case device_memory::BlockState::kInactive: break;
+  }
+  return "inactive";
+}
+
+// The segments of a device with the keys of torch.cuda.memory_snapshot (torch/cuda/memory.py: _snapshot).
+py::list memory_snapshot(int device) {
+  py::list segments;
+  for (const auto& segment : device_memory::snapshot(device)) {
+    size_t allocated = 0, active = 0, requested = 0;
+    py::list blocks;
+    for (const auto& block : segment.blocks) {
+      if (block.state == device_memory::BlockState::kAllocated) allocated += block.size;
+      if (block.state != device_memory::BlockState::kInactive) active += block.size;
+      requested += block.requested;
+      py::dict made;
+      made["address"] = reinterpret_cast<uintptr_t>(block.address);
+      made["size"] = block.size;
+      made["requested_size"] = block.requested;
+      made["state"] = name_of(block.state);
+      made["frames"] = py::list();
+      blocks.append(made);
+    }
+    py::dict made;
+    made["device"] = device;
+    made["address"] = reinterpret_cast<uintptr_t>(segment.address);
+    made["total_size"] = segment.size;
+    made["allocated_size"] = allocated;
+    made["active_size"] = active;
+    made["requested_size"] = requested;
+    made["stream"] = segment.stream;
+    made["segment_type"] = segment.small ? "small" : "large";
+    made["segment_pool_id"] = pool_name(segment.pool);
+    made["is_expandable"] = false;
+    made["frames"] = py::list();
+    made["blocks"] = blocks;
+    segments.append(made);
+  }
+  return segments;
+}
+
+py::list memory_history(int device) {
+  py::list entries;
+  for (const auto& entry : device_memory::history(device)) {
+    py::dict made;
+    made["action"] = entry.action;
+    if (entry.address == nullptr) {
+      made["device_free"] = entry.available;
+    } else {
+      made["addr"] = reinterpret_cast<uintptr_t>(entry.address);
+    }
+    made["size"] = entry.size;
+    made["stream"] = entry.stream;
+    made["pool_id"] = pool_name(entry.pool);
+    made["time_us"] = entry.time;
+    made["frames"] = py::list();
+    entries.append(made);
+  }
+  return entries;
+}
+
+// `bytes` from PyTorch's allocator of the device, on a stream of it.
+uintptr_t raw_allocate(int device, StreamId stream, size_t bytes) {
+  const c10::DeviceGuard guard(device_of(device));
+  struct OnStream {
+    int device;
+    StreamId before;
+    ~OnStream() { exchange_stream(device, before); }
+  } on_stream{device, exchange_stream(device, stream)};
+  return reinterpret_cast<uintptr_t>(device_allocator()->raw_allocate(bytes));
+}
+
 py::dict properties(int device) {
   td_properties found{};
   check_device(device);
@@ -185,6 +265,20 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("reset_accumulated", &device_memory::reset_accumulated);
   module.def("set_fraction", &device_memory::set_fraction);
   module.def("fraction", &device_memory::fraction);
+  module.def("make_pool", &device_memory::make_pool);
+  module.def("enter_pool", &device_memory::enter_pool);
+  module.def("leave_pool", &device_memory::leave_pool);
+  module.def("drop_pool", &device_memory::drop_pool);
+  module.def("set_caching", &device_memory::set_caching);
+  module.def("caching", &device_memory::caching);
+  module.def("memory_snapshot", &memory_snapshot);
+  module.def("memory_history", &memory_history);
+  module.def("record_history", &device_memory::record_history);
+  module.def("forget_history", &device_memory::forget_history);
+  module.def("raw_allocate", torch::wrap_pybind_function_no_gil(raw_allocate));  // OutOfMemoryError stays that
+  module.def(
+      "raw_deallocate", [](uintptr_t address) { device_allocator()->raw_deallocate(reinterpret_cast<void*>(address)); },
+      NoGil());
   module.def("empty_cache", &device_memory::empty_cache, NoGil());
   module.def("memory_info", [](int device) {
     size_t available = 0;
@@ -195,15 +289,30 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     return std::make_pair(available, total);
   });
   module.def("pinned_statistics", [] { return statistics(pinned_memory::statistics()); });
+  module.def("pinned_reset_peak", &pinned_memory::reset_peak);
+  module.def("pinned_reset_accumulated", &pinned_memory::reset_accumulated);
   module.def("pinned_empty_cache", &pinned_memory::empty_cache, NoGil());
 
   module.def("default_generator", [](int device) { return default_generator(static_cast<c10::DeviceIndex>(device)); });
   module.def("set_fallback_enabled", &set_fallback_enabled);
+  module.def("set_sync_debug_mode", &set_sync_debug_mode);
+  module.def("sync_debug_mode", &sync_debug_mode);
   module.def("set_flags", &set_flags);
   module.def("get_flags", [](const at::Tensor& tensor) {
     const auto* meta = tensor_meta_as(tensor);
     return meta == nullptr ? std::unordered_map<std::string, bool>() : meta->flags;
   });
+  module.def("has_graphs", &has_graphs);
+  module.def("offer_graphs", &offer_graphs);
+  module.def("is_capturing", [] { return is_capturing(current_device()); });
+  module.def("make_graph_pool", &make_graph_pool);
+  py::class_<Graph>(module, "Graph")
+      .def(py::init<>())
+      .def("begin", &Graph::begin)
+      .def("end", &Graph::end)
+      .def("replay", &Graph::replay)
+      .def("reset", &Graph::reset, NoGil())
+      .def("pool", &Graph::pool);
   module.def("driver_control", [](const std::string& key, long long value) {
     check(driver().control == nullptr ? TD_INVALID : driver().control(key.c_str(), value), "setting a driver's knob");
   });

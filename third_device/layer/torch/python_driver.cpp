@@ -323,6 +323,12 @@ void use(const py::dict& functions) {
           &td_driver::stream_query, &td_driver::stream_wait, &td_driver::stream_call, &td_driver::event_create,
           &td_driver::event_destroy, &td_driver::event_record, &td_driver::event_query, &td_driver::event_elapsed,
           &td_driver::control, &td_driver::trace_start, &td_driver::trace_stop, &td_driver::trace_tag>(made->table);
+  // What it enqueues is called once, and given back then.
+  made->table.graph_begin = nullptr;
+  made->table.graph_end = nullptr;
+  made->table.graph_launch = nullptr;
+  made->table.graph_destroy = nullptr;
+  made->table.graph_captures = nullptr;
   made->table.error_text = error_text;
   made->table.device_count = device_count;
   if (made->device_properties) made->table.device_properties = device_properties;

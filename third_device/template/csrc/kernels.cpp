@@ -33,22 +33,22 @@ void elementwise(at::TensorIteratorBase& iterator, F f) {
   });
 }
 
-// out = beta * add + alpha * a @ b; `add` has strides (0 where it is broadcast) and is null for beta 0.
+// out = beta * add + alpha * a @ b, whatever their strides; `add` has strides (0 where it is broadcast) and is null for beta 0.
 void matrix_product(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, const float* add, int64_t add_row,
                     int64_t add_column, float beta, float alpha) {
   const int64_t rows = a.size(0), inner = a.size(1), columns = b.size(1);
+  const int64_t a_row = a.stride(0), a_col = a.stride(1), b_row = b.stride(0), b_col = b.stride(1);
+  const int64_t o_row = out.stride(0), o_col = out.stride(1);
   const float *left = a.const_data_ptr<float>(), *right = b.const_data_ptr<float>();
   float* result = out.mutable_data_ptr<float>();
   enqueue(out.get_device(), [=] {
     const float *l = sim_view_as(left), *r = sim_view_as(right), *plus = sim_view_as(add);
     float* o = sim_view_as(result);
     for (int64_t i = 0; i < rows; ++i) {
-      float* row = o + i * columns;
-      for (int64_t j = 0; j < columns; ++j) row[j] = plus == nullptr ? 0 : beta * plus[i * add_row + j * add_column];
-      for (int64_t k = 0; k < inner; ++k) {
-        const float factor = alpha * l[i * inner + k];
-        for (int64_t j = 0; j < columns; ++j) row[j] += factor * r[k * columns + j];
-      }
+      float* row = o + i * o_row;
+      for (int64_t j = 0; j < columns; ++j) row[j * o_col] = plus ? beta * plus[i * add_row + j * add_column] : 0;
+      for (int64_t k = 0; k < inner; ++k)
+        for (int64_t j = 0; j < columns; ++j) row[j * o_col] += alpha * l[i * a_row + k * a_col] * r[k * b_row + j * b_col];
     }
   });
 }

@@ -1,24 +1,38 @@
 """What ``torch.puone`` has in place of the layer's.
 
-Memory is CUDA's caching allocator's, which counts it.
+Memory is CUDA's caching allocator's, which counts it and has the pools.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 __all__ = [
+    "MemPool",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "caching_allocator_disabled",
+    "caching_allocator_enable",
     "empty_cache",
     "max_memory_allocated",
     "max_memory_reserved",
     "memory_allocated",
     "memory_reserved",
+    "memory_snapshot",
     "memory_stats",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
+    "use_mem_pool",
 ]
+
+MemPool = torch.cuda.MemPool
+caching_allocator_delete = torch.cuda.caching_allocator_delete
+caching_allocator_enable = torch.cuda.caching_allocator_enable
+memory_snapshot = torch.cuda.memory_snapshot
 
 
 def _cuda_index(device: Any = None) -> int:
@@ -74,3 +88,27 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 def reset_accumulated_memory_stats(device: Any = None) -> None:
     """Start the sums and counts anew from 0."""
     torch.cuda.reset_accumulated_memory_stats(_cuda_index(device))
+
+
+def use_mem_pool(pool: torch.cuda.MemPool, device: Any = None) -> contextlib.AbstractContextManager[None]:
+    """Take allocations on a device from a pool of CUDA's."""
+    context: contextlib.AbstractContextManager[None] = torch.cuda.use_mem_pool(pool, _cuda_index(device))
+    return context
+
+
+def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> int:
+    """Return the address of ``size`` bytes of CUDA's allocator.
+
+    ``stream`` is one of ours, or the address of CUDA's.
+    """
+    return int(torch.cuda.caching_allocator_alloc(size, _cuda_index(device), getattr(stream, "address", stream)))
+
+
+@contextlib.contextmanager
+def caching_allocator_disabled() -> Iterator[None]:
+    """Ask CUDA for each allocation in the ``with`` block."""
+    caching_allocator_enable(False)
+    try:
+        yield
+    finally:
+        caching_allocator_enable(True)

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace third_device {
 
@@ -52,6 +53,46 @@ TD_API MemoryStatistics statistics(int device);
 TD_API void reset_peak(int device);
 TD_API void reset_accumulated(int device);
 
+// False: each allocation is one of the driver's, and is given back once it is freed, which waits for the device.
+TD_API void set_caching(bool on) noexcept;
+TD_API bool caching() noexcept;
+
+enum class BlockState {
+  kAllocated,
+  kPendingFree,  // released, and another stream still uses it
+  kInactive,
+};
+struct BlockInfo {
+  const void* address;
+  size_t size, requested;  // bytes; nothing is requested of an inactive one
+  BlockState state;
+};
+// What the driver gave at once, block by block.
+struct SegmentInfo {
+  const void* address;
+  size_t size;  // bytes
+  StreamId stream;
+  PoolId pool;
+  bool small;  // for requests up to 1 MiB
+  std::vector<BlockInfo> blocks;
+};
+TD_API std::vector<SegmentInfo> snapshot(int device);  // by address
+
+// One step of the allocator.
+struct HistoryEntry {
+  const char* action;   // alloc, free_requested, free_completed, segment_alloc, segment_free, oom
+  const void* address;  // null for oom
+  size_t size;          // bytes
+  size_t available;     // bytes that the driver has left, for oom
+  StreamId stream;
+  PoolId pool;
+  int64_t time;  // microseconds of the system clock
+};
+// Keeps the last `entries` steps of `device`; 0 ends that and forgets nothing.
+TD_API void record_history(int device, size_t entries);
+TD_API void forget_history(int device);
+TD_API std::vector<HistoryEntry> history(int device);
+
 }  // namespace device_memory
 
 namespace pinned_memory {
@@ -64,6 +105,8 @@ TD_API bool contains(const void* address) noexcept;
 TD_API bool record_use(const void* address, int device, StreamId stream);
 TD_API void empty_cache();
 TD_API MemoryStatistics statistics();
+TD_API void reset_peak();
+TD_API void reset_accumulated();
 
 }  // namespace pinned_memory
 }  // namespace third_device

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <third_device/allocators.h>
+#include <third_device/graphs.h>
 #include <third_device/runtime.h>
 
 namespace third_device {
@@ -49,6 +50,12 @@ TD_API void complete_fallbacks();
 TD_API void refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // False: operators without a kernel raise NotImplementedError. Returns the former value.
 TD_API bool set_fallback_enabled(bool enabled);
+
+// What becomes of an operator that waits for the device: nothing (0), a warning (1), an error (2).
+TD_API void set_sync_debug_mode(int mode) noexcept;
+TD_API int sync_debug_mode() noexcept;
+// Warns or raises as the mode says. A kernel that waits calls it before it enqueues what it waits for.
+TD_API void before_waiting();
 
 // What generated registrations ask before they call a kernel that is limited to some operands.
 TD_API bool is_plain(const at::Tensor& tensor, bool contiguous);
@@ -85,13 +92,30 @@ TD_API std::vector<std::pair<std::string, std::string>> python_functions();
 // Raises unless those of `tensors` that are on a device of ours are on the same one; null is allowed.
 TD_API void check_one_device(const char* op, std::initializer_list<const at::Tensor*> tensors);
 
+// Raises where this thread's work on `device` is captured as a graph, and ends the capture: the end repeats the reason.
+// For what a replay could not do again.
+TD_API void refuse_in_capture(int device, const std::string& reason);
+// Offers graphs to torch.accelerator.Graph, where the driver has them and this PyTorch has that (2.13). More calls change
+// nothing.
+TD_API void offer_graphs();
+
 // Whether torch.profiler shows what the device did: the driver records it, and this PyTorch has Kineto.
 TD_API bool records_work() noexcept;
 
 // Enqueues a callable on the current stream of `device`. It must not free or allocate device memory. An exception in it
-// is reported at the next synchronisation of that stream.
+// is reported at the next synchronisation of that stream. Captured as a graph's it is called at each replay.
 template <typename Work>
 void enqueue(int device, Work work) {
+  if (is_capturing(device)) {
+    auto kept = std::make_shared<Work>(std::move(work));
+    const td_callback again = [](void* argument) -> td_status {
+      (*static_cast<Work*>(argument))();
+      return TD_OK;
+    };
+    keep_for_graph(kept);
+    check(driver().stream_call(native_current_stream(device), again, kept.get()), "capturing work");
+    return;
+  }
   auto held = std::make_unique<Work>(std::move(work));
   td_callback run = [](void* argument) -> td_status {
     std::unique_ptr<Work> owned(static_cast<Work*>(argument));

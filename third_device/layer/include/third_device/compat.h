@@ -28,6 +28,13 @@
 // (c10/core/CachingDeviceAllocator.h).
 #define TD_DEVICE_ALLOCATOR TD_TORCH_AT_LEAST(2, 9)
 
+// 2.13: torch.accelerator.Graph asks a registry for the device's graphs. The header tells.
+#if __has_include(<ATen/core/GraphImplInterface.h>)
+#define TD_GRAPH_REGISTRY 1
+#else
+#define TD_GRAPH_REGISTRY 0
+#endif
+
 // 2.6 to some release before 2.13: the outputs of structured operators carry dimension names (ATen/TensorMeta.h). The
 // header that went away with them tells, so that no release has to be guessed.
 #if __has_include(<ATen/core/Dimname.h>)

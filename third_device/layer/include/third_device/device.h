@@ -92,6 +92,7 @@ struct Guard : c10::impl::DeviceGuardImplInterface {
   void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
     check(driver().stream_wait(native(stream), as_event(event)), "waiting on an event");
+    note_wait(stream.device_index(), stream.id());
     tell(Happening::kEventWait, event, native(stream));
   }
   bool queryEvent(void* event) const override {
@@ -225,14 +226,20 @@ struct PinnedAllocator : HostAllocatorBase {
   at::HostStats get_stats() override {
     MemoryStatistics now = pinned_memory::statistics();
     at::HostStats made;
-    made.allocated_bytes.current = now.reserved_bytes.current;
-    made.allocations.current = now.segments.current;
+    const auto fill = [](auto& stat, const Gauge& gauge) {
+      stat.current = gauge.current;
+      stat.peak = gauge.peak;
+      stat.allocated = gauge.added;
+      stat.freed = gauge.removed;
+    };
+    fill(made.allocated_bytes, now.reserved_bytes);
+    fill(made.allocations, now.segments);
     made.num_host_alloc = now.driver_allocations;
     made.num_host_free = now.driver_frees;
     return made;
   }
-  void reset_accumulated_stats() override {}
-  void reset_peak_stats() override {}
+  void reset_accumulated_stats() override { pinned_memory::reset_accumulated(); }
+  void reset_peak_stats() override { pinned_memory::reset_peak(); }
 #endif
 };
 

@@ -43,6 +43,7 @@ typedef enum td_memory { TD_MEMORY_UNKNOWN = 0, TD_MEMORY_HOST_PINNED = 1, TD_ME
 
 typedef struct td_stream_s* td_stream;
 typedef struct td_event_s* td_event;
+typedef struct td_graph_s* td_graph;
 typedef td_status (*td_callback)(void* argument);
 
 typedef struct td_properties {
@@ -126,6 +127,19 @@ typedef struct td_driver {
   void (*range_push)(const char* name);
   void (*range_pop)(void);
   void (*mark)(const char* name);
+
+  /* graphs: work that is enqueued on a stream between begin and end does not run, it is kept, and runs at each launch; all
+   * five or none.
+   *
+   * A stream that waits on an event of a stream that is captured is captured with it; the first one waits for it in its turn
+   * before the end. What waits for the device, or asks about it, is an error there and ends the capture: to query or
+   * synchronize such a stream, its events or its device, and copies whose host memory is not pinned. A td_callback is called
+   * at each launch, with the same argument. Memory is allocated and freed as ever. */
+  td_status (*graph_begin)(td_stream stream);
+  td_status (*graph_end)(td_stream stream, td_graph* graph); /* ends the capture also where it fails; *graph is then NULL */
+  td_status (*graph_launch)(td_graph graph, td_stream stream); /* enqueues; any stream of the device */
+  td_status (*graph_destroy)(td_graph graph);                  /* after its launches are done */
+  td_status (*graph_captures)(td_stream stream, int* captures); /* whether what is enqueued there is kept now */
 } td_driver;
 
 /* What a backend defines. The table must stay valid and unchanged for the life of the process. */

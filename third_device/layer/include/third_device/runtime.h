@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -93,4 +94,21 @@ TD_API void order_after(td_stream later, td_stream earlier, int device);
 TD_API void synchronize_current(int device);
 TD_API void synchronize_device(int device);
 
+namespace device_memory {
+
+// A part of a device's cache for some allocations alone. Its blocks serve no others and are joined with no others', and
+// empty_cache() leaves its memory to it as long as it lives. No number is given twice.
+using PoolId = uint64_t;  // 0: the device's own blocks
+
+TD_API PoolId make_pool(int device);
+// Until leave_pool() the allocations of this thread come from the pool or, with a stream, those of every thread whose
+// current stream of the device it is. Of several that fit the one that was entered last counts. Throws Error.
+TD_API void enter_pool(int device, PoolId pool, std::optional<StreamId> stream);
+// Ends the last enter_pool() of this thread, or of a stream. Throws Error.
+TD_API void leave_pool(int device, PoolId pool);
+// Its memory is the device's own from now on, and goes back to the driver as such; blocks in use follow when they are
+// freed. Whoever is in it leaves it. Throws Error.
+TD_API void drop_pool(int device, PoolId pool);
+
+}  // namespace device_memory
 }  // namespace third_device

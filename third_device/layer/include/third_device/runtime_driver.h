@@ -11,6 +11,7 @@
 //
 // A name that the runtime spells otherwise is defined before (#define acmePointerAttributes acmePointerAttribute_t), and
 // what it does otherwise is a member of the table, replaced in a copy. For one source file: it defines the functions.
+// `#define TD_RUNTIME_GRAPHS` before it where the runtime captures the work of streams as CUDA's does.
 #pragma once
 
 #ifndef TD_RUNTIME
@@ -21,7 +22,10 @@
 
 #include <atomic>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 namespace third_device {
 namespace {
@@ -152,8 +156,8 @@ struct Call {
   void* argument;
 };
 
-void run_call(void* given) {
-  const std::unique_ptr<Call> call(static_cast<Call*>(given));
+void call_again(void* given) {
+  const Call* call = static_cast<Call*>(given);
   td_status status = TD_FAILED;
   try {
     status = call->function(call->argument);
@@ -162,8 +166,101 @@ void run_call(void* given) {
   if (status != TD_OK) host_function_failed = true;
 }
 
+void run_call(void* given) {
+  const std::unique_ptr<Call> call(static_cast<Call*>(given));
+  call_again(call.get());
+}
+
+#ifdef TD_RUNTIME_GRAPHS
+using CaptureId = unsigned long long;
+
+// What the nodes of a graph point to lives as long as the graph does.
+struct Graph {
+  TD_RUNTIME(GraphExec_t) executable = nullptr;
+  std::vector<std::unique_ptr<Call>> calls;
+};
+
+struct Captures {
+  std::mutex mutex;
+  std::map<CaptureId, std::vector<std::unique_ptr<Call>>> calls;
+  std::map<td_stream, CaptureId> begun;
+};
+
+Captures& captures() {
+  static auto* instance = new Captures;
+  return *instance;
+}
+
+// Whether the stream is captured, and by which capture. One that is broken is one no more.
+TD_RUNTIME(Error_t) ask_capture(td_stream stream, bool* active, CaptureId* id) {
+  TD_RUNTIME(StreamCaptureStatus) status = TD_RUNTIME(StreamCaptureStatusNone);
+  const TD_RUNTIME(Error_t) code = TD_RUNTIME(StreamGetCaptureInfo)(native(stream), &status, id);
+  *active = code == TD_RUNTIME(Success) && status == TD_RUNTIME(StreamCaptureStatusActive);
+  return code;
+}
+
+td_status graph_begin(td_stream stream) {
+  // Relaxed: the layer's allocators ask events and take memory meanwhile. What must not be is refused in any mode.
+  const td_status status = status_of(TD_RUNTIME(StreamBeginCapture)(native(stream), TD_RUNTIME(StreamCaptureModeRelaxed)));
+  bool active = false;
+  CaptureId id = 0;
+  if (status != TD_OK) return status;
+  const td_status asked = status_of(ask_capture(stream, &active, &id));
+  std::lock_guard<std::mutex> hold(captures().mutex);
+  captures().begun[stream] = id;
+  return asked;
+}
+
+td_status graph_end(td_stream stream, td_graph* graph) {
+  *graph = nullptr;
+  auto made = std::make_unique<Graph>();
+  {
+    std::lock_guard<std::mutex> hold(captures().mutex);
+    if (auto begun = captures().begun.find(stream); begun != captures().begun.end()) {
+      made->calls = std::move(captures().calls[begun->second]);
+      captures().calls.erase(begun->second);
+      captures().begun.erase(begun);
+    }
+  }
+  TD_RUNTIME(Graph_t) nodes = nullptr;
+  td_status status = status_of(TD_RUNTIME(StreamEndCapture)(native(stream), &nodes));
+  if (status == TD_OK) status = status_of(TD_RUNTIME(GraphInstantiateWithFlags)(&made->executable, nodes, 0));
+  if (nodes != nullptr) (void)TD_RUNTIME(GraphDestroy)(nodes);
+  if (status == TD_OK) *graph = reinterpret_cast<td_graph>(made.release());
+  return status;
+}
+
+td_status graph_launch(td_graph graph, td_stream stream) {
+  return status_of(TD_RUNTIME(GraphLaunch)(reinterpret_cast<Graph*>(graph)->executable, native(stream)));
+}
+
+td_status graph_destroy(td_graph graph) {
+  const std::unique_ptr<Graph> owned(reinterpret_cast<Graph*>(graph));
+  return status_of(TD_RUNTIME(GraphExecDestroy)(owned->executable));
+}
+
+td_status graph_captures(td_stream stream, int* captures) {
+  bool active = false;
+  CaptureId id = 0;
+  const td_status status = status_of(ask_capture(stream, &active, &id));
+  *captures = active;
+  return status;
+}
+#endif
+
 td_status stream_call(td_stream stream, td_callback function, void* argument) {
   auto call = std::make_unique<Call>(Call{function, argument});
+#ifdef TD_RUNTIME_GRAPHS
+  bool active = false;
+  CaptureId id = 0;
+  if (const td_status status = status_of(ask_capture(stream, &active, &id))) return status;
+  if (active) {
+    const td_status status = status_of(TD_RUNTIME(LaunchHostFunc)(native(stream), call_again, call.get()));
+    std::lock_guard<std::mutex> hold(captures().mutex);
+    captures().calls[id].push_back(std::move(call));
+    return status;
+  }
+#endif
   const TD_RUNTIME(Error_t) code = TD_RUNTIME(LaunchHostFunc)(native(stream), run_call, call.get());
   if (code == TD_RUNTIME(Success)) (void)call.release();
   return status_of(code);
@@ -200,7 +297,13 @@ td_driver runtime_driver() {
           memory_alloc, memory_free, memory_owner, memory_set, copy, host_alloc, host_free, stream_priorities,
           stream_create, stream_destroy, stream_query, stream_synchronize, stream_wait, stream_call, event_create,
           event_destroy, event_record, event_query, event_synchronize, event_elapsed, control,
-          nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+          nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+#ifdef TD_RUNTIME_GRAPHS
+          graph_begin, graph_end, graph_launch, graph_destroy, graph_captures
+#else
+          nullptr, nullptr, nullptr, nullptr, nullptr
+#endif
+  };
 }
 
 }  // namespace
