@@ -10,7 +10,7 @@ simcuda record`` the ledger is that of the recorder, elsewhere it is null. A lin
      "ledger": {"exact": "…", "loose": "…", "launches": 3, "copies": 1, …}, "entries": [["copy","HD",1024,0,[0,512]]]}
 
 ``known`` is the reason, where ``known_failures.toml`` says that the test cannot pass on the simulated device; one that
-is too slow for it is skipped there. A test that ended the process has a line ``{"id": …, "outcome": "started"}`` and no
+is too slow for it, or would wait for ever, is skipped there. A test that ended the process has a line ``{"id": …, "outcome": "started"}`` and no
 other. The ledger has those of the processes that the test started, too: ranks, workers. A failed test of several
 processes has none, since the harness ends the others when one fails.
 """
@@ -66,6 +66,7 @@ class Recorder:
         if only := config.getoption("--simcuda-only"):
             self.only = dict.fromkeys(filter(None, only.read_text(encoding="utf-8").split("\n")))
             harness.restrict_operators(self.only, config.rootpath)
+            harness.note_needed_devices(self.only, config.rootpath)
         self.ledger = Ledger.find_loaded()
         self.known = (
             known_failures.load_known_failures()
@@ -144,10 +145,13 @@ class Recorder:
         self.write_row(self.current)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Skip what would take minutes: the processor computes what a GPU has at once."""
+        """Skip what would take minutes, for the processor computes what a GPU has at once, or would never end."""
         why = known_failures.find_reason(item.nodeid, self.known)
-        if why and why.startswith("slow"):
+        if why and why.startswith(known_failures.NOT_RUN):
             pytest.skip(f"on the simulated device: {why}")
+        needed = harness.count_needed_devices(getattr(item, "function", None))
+        if needed and needed > sys.modules["torch"].cuda.device_count():
+            pytest.skip(f"Need at least {needed} CUDA devices")
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
