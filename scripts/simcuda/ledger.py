@@ -40,7 +40,9 @@ class Totals:
 
     def add_process(self, other: Totals) -> Totals:
         """Return these totals with those of another process, whose turn beside this one's is not told."""
-        digests = {name: _add_digests(getattr(self, name), getattr(other, name)) for name in ("exact", "loose", "plain")}
+        digests = {
+            name: _add_digests(getattr(self, name), getattr(other, name)) for name in ("exact", "loose", "plain")
+        }
         counts = {kind: getattr(self, kind) + getattr(other, kind) for kind in KINDS}
         return replace(self, **digests, **counts, processes=self.processes + 1 + other.processes)
 

@@ -166,6 +166,10 @@ def skip_if_lt_x_gpu(least):
         return run
     return decorate
 """
+TWO_DEVICES = """
+from types import SimpleNamespace
+cuda = SimpleNamespace(device_count=lambda: 2, is_initialized=lambda: False)
+"""
 NEEDY = """
 import unittest, torch
 from torch.testing._internal.common_distributed import skip_if_lt_x_gpu
@@ -186,9 +190,7 @@ def test_ranks_are_not_started_to_say_that_there_are_too_few_devices(tmp_path: P
     """Four processes imported torch for each of some fifty tests of test_c10d_nccl.py."""
     package = tmp_path / "torch" / "testing" / "_internal"
     package.mkdir(parents=True)
-    (tmp_path / "torch" / "__init__.py").write_text(
-        "from types import SimpleNamespace\ncuda = SimpleNamespace(device_count=lambda: 2, is_initialized=lambda: False)\n"
-    )
+    (tmp_path / "torch" / "__init__.py").write_text(TWO_DEVICES)
     (package / "common_distributed.py").write_text(RANKED)
     names = ("test_a_two", "test_b_four", "test_c_any")
     (tmp_path / "asked.txt").write_text("".join(f"test_program.py::TestRanks::{name}\n" for name in names))

@@ -84,4 +84,5 @@ def test_a_failed_test_of_processes_has_no_ledger(rows: dict[str, dict[str, Any]
 def test_digests_of_processes_add_up_whatever_their_size() -> None:
     large = Totals("simulated", "", "f" * 16, "1", "0", 1, 0, 0, 0, 0, 0, 2)
     both = large.add_process(Totals("simulated", "", "2", "1", "0", 4, 0, 0, 0, 0, 0, 1, processes=1))
-    assert (both.exact, both.loose, both.launches, both.events, both.processes) == ("1".zfill(16), "2".zfill(16), 5, 3, 2)
+    assert (both.exact, both.loose) == ("1".zfill(16), "2".zfill(16))
+    assert (both.launches, both.events, both.processes) == (5, 3, 2)
