@@ -10,9 +10,9 @@ simcuda record`` the ledger is that of the recorder, elsewhere it is null. A lin
      "ledger": {"exact": "…", "loose": "…", "launches": 3, "copies": 1, …}, "entries": [["copy","HD",1024,0,[0,512]]]}
 
 ``known`` is the reason, where ``known_failures.toml`` says that the test cannot pass on the simulated device; one that
-is too slow for it, or would wait for ever, is skipped there. A test that ended the process has a line ``{"id": …, "outcome": "started"}`` and no
-other. The ledger has those of the processes that the test started, too: ranks, workers. A failed test of several
-processes has none, since the harness ends the others when one fails.
+is too slow for it, or would wait for ever, is skipped there. A test that ended the process has a line
+``{"id": …, "outcome": "started"}`` and no other. The ledger has those of the processes that the test started, too: ranks,
+workers. A failed test of several processes has none, since the harness ends the others when one fails.
 """
 
 from __future__ import annotations
