@@ -39,7 +39,7 @@ class Totals:
     """How many other processes' ledgers are in it."""
 
     def add_process(self, other: Totals) -> Totals:
-        """Return these totals with those of another process, whose turn beside this one's is not told."""
+        """Return these totals with those of another process, in whatever order."""
         digests = {
             name: _add_digests(getattr(self, name), getattr(other, name)) for name in ("exact", "loose", "plain")
         }

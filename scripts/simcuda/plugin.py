@@ -11,8 +11,8 @@ simcuda record`` the ledger is that of the recorder, elsewhere it is null. A lin
 
 ``known`` is the reason, where ``known_failures.toml`` says that the test cannot pass on the simulated device; one that
 is too slow for it, or would wait for ever, is skipped there. A test that ended the process has a line
-``{"id": …, "outcome": "started"}`` and no other. The ledger has those of the processes that the test started, too: ranks,
-workers. A failed test of several processes has none, since the harness ends the others when one fails.
+``{"id": …, "outcome": "started"}`` and no other. It has those of the processes that the test started, too:
+ranks, workers. A failed test of several processes has none, since the harness ends the others when one fails.
 """
 
 from __future__ import annotations
@@ -145,7 +145,10 @@ class Recorder:
         self.write_row(self.current)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Skip what would take minutes, for the processor computes what a GPU has at once, or would never end."""
+        """Skip what would take minutes or never end.
+
+        The processor computes what a GPU has at once.
+        """
         why = known_failures.find_reason(item.nodeid, self.known)
         if why and why.startswith(known_failures.NOT_RUN):
             pytest.skip(f"on the simulated device: {why}")

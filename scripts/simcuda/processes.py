@@ -1,4 +1,4 @@
-"""The ledgers of the processes that a test starts: ranks of a distributed test, workers of a DataLoader.
+"""The ledgers of the processes that a test starts: ranks, a loader's workers.
 
 The plug-in names a folder in the environment. Each Python that starts below it writes its ledger there when it ends.
 """
@@ -60,7 +60,7 @@ class ProcessFolder:
             path.unlink(missing_ok=True)
 
     def read_ledgers(self) -> Iterator[tuple[Totals, list[Any]]]:
-        """Yield each ended process's totals and entries, in an order that does not hang on its number."""
+        """Yield each ended process's totals and entries, whatever its number."""
         rows = [json.loads(path.read_text(encoding="utf-8")) for path in self._list_files()]
         for row in sorted(rows, key=lambda row: str(row["totals"]["exact"])):
             yield Totals(**row["totals"]), [json.loads(entry) for entry in row["entries"]]

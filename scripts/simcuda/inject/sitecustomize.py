@@ -1,4 +1,4 @@
-"""Load the shadows when torch is imported, and keep the ledger of a test's processes.
+"""Load the shadows with torch, and keep the ledgers of a test's processes.
 
 It is on the module path of every Python under ``python -m simcuda run``.
 """
