@@ -194,6 +194,8 @@ class SuitesSection(StatusSection, frozen=True):
     tally: Mapping[str, Mapping[str, int]]
     label: str = ""
     against: SuitesComparison | None = None
+    collected: int | None = None
+    """How many tests these suites have, of which a slice or an unfinished run has fewer; None in older records."""
 
 
 class PatchTrialSection(StatusSection, frozen=True):
