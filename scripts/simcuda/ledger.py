@@ -40,11 +40,10 @@ class Totals:
 
     def add_process(self, other: Totals) -> Totals:
         """Return these totals with those of another process, in whatever order."""
-        digests = {
-            name: _add_digests(getattr(self, name), getattr(other, name)) for name in ("exact", "loose", "plain")
-        }
-        counts = {kind: getattr(self, kind) + getattr(other, kind) for kind in KINDS}
-        return replace(self, **digests, **counts, processes=self.processes + 1 + other.processes)
+        totals: dict[str, Any] = {kind: getattr(self, kind) + getattr(other, kind) for kind in KINDS}
+        for name in ("exact", "loose", "plain"):
+            totals[name] = _add_digests(getattr(self, name), getattr(other, name))
+        return replace(self, **totals, processes=self.processes + 1 + other.processes)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
