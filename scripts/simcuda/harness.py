@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 _MODULE = "torch.testing._internal.common_device_type"
+_RANKS = "torch.testing._internal.common_distributed"
 
 
 def restrict_operators(test_ids: Collection[str], root: Path) -> None:
@@ -20,7 +22,7 @@ def restrict_operators(test_ids: Collection[str], root: Path) -> None:
     takes two minutes, under memcheck an hour. What is made otherwise than by ``@ops`` stays. Where upstream changed the
     harness nothing is spared.
     """
-    if not any(_uses_harness(root / file) for file in {test_id.partition("::")[0] for test_id in test_ids}):
+    if not _name_word("common_device_type", test_ids, root):
         return
     try:
         ops: Any = importlib.import_module(_MODULE).ops
@@ -42,11 +44,45 @@ def restrict_operators(test_ids: Collection[str], root: Path) -> None:
     ops._parametrize_test = parametrize_chosen
 
 
-def _uses_harness(file: Path) -> bool:
+def _name_word(word: str, test_ids: Collection[str], root: Path) -> bool:
+    """Return whether a file of these tests has ``word``."""
+    for file in {test_id.partition("::")[0] for test_id in test_ids}:
+        with contextlib.suppress(OSError):
+            if word in (root / file).read_text(encoding="utf-8"):
+                return True
+    return False
+
+
+def note_needed_devices(test_ids: Collection[str], root: Path) -> None:
+    """Have upstream's ``skip_if_lt_x_gpu`` note how many devices a test needs.
+
+    It skips in the ranks alone: four processes import torch to say that there are fewer than four devices.
+    """
+    if not _name_word("skip_if_lt_x_gpu", test_ids, root):
+        return
     try:
-        return "common_device_type" in file.read_text(encoding="utf-8")
-    except OSError:
-        return False
+        module: Any = importlib.import_module(_RANKS)
+        make_decorator = module.skip_if_lt_x_gpu
+    except (ImportError, AttributeError):
+        return
+
+    def skip_if_lt_x_gpu(least: int, *rest: Any, **options: Any) -> Callable[[Any], Any]:
+        decorate = make_decorator(least, *rest, **options)
+
+        def decorate_and_note(test: Any) -> Any:
+            decorated = decorate(test)
+            if not rest and not options:  # later releases let some run on fewer
+                decorated.simcuda_devices = max(least, getattr(test, "simcuda_devices", 0))
+            return decorated
+
+        return decorate_and_note
+
+    module.skip_if_lt_x_gpu = skip_if_lt_x_gpu
+
+
+def count_needed_devices(test: object) -> int:
+    """Return how many devices a test was noted to need, 0 where it was not."""
+    return int(getattr(test, "simcuda_devices", 0))
 
 
 def omit_source_lines() -> None:

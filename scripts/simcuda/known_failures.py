@@ -9,7 +9,9 @@ from pathlib import Path
 from simcuda import tables
 
 HERE = Path(__file__).parent
-KINDS = frozenset({"compiler", "network", "race", "slow", "values"})
+KINDS = frozenset({"compiler", "library", "network", "race", "slow", "values", "waits"})
+NOT_RUN = ("slow", "waits")
+"""Tests of these kinds are skipped: they would take minutes each, or never end."""
 
 
 @dataclass(frozen=True)

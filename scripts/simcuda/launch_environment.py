@@ -69,7 +69,7 @@ def make_recording_environment(recorder: Path, *, ledger: Path | None = None) ->
     env["LD_PRELOAD"] = ":".join([str(recorder), *filter(None, [env.get("LD_PRELOAD")])])
     if ledger:
         env["SIMCUDA_LEDGER"] = str(ledger)
-    env["PYTHONPATH"] = ":".join([str(HERE.parent), *filter(None, [env.get("PYTHONPATH")])])
+    env["PYTHONPATH"] = ":".join([str(HERE / "inject"), str(HERE.parent), *filter(None, [env.get("PYTHONPATH")])])
     return env
 
 

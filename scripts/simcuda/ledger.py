@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,15 @@ class Totals:
     calls: int
     graphs: int
     events: int
+    processes: int = 0
+    """How many other processes' ledgers are in it."""
+
+    def add_process(self, other: Totals) -> Totals:
+        """Return these totals with those of another process, in whatever order."""
+        totals: dict[str, Any] = {kind: getattr(self, kind) + getattr(other, kind) for kind in KINDS}
+        for name in ("exact", "loose", "plain"):
+            totals[name] = _add_digests(getattr(self, name), getattr(other, name))
+        return replace(self, **totals, processes=self.processes + 1 + other.processes)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -77,6 +86,11 @@ class Ledger:
     def flush(self) -> None:
         """Write what the file of ``--ledger`` still lacks."""
         self._library.simcuda_ledger_flush()
+
+
+def _add_digests(ours: str, theirs: str) -> str:
+    """Return the sum of two digests, as the runtime adds up those of its threads."""
+    return f"{(int(ours, 16) + int(theirs, 16)) % (1 << 64):016x}"
 
 
 def _compute_unset_digest() -> str:

@@ -10,8 +10,10 @@ simcuda record`` the ledger is that of the recorder, elsewhere it is null. A lin
      "ledger": {"exact": "…", "loose": "…", "launches": 3, "copies": 1, …}, "entries": [["copy","HD",1024,0,[0,512]]]}
 
 ``known`` is the reason, where ``known_failures.toml`` says that the test cannot pass on the simulated device; one that
-is too slow for it is skipped there. A test that ended the process has a line ``{"id": …, "outcome": "started"}`` and no
-other.
+is too slow for it, or would wait for ever, is skipped there. A test that ended the process has a line
+``{"id": …, "outcome": "started"}`` and no other. The ledger holds
+those of the test's processes, too: ranks, workers. A failed test of several processes has none, since the harness ends
+the others when one fails.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import errno
 import gc
 import json
 import os
+import re
 import stat
 import sys
 import traceback
@@ -32,6 +35,9 @@ import pytest
 
 from simcuda import harness, known_failures
 from simcuda.ledger import Ledger
+from simcuda.processes import ProcessFolder
+
+_RANK_FAILED = re.compile(r"Process \d+ exited with error code \d+ and exception:\n")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,11 +67,17 @@ class Recorder:
         if only := config.getoption("--simcuda-only"):
             self.only = dict.fromkeys(filter(None, only.read_text(encoding="utf-8").split("\n")))
             harness.restrict_operators(self.only, config.rootpath)
+            harness.note_needed_devices(self.only, config.rootpath)
         self.ledger = Ledger.find_loaded()
         self.known = (
             known_failures.load_known_failures()
             if self.ledger and self.ledger.read_totals().device == "simulated"
             else ()
+        )
+        self.processes = (
+            ProcessFolder(self.path.with_name(f"{self.path.name}.{os.getpid()}"), entries=self.entries)
+            if self.ledger
+            else None
         )
         self.current: dict[str, Any] = {}
         self.failure_text = ""
@@ -93,6 +105,11 @@ class Recorder:
         gc.freeze()
         harness.omit_source_lines()
 
+    def pytest_unconfigure(self) -> None:
+        """Leave nothing but the results."""
+        if self.processes:
+            self.processes.remove()
+
     def write_row(self, row: dict[str, Any]) -> None:
         """Append one line."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -111,20 +128,34 @@ class Recorder:
         if self.ledger:
             empty_caches()
             self.ledger.reset(keep_entries=self.entries)
+        if self.processes:
+            self.processes.clear()
         yield
         self.current["known"] = known_failures.find_reason(item.nodeid, self.known, self.failure_text)
-        if self.ledger:
-            self.current["ledger"] = self.ledger.read_totals().as_dict()
+        if self.ledger and self.processes:
+            totals = self.ledger.read_totals()
+            others = list(self.processes.read_ledgers())
+            for other, _ in others:
+                totals = totals.add_process(other)
+            whole = not others or self.current["outcome"] != "failed"
+            self.current["ledger"] = totals.as_dict() if whole else None
             if self.entries:
                 self.current["entries"] = [json.loads(entry) for entry in self.ledger.read_entries()]
+                self.current["processes"] = [entries for _, entries in others]
             self.ledger.flush()
         self.write_row(self.current)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Skip what would take minutes: the processor computes what a GPU has at once."""
+        """Skip what would take minutes or never end.
+
+        The processor computes what a GPU has at once.
+        """
         why = known_failures.find_reason(item.nodeid, self.known)
-        if why and why.startswith("slow"):
+        if why and why.startswith(known_failures.NOT_RUN):
             pytest.skip(f"on the simulated device: {why}")
+        needed = harness.count_needed_devices(getattr(item, "function", None))
+        if needed and needed > sys.modules["torch"].cuda.device_count():
+            pytest.skip(f"Need at least {needed} CUDA devices")
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
@@ -137,7 +168,7 @@ class Recorder:
             if report.outcome != "passed":
                 message = read_reason(report)
                 self.failure_text = "\n".join([message, *(list_causes(call.excinfo.value) if call.excinfo else ())])
-                self.current["why"] = message[:400]
+                self.current["why"] = "\n".join(filter(None, [find_rank_error(message), message]))[:400]
         if call.excinfo and report.outcome == "failed":
             release_frames(call.excinfo.value)
 
@@ -178,6 +209,19 @@ def list_causes(error: BaseException) -> Iterator[str]:
     while cause := error.__cause__ or error.__context__:
         yield str(cause)
         error = cause
+
+
+def find_rank_error(message: str) -> str:
+    """Return what the first failed rank raised.
+
+    Empty where the message is not the one of upstream's harness with the tracebacks of ranks.
+    """
+    rank = _RANK_FAILED.search(message)
+    if rank is None:
+        return ""
+    traceback_text = _RANK_FAILED.split(message[rank.end() :])[0]
+    lines = traceback_text.rpartition('\n  File "')[2].splitlines()[1:]
+    return next((line for line in lines if line and not line[0].isspace()), "")
 
 
 def read_reason(report: pytest.TestReport) -> str:

@@ -58,13 +58,17 @@ class SuiteChoice(Struct, frozen=True):
 
 
 class SuiteRun(Struct, frozen=True):
-    """What was run now, and every result that is stored of the chosen tests."""
+    """What was run now, and every result that is stored of the chosen tests.
+
+    ``collected`` counts the tests of the suites, chosen or not; None where nothing was collected.
+    """
 
     ran: int
     results: dict[str, SuiteResult]
     folder: Path
     series: tuple[str, ...] = ()
     """Digests of the series that the wheels of this torch were made of."""
+    collected: int | None = None
 
 
 QUICK = 10.0
@@ -142,7 +146,7 @@ def run_suites(
     wanted = {test for test in every if only(test)} | {result.name for result in collected if result.broken}
     results = {test: result for test, result in store.results.items() if test in wanted}
     junit.write_junit(results.values(), torch.folder / "junit.xml")
-    return SuiteRun(ran, results, torch.folder, tuple(about.get("series", ())))
+    return SuiteRun(ran, results, torch.folder, tuple(about.get("series", ())), collected=None if known else len(every))
 
 
 def count_jobs(device: str) -> int:
@@ -172,7 +176,9 @@ def record_results(
     }
     other = status.SuitesComparison(Path(against).name, **comparison.to_dict()) if comparison else None
     path = status.locate_status(project, release)
-    section = status.SuitesSection(torch.device, tuple(OUTCOMES), tally, torch.label, other, *done.series)
+    section = status.SuitesSection(
+        torch.device, tuple(OUTCOMES), tally, torch.label, other, "".join(done.series), done.collected
+    )
     status.update_status(path, suites={f"{torch.label}-{torch.device}": section})
 
 

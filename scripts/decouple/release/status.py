@@ -197,6 +197,8 @@ class SuitesSection(StatusSection, frozen=True):
     label: str = ""
     against: SuitesComparison | None = None
     series: str = ""
+    collected: int | None = None
+    """How many tests these suites have, of which a slice or an unfinished run has fewer; None in older records."""
 
 
 class PatchTrialSection(StatusSection, frozen=True):

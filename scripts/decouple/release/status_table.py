@@ -539,11 +539,13 @@ def _is_ours(run: SuitesSection) -> bool:
 
 
 def _describe_outcomes(suites: SuitesSection) -> str:
-    """Count tests by outcome, over all suites of the run."""
+    """Count tests by outcome, over all suites of the run, and say of how many where it was not the whole."""
     counts = Counter[str]()
     for outcomes in suites.tally.values():
         counts.update(outcomes)
-    return ", ".join(f"{counts[name]} {name}" for name in suites.outcomes if counts[name])
+    text = ", ".join(f"{counts[name]} {name}" for name in suites.outcomes if counts[name])
+    ran = sum(counts[name] for name in suites.outcomes)
+    return f"{ran} of {suites.collected} tests: {text}" if suites.collected and ran < suites.collected else text
 
 
 def _sort_ours_first(status: ReleaseStatus) -> list[SuitesSection]:

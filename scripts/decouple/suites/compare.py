@@ -18,7 +18,7 @@ from decouple.suites.store import OUTCOMES, SuiteResult
 
 _FILE = Path(__file__).with_name("known.toml")
 _PLAIN = ("plain", "plain")
-_COUNTS = ("launches", "copies", "sets", "allocations", "calls", "graphs", "events")
+_COUNTS = ("launches", "copies", "sets", "allocations", "calls", "graphs", "events", "processes")
 
 
 class Difference(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Load the shadows when torch is imported.
+"""Load the shadows with torch, and keep the ledgers of a test's processes.
 
 It is on the module path of every Python under ``python -m simcuda run``.
 """
@@ -39,6 +39,11 @@ class TorchFinder(importlib.abc.MetaPathFinder):
 
 if os.environ.get("SIMCUDA_SHADOW"):
     sys.meta_path.insert(0, TorchFinder())
+
+if os.environ.get("SIMCUDA_PROCESSES"):
+    from simcuda.processes import register_writer
+
+    register_writer(Path(os.environ["SIMCUDA_PROCESSES"]))
 
 # the sitecustomize that this one hides
 HERE = Path(__file__).resolve().parent

@@ -199,6 +199,18 @@ def test_a_torch_without_our_patches_is_of_no_series() -> None:
     assert (row.date, row.series, row.verdict) == ("2026-01-02", "none", "recorded")
 
 
+def test_a_run_of_suites_that_was_not_whole_says_of_how_many_tests_it_was() -> None:
+    tally, name = {"nn": {"passed": 3, "failed": 1}}, "CUDA suites: our wheels (gpu; nn)"
+    for collected, said in (
+        (9, "4 of 9 tests: 3 passed, 1 failed"),
+        (4, "3 passed, 1 failed"),
+        (None, "3 passed, 1 failed"),
+    ):
+        run = status.SuitesSection("gpu", ("passed", "failed"), tally, "built", collected=collected)
+        document = status.ReleaseStatus(status.SeriesSection(1, "now"), suites={"built-gpu": run})
+        assert figures(document)[name] == f"{said} | recorded"
+
+
 def test_a_record_is_dated_and_those_beside_it_keep_their_day(tmp_path: Path) -> None:
     path = status.locate_status(tmp_path, "2.6")
     run = status.SuitesSection("simulated", ("passed",), {"cuda": {"passed": 3}}, "official")

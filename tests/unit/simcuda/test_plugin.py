@@ -130,3 +130,73 @@ def test_what_the_tests_before_left_in_a_cache_is_given_back_before_the_next(
     cuda.is_initialized = lambda: False
     plugin.empty_caches()
     assert not asked
+
+
+RANKS = """Process 0 exited with error code 10 and exception:
+Traceback (most recent call last):
+  File "common_distributed.py", line 726, in run_test
+    getattr(self, test_name)()
+  File "test_c10d_nccl.py", line 12, in test_it
+    dist.all_reduce(t)
+    ~~~~~~~~~~~~~~~^^^
+ValueError: Default process group has not been initialized
+More of it.
+
+Process 1 exited with error code 10 and exception:
+Traceback (most recent call last):
+  File "test_c10d_nccl.py", line 13, in test_it
+OSError: other
+"""
+
+
+def test_a_failure_of_ranks_begins_with_what_the_first_of_them_raised(tmp_path: Path) -> None:
+    found = outcomes(tmp_path, f"RANKS = {RANKS!r}\ndef test_ranks(): raise RuntimeError(RANKS)\n")
+    assert (found["test_ranks"][1] or "").splitlines()[:2] == [
+        "ValueError: Default process group has not been initialized",
+        "RuntimeError: Process 0 exited with error code 10 and exception:",
+    ]
+
+
+RANKED = """
+import functools
+def skip_if_lt_x_gpu(least):
+    def decorate(test):
+        @functools.wraps(test)
+        def run(*words): return test(*words)
+        return run
+    return decorate
+"""
+TWO_DEVICES = """
+from types import SimpleNamespace
+cuda = SimpleNamespace(device_count=lambda: 2, is_initialized=lambda: False)
+"""
+NEEDY = """
+import unittest, torch
+from torch.testing._internal.common_distributed import skip_if_lt_x_gpu
+
+class TestRanks(unittest.TestCase):
+    started = 0
+    def setUp(self): TestRanks.started += 1
+    @skip_if_lt_x_gpu(2)
+    def test_a_two(self): self.assertEqual(self.started, 1)
+    @skip_if_lt_x_gpu(2)
+    @skip_if_lt_x_gpu(4)
+    def test_b_four(self): pass
+    def test_c_any(self): self.assertEqual(self.started, 2)
+"""
+
+
+def test_ranks_are_not_started_to_say_that_there_are_too_few_devices(tmp_path: Path) -> None:
+    """Four processes imported torch for each of some fifty tests of test_c10d_nccl.py."""
+    package = tmp_path / "torch" / "testing" / "_internal"
+    package.mkdir(parents=True)
+    (tmp_path / "torch" / "__init__.py").write_text(TWO_DEVICES)
+    (package / "common_distributed.py").write_text(RANKED)
+    names = ("test_a_two", "test_b_four", "test_c_any")
+    (tmp_path / "asked.txt").write_text("".join(f"test_program.py::TestRanks::{name}\n" for name in names))
+    found = outcomes(tmp_path, NEEDY, "--simcuda-only", str(tmp_path / "asked.txt"))
+    assert [found[name] for name in names] == [
+        ("passed", None),
+        ("skipped", "Skipped: Need at least 4 CUDA devices"),
+        ("passed", None),
+    ]

@@ -257,6 +257,16 @@ def test_a_slice_of_few_files_has_as_many_tests_of_each() -> None:
 
 
 @needs_plugin
+def test_ranks_that_upstreams_harness_ended_were_too_slow(here: Target) -> None:
+    said = "Process 0 terminated or timed out after 300.2 seconds"
+    Path(here.tests, "test_ranks.py").write_text(f"def test_waits(): raise RuntimeError({said!r})\n")
+    suite = structs.replace(SUITE, name="ranks", files=("test_ranks.py",))
+    store = ResultStore(here.folder, ABOUT, "one")
+    run.run_tests(here, [run.collect_tests(here, suite, "test_ranks.py")], store, retries=0)
+    assert [result.outcome for result in store.results.values()] == ["too slow"]
+
+
+@needs_plugin
 def test_a_test_that_this_torch_does_not_have_has_failed_and_the_others_run(here: Target) -> None:
     asked = ("test_things.py::TestGood::test_two", "test_things.py::TestGood::test_three")
     kept = ResultStore(here.folder, ABOUT, "d")

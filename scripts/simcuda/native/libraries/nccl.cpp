@@ -1,5 +1,6 @@
 // NCCL that moves data, between processes or between the devices of one. A collective is work of its stream; that work is
 // done when it is enqueued, so the call waits for the other ranks where the real one returns at once.
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -30,7 +31,9 @@ struct ncclComm {
   std::shared_ptr<Room> room;
   int splits = 0;
   std::map<int, double> factors{};  // of reductions made by the user
+  int reductions = 0;               // how many were made: a number is given once
   std::atomic<bool> failed{false};
+  ncclResult_t joined = ncclSuccess;
 };
 
 namespace {
@@ -45,6 +48,7 @@ struct Pending {
 };
 thread_local int depth = 0;
 thread_local std::vector<Pending> pending;
+thread_local std::vector<ncclComm_t> joining;  // communicators of this group
 
 void run_all(std::vector<Pending> list) {
   for (auto& p : list)
@@ -122,6 +126,26 @@ ncclComm_t make(const std::string& id, int ranks, int rank, int device) {
   return comm;
 }
 
+// Waits for the other ranks. Two on one device are refused, as by NCCL.
+ncclResult_t join(ncclComm_t comm) {
+  char mine[32] = {};
+  Parts all;
+  if (cudaDeviceGetPCIBusId(mine, sizeof mine, comm->device) != cudaSuccess) return ncclUnhandledCudaError;
+  if (!comm->room->wait_for_all() || !comm->room->exchange(mine, sizeof mine, &all)) return ncclSystemError;
+  for (int r = 0; r < comm->ranks; r++)
+    if (r != comm->rank && !memcmp(all[size_t(r)].data(), mine, sizeof mine)) return ncclInvalidUsage;
+  return ncclSuccess;
+}
+
+// The first refusal among the communicators that this thread's group made.
+ncclResult_t end_joining() {
+  ncclResult_t result = ncclSuccess;
+  for (ncclComm_t comm : joining)
+    if (result == ncclSuccess) result = comm->joined;
+  joining.clear();
+  return result;
+}
+
 }  // namespace
 
 API ncclGetVersion(int* version) {
@@ -129,7 +153,13 @@ API ncclGetVersion(int* version) {
   return ncclSuccess;
 }
 extern "C" __attribute__((visibility("default"))) const char* ncclGetErrorString(ncclResult_t result) {
-  return result == ncclSuccess ? "no error" : result == ncclInvalidArgument ? "invalid argument" : "unhandled system error";
+  switch (result) {
+    case ncclSuccess: return "no error";
+    case ncclUnhandledCudaError: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+    case ncclInvalidArgument: return "invalid argument (run with NCCL_DEBUG=WARN for details)";
+    case ncclInvalidUsage: return "invalid usage (run with NCCL_DEBUG=WARN for details)";
+    default: return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
+  }
 }
 extern "C" __attribute__((visibility("default"))) const char* ncclGetLastError(ncclComm_t) { return ""; }
 
@@ -149,8 +179,9 @@ API ncclCommInitRank(ncclComm_t* out, int ranks, ncclUniqueId id, int rank) {
   int device;
   if (cudaGetDevice(&device) != cudaSuccess) return ncclUnhandledCudaError;
   ncclComm_t comm = *out = make(hexadecimal(id), ranks, rank, device);
-  give(comm, true, [comm] { comm->failed = !comm->room->wait_for_all(); });
-  return ncclSuccess;
+  joining.push_back(comm);
+  give(comm, true, [comm] { comm->failed = (comm->joined = join(comm)) != ncclSuccess; });
+  return depth ? ncclSuccess : end_joining();
 }
 API ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
   return ncclCommInitRank(out, ranks, id, rank);
@@ -215,11 +246,18 @@ API ncclCommRegister(const ncclComm_t, void*, size_t, void** handle) {
 }
 API ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
 API ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type, ncclScalarResidence_t, ncclComm_t comm) {
-  double factor = type == ncclFloat64 ? *(double*)scalar : type == ncclFloat32 ? *(float*)scalar : double(float(*(__half*)scalar));
-  int number = ncclNumOps + int(comm->factors.size());
+  double factor;
+  switch (type) {
+    case ncclFloat64: factor = *(double*)scalar; break;
+    case ncclFloat32: factor = *(float*)scalar; break;
+    case ncclFloat16: factor = double(float(*(__half*)scalar)); break;
+    case ncclBfloat16: factor = double(float(*(__nv_bfloat16*)scalar)); break;
+    default: return ncclInvalidArgument;
+  }
+  int number = ncclNumOps + comm->reductions++;
   comm->factors[number] = factor;
   *op = ncclRedOp_t(number);
-  return type == ncclFloat64 || type == ncclFloat32 || type == ncclFloat16 ? ncclSuccess : ncclInvalidArgument;
+  return ncclSuccess;
 }
 API ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   comm->factors.erase(int(op));
@@ -235,7 +273,7 @@ API ncclGroupEnd() {
   auto list = std::move(pending);
   pending.clear();
   run_all(std::move(list));
-  return ncclSuccess;
+  return end_joining();
 }
 
 // ---- collectives ----

@@ -1,35 +1,74 @@
 #include "nccl_room.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 
 namespace simnccl {
+namespace {
+
+constexpr const char* kShared = "/dev/shm";
+constexpr const char* kPrefix = "simcuda-nccl-";
+constexpr time_t kYoung = 60;  // seconds in which a folder may be there and its lock not yet
+
+template <class Visit>
+void for_each_name(const std::string& folder, Visit visit) {
+  DIR* list = opendir(folder.c_str());
+  if (!list) return;
+  while (dirent* entry = readdir(list))
+    if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) visit(entry->d_name);
+  closedir(list);
+}
+
+void remove_folder(const std::string& folder) {
+  for_each_name(folder, [&](const char* name) { unlink((folder + "/" + name).c_str()); });
+  rmdir(folder.c_str());
+}
+
+// What ranks left that were killed. Once in a process.
+bool sweep() {
+  for_each_name(kShared, [](const char* name) {
+    struct stat info;
+    std::string folder = std::string(kShared) + "/" + name;
+    if (strncmp(name, kPrefix, strlen(kPrefix)) || stat(folder.c_str(), &info) || time(nullptr) - info.st_mtime < kYoung) return;
+    int file = open((folder + "/counters").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0 || flock(file, LOCK_EX | LOCK_NB) == 0) remove_folder(folder);
+    if (file >= 0) close(file);
+  });
+  return true;
+}
+
+}  // namespace
 
 Room::Room(std::string id, int ranks, int rank)
-    : id_(std::move(id)), folder_("/dev/shm/simcuda-nccl-" + id_), ranks_(ranks), rank_(rank), sent_(ranks), received_(ranks) {
+    : id_(std::move(id)), folder_(std::string(kShared) + "/" + kPrefix + id_), ranks_(ranks), rank_(rank), sent_(ranks), received_(ranks) {
+  static bool swept = sweep();
+  (void)swept;
   mkdir(folder_.c_str(), 0700);
-  int file = open(path("counters").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file >= 0 && ftruncate(file, sizeof(Counters)) == 0) {
-    void* page = mmap(nullptr, sizeof(Counters), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  lock_ = open(path("counters").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_ >= 0 && flock(lock_, LOCK_SH) == 0 && ftruncate(lock_, sizeof(Counters)) == 0) {
+    void* page = mmap(nullptr, sizeof(Counters), PROT_READ | PROT_WRITE, MAP_SHARED, lock_, 0);
     if (page != MAP_FAILED) counters_ = (Counters*)page;
   }
-  if (file >= 0) close(file);
   write("joined-" + std::to_string(rank), "", 0);
 }
 
 Room::~Room() {
-  if (!counters_) return;
-  bool last = ++counters_->left == uint32_t(ranks_);
-  munmap(counters_, sizeof(Counters));
-  if (!last) return;
-  for (int r = 0; r < ranks_; r++) unlink(path("joined-" + std::to_string(r)).c_str());
-  unlink(path("counters").c_str());
-  rmdir(folder_.c_str());
+  leave();
+  if (counters_) munmap(counters_, sizeof(Counters));
+  if (lock_ >= 0) close(lock_);
+}
+
+void Room::leave() {
+  if (!counters_ || left_.exchange(true)) return;
+  if (++counters_->left == uint32_t(ranks_)) remove_folder(folder_);
 }
 
 bool Room::write(const std::string& name, const void* data, size_t size) {
@@ -73,6 +112,7 @@ bool Room::wait_for_all() {
 }
 
 bool Room::exchange(const void* data, size_t size, std::vector<std::vector<char>>* all) {
+  if (!counters_) return false;
   std::string stem = "all-" + std::to_string(next_) + "-";
   auto& done = counters_->done[next_++ % 1024];
   if (!write(stem + std::to_string(rank_), data, size)) return false;

@@ -15,7 +15,7 @@ struct Counters {  // shared by all ranks
 class Room {
  public:
   Room(std::string id, int ranks, int rank);
-  ~Room();  // the last one to leave removes the folder
+  ~Room();
   Room(const Room&) = delete;
 
   bool wait_for_all();  // until every rank has joined
@@ -24,10 +24,14 @@ class Room {
   bool send(int to, const void* data, size_t size);
   bool receive(int from, void* data, size_t size);
 
-  void abort() { aborted_ = true; }
+  void abort() {
+    aborted_ = true;
+    leave();
+  }
   const std::string& id() const { return id_; }
 
  private:
+  void leave();  // the last one removes the folder
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   bool write(const std::string& name, const void* data, size_t size);
   bool read(const std::string& name, std::vector<char>* out);  // waits for the file
@@ -36,6 +40,8 @@ class Room {
   uint64_t next_ = 0;
   std::vector<uint64_t> sent_, received_;
   Counters* counters_ = nullptr;
+  int lock_ = -1;  // of the counters' file, shared, as long as this process lives: whose ranks are all gone is swept
+  std::atomic<bool> left_{false};
   std::atomic<bool> aborted_{false};
 };
 

@@ -1,0 +1,102 @@
+"""Where the ranks of the simulated NCCL meet: what is left of it in /dev/shm when they end in whatever way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from simcuda import build
+from tests.support.tools import require_tool
+
+ROOM = Path(build.__file__).parent / "native" / "libraries"
+SHARED = Path("/dev/shm")
+PROGRAM = """
+#include "nccl_room.h"
+#include <cstdio>
+#include <cstring>
+int main(int, char** argv) {  // id, ranks, rank, what to do
+  simnccl::Room room(argv[1], atoi(argv[2]), atoi(argv[3]));
+  puts("in"), fflush(stdout);
+  std::vector<std::vector<char>> all;
+  if (!strcmp(argv[4], "exchange")) return !(room.wait_for_all() && room.exchange("abc", 3, &all));
+  if (!strcmp(argv[4], "abort")) room.abort();
+  getchar();
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One rank of a room."""
+    require_tool("c++")
+    folder = tmp_path_factory.mktemp("room")
+    (folder / "rank.cpp").write_text(PROGRAM)
+    words = ["c++", "-std=c++17", "-pthread", f"-I{ROOM}", folder / "rank.cpp", ROOM / "nccl_room.cpp", "-o"]
+    subprocess.run([*words, folder / "rank"], check=True, timeout=300)
+    return folder / "rank"
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """Of a room that no other test has."""
+    yield f"test-{os.getpid()}-{time.monotonic_ns()}"
+
+
+def enter(program: Path, room: str, ranks: int, rank: int, what: str = "wait") -> subprocess.Popen[str]:
+    """A rank that is in the room."""
+    words = [program, room, str(ranks), str(rank), what]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline() == "in\n"
+    return process
+
+
+def find_folder(room: str) -> Path:
+    return SHARED / f"simcuda-nccl-{room}"
+
+
+def make_old(room: str) -> None:
+    os.utime(find_folder(room), (time.time() - 3600,) * 2)
+
+
+def test_ranks_that_end_leave_nothing(program: Path, name: str) -> None:
+    ranks = [enter(program, name, 2, rank, "exchange") for rank in range(2)]
+    assert [rank.wait(60) for rank in ranks] == [0, 0]
+    assert not find_folder(name).exists()
+
+
+def test_ranks_that_abort_leave_nothing(program: Path, name: str) -> None:
+    """As PyTorch ends a communicator whose other rank did not come; the object itself stays."""
+    ranks = [enter(program, name, 2, rank, "abort") for rank in range(2)]
+    deadline = time.monotonic() + 60
+    while find_folder(name).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not find_folder(name).exists()
+    for rank in ranks:
+        rank.communicate("\n", 60)
+
+
+def test_what_killed_ranks_left_is_swept_and_a_living_rank_keeps_its_room(program: Path, name: str) -> None:
+    killed, living, young = f"{name}-killed", f"{name}-living", f"{name}-young"
+    for room in (killed, young):
+        one = enter(program, room, 2, 0)
+        one.kill()
+        one.wait(60)
+    waiting = enter(program, living, 2, 0)
+    for room in (killed, living):
+        make_old(room)
+    try:
+        enter(program, f"{name}-next", 1, 0).communicate("\n", 60)
+        found = [find_folder(room).exists() for room in (killed, living, young)]
+        assert found == [False, True, True]
+    finally:
+        waiting.kill()
+        waiting.wait(60)
+        for room in (living, young):
+            make_old(room)
+        enter(program, f"{name}-last", 1, 0).communicate("\n", 60)
+    assert not list(SHARED.glob(f"simcuda-nccl-{name}*"))
