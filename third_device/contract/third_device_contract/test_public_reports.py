@@ -530,6 +530,7 @@ def test_streams_and_events_of_both_kinds_mix(name: str, mod: types.ModuleType) 
     plain, own = torch.Stream(device=name), mod.Stream()
     assert plain.stream_id != own.stream_id and plain.stream_id != 0
     tensor = torch.ones(1000, device=name)
+    plain.wait_stream(mod.current_stream())  # that writes the ones
     for event in (torch.Event(device=name), mod.Event()):
         for stream, other in ((plain, own), (own, plain)):
             with mod.stream(stream):
