@@ -212,7 +212,10 @@ def enter_root(root: Path, caches: Path, repository: Path) -> Place:
 
 
 def enter_root_as_user(root: Path, repository: Path) -> Place:
-    """Return how commands of the user of ``--user`` run in ``root``; they see what ``repository`` has committed."""
+    """Return how commands of the user of ``--user`` run in ``root``.
+
+    They see what ``repository`` has committed.
+    """
     inside_repository = "/srv/decouple.git"
     inside = (*NAMESPACE, "sh", "-c", ENTER, "sh", str(root), f"{repository}:{inside_repository}", "--")
     become = ("setpriv", "--reuid", USER, "--regid", USER, "--init-groups")

@@ -48,7 +48,9 @@ def unpack_core(environment: Environment, version: str, say: Callable[[str], Non
 
 @contextlib.contextmanager
 def hold_core(places: Places, digest: str) -> Iterator[int]:
-    """Let nobody exchange the unpacked core; yields the lock's number, for what is started.
+    """Let nobody exchange the unpacked core.
+
+    Yields the lock's number, for what is started.
 
     Raises DecoupleError where it is not the one of ``digest`` any more.
     """
@@ -62,7 +64,7 @@ def hold_core(places: Places, digest: str) -> Iterator[int]:
 
 
 def read_core_digest(places: Places) -> str:
-    """Return the SHA-256 of the wheel whose files are in ``core``, "" where none is whole."""
+    """Return the SHA-256 of the wheel unpacked in ``core``, "" where none is whole."""
     marker = places.core / "wheel.sha256"
     return marker.read_text() if marker.exists() else ""
 

@@ -413,7 +413,10 @@ def _is_extension(recorded: dict[str, Any], layer: Layer) -> bool:
 
 
 def _bootstrap_root(description: Description, folder: Path, log: Path, held: int) -> None:
-    """Run mmdebstrap; it holds the lock ``held`` as well, also when this process is killed."""
+    """Run mmdebstrap.
+
+    It holds the lock ``held`` as well, also when this process is killed.
+    """
     if shutil.which("mmdebstrap") is None:
         raise DecoupleError("mmdebstrap: not found", next_step="apt-get install mmdebstrap")
     bootstrap = description.bootstrap

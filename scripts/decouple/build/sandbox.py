@@ -207,7 +207,9 @@ def check_sandbox() -> None:
 
 
 def advise_namespaces() -> str:
-    """Return what lets this user make namespaces and mount in them, from what the machine says of itself.
+    """Return what lets this user make namespaces and mount in them.
+
+    It is taken from what the machine says of itself.
 
     What ``unshare`` says does not tell: a limit of 0 is "No space left on device".
     """

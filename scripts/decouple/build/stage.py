@@ -135,7 +135,10 @@ class Stage(ABC):
 
     @contextlib.contextmanager
     def hold_inputs(self) -> Iterator[tuple[int, ...]]:
-        """Hold what others could exchange meanwhile; yields the locks that what is started holds too."""
+        """Hold what others could exchange meanwhile.
+
+        Yields the locks that what is started holds too.
+        """
         yield ()
 
     def identify_core(self) -> str:

@@ -148,7 +148,7 @@ def has_official_dump(release: Manifest, backend: Path) -> bool:
 
 
 def list_kept_archs(release: Manifest, backend: Path) -> list[str]:
-    """List the architectures of ``backend`` for which the official wheel's machine code is kept here.
+    """List the architectures of ``backend`` whose official machine code is kept here.
 
     Raises DecoupleError where it is for none.
     """

@@ -146,7 +146,10 @@ def record_checks(request: TryoutRequest, wheels: Sequence[Path], found: Sequenc
 
 
 def _read_series(request: TryoutRequest, wheels: Sequence[Path]) -> str:
-    """Return the digest of the one series of the wheels. Raises DecoupleError where they are of several."""
+    """Return the digest of the one series of the wheels.
+
+    Raises DecoupleError where they are of several.
+    """
     digests = {wheel_finishing.read_manifest(wheel).series.digest for wheel in wheels}
     if len(digests) != 1:
         raise DecoupleError(

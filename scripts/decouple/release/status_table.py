@@ -539,7 +539,7 @@ def _is_ours(run: SuitesSection) -> bool:
 
 
 def _describe_outcomes(suites: SuitesSection) -> str:
-    """Count tests by outcome, over all suites of the run, and say of how many where it was not the whole."""
+    """Count tests by outcome over all suites; say of how many, if not of the whole."""
     counts = Counter[str]()
     for outcomes in suites.tally.values():
         counts.update(outcomes)

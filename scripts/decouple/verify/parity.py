@@ -46,7 +46,10 @@ class Parity(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether there was something to compare with, and nothing differs or is missing without a reason."""
+        """Whether there was something to compare, and nothing lacks a reason.
+
+        What differs or is missing may have one.
+        """
         return self.total > 0 and not self.unexplained
 
     @property

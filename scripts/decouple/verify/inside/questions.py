@@ -31,7 +31,10 @@ def find_kind(torch: Any) -> str:
 
 
 def list_series() -> list[str]:
-    """List the digests of the series that the wheels of torch here were made of, as their build manifests say."""
+    """List the digests of the series that the wheels of torch here were made of.
+
+    Their build manifests say them.
+    """
     found = set()
     for wheel in importlib.metadata.distributions():
         made = wheel.read_text("decouple.json") if str(wheel.metadata["Name"]).lower()[:5] == "torch" else None
