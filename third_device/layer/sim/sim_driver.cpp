@@ -436,9 +436,9 @@ td_status live(td_stream stream) {
 }
 
 // What runs of a piece of work: with a record of it where a trace is going on, and not at all once its device is lost.
-std::function<td_status()> prepare(td_stream stream, const Work& work) {
+std::function<td_status()> prepare(td_stream stream, Work work) {
   Trace& trace = world().trace;
-  std::function<td_status()> run = work.run;
+  std::function<td_status()> run = std::move(work.run);
   if (trace.on.load()) {
     td_record record{};
     record.kind = work.kind;
@@ -475,7 +475,7 @@ td_status enqueue(td_stream stream, Work work) {
       return TD_OK;
     }
   }
-  stream->push(prepare(stream, work));
+  stream->push(prepare(stream, std::move(work)));
   return TD_OK;
 }
 
