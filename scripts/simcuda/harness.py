@@ -22,7 +22,7 @@ def restrict_operators(test_ids: Collection[str], root: Path) -> None:
     takes two minutes, under memcheck an hour. What is made otherwise than by ``@ops`` stays. Where upstream changed the
     harness nothing is spared.
     """
-    if not _name_word("common_device_type", test_ids, root):
+    if not _is_word_named("common_device_type", test_ids, root):
         return
     try:
         ops: Any = importlib.import_module(_MODULE).ops
@@ -44,7 +44,7 @@ def restrict_operators(test_ids: Collection[str], root: Path) -> None:
     ops._parametrize_test = parametrize_chosen
 
 
-def _name_word(word: str, test_ids: Collection[str], root: Path) -> bool:
+def _is_word_named(word: str, test_ids: Collection[str], root: Path) -> bool:
     """Return whether a file of these tests has ``word``."""
     for file in {test_id.partition("::")[0] for test_id in test_ids}:
         with contextlib.suppress(OSError):
@@ -58,7 +58,7 @@ def note_needed_devices(test_ids: Collection[str], root: Path) -> None:
 
     It skips in the ranks alone: four processes import torch to say that there are fewer than four devices.
     """
-    if not _name_word("skip_if_lt_x_gpu", test_ids, root):
+    if not _is_word_named("skip_if_lt_x_gpu", test_ids, root):
         return
     try:
         module: Any = importlib.import_module(_RANKS)

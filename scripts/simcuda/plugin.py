@@ -11,9 +11,8 @@ simcuda record`` the ledger is that of the recorder, elsewhere it is null. A lin
 
 ``known`` is the reason, where ``known_failures.toml`` says that the test cannot pass on the simulated device; one that
 is too slow for it, or would wait for ever, is skipped there. A test that ended the process has a line
-``{"id": …, "outcome": "started"}`` and no other. The ledger holds
-those of the test's processes, too: ranks, workers. A failed test of several processes has none, since the harness ends
-the others when one fails.
+``{"id": …, "outcome": "started"}`` and no other. The ledger holds those of the test's processes, too: ranks, workers.
+A failed test of several processes has none, since the harness ends the others when one fails.
 """
 
 from __future__ import annotations

@@ -140,10 +140,10 @@ def _describe_counts(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tupl
 
     Where all counts are the same, order or arguments differ.
     """
-    names = [name for name in _COUNTS if ours.get(name) != theirs.get(name)]
+    names = [name for name in _COUNTS if ours.get(name, 0) != theirs.get(name, 0)]
     if not names:
         return "the same numbers, other arguments or order", "run both with --simcuda-entries to see them"
-    texts = [", ".join(f"{side.get(name)} {name}" for name in names) for side in (ours, theirs)]
+    texts = [", ".join(f"{side.get(name, 0)} {name}" for name in names) for side in (ours, theirs)]
     return texts[0], texts[1]
 
 

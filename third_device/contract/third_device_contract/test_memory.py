@@ -490,7 +490,7 @@ def test_a_pool_of_its_own_or_the_reason_why_not(name: str, mod: types.ModuleTyp
     assert mod.memory_reserved() <= held - (24 << 20)
 
 
-def need(mod: types.ModuleType, *names: str) -> None:
+def require_names(mod: types.ModuleType, *names: str) -> None:
     """Skip a test of what this device has not; item 71 asks for the reasons."""
     missing = [one for one in names if not hasattr(mod, one)]
     if missing:
@@ -499,7 +499,7 @@ def need(mod: types.ModuleType, *names: str) -> None:
 
 @pytest.mark.contract_item(66)
 def test_blocks_of_a_pool_serve_no_others(name: str, mod: types.ModuleType) -> None:
-    need(mod, "MemPool")
+    require_names(mod, "MemPool")
     mod.synchronize()
     mod.empty_cache()
     pool = mod.MemPool()
@@ -536,7 +536,7 @@ def test_blocks_of_a_pool_serve_no_others(name: str, mod: types.ModuleType) -> N
 
 @pytest.mark.contract_item(66)
 def test_a_pool_is_left_whatever_happens(name: str, mod: types.ModuleType) -> None:
-    need(mod, "MemPool")
+    require_names(mod, "MemPool")
     outer, inner = mod.MemPool(), mod.MemPool()
 
     def pool_of(tensor: torch.Tensor) -> tuple[int, int]:
@@ -566,7 +566,7 @@ def test_a_pool_is_left_whatever_happens(name: str, mod: types.ModuleType) -> No
 
 @pytest.mark.contract_item(23)
 def test_a_snapshot_has_every_block(name: str, mod: types.ModuleType) -> None:
-    need(mod, "memory_snapshot")
+    require_names(mod, "memory_snapshot")
     mod.synchronize()
     held = [torch.empty(size, dtype=torch.uint8, device=name) for size in (100, 5000, 3 << 20, 24 << 20)]
     segments = [segment for segment in mod.memory_snapshot() if segment["device"] == 0]
@@ -594,7 +594,7 @@ def test_a_snapshot_has_every_block(name: str, mod: types.ModuleType) -> None:
 
 @pytest.mark.contract_item(23)
 def test_upstream_s_viewer_reads_a_snapshot(name: str, mod: types.ModuleType, tmp_path: Path) -> None:
-    need(mod, "memory_snapshot")
+    require_names(mod, "memory_snapshot")
     from torch.cuda import _memory_viz as viewer
 
     mod.memory._record_memory_history(max_entries=50, clear_history=True)
@@ -622,7 +622,7 @@ def test_upstream_s_viewer_reads_a_snapshot(name: str, mod: types.ModuleType, tm
 
 @pytest.mark.contract_item(22)
 def test_memory_for_others(name: str, mod: types.ModuleType) -> None:
-    need(mod, "caching_allocator_alloc")
+    require_names(mod, "caching_allocator_alloc")
     before = mod.memory_allocated()
     side = mod.Stream()
     for stream in (None, side, 0):
@@ -638,7 +638,7 @@ def test_memory_for_others(name: str, mod: types.ModuleType) -> None:
 
 @pytest.mark.contract_item(22)
 def test_a_cache_can_be_done_without(name: str, mod: types.ModuleType) -> None:
-    need(mod, "caching_allocator_disabled")
+    require_names(mod, "caching_allocator_disabled")
     mod.synchronize()
     gc.collect()
     mod.empty_cache()
@@ -657,7 +657,7 @@ def test_a_cache_can_be_done_without(name: str, mod: types.ModuleType) -> None:
 
 @pytest.mark.contract_item(25)
 def test_peaks_of_pinned_memory(mod: types.ModuleType) -> None:
-    need(mod, "reset_peak_host_memory_stats")
+    require_names(mod, "reset_peak_host_memory_stats")
     torch.empty(1 << 20).pin_memory()
     gc.collect()
     mod.reset_peak_host_memory_stats()

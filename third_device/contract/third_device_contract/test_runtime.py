@@ -480,10 +480,10 @@ def test_callables_are_graphed(name: str, mod: types.ModuleType, graphs: None) -
     model.eval()
     assert graphed(torch.ones(1, 6, device=name)).shape == (1, 3), "in the other mode it takes any size, as before"
 
-    def both(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def multiply_and_add(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return a * b, (a + b).detach()
 
     a, b = (torch.ones(4, device=name, requires_grad=True) for _ in range(2))
-    twice = mod.make_graphed_callables((both, both), ((a, b), (a, b)))
+    twice = mod.make_graphed_callables((multiply_and_add, multiply_and_add), ((a, b), (a, b)))
     product, total = twice[1](torch.full((4,), 2.0, device=name), b)
     assert product.tolist() == [2] * 4 and total.tolist() == [3] * 4 and not total.requires_grad

@@ -133,7 +133,7 @@ def make_graphed_callables(
     ]
     shared = graph_pool_handle() if pool is None else pool
 
-    def differentiate(outputs: tuple[torch.Tensor, ...], grads: tuple[torch.Tensor, ...], surface: Any) -> Any:
+    def compute_gradients(outputs: tuple[torch.Tensor, ...], grads: tuple[torch.Tensor, ...], surface: Any) -> Any:
         wanted = [each for each in surface if each.requires_grad]
         found = iter(
             torch.autograd.grad(
@@ -151,7 +151,7 @@ def make_graphed_callables(
             for _ in range(num_warmup_iters):
                 outputs = _as_tuple(function(*given))
                 if any(each.requires_grad for each in outputs):
-                    differentiate(outputs, make_grads(outputs), surface)
+                    compute_gradients(outputs, make_grads(outputs), surface)
                 del outputs
     _device.synchronize()
 
@@ -167,7 +167,7 @@ def make_graphed_callables(
         backward, grads, found = Graph(), make_grads(outputs), ()
         if grads:
             with graph(backward, pool=shared):
-                found = differentiate(outputs, grads, surface)
+                found = compute_gradients(outputs, grads, surface)
         backwards.append((backward, grads, found))
     backwards.reverse()
 
@@ -184,7 +184,7 @@ def _as_tuple(returned: Any) -> tuple[torch.Tensor, ...]:
     return (returned,) if isinstance(returned, torch.Tensor) else tuple(returned)
 
 
-def _put(targets: Any, values: Any) -> None:
+def _copy_values(targets: Any, values: Any) -> None:
     """Copy values into the tensors that a graph reads."""
     for target, value in zip(targets, values, strict=True):
         if target.data_ptr() != value.data_ptr():
@@ -203,7 +203,7 @@ class _Replayed:
         class Function(torch.autograd.Function):
             @staticmethod
             def forward(context: Any, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-                _put(surface[:count], inputs[:count])
+                _copy_values(surface[:count], inputs[:count])
                 work.replay()
                 made = tuple(each.detach() for each in outputs)
                 context.mark_non_differentiable(
@@ -214,7 +214,7 @@ class _Replayed:
             @staticmethod
             @torch.autograd.function.once_differentiable
             def backward(context: Any, *given: torch.Tensor) -> Any:
-                _put(grads, [each for each, wanted in zip(given, differentiable, strict=True) if wanted])
+                _copy_values(grads, [each for each, wanted in zip(given, differentiable, strict=True) if wanted])
                 backward_work.replay()
                 # Copies: autograd may keep them as a parameter's .grad, which the next replay would overwrite.
                 return tuple(None if each is None else each.clone() for each in found)

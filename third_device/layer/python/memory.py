@@ -144,7 +144,7 @@ def reset_accumulated_host_memory_stats() -> None:
 # --- pools ---
 
 
-def _drop(numbers: dict[int, int]) -> None:
+def _drop_pools(numbers: dict[int, int]) -> None:
     while numbers:
         _C.drop_pool(*numbers.popitem())
 
@@ -166,7 +166,7 @@ class MemPool:
         self._numbers: dict[int, int] = {}  # of the layer's pool on each device that it was used on
         self._uses = 0
         self._number(_index())
-        weakref.finalize(self, _drop, self._numbers).atexit = False
+        weakref.finalize(self, _drop_pools, self._numbers).atexit = False
 
     def _number(self, index: int) -> int:
         with self._lock:
