@@ -226,9 +226,8 @@ def tests_real(session: nox.Session) -> None:
 
     The source is fetched once and cached.
     """
-    session.run(
-        str(make_environment(session, "dev") / "pytest"), *SLOWEST, *(session.posargs or ["tests/real"]), external=True
-    )
+    paths = session.posargs or ["tests/real"]
+    session.run(str(make_environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *paths, external=True)
 
 
 @nox.session(name="tests-contract", venv_backend="none")
@@ -241,12 +240,8 @@ def tests_contract(session: nox.Session) -> None:
     folder = ROOT / ".nox" / "pytest-contract"  # pytest keeps the last three runs there, as it does elsewhere
     folder.mkdir(parents=True, exist_ok=True)
     session.env["PYTEST_DEBUG_TEMPROOT"] = str(folder)
-    session.run(
-        str(make_environment(session, "dev") / "pytest"),
-        *SLOWEST,
-        *(session.posargs or ["tests/contract"]),
-        external=True,
-    )
+    paths = session.posargs or ["tests/contract"]
+    session.run(str(make_environment(session, "dev") / "pytest"), *SLOWEST, *WORKERS, *paths, external=True)
 
 
 @nox.session(venv_backend="none", default=False)
