@@ -527,9 +527,9 @@ def _list_suites(status: ReleaseStatus) -> Iterator[Figure]:
         which = ", ".join(run.tally) if len(run.tally) <= 3 else f"{len(run.tally)} suites"
         text = _describe_outcomes(run) + (f"; {_describe_comparison(run)}" if run.against else "")
         verdict = RECORDED
-        if run.against:
-            verdict = HOLDS if run.against.tests == run.against.outcomes else DIFFERS
-            verdict = DIFFERS if run.against.unexplained else verdict
+        if seen := run.against:
+            same = seen.tests == seen.outcomes and seen.ledgers == seen.loose
+            verdict = DIFFERS if seen.unexplained else HOLDS if same else EXPLAINED
         yield Figure(f"suites/{key}", text, verdict, f"{_describe_torch(run)} ({run.device}; {which})", _is_ours(run))
 
 

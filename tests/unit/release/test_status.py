@@ -427,7 +427,7 @@ def test_another_vendor_s_objects_have_a_row_of_their_own() -> None:
 
 
 def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None:
-    suites = {
+    suites: dict[str, Any] = {
         "device": "simulated",
         "outcomes": ["passed", "failed"],
         "tally": {"cuda": {"passed": 200, "failed": 3}, "torch": {"passed": 700, "failed": 0}},
@@ -436,9 +436,12 @@ def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None
     official = suites | {"label": "official", "against": None}
     found = figures(status.parse_status({"suites": {"official": official, "built": suites}}))
     told = "900 passed, 3 failed; 2 of 903 not as official, 899 of 900 ledgers the same"
-    assert found["CUDA suites: our wheels (simulated; cuda, torch)"] == f"{told} | differs"
+    assert found["CUDA suites: our wheels (simulated; cuda, torch)"] == f"{told} | explained"
     # nobody takes another's results for ours
     assert found["CUDA suites: official (simulated; cuda, torch)"] == "900 passed, 3 failed | recorded"
+    suites["against"] |= {"unexplained": 1}
+    found = figures(status.parse_status({"suites": {"built": suites}}))
+    assert found["CUDA suites: our wheels (simulated; cuda, torch)"] == f"{told} | differs"
 
 
 def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:
