@@ -111,6 +111,12 @@ struct Work {
   bool runs_when_lost = false;
 };
 
+// What a stream runs of it.
+struct Task {
+  std::function<td_status()> run;
+  bool runs_when_lost = false;
+};
+
 // The work of streams, in the order in which it was enqueued: one of those that the events between them allow.
 struct Capture {
   // How many pieces of each stream's work come before what is enqueued next.
@@ -185,6 +191,14 @@ td_status find(int index, Device** device) {
   return TD_OK;
 }
 
+// Not at all once the device is lost, but where its owner counts on it.
+td_status run_task(int device, const Task& task) {
+  if (!task.runs_when_lost && world().devices[static_cast<size_t>(device)]->lost.load()) {
+    return fail(TD_DEVICE_LOST, "the device was lost while work was pending");
+  }
+  return task.run();
+}
+
 }  // namespace
 }  // namespace third_device::sim
 
@@ -216,7 +230,7 @@ struct td_stream_s {
   std::condition_variable added;  // for the worker
   std::condition_variable ended;  // for who waits for work
   // What to do, and the mark of the event that is recorded there, if any.
-  std::deque<std::pair<std::function<td_status()>, std::shared_ptr<third_device::sim::Mark>>> queue;
+  std::deque<std::pair<third_device::sim::Task, std::shared_ptr<third_device::sim::Mark>>> queue;
   uint64_t enqueued_count = 0;
   uint64_t ended_count = 0;
   bool stopping = false;
@@ -230,13 +244,13 @@ struct td_stream_s {
     for (;;) {
       added.wait(hold, [this] { return stopping || !queue.empty(); });
       if (queue.empty()) return;
-      auto [work, mark] = std::move(queue.front());
+      auto [task, mark] = std::move(queue.front());
       queue.pop_front();
       hold.unlock();
       td_status status = TD_OK;
       std::string text;
       try {
-        status = work();
+        status = third_device::sim::run_task(device, task);
         if (status != TD_OK) text = third_device::sim::last_error;
       } catch (const std::exception& error) {
         status = TD_FAILED;
@@ -245,7 +259,7 @@ struct td_stream_s {
         status = TD_FAILED;
         text = "unknown exception in work on the device";
       }
-      work = nullptr;  // releases what it holds before the stream counts as idle
+      task.run = nullptr;  // releases what it holds before the stream counts as idle
       hold.lock();
       ++ended_count;
       if (status != TD_OK && error == TD_OK) {
@@ -257,10 +271,10 @@ struct td_stream_s {
       ended.notify_all();
     }
   }
-  void push(std::function<td_status()> work, std::shared_ptr<third_device::sim::Mark> mark = nullptr) {
+  void push(third_device::sim::Task task, std::shared_ptr<third_device::sim::Mark> mark = nullptr) {
     {
       std::lock_guard<std::mutex> hold(mutex);
-      queue.emplace_back(std::move(work), std::move(mark));
+      queue.emplace_back(std::move(task), std::move(mark));
       ++enqueued_count;
     }
     added.notify_one();
@@ -435,10 +449,9 @@ td_status live(td_stream stream) {
   return find(stream->device, &device);
 }
 
-// What runs of a piece of work: with a record of it where a trace is going on, and not at all once its device is lost.
-std::function<td_status()> prepare(td_stream stream, Work work) {
+// What runs of a piece of work: with a record of it where a trace is going on.
+Task prepare(td_stream stream, Work work) {
   Trace& trace = world().trace;
-  std::function<td_status()> run = std::move(work.run);
   if (trace.on.load()) {
     td_record record{};
     record.kind = work.kind;
@@ -449,20 +462,16 @@ std::function<td_status()> prepare(td_stream stream, Work work) {
     record.tag = tag;
     record.thread = static_cast<int32_t>(syscall(SYS_gettid));
     record.called = record.returned = now();
-    run = [&trace, record, work = std::move(run)]() mutable {
+    work.run = [&trace, record, run = std::move(work.run)]() mutable {
       record.began = now();
-      td_status status = work();
+      td_status status = run();
       record.ended = now();
       std::lock_guard<std::mutex> hold(trace.mutex);
       trace.records.push_back(record);
       return status;
     };
   }
-  if (work.runs_when_lost) return run;
-  Device* device = world().devices[static_cast<size_t>(stream->device)].get();
-  return [device, work = std::move(run)] {
-    return device->lost.load() ? fail(TD_DEVICE_LOST, "the device was lost while work was pending") : work();
-  };
+  return {std::move(work.run), work.runs_when_lost};
 }
 
 td_status enqueue(td_stream stream, Work work) {
@@ -607,10 +616,7 @@ td_status stream_wait(td_stream stream, td_event event) {
     mark->wait();
     return TD_OK;
   };
-  Device* device = world().devices[static_cast<size_t>(stream->device)].get();
-  stream->push([device, run] {
-    return device->lost.load() ? fail(TD_DEVICE_LOST, "the device was lost while work was pending") : run();
-  });
+  stream->push({run});
   return TD_OK;
 }
 
@@ -659,7 +665,7 @@ td_status event_record(td_event event, td_stream stream) {
     event->mark = mark;
   }
   // Pushed without the check for a lost device: who waits for the event must wake up in any case.
-  stream->push([] { return TD_OK; }, mark);
+  stream->push({[] { return TD_OK; }, true}, mark);
   return TD_OK;
 }
 
@@ -733,14 +739,15 @@ td_status graph_launch(td_graph graph, td_stream stream) {
   if (td_status status = live(stream)) return status;
   if (graph->device != stream->device) return fail(TD_INVALID, "the graph is of another device");
   if (td_status status = refuse_captured(stream, "launching another graph")) return status;
-  std::vector<std::function<td_status()>> all;
+  std::vector<Task> all;
   for (const Work& work : graph->kept) all.push_back(prepare(stream, work));
-  stream->push([all = std::move(all)] {
-    for (const auto& run : all) {
-      if (td_status status = run()) return status;
+  auto run = [device = stream->device, all = std::move(all)]() -> td_status {
+    for (const Task& task : all) {
+      if (td_status status = run_task(device, task)) return status;
     }
     return TD_OK;
-  });
+  };
+  stream->push({std::move(run), true});  // each of its pieces says what it does on a lost device
   return TD_OK;
 }
 
