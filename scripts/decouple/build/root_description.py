@@ -150,6 +150,7 @@ class Layer(Struct, frozen=True):
     """Packages installed together; ``seen`` are versions of the last whole build.
 
     With ``toolkit_of``, the file name of another description, the toolkit is that of its layer of the same name.
+    ``of`` names what it takes of other layers of this description: their pip projects, and their foreign prefixes.
     """
 
     name: str
@@ -165,6 +166,7 @@ class Layer(Struct, frozen=True):
     toolkit: tuple[Toolkit, ...] = ()
     debs: tuple[DebianPackages, ...] = ()
     toolkit_of: str = ""
+    of: tuple[str, ...] = ()
 
     @property
     def unpacked_parts(self) -> tuple[UnpackedPackages | ForeignPrograms | Toolkit, ...]:
@@ -250,7 +252,7 @@ def load_description(path: Path = DEFAULT) -> Description:
         file = toml.read_toml(path, _DescriptionFile, mend=f"compare with {DEFAULT.name}")
     except OSError as error:
         raise DecoupleError(f"{path}: {error.strerror}", next_step=f"name a description such as {DEFAULT}") from error
-    layers = tuple(_take_toolkit(path, layer) for layer in file.layer)
+    layers = tuple(_take_pieces(path, _take_toolkit(path, layer), file.layer) for layer in file.layer)
     return Description(path, file.name, file.bootstrap, file.mount, file.trap, layers)
 
 
@@ -260,3 +262,16 @@ def _take_toolkit(path: Path, layer: Layer) -> Layer:
         return layer
     other = load_description(path.with_name(layer.toolkit_of)).find_layer(layer.name)
     return replace(layer, toolkit=other.toolkit)
+
+
+def _take_pieces(path: Path, layer: Layer, others: tuple[Layer, ...]) -> Layer:
+    """Return the layer with the pieces of ``others`` that it names, in their order."""
+    pip = {tool.project: tool for other in others for tool in other.pip if tool.project in layer.of}
+    foreign = {piece.prefix: piece for other in others for piece in other.foreign if piece.prefix in layer.of}
+    for name in layer.of:
+        if name not in pip and name not in foreign:
+            raise DecoupleError(
+                f"{path}: layer {layer.name!r}: no other layer has {name!r}",
+                next_step="name a pip project, or the prefix of foreign programs",
+            )
+    return replace(layer, pip=(*layer.pip, *pip.values()), foreign=(*layer.foreign, *foreign.values()))

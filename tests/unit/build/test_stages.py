@@ -400,6 +400,11 @@ def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, prove
     assert Stage1(BuildJob(host, provenance, Choices(python="3.11"))).find_python() == "python3.11"
 
 
+def test_bindings_for_the_official_half_take_no_layer_of_the_core() -> None:
+    assert toolchain.list_bindings_layers(Choices(core="official"), "portable") == ["bindings"]
+    assert toolchain.list_layers(2, Choices(core="official"), "portable")[0] == "core", "what kernels are compiled in"
+
+
 def test_objects_are_compiled_by_the_python_that_was_chosen(
     host: HostEnvironment, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
