@@ -303,7 +303,9 @@ def _leave_out_present(done: _RootRecord, layer: Layer) -> Layer:
     """
     content = _make_plain(layer.describe_content())
     pip, foreign = (
-        tuple(piece for piece, item in zip(pieces, content.get(kind, ()), strict=True) if not _is_there(done, kind, item))
+        tuple(
+            piece for piece, item in zip(pieces, content.get(kind, ()), strict=True) if not _is_there(done, kind, item)
+        )
         for kind, pieces in (("pip", layer.pip), ("foreign", layer.foreign))
     )
     return replace(layer, pip=pip, foreign=foreign)
@@ -448,6 +450,8 @@ def _bootstrap_root(description: Description, folder: Path, log: Path) -> None:
             f"--variant={bootstrap.variant}",
             f"--components={','.join(bootstrap.components)}",
             f"--keyring={bootstrap.keyring}",
+            "--dpkgopt=force-unsafe-io",  # as the layers: a root that a crash cut off is made anew
+            "--skip=cleanup/apt/lists",  # the first layer asks whether they are the newest
             *([f"--include={','.join(bootstrap.include)}"] if bootstrap.include else []),
             bootstrap.suite,
             str(folder / "root"),
@@ -459,9 +463,7 @@ def _bootstrap_root(description: Description, folder: Path, log: Path) -> None:
     )
 
 
-def _install_layer(
-    root: Root, layer: Layer, fetched: Future[dict[str, Path]], log: Path, bootstrap: Bootstrap
-) -> None:
+def _install_layer(root: Root, layer: Layer, fetched: Future[dict[str, Path]], log: Path, bootstrap: Bootstrap) -> None:
     """Install ``layer``; ``fetched`` maps the names of PyPI's files to where they are."""
 
     def run_inside(script: str, arguments: Sequence[str], what: str, *binds: BindMount, network: bool = True) -> None:
