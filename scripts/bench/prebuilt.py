@@ -2,8 +2,8 @@
 
     python scripts/bench/prebuilt.py --python PYTHON [--release 2.6] [--json FILE]
 
-PYTHON has the official torch of the release; its CPU half stands for the CPU torch that a user has. Downloads 0.9 GB and
-needs 10 GB of disk, in a folder of its own that is deleted: caches, checkout, root and build begin empty. Without
+PYTHON has the official torch of the release; its CPU half stands for the CPU torch that a user has. Downloads 0.9 GB
+and needs 10 GB of disk, in a folder of its own that is deleted: caches, checkout, root and build begin empty. Without
 ``--python`` nothing is measured.
 """
 
