@@ -187,8 +187,10 @@ def _forward_signals(process: subprocess.Popen[str]) -> Iterator[None]:
             signal.signal(signal.SIGTERM, old)
 
 
-@atexit.register
 def _end_processes_beside() -> None:
     for process in tuple(_BESIDE):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
+
+
+atexit.register(_end_processes_beside)

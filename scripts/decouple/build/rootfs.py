@@ -524,11 +524,6 @@ def _install_layer(root: Root, layer: Layer, fetched: Future[dict[str, Path]], l
         run_inside(script, (wheel.prefix, bind.inside), f"unpack {wheel.prefix}", bind, network=False)
 
 
-def fetch_pypi_file(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Callable[..., None] = run_logged) -> Path:
-    """Fetch one file as `fetch_pypi_files` does; returns its path."""
-    return fetch_pypi_files([piece], folder, log, run)[piece.file]
-
-
 def fetch_pypi_files(
     pieces: Sequence[PypiPiece | PipTool], folder: Path, log: Path, run: Callable[..., None] = run_logged
 ) -> dict[str, Path]:

@@ -199,7 +199,7 @@ def test_a_piece_of_pypi_that_is_not_the_one_described(tmp_path: Path) -> None:
     piece = root_description.PypiPiece("x", "1", "x-1-py3-none-any.whl", "0" * 64, "/opt/x", ())
     (tmp_path / piece.file).write_bytes(b"other")
     with pytest.raises(DecoupleError, match="000000000000"):
-        rootfs.fetch_pypi_file(piece, tmp_path, tmp_path / "log")
+        rootfs.fetch_pypi_files([piece], tmp_path, tmp_path / "log")
 
 
 def test_commands_without_a_user_namespace_as_root(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_pip_is_told_whom_a_wheel_is_for(tmp_path: Path, file: str, options: lis
         (tmp_path / file).write_bytes(b"")
 
     tool = root_description.PipTool("x", "1", file, hashlib.sha256(b"").hexdigest())
-    assert rootfs.fetch_pypi_file(tool, tmp_path, tmp_path / "log", run) == tmp_path / file
+    assert rootfs.fetch_pypi_files([tool], tmp_path, tmp_path / "log", run) == {file: tmp_path / file}
     assert [word for word in asked[0] if word.startswith(("--platform", "--python", "--impl", "--abi"))] == options
 
 
