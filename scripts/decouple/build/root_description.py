@@ -150,7 +150,8 @@ class Layer(Struct, frozen=True):
     """Packages installed together; ``seen`` are versions of the last whole build.
 
     With ``toolkit_of``, the file name of another description, the toolkit is that of its layer of the same name.
-    ``of`` names what it takes of other layers of this description: their pip projects, and their foreign prefixes.
+    ``of`` names what it takes of other layers of this description: LAYER:NAME, where NAME is a project of PyPI or the
+    prefix of foreign programs.
     """
 
     name: str
@@ -266,12 +267,19 @@ def _take_toolkit(path: Path, layer: Layer) -> Layer:
 
 def _take_pieces(path: Path, layer: Layer, others: tuple[Layer, ...]) -> Layer:
     """Return the layer with the pieces of ``others`` that it names, in their order."""
-    pip = {tool.project: tool for other in others for tool in other.pip if tool.project in layer.of}
-    foreign = {piece.prefix: piece for other in others for piece in other.foreign if piece.prefix in layer.of}
-    for name in layer.of:
-        if name not in pip and name not in foreign:
-            raise DecoupleError(
-                f"{path}: layer {layer.name!r}: no other layer has {name!r}",
-                next_step="name a pip project, or the prefix of foreign programs",
-            )
-    return replace(layer, pip=(*layer.pip, *pip.values()), foreign=(*layer.foreign, *foreign.values()))
+    taken = dict.fromkeys(layer.of, False)
+
+    def is_taken(other: Layer, name: str) -> bool:
+        key = f"{other.name}:{name}"
+        taken.update({key: True} if key in taken else {})
+        return key in taken
+
+    pip = [tool for other in others for tool in other.pip if is_taken(other, tool.project)]
+    pypi = [piece for other in others for piece in other.pypi if is_taken(other, piece.project)]
+    foreign = [piece for other in others for piece in other.foreign if is_taken(other, piece.prefix)]
+    for name in (name for name, found in taken.items() if not found):
+        raise DecoupleError(
+            f"{path}: layer {layer.name!r}: no other layer has {name!r}",
+            next_step="name LAYER:NAME, a project of PyPI or the prefix of foreign programs",
+        )
+    return replace(layer, pip=(*layer.pip, *pip), pypi=(*layer.pypi, *pypi), foreign=(*layer.foreign, *foreign))

@@ -12,10 +12,10 @@ import importlib.util
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
@@ -36,6 +36,8 @@ from decouple.build import root_record
 from decouple.build.estimate import RootEstimate
 from decouple.build.root_description import Bootstrap, Description, Layer, PipTool, PypiPiece, compute_layer_digest
 from decouple.build.sandbox import BindMount, Sandbox, is_root, make_clean_environment, make_owner_prefix
+
+_Piece = TypeVar("_Piece")
 
 _APT = """
 set -e
@@ -249,7 +251,8 @@ def ensure_root(
             progress.finish()
         for layer in missing:
             progress.start(f"layer {layer.name}", None)
-            _install_layer(root, _leave_out_present(done, layer), fetched, log, description.bootstrap)
+            shared = {piece["prefix"] for other in done.layers.values() for piece in other.get("pypi", ())}
+            _install_layer(root, _leave_out_present(done, layer), fetched, log, description.bootstrap, shared)
             prefixes = [piece.prefix for piece in layer.unpacked_parts]
             root_record.update_record(root.tree, folder, Path(description.bootstrap.keyring), prefixes)
             done.layers[layer.name] = {"digest": compute_layer_digest(layer), **layer.describe_content()}
@@ -302,13 +305,17 @@ def _leave_out_present(done: _RootRecord, layer: Layer) -> Layer:
     Its packages are left to apt, which knows them.
     """
     content = _make_plain(layer.describe_content())
-    pip, foreign = (
-        tuple(
-            piece for piece, item in zip(pieces, content.get(kind, ()), strict=True) if not _is_there(done, kind, item)
-        )
-        for kind, pieces in (("pip", layer.pip), ("foreign", layer.foreign))
+
+    def list_missing(kind: str, pieces: Sequence[_Piece]) -> tuple[_Piece, ...]:
+        items = content.get(kind, ())
+        return tuple(piece for piece, item in zip(pieces, items, strict=True) if not _is_there(done, kind, item))
+
+    return replace(
+        layer,
+        pip=list_missing("pip", layer.pip),
+        foreign=list_missing("foreign", layer.foreign),
+        pypi=list_missing("pypi", layer.pypi),
     )
-    return replace(layer, pip=pip, foreign=foreign)
 
 
 def _is_there(done: _RootRecord, kind: str, item: Any) -> bool:
@@ -463,8 +470,18 @@ def _bootstrap_root(description: Description, folder: Path, log: Path) -> None:
     )
 
 
-def _install_layer(root: Root, layer: Layer, fetched: Future[dict[str, Path]], log: Path, bootstrap: Bootstrap) -> None:
-    """Install ``layer``; ``fetched`` maps the names of PyPI's files to where they are."""
+def _install_layer(
+    root: Root,
+    layer: Layer,
+    fetched: Future[dict[str, Path]],
+    log: Path,
+    bootstrap: Bootstrap,
+    shared: Collection[str] = (),
+) -> None:
+    """Install ``layer``; ``fetched`` maps the names of PyPI's files to where they are.
+
+    In the prefixes that are ``shared`` another layer has files of PyPI, too.
+    """
 
     def run_inside(script: str, arguments: Sequence[str], what: str, *binds: BindMount, network: bool = True) -> None:
         resolver = BindMount(Path("/etc/resolv.conf"), "/etc/resolv.conf")
@@ -517,7 +534,7 @@ def _install_layer(root: Root, layer: Layer, fetched: Future[dict[str, Path]], l
             f' && mkdir -p "$(dirname "$1/{name}")" && ln -sfn "{target}" "$1/{name}"' for name, target in wheel.links
         )
         script = f'mkdir -p "$1" && python3 -m zipfile -e "$2" "$1"{links}'
-        before = {other.prefix for other in layer.pypi[: layer.pypi.index(wheel)]}
+        before = {*shared, *(other.prefix for other in layer.pypi[: layer.pypi.index(wheel)])}
         if wheel.prefix not in before:  # several may share it
             script = f'rm -rf "$1" && {script}'
         bind = BindMount(file, f"/run/{wheel.file}")

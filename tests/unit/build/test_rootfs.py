@@ -336,6 +336,21 @@ def test_what_another_layer_brought_is_not_replaced(tmp_path: Path, monkeypatch:
     assert rootfs.estimate_root(tmp_path, described, ["core"]) is None, "recorded whole"
 
 
+def test_files_that_another_layer_unpacked_are_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bindings' setuptools lies where the layer of Python 3.13 puts NumPy."""
+    described, scripts = record_layers(tmp_path, "bindings"), list[str]()
+    layer = described.find_layer("python3.13")
+    monkeypatch.setattr(rootfs, "fetch_pypi_files", lambda pieces, *_: {piece.file: tmp_path for piece in pieces})
+    monkeypatch.setattr(rootfs, "run_logged", lambda argv, **_: scripts.append(" ".join(argv)))
+    monkeypatch.setattr(rootfs, "verify_root", lambda root: [])
+    monkeypatch.setattr(root_record, "update_record", lambda *_: None)
+    monkeypatch.setattr("decouple.build.sandbox.check_sandbox", lambda: None)
+    rootfs.ensure_root(tmp_path, described, ["python3.13"], log=tmp_path / "log")
+    unpacked = [script for script in scripts if "zipfile" in script]
+    assert len(unpacked) == len(layer.pypi) - 1 and not any("setuptools" in script for script in unpacked)
+    assert not any("rm -rf" in script for script in scripts)
+
+
 def test_an_older_compiler_is_called_with_the_headers_of_its_own_suite(tmp_path: Path) -> None:
     """By a script in bin/. The loader of that suite, in lib64, is a link whose target is the root's own before."""
     prefix, compiler = tmp_path / "gcc", tmp_path / "gcc/usr/bin/g++-11"
