@@ -89,7 +89,7 @@ def older(place: Workplace, wheels: dict[str, Path]) -> Iterator[TorchEnvironmen
     asked = {requirement.partition(";")[0].strip() for requirement in verify_portable.list_libraries(wheel)}
     pinned = [piece for piece in toolkit.wheels if f"{piece.project}=={piece.version}" in asked]
     assert len(pinned) == len(asked)
-    files = [rootfs.fetch_pypi_file(piece, find_cache() / "pypi", place.log) for piece in pinned]
+    files = list(rootfs.fetch_pypi_files(pinned, find_cache() / "pypi", place.log).values())
     [site] = (torch.folder / "venv/lib").glob("python3*/site-packages")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-compile", "--upgrade"]
     subprocess.run([*pip, "--target", site, *files], check=True)

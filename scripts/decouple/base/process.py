@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import collections
 import contextlib
 import os
@@ -22,6 +23,9 @@ from decouple.base.files import has_no_room, is_disk_full_message, open_for_appe
 from decouple.base.program_output import make_english_variables
 
 _TELLING = re.compile(r"^E: |\bCMake Error|\berror:|: fatal error|Error:|^wrapped_cmake: |^ERROR", re.MULTILINE)
+
+_BESIDE: set[subprocess.Popen[str]] = set()
+"""What other threads than the main one run: an interrupt, or an error, reaches the main one alone."""
 
 
 class CommandPlace(Protocol):
@@ -51,7 +55,8 @@ def run_logged(
     when this process is killed.
 
     The child gets a process group of its own: an interrupt or termination of this process is passed on, waited for,
-    and then raised as KeyboardInterrupt. Raises DecoupleError with the first telling line when it fails.
+    and then raised as KeyboardInterrupt. One that another thread started ends with this process. Raises DecoupleError
+    with the first telling line when it fails.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     recent: collections.deque[str] = collections.deque(maxlen=400)
@@ -164,6 +169,8 @@ def _forward_signals(process: subprocess.Popen[str]) -> Iterator[None]:
 
     main = threading.current_thread() is threading.main_thread()
     old = signal.signal(signal.SIGTERM, raise_interrupt) if main else None
+    if not main:
+        _BESIDE.add(process)
     try:
         yield
     except BaseException:
@@ -175,5 +182,15 @@ def _forward_signals(process: subprocess.Popen[str]) -> Iterator[None]:
                 break
         raise
     finally:
+        _BESIDE.discard(process)
         if main:
             signal.signal(signal.SIGTERM, old)
+
+
+def _end_processes_beside() -> None:
+    for process in tuple(_BESIDE):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+
+
+atexit.register(_end_processes_beside)

@@ -150,6 +150,8 @@ class Layer(Struct, frozen=True):
     """Packages installed together; ``seen`` are versions of the last whole build.
 
     With ``toolkit_of``, the file name of another description, the toolkit is that of its layer of the same name.
+    ``of`` names what it takes of other layers of this description: LAYER:NAME, where NAME is a project of PyPI or the
+    prefix of foreign programs.
     """
 
     name: str
@@ -165,6 +167,7 @@ class Layer(Struct, frozen=True):
     toolkit: tuple[Toolkit, ...] = ()
     debs: tuple[DebianPackages, ...] = ()
     toolkit_of: str = ""
+    of: tuple[str, ...] = ()
 
     @property
     def unpacked_parts(self) -> tuple[UnpackedPackages | ForeignPrograms | Toolkit, ...]:
@@ -250,7 +253,7 @@ def load_description(path: Path = DEFAULT) -> Description:
         file = toml.read_toml(path, _DescriptionFile, mend=f"compare with {DEFAULT.name}")
     except OSError as error:
         raise DecoupleError(f"{path}: {error.strerror}", next_step=f"name a description such as {DEFAULT}") from error
-    layers = tuple(_take_toolkit(path, layer) for layer in file.layer)
+    layers = tuple(_take_pieces(path, _take_toolkit(path, layer), file.layer) for layer in file.layer)
     return Description(path, file.name, file.bootstrap, file.mount, file.trap, layers)
 
 
@@ -260,3 +263,23 @@ def _take_toolkit(path: Path, layer: Layer) -> Layer:
         return layer
     other = load_description(path.with_name(layer.toolkit_of)).find_layer(layer.name)
     return replace(layer, toolkit=other.toolkit)
+
+
+def _take_pieces(path: Path, layer: Layer, others: tuple[Layer, ...]) -> Layer:
+    """Return the layer with the pieces of ``others`` that it names, in their order."""
+    taken = dict.fromkeys(layer.of, False)
+
+    def is_taken(other: Layer, name: str) -> bool:
+        key = f"{other.name}:{name}"
+        taken.update({key: True} if key in taken else {})
+        return key in taken
+
+    pip = [tool for other in others for tool in other.pip if is_taken(other, tool.project)]
+    pypi = [piece for other in others for piece in other.pypi if is_taken(other, piece.project)]
+    foreign = [piece for other in others for piece in other.foreign if is_taken(other, piece.prefix)]
+    for name in (name for name, found in taken.items() if not found):
+        raise DecoupleError(
+            f"{path}: layer {layer.name!r}: no other layer has {name!r}",
+            next_step="name LAYER:NAME, a project of PyPI or the prefix of foreign programs",
+        )
+    return replace(layer, pip=(*layer.pip, *pip), pypi=(*layer.pypi, *pypi), foreign=(*layer.foreign, *foreign))

@@ -12,15 +12,17 @@ import importlib.util
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from packaging.utils import parse_wheel_filename
 
 from decouple.base import program_output
+from decouple.base.background import start_work
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.extras import explain_missing
 from decouple.base.files import compute_sha256, hold_lock, make_work_folder, write_atomically
@@ -42,6 +44,8 @@ from decouple.build.sandbox import (
     make_mounting_prefix,
     make_owner_prefix,
 )
+
+_Piece = TypeVar("_Piece")
 
 _APT = """
 set -e
@@ -76,7 +80,9 @@ prefix=$1 suite=$2 mirror=$3 keyring=$4 components=$5 how=$6
 shift 6
 work=$(mktemp -d)
 chmod 755 "$work"
-mkdir -p "$work/state" "$work/cache/archives/partial"
+mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial"
+# those of an earlier call: apt asks whether they are the newest, and verifies them, before it takes them
+cp -p "/var/lib/apt/lists/"*"_dists_${suite}_"* "$work/state/lists/" 2>/dev/null || :
 : >"$work/status"
 echo "deb [signed-by=$keyring] $mirror $suite $components" >"$work/sources.list"
 apt() {
@@ -94,7 +100,7 @@ mkdir -p "$prefix"
 for package in "$work"/cache/archives/*.deb; do dpkg-deb -x "$package" "$prefix"; done
 (cd "$work/cache/archives" && sha256sum -- *.deb) >"$prefix/.decouple-sha256"
 # for the record of what vouches for them; apt's next update sweeps them away
-cp "$work"/state/lists/*_InRelease "$work"/state/lists/*_Packages /var/lib/apt/lists/
+cp -p "$work"/state/lists/*_InRelease "$work"/state/lists/*_Packages /var/lib/apt/lists/
 rm -rf "$work"
 """
 #: $1 prefix, $2 mirror, $3 nothing, or the text of inside/host_part.py and $4 its second argument; then a path and a
@@ -239,6 +245,9 @@ def ensure_root(
         if not _can_take_layers(done, wanted):  # who made it meanwhile has another description
             return ensure_root(cache, description, layers, log=log, progress=progress)
         refuse_if_full(description, wanted, folder)
+        missing = [layer for layer in wanted if not _has_layer(done, layer)]
+        pinned = [piece for layer in missing for piece in layer.pinned_files]
+        fetched = start_work(lambda: fetch_pypi_files(pinned, cache / "pypi", log))  # while apt fetches and unpacks
         if not done.bootstrap:
             if folder.exists():
                 _remove_folder(folder)
@@ -248,20 +257,20 @@ def ensure_root(
             done.bootstrap = True
             _write_done(folder, done)
             progress.finish()
-        for layer in wanted:
-            if _has_layer(done, layer):
-                continue
+        for layer in missing:
             progress.start(f"layer {layer.name}", None)
-            _install_layer(root, layer, cache, log, description.bootstrap, held)
+            shared = {piece["prefix"] for other in done.layers.values() for piece in other.get("pypi", ())}
+            lacking = _leave_out_present(done, layer)
+            _install_layer(root, lacking, fetched, log, description.bootstrap, held, shared)
             prefixes = [piece.prefix for piece in layer.unpacked_parts]
             root_record.update_record(root.tree, folder, Path(description.bootstrap.keyring), prefixes)
             done.layers[layer.name] = {"digest": compute_layer_digest(layer), **layer.describe_content()}
             _write_done(folder, done)
             progress.finish()
-        missing = verify_root(root)
-        if missing:
+        faults = verify_root(root)
+        if faults:
             raise DecoupleError(
-                f"{folder}: {missing[0]}",
+                f"{folder}: {faults[0]}",
                 next_step=f"rm {folder / _DONE}, and run again: the root is made anew",
             )
     return root
@@ -291,8 +300,41 @@ def _is_complete(done: _RootRecord, wanted: Sequence[Layer]) -> bool:
 
 
 def _has_layer(done: _RootRecord, layer: Layer) -> bool:
+    """Return whether the layer is there, by its name or in all that it has."""
     recorded = done.layers.get(layer.name)
-    return bool(recorded and recorded["digest"] == compute_layer_digest(layer))
+    if recorded:
+        return bool(recorded["digest"] == compute_layer_digest(layer))
+    content = _make_plain(layer.describe_content())
+    return any(content.values()) and all(_is_there(done, kind, item) for kind in content for item in content[kind])
+
+
+def _leave_out_present(done: _RootRecord, layer: Layer) -> Layer:
+    """Return what of ``layer`` is to be installed: a foreign program may be in use.
+
+    Its packages are left to apt, which knows them.
+    """
+    content = _make_plain(layer.describe_content())
+
+    def list_missing(kind: str, pieces: Sequence[_Piece]) -> tuple[_Piece, ...]:
+        items = content.get(kind, ())
+        return tuple(piece for piece, item in zip(pieces, items, strict=True) if not _is_there(done, kind, item))
+
+    return replace(
+        layer,
+        pip=list_missing("pip", layer.pip),
+        foreign=list_missing("foreign", layer.foreign),
+        pypi=list_missing("pypi", layer.pypi),
+    )
+
+
+def _is_there(done: _RootRecord, kind: str, item: Any) -> bool:
+    return any(item in layer.get(kind, ()) for layer in done.layers.values())
+
+
+def _make_plain(content: dict[str, Any]) -> dict[str, Any]:
+    """Return ``content`` as it is read from JSON."""
+    plain: dict[str, Any] = json.loads(json.dumps(content))
+    return plain
 
 
 def is_made(folder: Path) -> bool:
@@ -405,7 +447,7 @@ def _can_take_layers(done: _RootRecord, wanted: Sequence[Layer]) -> bool:
 
 def _is_extension(recorded: dict[str, Any], layer: Layer) -> bool:
     """Return whether the layer of today is what was recorded, with nothing taken away."""
-    content = json.loads(json.dumps(layer.describe_content()))
+    content = _make_plain(layer.describe_content())
     return all(
         all(item in content.get(kind, ()) for item in recorded.get(kind, ()))
         for kind in ("packages", "pypi", "beside", "pip", "foreign", "toolkit", "debs")
@@ -431,6 +473,8 @@ def _bootstrap_root(description: Description, folder: Path, log: Path, held: int
             f"--variant={bootstrap.variant}",
             f"--components={','.join(bootstrap.components)}",
             f"--keyring={bootstrap.keyring}",
+            "--dpkgopt=force-unsafe-io",  # as the layers: a root that a crash cut off is made anew
+            "--skip=cleanup/apt/lists",  # the first layer asks whether they are the newest
             *([f"--include={','.join(bootstrap.include)}"] if bootstrap.include else []),
             bootstrap.suite,
             str(folder / "root"),
@@ -443,7 +487,20 @@ def _bootstrap_root(description: Description, folder: Path, log: Path, held: int
     )
 
 
-def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootstrap, held: int) -> None:
+def _install_layer(
+    root: Root,
+    layer: Layer,
+    fetched: Future[dict[str, Path]],
+    log: Path,
+    bootstrap: Bootstrap,
+    held: int,
+    shared: Collection[str] = (),
+) -> None:
+    """Install ``layer``; ``fetched`` maps the names of PyPI's files to where they are.
+
+    Its processes hold the lock ``held``. In the prefixes that are ``shared`` another layer has files of PyPI, too.
+    """
+
     def run_inside(script: str, arguments: Sequence[str], what: str, *binds: BindMount, network: bool = True) -> None:
         resolver = BindMount(Path("/etc/resolv.conf"), "/etc/resolv.conf")
         argv = [*make_clean_environment({}, network=network), "sh", "-c", script, "sh", *arguments]
@@ -454,7 +511,7 @@ def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: 
         mark_step(f"install layer {layer.name}")
         run_inside(_APT, layer.packages, f"apt-get install (layer {layer.name})")
     if layer.pip:
-        files = [fetch_pypi_file(tool, cache / "pypi", log) for tool in layer.pip]
+        files = [fetched.result()[tool.file] for tool in layer.pip]
         mark_step(f"install tools of layer {layer.name}")
         binds = [BindMount(file, f"/run/pip/{file.name}") for file in files]
         script = 'exec python3 -m pip install -q --no-index --no-deps --ignore-installed "$@"'
@@ -469,7 +526,7 @@ def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: 
         for path, target in foreign.links:
             run_inside('ln -sfn "$2" "$1"', (path, target), f"link {path}", network=False)
     for toolkit in layer.toolkit:
-        files = [fetch_pypi_file(wheel, cache / "pypi", log) for wheel in toolkit.wheels]
+        files = [fetched.result()[wheel.file] for wheel in toolkit.wheels]
         mark_step(f"unpack {toolkit.prefix}")
         keyring, packages = BindMount(Path(bootstrap.keyring), "/run/keyring.gpg"), f"{toolkit.prefix}.packages"
         given = (packages, toolkit.suite, bootstrap.mirror, keyring.inside, " ".join(toolkit.components), "alone")
@@ -490,54 +547,76 @@ def _install_layer(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: 
         mark_step(f"unpack {piece.prefix}")
         run_inside(_BESIDE, (piece.prefix, *piece.packages), f"unpack {piece.prefix}")
     for wheel in layer.pypi:
-        file = fetch_pypi_file(wheel, cache / "pypi", log)
+        file = fetched.result()[wheel.file]
         mark_step(f"unpack {wheel.prefix}")
         links = "".join(
             f' && mkdir -p "$(dirname "$1/{name}")" && ln -sfn "{target}" "$1/{name}"' for name, target in wheel.links
         )
         script = f'mkdir -p "$1" && python3 -m zipfile -e "$2" "$1"{links}'
-        before = {other.prefix for other in layer.pypi[: layer.pypi.index(wheel)]}
+        before = {*shared, *(other.prefix for other in layer.pypi[: layer.pypi.index(wheel)])}
         if wheel.prefix not in before:  # several may share it
             script = f'rm -rf "$1" && {script}'
         bind = BindMount(file, f"/run/{wheel.file}")
         run_inside(script, (wheel.prefix, bind.inside), f"unpack {wheel.prefix}", bind, network=False)
 
 
-def fetch_pypi_file(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Callable[..., None] = run_logged) -> Path:
-    """Fetch the file of PyPI into ``folder`` by pip.
+def fetch_pypi_files(
+    pieces: Sequence[PypiPiece | PipTool], folder: Path, log: Path, run: Callable[..., None] = run_logged
+) -> dict[str, Path]:
+    """Fetch files of PyPI into ``folder`` by pip; returns the path of each name.
 
-    That resumes, verifies the hash and knows the user's own index settings.
+    Pip verifies the hash and knows the user's own index settings. It is started once for all files of a Python.
 
-    Raises DecoupleError when it cannot be had or is not the one described.
+    Raises DecoupleError when one cannot be had or is not the one described.
     """
-    path = folder / piece.file
-    if not path.exists():
-        if importlib.util.find_spec("pip") is None:
-            raise explain_missing("pip", "build")
-        # pip copies its file to its place piece by piece, and other checkouts use this folder
-        with make_work_folder(folder, piece.project) as work:
-            wanted = work / "requirements.txt"
-            write_atomically(wanted, f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}\n")
-            argv = [*OWN, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(work)]
-            if not path.exists():  # nobody fetched it while this run waited
-                run(
-                    [*argv, *_make_pip_options(piece.file), "-r", str(wanted)],
-                    log=log,
-                    what=f"pip download {piece.project}=={piece.version}",
-                )
-                if (work / piece.file).exists():
-                    (work / piece.file).replace(path)
-    if not path.exists() or compute_sha256(path) != piece.sha256:
-        raise DecoupleError(
-            f"{path}: not the file with SHA-256 {piece.sha256[:12]}…", next_step=f"delete {path} and run again"
-        )
-    return path
+    made = {piece.file: folder / piece.file for piece in pieces}
+    missing: dict[tuple[str, ...], dict[str, PypiPiece | PipTool]] = {}
+    for piece in pieces:
+        if not made[piece.file].exists():
+            missing.setdefault(_make_python_options(piece.file), {})[piece.file] = piece
+    if missing and importlib.util.find_spec("pip") is None:
+        raise explain_missing("pip", "build")
+    for options, asked in missing.items():
+        _download_files(list(asked.values()), options, folder, log, run)
+    for piece in pieces:
+        path = made[piece.file]
+        if not path.exists() or compute_sha256(path) != piece.sha256:
+            raise DecoupleError(
+                f"{path}: not the file with SHA-256 {piece.sha256[:12]}…", next_step=f"delete {path} and run again"
+            )
+    return made
 
 
-def _make_pip_options(file: str) -> list[str]:
-    """Make pip's options for another platform's or Python's wheel (its PEP 425 tags)."""
-    _, _, _, tags = parse_wheel_filename(file)
-    options = [f"--platform={platform}" for platform in sorted({tag.platform for tag in tags} - {"any"})]
-    for interpreter, abi in sorted({(tag.interpreter, tag.abi) for tag in tags if tag.interpreter.startswith("cp")}):
-        options += [f"--python-version={interpreter[2:]}", "--implementation=cp", f"--abi={abi}"]
-    return options
+def _download_files(
+    pieces: Sequence[PypiPiece | PipTool], options: Sequence[str], folder: Path, log: Path, run: Callable[..., None]
+) -> None:
+    names = ", ".join(f"{piece.project}=={piece.version}" for piece in pieces)
+    platforms = sorted({platform for piece in pieces for platform in _list_platforms(piece.file)})
+    lines = (f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}\n" for piece in pieces)
+    told = [*(f"--platform={platform}" for platform in platforms), *options]
+    # pip copies its files to their place piece by piece, and other checkouts use this folder
+    with make_work_folder(folder, pieces[0].project) as work:
+        wanted = work / "requirements.txt"
+        write_atomically(wanted, "".join(lines))
+        argv = [*OWN, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(work)]
+        if all((folder / piece.file).exists() for piece in pieces):
+            return  # another run fetched them while this one waited
+        run([*argv, *told, "-r", str(wanted)], log=log, what=f"pip download {names}")
+        for piece in pieces:
+            if (work / piece.file).exists():
+                (work / piece.file).replace(folder / piece.file)
+
+
+def _list_platforms(file: str) -> set[str]:
+    """Return the platforms that a wheel names (PEP 425): none for one of all."""
+    return {tag.platform for tag in parse_wheel_filename(file)[3]} - {"any"}
+
+
+def _make_python_options(file: str) -> tuple[str, ...]:
+    """Make pip's options for a wheel of another Python: none for one of any."""
+    tags = {(tag.interpreter, tag.abi) for tag in parse_wheel_filename(file)[3] if tag.interpreter.startswith("cp")}
+    return tuple(
+        option
+        for interpreter, abi in sorted(tags)
+        for option in (f"--python-version={interpreter[2:]}", "--implementation=cp", f"--abi={abi}")
+    )

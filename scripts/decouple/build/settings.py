@@ -104,12 +104,13 @@ class StageSettings(CompileNeeds, frozen=True):
 class BindingsSettings(CompileNeeds, frozen=True):
     """``[bindings]``: stage 2 beside libraries with kernels that are compiled already.
 
-    ``unused`` are variables of stage 2 that name what only the compilation of kernels reads, ``components`` the
-    third-party folders that are read.
+    ``unused`` are variables of stage 2 that name what only the compilation of kernels reads, ``environment`` are its
+    own, ``components`` the third-party folders that are read.
     """
 
     unused: tuple[str, ...]
     components: tuple[str, ...]
+    environment: Variables
 
 
 class Profile(Struct, frozen=True):
@@ -134,7 +135,8 @@ class Interpreter(Struct, frozen=True):
 class Core(Struct, frozen=True):
     """What stage 2 is built against, below ``prefix``.
 
-    ``packages`` is the folder of its torch, "" when pip installs it.
+    ``packages`` is the folder of its torch, "" when pip installs it. ``bindings_layers``: kind of environment -> the
+    layers in which bindings for it are compiled, where these are fewer than other stages need.
     """
 
     summary: str
@@ -143,6 +145,7 @@ class Core(Struct, frozen=True):
     packages: str
     environments: Mapping[str, Variables] = field(default_factory=dict)
     interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
+    bindings_layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def find_libraries(self, kind: str) -> str:
         """Return the LD_LIBRARY_PATH that wheels on this core need.

@@ -101,6 +101,8 @@ class Stage(ABC):
 
     number: int
     project: str
+    level = wheel_finishing.LEVEL
+    """Zlib's, that the wheel is compressed with."""
 
     def __init__(self, job: BuildJob) -> None:
         self.job, self.environment, self.places = job, job.environment, job.environment.places
@@ -220,7 +222,7 @@ class Stage(ABC):
                 times={"source_date_epoch": epoch},
                 **self.describe_stage(),
             )
-            wheel = wheel_finishing.finish_wheel(raw, self.places.dist, manifest, epoch)
+            wheel = wheel_finishing.finish_wheel(raw, self.places.dist, manifest, epoch, self.level)
             objects = count_objects(self.folder)
             inputs.write_stamp(
                 stamp_path, inputs.Stamp(digest, wheel.name, compute_sha256(wheel), took.seconds, objects, content)

@@ -150,11 +150,15 @@ class OtherVendor(Stage2):
 class Bindings(Stage2):
     """Build torch_cuda over others' compiled kernel libraries: host C++ alone."""
 
+    level = 1
+    """A GiB of libraries: level 6 takes 2.5 times as long, and the wheel is 5 % smaller."""
+
     def __init__(self, job: BuildJob) -> None:
         super().__init__(job)
         for name in settings.read_facts().bindings.unused:
             self.variables.pop(name, None)
         self.variables["TORCH_CUDA_KERNELS"] = self.names["kernels"]
+        self.variables |= settings.read_facts().bindings.environment
 
     def check_environment(self) -> None:
         """Check only for CUDA's headers, which lie beside the kernels."""

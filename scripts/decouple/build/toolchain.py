@@ -27,6 +27,8 @@ def list_layers(number: int, choices: Choices, kind: str) -> list[str]:
 def list_bindings_layers(choices: Choices, kind: str) -> list[str]:
     """Return the root's layers for stage 2 over kernels, in ``kind``'s environment."""
     facts, core = settings.read_facts(), settings.find_core(choices.core)
+    if kind in core.bindings_layers:
+        return list(core.bindings_layers[kind])
     return list(dict.fromkeys([*facts.bindings.layers, *core.layers, *choose_interpreter(2, choices, kind).layers]))
 
 

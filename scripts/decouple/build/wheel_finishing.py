@@ -29,18 +29,18 @@ from decouple.release.wheel_name import WheelName
 _ZIP_EPOCH = 315532800
 _CHUNK = 1 << 20
 _PLATFORM = re.compile(r"manylinux_(\d+)_(\d+)_")  # PEP 600: the glibc that is needed
-_LEVEL = 6
+LEVEL = 6
 BOM = "sboms/decouple.cdx.json"
 """The bill of materials, in the dist-info folder: the place is PEP 770's, the ending CycloneDX's."""
 
 
-def finish_wheel(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path:
+def finish_wheel(raw: Path, folder: Path, manifest: WheelManifest, epoch: int, level: int = LEVEL) -> Path:
     """Write ``raw`` into ``folder`` with ``manifest`` and bill of materials in it.
 
     Returns the wheel. The manifest also lies beside it.
 
     The same members give the same bytes: they are sorted (the dist-info last, as PEP 427 recommends), carry ``epoch``
-    (seconds since 1970) as their time, 0644 or 0755 as their mode, and are compressed with one fixed setting.
+    (seconds since 1970) as their time, 0644 or 0755 as their mode, and are compressed with zlib's ``level``.
     Raises DecoupleError when ``raw`` is not a wheel.
     """
     from decouple.build import sbom  # a quarter of a second, for which only packing has a use
@@ -55,7 +55,7 @@ def finish_wheel(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -
             zips.open_zip(raw, mend="build the wheel again") as source,
             create_file(partial) as file,
             zipfile.ZipFile(file, "w") as out,
-            Deflater(_LEVEL) as deflater,
+            Deflater(level) as deflater,
         ):
             info = find_dist_info(source, raw)
             record_name, text_name = f"{info}/RECORD", f"{info}/METADATA"
@@ -183,7 +183,7 @@ def _make_member(name: str, executable: bool, epoch: int) -> zipfile.ZipInfo:
     info.create_system = 3
     info.external_attr = (0o100755 if executable else 0o100644) << 16
     info.compress_type = zipfile.ZIP_DEFLATED
-    info._compresslevel = _LEVEL  # type: ignore[attr-defined]  # ZipFile.open(ZipInfo) takes the level from here
+    info._compresslevel = LEVEL  # type: ignore[attr-defined]  # ZipFile.open(ZipInfo) takes the level from here
     return info
 
 

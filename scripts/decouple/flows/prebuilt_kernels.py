@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from decouple.base.background import await_work, start_work
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
 from decouple.build import inputs, settings, toolchain
@@ -25,7 +26,6 @@ from decouple.build.estimate import read_available_memory, refuse_if_too_small
 from decouple.build.stage import BuildJob, StageWheel
 from decouple.build.stage2 import Bindings
 from decouple.flows import portable_environment
-from decouple.flows.background import await_work, start_work
 from decouple.flows.build_request import BuildRequest, estimate_root, estimate_stages, format_lines, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import read_provenance
@@ -62,7 +62,8 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     layers = toolchain.list_bindings_layers(choices, kind)
     lay_overlay_again(request, places, listener)
     fetched = _start_fetch(request, pair)
-    prepare_tree_and_root(request, places, layers, listener)  # while the wheel comes
+    components = settings.read_facts().bindings.components
+    prepare_tree_and_root(request, places, layers, listener, components)  # while the wheel comes
     halves = await_halves(fetched, pair, listener) if fetched else _take_kernels(request, pair, listener)
     origin = halves.read_origin()
     places = replace(places, kernels=halves.kernels)
@@ -74,7 +75,7 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
         places,
         layers,
         listener,
-        settings.read_facts().bindings.components,
+        components,
     )
     core = find_core_folder(environment, read_provenance(places).version, request.against)
     offered = (
@@ -89,9 +90,7 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
     choices = replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"]))
     known = read_provenance(places)
     if request.env == portable_environment.KIND:
-        bundled = portable_environment.bundle_third_party(
-            places, request.third_party, QUIET, settings.read_facts().bindings.components
-        )
+        bundled = portable_environment.bundle_third_party(places, request.third_party, QUIET, components)
         known = replace(known, sources=(*known.sources, *bundled.rows))
     job = BuildJob(environment, known, choices, listener.progress, listener.say)
     outcome = Bindings(job).build_wheel()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from decouple.base.background import await_work, start_work
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import Repository
 from decouple.base.paths import find_cache
@@ -16,8 +17,7 @@ from decouple.build.environment import Environment, HostEnvironment, Places, Roo
 from decouple.build.toolchain import list_overrides
 from decouple.flows import portable_environment
 from decouple.flows.apply import ApplyRequest, apply_series
-from decouple.flows.background import await_work, start_work
-from decouple.flows.listener import Listener
+from decouple.flows.listener import QUIET, Listener
 from decouple.stack.journal import Journal
 
 
@@ -114,8 +114,10 @@ def check_named_tree(work: WorkRequest, places: Places) -> None:
         )
 
 
-def prepare_tree_and_root(work: WorkRequest, places: Places, layers: list[str], listener: Listener) -> None:
-    """Make the tree, and the root where one is needed.
+def prepare_tree_and_root(
+    work: WorkRequest, places: Places, layers: list[str], listener: Listener, components: Collection[str] = ()
+) -> None:
+    """Make the tree, with the third-party code for it, and the root where one is needed.
 
     Both at once where there is neither. The tree is made in a thread, as its steps are short and a kill may end them;
     the root, whose programs are ended with this one, is made here. What is to be said of the tree is said in one piece
@@ -137,6 +139,8 @@ def prepare_tree_and_root(work: WorkRequest, places: Places, layers: list[str], 
     def make_tree() -> None:
         try:
             ensure_tree(work, places, held, layers, check=False)
+            if work.env == portable_environment.KIND:
+                portable_environment.bundle_third_party(places, work.third_party, QUIET, components)
         except DecoupleError as error:
             if not ended.is_set():  # an interrupt ends the git of this thread, too
                 listener.warn(f"{error}: ends the command when the root is made, which the next run will find")

@@ -73,7 +73,7 @@ def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
     suite = upstream_tests.UpstreamSuite("test_cuda.py", "x")
     return {
         "resolve": lambda: dependencies.resolve_requirements(["six"]),
-        "fetch of a piece": lambda: rootfs.fetch_pypi_file(piece, folder / "pieces", folder / "log"),
+        "fetch of a piece": lambda: rootfs.fetch_pypi_files([piece], folder / "pieces", folder / "log"),
         "install": lambda: get.install_wheels([wheel.read_wheel(backend)], other),
         "version": lambda: get.read_python_version(other),
         "environment of a half": lambda: core_half.make_environment(other, Path("half")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,23 @@ def test_what_is_done_in_time_is_left_alone(tmp_path: Path) -> None:
 def test_an_interrupt_by_the_user_stays_one() -> None:
     with pytest.raises(KeyboardInterrupt), limit_time(1, "smoke", "again"):
         raise KeyboardInterrupt
+
+
+@pytest.mark.tools("pgrep")
+def test_what_another_thread_runs_ends_with_the_program(tmp_path: Path) -> None:
+    """An error, or an interrupt, reaches the main thread alone."""
+    program = (
+        "import sys, threading, time\n"
+        "from pathlib import Path\n"
+        "from decouple.base.process import run_logged\n"
+        "log = Path(sys.argv[1])\n"
+        "argv = ['sh', '-c', 'echo there; sleep 321.25 & sleep 321.25']\n"
+        "work = lambda: run_logged(argv, log=log, what='download')\n"
+        "threading.Thread(target=work, daemon=True).start()\n"
+        "while not log.exists() or 'there' not in log.read_text(): time.sleep(0.01)\n"
+        "raise SystemExit(3)\n"
+    )
+    argv = [sys.executable, "-c", program, str(tmp_path / "log")]
+    assert subprocess.run(argv, cwd=tmp_path, timeout=60).returncode == 3
+    waiting = ["timeout", "20", "sh", "-c", "while pgrep -f '^sleep 321.25'; do sleep 0.1; done"]
+    assert subprocess.run(waiting, capture_output=True).returncode == 0

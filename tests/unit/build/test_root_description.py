@@ -104,3 +104,20 @@ def test_a_toolkit_of_a_description_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match=r"rootfs-acme\.toml: No such file") as caught:
         root_description.load_description(path)
     assert caught.value.next_step
+
+
+def test_bindings_have_a_root_without_what_only_a_core_compiles() -> None:
+    """MKL alone is 0.2 GB to fetch and 1.9 GB to unpack."""
+    shipped = root_description.load_description(root_description.PORTABLE)
+    bindings, core = shipped.find_layer("bindings"), shipped.find_layer("core")
+    assert [piece.project for piece in bindings.pypi] == ["setuptools"], "upstream's CMake helper imports it"
+    assert set(bindings.packages) < set(core.packages)
+    assert set(bindings.pip) < set(core.pip) and core.foreign[0] in bindings.foreign
+    assert [program for piece in bindings.foreign for program in piece.programs][-1] == "/usr/bin/python3.13"
+
+
+def test_a_layer_of_pieces_that_no_other_has(tmp_path: Path) -> None:
+    path = tmp_path / "rootfs.toml"
+    path.write_text(root_description.PORTABLE.read_text().replace('"core:pyelftools"', '"core:acme"'))
+    with pytest.raises(DecoupleError, match=r"layer 'bindings': no other layer has 'core:acme'"):
+        root_description.load_description(path)

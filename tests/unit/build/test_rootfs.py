@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -219,7 +220,7 @@ def test_a_piece_of_pypi_that_is_not_the_one_described(tmp_path: Path) -> None:
     piece = root_description.PypiPiece("x", "1", "x-1-py3-none-any.whl", "0" * 64, "/opt/x", ())
     (tmp_path / piece.file).write_bytes(b"other")
     with pytest.raises(DecoupleError, match="000000000000"):
-        rootfs.fetch_pypi_file(piece, tmp_path, tmp_path / "log")
+        rootfs.fetch_pypi_files([piece], tmp_path, tmp_path / "log")
 
 
 def test_a_piece_of_pypi_stands_at_its_place_when_it_is_whole(tmp_path: Path) -> None:
@@ -232,7 +233,7 @@ def test_a_piece_of_pypi_stands_at_its_place_when_it_is_whole(tmp_path: Path) ->
         seen.append((tmp_path / file).exists())
 
     tool = root_description.PipTool("x", "1", file, hashlib.sha256(whole).hexdigest())
-    assert rootfs.fetch_pypi_file(tool, tmp_path, tmp_path / "log", run).read_bytes() == whole
+    assert rootfs.fetch_pypi_files([tool], tmp_path, tmp_path / "log", run)[tool.file].read_bytes() == whole
     assert seen == [False] and [path.name for path in tmp_path.iterdir()] == [file]
 
 
@@ -279,8 +280,109 @@ def test_pip_is_told_whom_a_wheel_is_for(tmp_path: Path, file: str, options: lis
         (tmp_path / file).write_bytes(b"")
 
     tool = root_description.PipTool("x", "1", file, hashlib.sha256(b"").hexdigest())
-    assert rootfs.fetch_pypi_file(tool, tmp_path, tmp_path / "log", run) == tmp_path / file
+    assert rootfs.fetch_pypi_files([tool], tmp_path, tmp_path / "log", run) == {file: tmp_path / file}
     assert [word for word in asked[0] if word.startswith(("--platform", "--python", "--impl", "--abi"))] == options
+
+
+def test_pip_is_started_once_for_all_files_of_a_python(tmp_path: Path) -> None:
+    """Each start takes more than a second; the root for the bindings has six files, that of the core thirteen."""
+    described = root_description.load_description(root_description.PORTABLE)
+    pinned = {piece.file: piece for layer in described.layers for piece in layer.pinned_files}
+    pieces = [replace(piece, sha256=hashlib.sha256(piece.file.encode()).hexdigest()) for piece in pinned.values()]
+    asked: list[list[str]] = []
+
+    def run(argv: list[str], **_: object) -> None:
+        wanted = Path(argv[-1]).read_text().splitlines()
+        asked.append([line.partition("==")[0] for line in wanted])
+        for piece in pieces:
+            if f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}" in wanted:
+                (Path(argv[argv.index("-d") + 1]) / piece.file).write_text(piece.file)
+
+    assert set(rootfs.fetch_pypi_files(pieces, tmp_path, tmp_path / "log", run)) == set(pinned)
+    assert len(asked) == 4, "of any Python, of 3.9, of 3.11, of 3.13"
+    assert all(len(set(projects)) == len(projects) for projects in asked), "pip refuses two versions of a project"
+    rootfs.fetch_pypi_files(pieces, tmp_path, tmp_path / "log", run)
+    assert len(asked) == 4, "all of them are there"
+
+
+def test_files_of_pypi_come_while_the_root_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    described = tiny(tmp_path)
+    tool = root_description.PipTool("x", "1", "x-1-py3-none-any.whl", "0" * 64)
+    described = replace(described, layers=(replace(described.layers[0], pip=(tool,)),))
+    begun, installed = threading.Event(), list[Path]()
+
+    def fetch(pieces: list[object], *_: object) -> dict[str, Path]:
+        assert pieces == [tool]
+        begun.set()
+        return {tool.file: tmp_path / tool.file}
+
+    def bootstrap(*_: object) -> None:
+        assert begun.wait(20), "nothing is fetched before the root is made"
+
+    def run_logged(argv: list[str], **_: object) -> None:
+        installed.extend(Path(word) for word in argv if word.endswith(tool.file))
+
+    monkeypatch.setattr(rootfs, "fetch_pypi_files", fetch)
+    monkeypatch.setattr(rootfs, "_bootstrap_root", bootstrap)
+    monkeypatch.setattr(rootfs, "run_logged", run_logged)
+    monkeypatch.setattr(rootfs, "verify_root", lambda root: [])
+    monkeypatch.setattr(root_record, "update_record", lambda *_: None)
+    monkeypatch.setattr("decouple.build.sandbox.check_sandbox", lambda: None)
+    rootfs.ensure_root(tmp_path, described, ["tiny"], log=tmp_path / "log")
+    assert tmp_path / tool.file in installed
+
+
+def record_layers(folder: Path, *names: str) -> root_description.Description:
+    """The portable root as it is recorded when these layers are in it."""
+    described = root_description.load_description(root_description.PORTABLE)
+    layers = [described.find_layer(name) for name in names]
+    recorded = {
+        layer.name: {"digest": root_description.compute_layer_digest(layer), **layer.describe_content()}
+        for layer in layers
+    }
+    made = rootfs.choose_folder(folder, described)
+    made.mkdir(parents=True)
+    (made / "done.json").write_text(json.dumps({"bootstrap": True, "layers": recorded}))
+    return described
+
+
+def test_a_layer_that_others_have_whole_is_there(tmp_path: Path) -> None:
+    """Who built a core for Python 3.13 fetches nothing for the bindings over the official kernels."""
+    described = record_layers(tmp_path, "core", "python3.13")
+    assert rootfs.estimate_root(tmp_path, described, ["bindings"]) is None
+    missing = rootfs.estimate_root(tmp_path, described, ["bindings", "tomli"])
+    assert missing is not None and missing.disk_mib == described.find_layer("tomli").disk_mib
+
+
+def test_what_another_layer_brought_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that runs in the root may have that ccache open."""
+    described, installed = record_layers(tmp_path, "bindings"), list[root_description.Layer]()
+    missing = rootfs.estimate_root(tmp_path, described, ["core"])
+    assert missing is not None and missing.disk_mib == described.find_layer("core").disk_mib
+    monkeypatch.setattr(rootfs, "fetch_pypi_files", lambda *_: {})
+    monkeypatch.setattr(rootfs, "_install_layer", lambda root, layer, *_: installed.append(layer))
+    monkeypatch.setattr(rootfs, "verify_root", lambda root: [])
+    monkeypatch.setattr(root_record, "update_record", lambda *_: None)
+    rootfs.ensure_root(tmp_path, described, ["core"], log=tmp_path / "log")
+    [layer] = installed
+    assert not layer.foreign
+    assert [tool.project for tool in layer.pip] == ["numpy", "pyyaml", "typing-extensions", "setuptools", "wheel"]
+    assert rootfs.estimate_root(tmp_path, described, ["core"]) is None, "recorded whole"
+
+
+def test_files_that_another_layer_unpacked_are_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bindings' setuptools lies where the layer of Python 3.13 puts NumPy."""
+    described, scripts = record_layers(tmp_path, "bindings"), list[str]()
+    layer = described.find_layer("python3.13")
+    monkeypatch.setattr(rootfs, "fetch_pypi_files", lambda pieces, *_: {piece.file: tmp_path for piece in pieces})
+    monkeypatch.setattr(rootfs, "run_logged", lambda argv, **_: scripts.append(" ".join(argv)))
+    monkeypatch.setattr(rootfs, "verify_root", lambda root: [])
+    monkeypatch.setattr(root_record, "update_record", lambda *_: None)
+    monkeypatch.setattr("decouple.build.sandbox.check_sandbox", lambda: None)
+    rootfs.ensure_root(tmp_path, described, ["python3.13"], log=tmp_path / "log")
+    unpacked = [script for script in scripts if "zipfile" in script]
+    assert len(unpacked) == len(layer.pypi) - 1 and not any("setuptools" in script for script in unpacked)
+    assert not any("rm -rf" in script for script in scripts)
 
 
 def test_an_older_compiler_is_called_with_the_headers_of_its_own_suite(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from decouple.build.options import Choices, Provenance
 from decouple.build.shards import ObjectShard
 from decouple.build.stage import BuildJob
 from decouple.build.stage1 import Stage1
-from decouple.build.stage2 import Stage2
+from decouple.build.stage2 import Bindings, Stage2
 from decouple.build.toolchain import make_variables
 from decouple.build.tree_status import keep_clean
 from decouple.build.wheel_finishing import read_manifest
@@ -518,6 +518,16 @@ def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, prove
     assert toolchain.list_layers(1, Choices(python="3.13"), "portable") == ["core", "python3.13"]
     assert toolchain.list_bindings_layers(Choices(python="3.11"), "portable") == ["core", "python3.11"]
     assert Stage1(BuildJob(host, provenance, Choices(python="3.11"))).find_python() == "python3.11"
+
+
+def test_bindings_for_the_official_half_take_no_layer_of_the_core() -> None:
+    assert toolchain.list_bindings_layers(Choices(core="official"), "portable") == ["bindings"]
+    assert toolchain.list_layers(2, Choices(core="official"), "portable")[0] == "core", "what kernels are compiled in"
+
+
+def test_a_cold_cache_costs_bindings_no_second_preprocessing(host: HostEnvironment, provenance: Provenance) -> None:
+    job = BuildJob(host, provenance, Choices(core="official", kernels="official"))
+    assert Bindings(job).variables["CCACHE_DEPEND"] == "1"
 
 
 def test_objects_are_compiled_by_the_python_that_was_chosen(

@@ -75,6 +75,7 @@ def test_the_wheel_is_fetched_while_the_tree_and_the_root_are_made(
 
     monkeypatch.setattr(kernel_folder, "make_halves", fetch)
     monkeypatch.setattr(work_environment, "ensure_tree", lambda *_, **__: None)
+    monkeypatch.setattr(portable_environment, "bundle_third_party", lambda *_: None)
     monkeypatch.setattr(prebuilt_kernels, "refuse_if_too_small", lambda *_, **__: None)
     monkeypatch.setattr(portable_environment, "make_root", make_root)
     with pytest.raises(DecoupleError, match="so far and no farther"):

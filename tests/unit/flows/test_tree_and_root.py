@@ -152,3 +152,21 @@ def test_an_interrupt_is_not_answered_by_the_git_that_it_ended(
     while threading.active_count() > threads:
         pass
     assert not warned
+
+
+def test_third_party_code_comes_while_the_root_is_made(work: WorkRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked for behind the tree, which may bring its own."""
+    order, bundled = list[str](), threading.Event()
+
+    def bundle_third_party(places: object, folder: object, listener: object, components: list[str]) -> None:
+        order.append(f"third-party: {', '.join(components)}")
+        bundled.set()
+
+    def make_root(_: Listener) -> None:
+        assert bundled.wait(20), "the root was made first"
+
+    stand_in(monkeypatch, lambda _: order.append("tree"), make_root)
+    monkeypatch.setattr(portable_environment, "bundle_third_party", bundle_third_party)
+    work = replace(work, env="portable")
+    prepare_tree_and_root(work, work.places, LAYERS, Listener(), ["fmt", "kineto"])
+    assert order == ["tree", "third-party: fmt, kineto"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.background import start_work
 from decouple.base.errors import DecoupleError
-from decouple.flows.background import start_work
 
 
 def test_both_go_on_at_once() -> None:
@@ -30,7 +30,7 @@ def test_its_error_is_raised_where_the_result_is_asked_for() -> None:
 
 def test_a_command_that_fails_does_not_wait_for_it(tmp_path: Path) -> None:
     program = (
-        "import time\nfrom decouple.flows.background import start_work\n"
+        "import time\nfrom decouple.base.background import start_work\n"
         "start_work(lambda: time.sleep(600))\nraise SystemExit(3)\n"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=60).returncode == 3
