@@ -191,4 +191,6 @@ def test_a_root_without_being_root(tmp_path: Path) -> None:
     argv = root.make_sandbox().make_command(["sh", "-c", "id -u; hello"])
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["0", "Hello, world!"]
-    assert rootfs.remove_roots(tmp_path, small)
+    (made,) = rootfs.list_roots(tmp_path, small)
+    rootfs.remove_root(made)
+    assert not made.exists()

@@ -8,9 +8,12 @@ what this description lacks may be in use by another one, so it stays, and ``…
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
 import json
+import os
+import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
@@ -175,6 +178,8 @@ for program; do
     done
 done
 """
+#: A root's folder in the cache: a description's name and digest, and a number from the second on.
+_ROOT_NAME = re.compile(r".+-[0-9a-f]{16}(-\d+)?")
 #: Lays out a toolkit; runs in the root.
 _TOOLKIT = Path(__file__).parent / "inside" / "toolkit.py"
 #: Leaves of libraries what a host runs; runs in the root.
@@ -216,6 +221,11 @@ def _list_folders(cache: Path, description: Description) -> Iterator[Path]:
     yield from (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
 
 
+def _locate_lock(folder: Path) -> Path:
+    """Return the lock of the run that makes or deletes the root in ``folder``."""
+    return folder.with_name(f"{folder.name}.lock")  # "ubuntu-20.04-…" has a dot
+
+
 def ensure_root(
     cache: Path, description: Description, layers: Sequence[str], *, log: Path, progress: Progress = SILENT
 ) -> Root:
@@ -238,7 +248,7 @@ def ensure_root(
         progress.start(f"waits for the run that makes the Debian root {folder.name}")
         waited = True
 
-    with hold_lock(folder.with_suffix(".lock"), report_wait) as held:
+    with hold_lock(_locate_lock(folder), report_wait) as held:
         if waited:
             progress.finish("it is over")
         done = _read_done(folder)
@@ -387,18 +397,47 @@ def find_changed_versions(root: Root) -> list[str]:
     ]
 
 
-def remove_roots(cache: Path, description: Description) -> bool:
-    """Delete the roots from the cache; return False when there was none.
+def list_roots(cache: Path, description: Description | None = None) -> list[Path]:
+    """List the folders of the roots in the cache, made or half made.
 
-    Raises DecoupleError when something is mounted.
+    Those of ``description``; None: of all, also of descriptions that are no more.
     """
-    first = choose_folder(cache, description)
-    folders = [path for path in (first, *sorted(first.parent.glob(f"{first.name}-*"))) if path.is_dir()]
-    for folder in folders:
-        with hold_lock(folder.with_suffix(".lock")):
-            _remove_folder(folder)
-        folder.with_suffix(".lock").unlink(missing_ok=True)
-    return bool(folders)
+    if description is None:
+        found = (path for path in (cache / "rootfs").glob("*") if _ROOT_NAME.fullmatch(path.name))
+        return sorted(path for path in found if path.is_dir() and not path.is_symlink())
+    first = next(_list_folders(cache, description))
+    return [path for path in (first, *sorted(first.parent.glob(f"{first.name}-*"))) if path.is_dir()]
+
+
+def remove_root(folder: Path, report_wait: Callable[[], None] = lambda: None) -> None:
+    """Delete the root in ``folder``, once no run makes it.
+
+    ``report_wait`` is called before it waits for that. Raises DecoupleError when something is mounted below it, or a
+    command runs in it.
+    """
+    lock = _locate_lock(folder)
+    with hold_lock(lock, report_wait):
+        _refuse_used_root(folder)
+        _remove_folder(folder)
+    lock.unlink(missing_ok=True)
+
+
+def _refuse_used_root(folder: Path) -> None:
+    """Raise DecoupleError where a process has the root as its own, as a build has.
+
+    A complete root is used without its lock. Processes that this user may not look at are not seen.
+    """
+    try:
+        tree = (folder / "root").stat()
+    except FileNotFoundError:
+        return
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended, or is another user's
+            if os.path.samestat((process / "root").stat(), tree):
+                raise DecoupleError(
+                    f"{folder}: process {process.name} runs in it; not deleted",
+                    next_step="wait until it ends, or stop it",
+                )
 
 
 def _remove_folder(folder: Path) -> None:

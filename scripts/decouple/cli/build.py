@@ -103,7 +103,12 @@ def register(subparsers: Any) -> None:
     clean = subparsers.add_parser("clean")
     clean.add_argument("release")
     clean.add_argument("--stage", type=int, choices=[1, 2], help="only this stage's build directory")
-    clean.add_argument("--rootfs", action="store_true", help="the Debian root too")
+    clean.add_argument("--rootfs", action="store_true", help="the Debian root, too")
+    clean.add_argument(
+        "--all-roots",
+        action="store_true",
+        help="every root in the cache, which other checkouts share: the portable one and those of `try wheels`, too",
+    )
     clean.set_defaults(run=_run_clean)
 
 

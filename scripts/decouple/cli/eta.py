@@ -27,6 +27,10 @@ SHORT_HALF_LIFE, CHANGED, SHORT_ITEMS = 150.0, 2.0, 12.0
 many items it must hold, to be believed alone: other work has come, or gone. Below that it counts for less, and where
 items merely differ, as recorded ones do, for next to nothing."""
 
+LASTS = 1800.0
+"""Seconds for which a machine that is slower than on the whole is expected to stay so: other work comes and goes. The
+rest is told by all that was seen. Where it is faster, it is expected to stay that."""
+
 
 class _Memory:
     """What items took, of what was expected of them; it fades with ``half_life``."""
@@ -75,6 +79,7 @@ class Eta:
         self._block_began, self._block_effort, self._last = now, 0.0, now
         #: of the items of which is known what they took
         self._long, self._short, self._compared = _Memory(HALF_LIFE), _Memory(SHORT_HALF_LIFE), now
+        self._whole = _Memory(math.inf)
 
     def advance(
         self, now: float, amount: float, effort: float = 0.0, measured: tuple[float, float] | None = None
@@ -111,9 +116,10 @@ class Eta:
         if not whole or rate is None:
             return None
         left = max(whole - self._spent, 0.0)
-        return max(
-            (left - min(self._estimate_under_way(), left / 2)) / rate - (0.0 if now is None else now - self._last), 0.0
-        )
+        left -= min(self._estimate_under_way(), left / 2)
+        soon = min(left, rate * LASTS)
+        later = (left - soon) * min(self._whole.slowness / self._compute_slowness(), 1.0)
+        return max((soon + later) / rate - (0.0 if now is None else now - self._last), 0.0)
 
     def _compare(self, seconds: float, effort: float, spent: float) -> None:
         """Count an item that took ``spent`` where ``effort`` was expected.
@@ -124,12 +130,13 @@ class Eta:
         slowness = self._compute_slowness()
         at_most = max(HELD * effort * slowness, HELD_SECONDS)
         seconds = min(seconds, at_most)
-        for memory in (self._long, self._short):
+        memories = self._long, self._short, self._whole
+        for memory in memories:
             memory.fade(seconds)
         if effort < LEAST or CACHED * spent < effort * min(1.0, slowness):
             return
         spent = min(spent, at_most)
-        for memory in (self._long, self._short):
+        for memory in memories:
             memory.add(seconds, effort, spent)
 
     def _compute_slowness(self) -> float:

@@ -132,17 +132,17 @@ def _run_host(arguments: argparse.Namespace) -> int:
 
 
 def print_comparison(result: KernelComparison, limit: int | None) -> None:
-    """Print one line with the verdict, then what is not the same."""
+    """Print one line with the verdict, then what is not the same, unexplained first."""
     kinds = {"code": "different", "launch": "with other resources", "missing": "missing", "extra": "extra"}
     counts = ", ".join(f"{result.count(kind)} {words}" for kind, words in kinds.items())
     print(
         f"{'ok' if result.ok else 'FAILED':<6} kernels of {result.ours} against {result.theirs} "
         f"({', '.join(result.archs)}, {result.sources} sources): {result.same} of {result.total} the same "
         f"({result.percent:.2f} %), {counts}; {sum(bool(diff.reason) for diff in result.found)} explained; "
-        f"initialised variables {result.data_same} of {result.data}"
+        f"initialised variables {result.data_same} of {result.data} the same"
     )
-    for kind, words in kinds.items():
-        of_kind = [diff for diff in result.found if diff.what == kind]
+    for kind, words in {**kinds, "data": "variable"}.items():
+        of_kind = sorted((diff for diff in result.found if diff.what == kind), key=lambda diff: bool(diff.reason))
         for diff in of_kind[:limit]:
             why = f" ({diff.reason})" if diff.reason else ""
             print(f"       {words}: {diff.arch} {diff.file} {demangle_name(diff.name)[:160]}: {diff.detail}{why}")

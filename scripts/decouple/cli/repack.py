@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import OK, UsageError
-from decouple.base.paths import find_cache
+from decouple.base.paths import find_cache, find_project
 from decouple.build import variants
 from decouple.build.wheel_pair import pair_wheels
 from decouple.build.wheel_split import split_wheel
 from decouple.cli import output
+from decouple.flows.official_python import find_official_torch
 from decouple.flows.thin import thin_wheel
 from decouple.prebuilt import core_half, pairing
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
 
 
 def register(subparsers: Any) -> None:
@@ -97,8 +99,10 @@ def _run_core_half(arguments: argparse.Namespace) -> int:
     if arguments.backend and not arguments.python:
         raise UsageError("--backend: goes into a virtual environment", next_step="add --python")
     if arguments.python:
-        python = core_half.make_environment(arguments.python, arguments.folder, arguments.backend)
-        print(f"{python}: torch {arguments.release} without kernels")
+        version = load_release(find_project(), arguments.release).version
+        official, _ = find_official_torch(arguments.python, version, "--python")
+        python = core_half.make_environment(official, arguments.folder, arguments.backend)
+        print(f"{python}: torch {version} without kernels")
         return OK
     pair, progress = pairing.load_pair(arguments.release), output.make_progress()
     received = core_half.make_core_half(pair, arguments.folder, Downloader(find_cache(), progress=progress), progress)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from pathlib import Path
 
 from decouple.base.checkout import Checkout
@@ -22,16 +23,20 @@ from decouple.flows.work_environment import WorkRequest
 
 
 class CleanRequest(WorkRequest, frozen=True):
-    """Choose a stage (None: all of every kind), and whether the Debian root goes."""
+    """Choose a stage (None: all of every kind), and which roots go, too."""
 
     stage: int | None = None
     rootfs: bool = False
+    """The Debian root."""
+    all_roots: bool = False
+    """Every root in the cache, which other checkouts share: Debian's, the portable one, those of ``try wheels``."""
 
 
 def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]:
     """Delete what building left; returns the folders that were there.
 
-    Raises UsageError for no release; DecoupleError while a build runs, and when something is mounted in one.
+    Raises UsageError for no release; DecoupleError while a build runs, and when something is mounted in one, or a
+    command runs in a root.
     """
     Checkout(request.project).check_release(request.release)
     places = request.places
@@ -57,9 +62,17 @@ def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]
                 listener.say(f"deleted {folder}")
         for stamp in places.state.glob(f"stage{request.stage or '*'}*") if places.state.exists() else ():
             stamp.unlink()
-    if request.rootfs and rootfs.remove_roots(find_cache(), root_description.load_description()):
-        listener.say("deleted the Debian root")
+    for folder in _list_roots(request):
+        rootfs.remove_root(folder, functools.partial(listener.say, f"waits for the run that makes {folder.name}"))
+        deleted.append(folder)
+        listener.say(f"deleted {folder}")
     return deleted
+
+
+def _list_roots(request: CleanRequest) -> list[Path]:
+    if request.all_roots:
+        return rootfs.list_roots(find_cache())
+    return rootfs.list_roots(find_cache(), root_description.load_description()) if request.rootfs else []
 
 
 def _list_other_builds(places: Places) -> list[Path]:

@@ -27,6 +27,7 @@ from decouple.build.wheel_finishing import read_manifest
 from decouple.flows import kernels
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.official_python import find_official_torch
 from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.verify import VerifyResult, audit_wheels, make_section
 from decouple.flows.work_environment import WorkRequest
@@ -71,7 +72,7 @@ def verify_official_wheel(
 ) -> VerifyResult:
     """Check audit, facts and parity, recorded in ``ci/status``.
 
-    Raises UsageError without a wheel, or without a Python that has the official torch.
+    Raises UsageError without a wheel, or without a Python that has the official torch of that release.
     """
     manifest = load_release(request.project, request.release)
     if request.cuda not in ("", manifest.toolchain.cuda):
@@ -90,18 +91,14 @@ def verify_official_wheel(
     if request.kernels:  # before minutes of what else is compared
         kernels.list_kept_archs(manifest, wheel)
     warn_of_older_wheels(request, places, [wheel], again, listener)
-    if request.python is None:
-        raise UsageError(
-            "--core official: compared with the official torch, installed",
-            next_step=f"pip install torch=={manifest.version}, then --python PYTHON",
-        )
-    python = _prepare_half(places, request.python, wheel)
+    official, _ = find_official_torch(request.python, manifest.version, "--core official")
+    python = _prepare_half(places, official, wheel)
     site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
     reports, found = core_half_differences.judge_reports(audit_wheels(site / "torch/lib", wheel))
     heard(reports)
     listener.progress.start("parity with the untouched wheel")
     ours = parity.dump_torch([str(python)], python.parent.parent)
-    same = parity.compare_parity(ours, parity.dump_torch([str(request.python)], python.parent.parent))
+    same = parity.compare_parity(ours, parity.dump_torch([str(official)], python.parent.parent))
     listener.progress.finish()
     wanted = facts.list_expected_facts(manifest.toolchain, read_manifest(wheel).arch_list, "host", {}, "official")
     folder = python.parent.parent

@@ -24,13 +24,13 @@ from msgspec.structs import replace
 from decouple.base import zips
 from decouple.base.errors import UsageError
 from decouple.base.files import compute_sha256
-from decouple.base.interpreter import run_python
 from decouple.base.process import run_logged
 from decouple.build import inputs, root_description, toolkits, wheel_finishing
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows import kernels, portable_environment
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.official_python import find_official_torch
 from decouple.flows.parity import unpack_wheels
 from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.tryout import select_fitting
@@ -43,8 +43,6 @@ from decouple.verify import checks, facts, parity
 from decouple.verify.audit import ElfAudit
 from decouple.verify.checks import CheckResult
 from decouple.verify.venvs import TorchEnvironment
-
-_ASKED = "import sys, torch; print('%d.%d' % sys.version_info[:2], torch.__version__.partition('+')[0])"
 
 
 class VerifyPortableRequest(WorkRequest, frozen=True):
@@ -71,7 +69,7 @@ def verify_portable_wheels(
     manifest = load_release(request.project, request.release)
     toolchain = make_toolchain(request.release, manifest.toolchain, request.cuda)
     other = (toolchain.cuda or "") if toolchain.cuda != manifest.toolchain.cuda else ""
-    python, version = _find_official(request, manifest.version)
+    python, version = find_official_torch(request.python, manifest.version, "--env portable")
     places = _locate_places(request, version, toolchain.cuda or "")
     core, backend = _find_wheel(places, 1, version, request), _find_wheel(places, 2, version, request)
     again = _format_build(request, _choose_python(request, version))
@@ -96,19 +94,6 @@ def verify_portable_wheels(
     result = VerifyResult(tuple(reports), tuple(results), same, code)
     _record_result(request, version, backend, result)
     return result
-
-
-def _find_official(request: VerifyPortableRequest, release: str) -> tuple[Path, str]:
-    """Return the Python that is compared with, and its version ("3.13")."""
-    next_step = f"pip install torch=={release} in a virtual environment, then --python PYTHON"
-    if request.python is None:
-        raise UsageError("--env portable: compared with the official torch, installed", next_step=next_step)
-    python = request.python.absolute()
-    done = run_python([str(python), "-c", _ASKED])
-    if done.returncode or done.stdout.split()[1] != release:
-        output = done.stdout.strip() or (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
-        raise UsageError(f"{python}: no torch {release}: {output}", next_step=next_step)
-    return python, done.stdout.split()[0]
 
 
 def _locate_places(request: VerifyPortableRequest, version: str, cuda: str) -> Places:

@@ -457,7 +457,7 @@ def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
                 command="decouple verify {release} --kernels monolith",
             )
     if sample := status.kernels.get(UNPATCHED):
-        text = f"{sample.same} of {sample.total} in {sample.sources} files"
+        text = f"{sample.same} of {sample.total} in {sample.sources} files{_describe_unexplained(sample)}"
         yield Figure(
             f"kernels/{UNPATCHED}",
             text,
@@ -468,9 +468,9 @@ def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
 
 
 def _judge_kernels(kernels: KernelsSection) -> str:
-    if kernels.same == kernels.total and not kernels.extra:
-        return HOLDS
-    return DIFFERS if kernels.unexplained else EXPLAINED
+    if kernels.unexplained:  # a function, or a variable where all functions are the same
+        return DIFFERS
+    return HOLDS if kernels.same == kernels.total and not kernels.extra else EXPLAINED
 
 
 def _describe_kernels(found: KernelsSection) -> str:
@@ -478,7 +478,13 @@ def _describe_kernels(found: KernelsSection) -> str:
     rest = "".join(f", {count} {what}" for what, count in (("missing", found.missing), ("extra", found.extra)) if count)
     percent = 100 * found.same / found.total  # cut, not rounded: 100.00 only when all are
     part = f" in {found.sources} of {found.of_sources} sources" if found.sources < found.of_sources else ""
+    rest += _describe_unexplained(found)
     return f"{int(100 * percent) / 100:.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
+
+
+def _describe_unexplained(found: KernelsSection) -> str:
+    """Say how many differ without a reason, functions and variables."""
+    return f", {found.unexplained} unexplained" if found.unexplained else ""
 
 
 def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str = "untouched") -> Iterator[Figure]:
@@ -496,7 +502,7 @@ def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str
     ]
     code = wheel.kernels
     if code:
-        parts.append(f"{code.same} of {code.total} functions {kept}")
+        parts.append(f"{code.same} of {code.total} functions {kept}{_describe_unexplained(code)}")
     worth = [_judge_names(wheel.verify), _judge_kernels(code) if code else HOLDS, _judge_audit(wheel.verify)]
     yield Figure(key, ", ".join(parts), FAILS if bad else max(worth, key=VERDICTS.index), label)
 

@@ -17,23 +17,19 @@ from decouple.base.errors import DecoupleError, UsageError
 #: installed from what their RECORD has of each file, and the series in their build manifest.
 _QUESTION = """
 import hashlib, json, os, sys, torch
-from importlib.metadata import distributions
-records, series = {}, set()
-for found in distributions():
-    name = (found.metadata["Name"] or "").lower().replace("_", "-")
-    if name == "torch" or name.startswith("torch-"):
-        lines = (found.read_text("RECORD") or "").splitlines()
-        kept = sorted(line for line in lines if not (".dist-info/" in line or ".pyc," in line or line[:3] == "../"))
-        records[name] = hashlib.sha256("".join(kept).encode()).hexdigest() if kept else ""
-        made = found.read_text("decouple.json")
-        series |= {json.loads(made)["series"]["digest"]} if made else set()
+from decouple.release.installed_wheels import list_series, list_wheels
+records = {}
+for name, found in list_wheels().items():
+    lines = (found.read_text("RECORD") or "").splitlines()
+    kept = sorted(line for line in lines if not (".dist-info/" in line or ".pyc," in line or line[:3] == "../"))
+    records[name] = hashlib.sha256("".join(kept).encode()).hexdigest() if kept else ""
 folder = os.path.join(os.path.dirname(torch.__file__), "lib")
 names = sorted(name for name in os.listdir(folder) if ".so" in name) if os.path.isdir(folder) else []
 stat = {name: os.stat(os.path.join(folder, name)).st_size for name in names}
 print("decouple:" + json.dumps({"torch": torch.__version__, "git": torch.version.git_version,
  "cuda": torch.version.cuda,
  "python": sys.version.split()[0], "libraries": stat, "available": torch.cuda.is_available(),
- "devices": torch.cuda.device_count(), "records": records, "series": sorted(series)}))
+ "devices": torch.cuda.device_count(), "records": records, "series": list_series()}))
 """
 
 

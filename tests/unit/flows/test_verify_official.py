@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.build import inputs
 from decouple.cli import main
-from decouple.flows import kernels
+from decouple.flows import kernels, verify_official
+from decouple.flows.official_python import find_official_torch
 from decouple.flows.verify_official import VerifyOfficialRequest, verify_official_wheel
 from decouple.upstream.manifests import load_release
+from tests.support.pythons import make_python
 
 PROJECT = Path(__file__).parents[3]
 
@@ -37,6 +41,35 @@ def test_upstreams_half_does_not_take_another_cuda() -> None:
     """Seen with 11.8: upstream's libtorch_python asks for `_cslt_sparse_mm_impl`, which is CUDA 12's."""
     with pytest.raises(UsageError, match=r"CUDA 12\.4"):
         verify_official_wheel(VerifyOfficialRequest(PROJECT, "2.6", "portable", cuda="11.8"))
+
+
+@pytest.mark.parametrize("torch", ["2.15.0+cu132", "2.6.1", "2.60.0"])
+def test_the_torch_of_another_release_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: str) -> None:
+    """It compared two releases: hundreds of names that one has and the other not, none of them for the split."""
+    (tmp_path / "series").mkdir()
+    (tmp_path / "series/2.6.toml").symlink_to(PROJECT / "series/2.6.toml")
+    monkeypatch.setattr(verify_official, "warn_of_older_wheels", lambda *_: None)
+    asked = VerifyOfficialRequest(tmp_path, "2.6", "portable", python=make_python(tmp_path / "other", torch))
+    stamp = inputs.Stamp("0" * 64, "torch_cuda-2.6.0-cp313-cp313-linux_x86_64.whl", "0" * 64, 1.0, 1)
+    inputs.write_stamp(asked.places.state / "stage2.json", stamp)
+    with pytest.raises(UsageError, match=rf"other/python: has torch {re.escape(torch)}, not 2\.6\.0 \(pip") as caught:
+        verify_official_wheel(asked)
+    assert str(caught.value.next_step).startswith("pip install torch==2.6.0 ")
+    assert not asked.places.verify.exists()
+
+
+def test_a_half_of_another_torch_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It printed "torch 2.6 without kernels"."""
+    python = make_python(tmp_path / "other", "2.15.0+cu132")
+    assert main(["repack", "core-half", "2.6", str(tmp_path / "half"), "--python", str(python)]) == 2
+    assert "other/python: has torch 2.15.0+cu132, not 2.6.0" in capsys.readouterr().err
+    assert not (tmp_path / "half").exists()
+
+
+def test_a_python_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
+    for python, said in ((tmp_path / "none", "No such file"), (Path("/bin/false"), "no torch 2.6.0: exit status 1")):
+        with pytest.raises(UsageError, match=f"{python}: {said}"):
+            find_official_torch(python, "2.6.0", "--core official")
 
 
 def test_machine_code_that_is_kept_for_no_architecture_of_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:

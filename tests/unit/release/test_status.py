@@ -404,6 +404,12 @@ def test_kernels_of_a_portable_wheel_count_and_so_does_a_sample_of_the_unpatched
     assert found["kernels: unpatched tree"] == "20 of 20 in 2 files | holds"
 
 
+def test_the_same_functions_with_another_table_do_not_hold() -> None:
+    same = {"theirs": "the unpatched tree", "same": 20, "total": 20, "archs": ["sm_90"], "sources": 2, "of_sources": 2}
+    found = figures(status.parse_status({"kernels": {"unpatched": {**same, "unexplained": 1}}}))
+    assert found["kernels: unpatched tree"] == "20 of 20 in 2 files, 1 unexplained | differs"
+
+
 def test_another_vendor_s_objects_have_a_row_of_their_own() -> None:
     """They are no kernels of the official wheel, so that row does not count them."""
     code = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -99,14 +100,80 @@ def _namespace(file: str) -> str:
     return f"_GLOBAL__N__12345678_{len(file) + 3}_{file}_cu_12345678"
 
 
-def test_a_variable_with_another_content_is_counted(tmp_path: Path) -> None:
-    sides = []
-    for name, value in (("a", b"1.5"), ("b", b"2.5")):
-        images = [("sm_90", cubins.cubin(ONE, [("table", value), ("same", b"x")]))]
-        library = cubins.library(tmp_path / f"lib{name}.so", [cubins.fatbin(images)])
-        sides.append(dump.dump_libraries([library], name))
-    found = compare.compare_dumps(*sides)
-    assert (found.data, found.data_same) == (2, 1)
+def with_variables(folder: Path, name: str, *variables: tuple[str, bytes]) -> dump.KernelDump:
+    image = cubins.fatbin([("sm_90", cubins.cubin(ONE, variables))])
+    return dump.dump_libraries([cubins.library(folder / f"lib{name}.so", [image])], name)
+
+
+def test_a_variable_with_another_content_is_found_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every function is the same, and the kernel computes with another number."""
+    ours, theirs = (
+        with_variables(tmp_path, name, ("_ZN2at5tableE", value), ("same", b"x"), alone)
+        for name, value, alone in (("a", b"1.5", ("mine", b"m")), ("b", b"2.5", ("theirs", b"t")))
+    )
+    found = compare.compare_dumps(ours, theirs)
+    assert (found.same, found.total, found.data, found.data_same, found.ok) == (2, 2, 3, 1, False)
+    assert {(one.what, one.file, one.name, one.detail) for one in found.found} == {
+        ("data", "SummaryOps.cu", "at::table", "another content"),
+        ("data", "SummaryOps.cu", "mine", "only ours has it"),
+        ("data", "SummaryOps.cu", "theirs", "only theirs has it"),
+    }
+    figures = found.to_dict()
+    assert (figures["missing"], figures["extra"], figures["unexplained"]) == (0, 0, 3)
+    assert cli.main(["kernels", "compare", str(tmp_path / "liba.so"), str(tmp_path / "libb.so")]) == 1
+    assert "FAILED" in (said := capsys.readouterr().out)
+    assert "initialised variables 1 of 3 the same" in said
+    assert "variable: sm_90 SummaryOps.cu at::table: another content" in said
+
+
+def test_where_a_source_lay_is_a_known_difference(tmp_path: Path) -> None:
+    """Of the official 2.6.0 and Debian's build of it no other variable differs: 110 of 5488."""
+    ours, theirs, other, longer = (
+        with_variables(tmp_path, name, ("$str$7", f"{path}\0".encode()), ("$str", b"index >= 0\0"))
+        for name, path in (
+            ("a", "/decouple/2.6/src/c10/core/DynamicCast.h"),
+            ("b", "/pytorch/c10/core/DynamicCast.h"),
+            ("c", "/pytorch/c10/core/Scalar.h"),
+            ("d", "see /pytorch/c10/core/DynamicCast.h"),
+        )
+    )
+    found = compare.compare_dumps(ours, theirs)
+    (known,) = found.found
+    assert (known.name, known.detail) == ("__FILE__:DynamicCast.h", "another content") and "message" in known.reason
+    assert found.ok and (found.data, found.data_same) == (2, 1)
+    assert not compare.compare_dumps(ours, other).ok
+    assert not compare.compare_dumps(ours, longer).ok
+
+
+def test_what_has_no_reason_is_named_before_what_has_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Behind ten known ones, and "100 more (--all)", nobody saw it."""
+    for name in "ab":
+        paths = [(f"$str${number}", f"/{name}/c10/{number}.h\0".encode()) for number in range(20)]
+        with_variables(tmp_path, name, *paths, ("table", name.encode()))
+    assert cli.main(["kernels", "compare", str(tmp_path / "liba.so"), str(tmp_path / "libb.so")]) == 1
+    said = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert said[1] == "variable: sm_90 SummaryOps.cu table: another content"
+    assert said[2].startswith("variable: sm_90 SummaryOps.cu __FILE__:0.h: another content (")
+    assert said[-1] == "and 11 more (--all)"
+
+
+def test_a_variable_is_explained_as_a_function_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = (with_variables(tmp_path, name, ("table", name.encode())) for name in "ab")
+    assert compare.compare_dumps(ours, theirs, witness=with_variables(tmp_path, "c", ("table", b"a"))).ok
+    assert not compare.compare_dumps(ours, theirs, witness=with_variables(tmp_path, "d", ("table", b"d"))).ok
+    row = compare.KernelExplanation(("built/official",), "another table", data={"SummaryOps.cu": 1})
+    monkeypatch.setattr(compare, "load_explanations", lambda: [row])
+    assert compare.compare_dumps(ours, theirs, sides="built/official").ok
+    more = with_variables(tmp_path, "e", ("table", b"b"), ("more", b"m"))
+    assert not compare.compare_dumps(ours, more, sides="built/official").ok
+
+
+def test_a_dump_that_does_not_tell_paths_is_refused(tmp_path: Path) -> None:
+    old = tmp_path / "old.kernels.xz"
+    text = lzma.decompress(dump.pack_dump(with_variables(tmp_path, "a"))).decode()
+    old.write_bytes(lzma.compress(text.replace("decouple-kernels 2", "decouple-kernels 1").encode()))
+    with pytest.raises(DecoupleError, match="begins with 'decouple-kernels 1'"):
+        dump.read_dump(old)
 
 
 @pytest.mark.parametrize("packing", ["", "lz4", "zstd"])

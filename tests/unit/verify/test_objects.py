@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.verify.kernels import code_object, host_code
@@ -91,6 +92,15 @@ def test_a_kernel_of_amd_s_is_its_code_its_descriptor_and_its_notes(tmp_path: Pa
         assert (fault.what, fault.name) == (what, "two")
     (missing,) = compared(device(tmp_path / "dropped", one), theirs).found
     assert (missing.what, missing.name) == ("missing", "two")
+
+
+def test_variables_of_the_device_are_judged_and_those_of_the_host_counted(tmp_path: Path) -> None:
+    """The patches give classes of the host further functions, so its tables are other ones."""
+    for number, (arch, ok) in enumerate([("gfx90a", False), (host_code.ARCH, True)]):
+        (theirs,) = device(tmp_path / str(number), Made("one", b"a" * 32))
+        theirs = replace(theirs, arch=arch, data=(("table", "0" * 20),))
+        found = compared([replace(theirs, data=(("table", "1" * 20),))], [theirs])
+        assert (found.same, found.data, found.data_same, found.ok) == (1, 1, 0, ok)
 
 
 def test_device_code_of_another_layout_is_refused(tmp_path: Path) -> None:

@@ -2,16 +2,18 @@
 
 It runs in a process of its own, with that torch on its path. Argument: a JSON list of programs; each leaves its answer
 in ``answer``. Prints a line of JSON behind a mark for what torch this is, and one for each answer, so that what a torch
-prints by itself does no harm and a death loses one answer. Uses only torch and the standard library.
+prints by itself does no harm and a death loses one answer. Uses only torch and the standard library, and so does the
+module of ours that it imports: ``scripts`` is on the path.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import json
 import sys
 from typing import Any
+
+from decouple.release.installed_wheels import list_series
 
 MARK = "decouple:"
 
@@ -28,18 +30,6 @@ def find_kind(torch: Any) -> str:
     if found["torch_cuda"]:
         return "half" if found["torch_core_half"] else "unpatched"
     return "single" if torch.version.cuda else "cpu"
-
-
-def list_series() -> list[str]:
-    """List the digests of the series that the wheels of torch here were made of.
-
-    Their build manifests say them.
-    """
-    found = set()
-    for wheel in importlib.metadata.distributions():
-        made = wheel.read_text("decouple.json") if str(wheel.metadata["Name"]).lower()[:5] == "torch" else None
-        found |= {json.loads(made)["series"]["digest"]} if made else set()
-    return sorted(found)
 
 
 def run_program(torch: Any, program: str) -> str:

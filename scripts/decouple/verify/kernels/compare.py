@@ -5,6 +5,9 @@ Equal functions have the same machine code, launched with the same resources.
 Functions of one file are paired by name; what stays is paired by its readable name without CUB's and Thrust's inline
 namespaces (they shift the numbers of a mangled name), then with a file of another name. What still stays and has the
 same code in the same file was renamed. Everything else is missing or extra.
+
+Initialised variables of the device are judged, too. Those of a host's object are counted alone: its tables and texts
+follow the classes and lines that the patches change.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import ctypes
 import ctypes.util
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,17 +26,20 @@ from msgspec.structs import replace
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
+from decouple.verify.kernels import host_code
+from decouple.verify.kernels.cubin import PATH_OF
 from decouple.verify.kernels.dump import Kernel, KernelDump, KernelUnit
 
 _FILE = Path(__file__).with_name("explained.toml")
+_CONTENT = "another content"
 _INLINE = re.compile(r"\b(?:CUB|THRUST)_\d+(?:_\d+)*_NS::")
 
 
 class KernelDifference(Struct, frozen=True):
-    """One function that is not the same.
+    """One function, or one initialised variable ("data"), that is not the same.
 
-    ``what`` is "code", "launch" (same code, other resources), "missing", "extra". ``detail`` says how it differs;
-    ``reason`` why, where ``explained.toml`` says so, else empty.
+    ``what`` is of a function "code", "launch" (same code, other resources), "missing", "extra". ``detail`` says how it
+    differs; ``reason`` why, where ``explained.toml`` says so, else empty.
     """
 
     what: str
@@ -67,7 +73,7 @@ class KernelComparison(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether every function is the same or explained."""
+        """Whether every function and variable is the same or explained."""
         return self.total > 0 and all(difference.reason for difference in self.found)
 
     @property
@@ -79,7 +85,7 @@ class KernelComparison(Struct, frozen=True):
         return 100.0 * self.same / self.total if self.total else 0.0
 
     def count(self, what: str) -> int:
-        """Return how many functions of this kind were found."""
+        """Return how many differences of this kind were found."""
         return sum(difference.what == what for difference in self.found)
 
     def to_dict(self) -> dict[str, Any]:
@@ -142,8 +148,9 @@ def compare_dumps(
     found += [
         KernelDifference("extra", arch, file, kernel.name, f"{kernel.size} bytes") for arch, file, kernel in extra
     ]
+    data = [_count_data(side) for side in (mine, wanted)]
+    found += _describe_data(data[0] - data[1], data[1] - data[0])
     same = [pair for pair in pairs if (pair.ours.code, pair.ours.launch) == (pair.theirs.code, pair.theirs.launch)]
-    data = [Counter((key, *row) for key, unit in side.items() for row in unit.data) for side in (mine, wanted)]
     return KernelComparison(
         ours=ours.label,
         theirs=theirs.label,
@@ -168,6 +175,26 @@ def _describe_difference(pair: _KernelPair) -> KernelDifference:
     one, other = pair.ours.size, pair.theirs.size
     how = f"{one} bytes in both" if one == other else f"{one} bytes instead of {other}"
     return KernelDifference("code", pair.arch, pair.file, pair.theirs.name, how)
+
+
+_Data = Counter[tuple[str, str, str, str]]
+
+
+def _count_data(side: Mapping[tuple[str, str], KernelUnit]) -> _Data:
+    """Count the initialised variables by architecture, file, readable name and digest."""
+    return Counter((*key, simplify_name(name), digest) for key, unit in side.items() for name, digest in unit.data)
+
+
+def _describe_data(ours: _Data, theirs: _Data) -> Iterator[KernelDifference]:
+    """Describe the variables of a device that only one side has so, paired by name."""
+    alone = [Counter(key[:3] for key in side.elements()) for side in (ours, theirs)]
+    for arch, file, name in sorted(alone[0] | alone[1]):
+        if arch != host_code.ARCH:
+            mine, other = (side[arch, file, name] for side in alone)
+            details = [_CONTENT] * min(mine, other)
+            details += ["only ours has it"] * (mine - other) + ["only theirs has it"] * (other - mine)
+            for detail in details:
+                yield KernelDifference("data", arch, file, name, detail)
 
 
 _Unpaired = list[tuple[str, str, Kernel]]
@@ -269,17 +296,20 @@ def _explain_by_witness(
     """
     if witness is None:
         return found
+    sides = [{(unit.arch, unit.file): unit for unit in side.units} for side in (ours, witness)]
     mine, its = (
-        {
-            (unit.arch, unit.file): {kernel.name: (kernel.code, kernel.launch) for kernel in unit.kernels}
-            for unit in side.units
-        }
-        for side in (ours, witness)
+        {key: {kernel.name: (kernel.code, kernel.launch) for kernel in unit.kernels} for key, unit in side.items()}
+        for side in sides
     )
+    own, seen = (_list_contents(side) for side in sides)
 
     def as_ours(one: KernelDifference) -> bool:
-        where = one.arch, one.file  # a function that neither has is missing in both
-        return where in mine and where in its and mine[where].get(one.name) == its[where].get(one.name)
+        where = one.arch, one.file  # what neither has is missing in both
+        if where not in mine or where not in its:
+            return False
+        if one.what == "data":
+            return own.get((*where, one.name)) == seen.get((*where, one.name))
+        return mine[where].get(one.name) == its[where].get(one.name)
 
     said = f"{witness.label} is as ours"
     return [
@@ -288,8 +318,16 @@ def _explain_by_witness(
     ]
 
 
+def _list_contents(side: Mapping[tuple[str, str], KernelUnit]) -> dict[tuple[str, str, str], list[str]]:
+    """Return the digests of the variables of each architecture, file and name."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for *key, digest in sorted(_count_data(side).elements()):
+        found.setdefault((key[0], key[1], key[2]), []).append(digest)
+    return found
+
+
 class KernelExplanation(Struct, frozen=True):
-    """A reason, and the number of functions examined by kind and file."""
+    """A reason, and the number of functions or variables examined by kind and file."""
 
     sides: tuple[str, ...]
     reason: str
@@ -297,14 +335,17 @@ class KernelExplanation(Struct, frozen=True):
     launch: dict[str, int] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
     extra: dict[str, int] = field(default_factory=dict)
+    data: dict[str, int] = field(default_factory=dict)
 
     def looked_at(self, what: str) -> dict[str, int]:
         """Map each file to a number, for one kind."""
-        return {"code": self.code, "launch": self.launch, "missing": self.missing, "extra": self.extra}[what]
+        kinds = {"code": self.code, "launch": self.launch, "missing": self.missing, "extra": self.extra}
+        return {**kinds, "data": self.data}[what]
 
 
 class _File(Struct, frozen=True):
     attention: re.Pattern[str]
+    paths: str
     explained: tuple[KernelExplanation, ...]
 
 
@@ -332,4 +373,6 @@ def _add_reasons(found: Sequence[KernelDifference], sides: str) -> Iterable[Kern
             if sides in row.sides
             and counted[difference.what, difference.file] <= row.looked_at(difference.what).get(difference.file, 0)
         ]
+        if difference.what == "data" and difference.name.startswith(PATH_OF) and difference.detail == _CONTENT:
+            told.append(_load_file().paths)
         yield replace(difference, reason=told[0] if told else "")

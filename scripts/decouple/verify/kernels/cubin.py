@@ -49,7 +49,8 @@ class DeviceFunction(Struct, frozen=True):
 class DeviceVariable(Struct, frozen=True):
     """One initialised variable in device memory or constant memory.
 
-    Normalised name and content.
+    Normalised name and content. Where that is the path of a source, which an assertion's message names, the name is
+    `PATH_OF` and that file's name.
     """
 
     name: str
@@ -157,12 +158,16 @@ def _render_relocations(image: bytes, section: Section, symbols: list[str]) -> b
     told = []
     for offset, kind, number, addend in elf.iterate_relocations(image, section):
         name = normalise_name(symbols[number])
-        name = re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", name)
+        name = _NAMELESS.sub(r"\1", name)
         told.append(f"{offset:x} {kind:x} {name} {addend}")
     return "\n".join(sorted(told)).encode()
 
 
+PATH_OF = "__FILE__:"
 _INITIALISED = re.compile(r"\.nv\.(constant3|global\.init)$")
+#: What the compiler calls a text, or another constant without a name.
+_NAMELESS = re.compile(r"^(__unnamed_|\$str\$?)\d*$")
+_SOURCE_PATH = re.compile(rb"/?(?:[\w.+~-]+/)+([\w.+-]+\.(?:cuh?|h|hpp|hh|inl|inc|cpp|cc))\0")
 
 
 def _read_data(image: bytes, sections: list[Section], symbols: list[Symbol]) -> Iterator[DeviceVariable]:
@@ -170,10 +175,14 @@ def _read_data(image: bytes, sections: list[Section], symbols: list[Symbol]) -> 
         if symbol.kind == elf_files.OBJECT and symbol.size and symbol.section < len(sections):
             home = sections[symbol.section]
             if _INITIALISED.match(home.name):
-                yield DeviceVariable(
-                    re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalise_name(symbol.name)),
-                    image[home.offset + symbol.value : home.offset + symbol.value + symbol.size],
-                )
+                content = image[home.offset + symbol.value : home.offset + symbol.value + symbol.size]
+                yield DeviceVariable(_name_variable(symbol.name, content), content)
+
+
+def _name_variable(name: str, content: bytes) -> str:
+    if _NAMELESS.match(name) and (path := _SOURCE_PATH.fullmatch(content)):
+        return PATH_OF + path[1].decode()
+    return _NAMELESS.sub(r"\1", normalise_name(name))
 
 
 def _find_source(names: list[str], sections: list[Section]) -> str:

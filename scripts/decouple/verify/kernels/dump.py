@@ -21,7 +21,9 @@ from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
 from decouple.verify.kernels import cubin, fatbin
 
-_TITLE = "decouple-kernels 1"
+FORMAT = 2
+"""Of a dump's file. 1 did not tell the paths of sources among the variables."""
+_TITLE = f"decouple-kernels {FORMAT}"
 #: Hex digits kept of a SHA-256: 80 bits of 20,000 functions collide by chance once in 10^15.
 _CODE, _LAUNCH = 20, 10
 

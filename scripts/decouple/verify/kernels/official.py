@@ -50,7 +50,7 @@ def load_official_dump(
             f"{manifest.release}: no official wheel is known", next_step="decouple manifest fill RELEASE --write"
         )
     name = wheel.sha256 or wheel.name
-    path = cache / "kernels" / f"{name}.kernels.xz"
+    path = cache / "kernels" / f"{name}.{dump.FORMAT}.kernels.xz"
     if not path.exists():
         with fetch_members(wheel, MEMBERS, cache, downloader, progress) as libraries:
             made = dump.dump_libraries(libraries, f"{LABEL} {manifest.version}", progress=progress)
