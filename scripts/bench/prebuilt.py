@@ -1,4 +1,4 @@
-"""Time the way from an empty cache to an imported torch_cuda over the official kernels.
+"""Time the way from an empty cache to a torch_cuda over official kernels.
 
     python scripts/bench/prebuilt.py --python PYTHON [--release 2.6] [--json FILE]
 

@@ -5,6 +5,7 @@ PyTorch itself is the official wheel and not instrumented. What that leaves unse
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,9 @@ SLICE = (
     "not test_registration and not test_beside and not test_upstream and not test_factories"
     " and (not test_distributed or (test_collectives and 2))"
 )
+
+#: Whole programs in interpreters of their own, the least of the layer's C++. DECOUPLE_SANITIZERS=whole runs them, too.
+PROGRAMS = " and not test_as_cuda and not test_ecosystem and not test_public_reports"
 
 #: What one sanitizer alone cannot run: ThreadSanitizer's runtime ends a forked process that starts a thread, as the
 #: DataLoader's workers do ("starting new threads after multi-threaded fork is not supported"), and a spawned worker of
@@ -52,12 +56,13 @@ def test_the_contract_is_clean(
     setting = prepared(sanitizer)
     torch_sim = backend_env.install_sim(interpreter, sanitizer.flavour)
     contract = backend_env.install(interpreter, backend_env.THIRD_DEVICE / "contract")
+    programs = "" if os.environ.get("DECOUPLE_SANITIZERS") == "whole" else PROGRAMS
     done = backend_env.check(
         interpreter,
         "sim",
         [torch_sim, contract],
         # -s: what is said of undefined behaviour comes through stderr
-        *("-s", "-k", SLICE + LEFT_OUT.get(sanitizer.flavour, ""), "--durations=10"),
+        *("-s", "-k", SLICE + programs + LEFT_OUT.get(sanitizer.flavour, ""), "--durations=10"),
         environment=setting.environment,
         launcher=setting.launcher,
     )

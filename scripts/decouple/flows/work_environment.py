@@ -117,7 +117,7 @@ def check_named_tree(work: WorkRequest, places: Places) -> None:
 def prepare_tree_and_root(
     work: WorkRequest, places: Places, layers: list[str], listener: Listener, components: Collection[str] = ()
 ) -> None:
-    """Make the tree, with the third-party code for it, and the root where one is needed.
+    """Make the tree with its third-party code, and the root where one is needed.
 
     Both at once where there is neither. The tree is made in a thread, as its steps are short and a kill may end them;
     the root, whose programs are ended with this one, is made here. What is to be said of the tree is said in one piece
