@@ -40,8 +40,8 @@ def finish_wheel(raw: Path, folder: Path, manifest: WheelManifest, epoch: int, l
     Returns the wheel. The manifest also lies beside it.
 
     The same members give the same bytes: they are sorted (the dist-info last, as PEP 427 recommends), carry ``epoch``
-    (seconds since 1970) as their time, 0644 or 0755 as their mode, and are compressed with zlib's ``level``.
-    Raises DecoupleError when ``raw`` is not a wheel.
+    (seconds since 1970) as their time, 0644 or 0755 as their mode, and what was in ``raw`` is
+    compressed with zlib's ``level``. Raises DecoupleError when ``raw`` is not a wheel.
     """
     from decouple.build import sbom  # a quarter of a second, for which only packing has a use
 

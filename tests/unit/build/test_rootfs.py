@@ -287,7 +287,7 @@ def test_pip_is_told_whom_a_wheel_is_for(tmp_path: Path, file: str, options: lis
 
 
 def test_pip_is_started_once_for_all_files_of_a_python(tmp_path: Path) -> None:
-    """Each start takes more than a second; the root for the bindings has six files, that of the core thirteen."""
+    """Each start takes more than a second; the root for the bindings has seven files, that of the core thirteen."""
     described = root_description.load_description(root_description.PORTABLE)
     pinned = {piece.file: piece for layer in described.layers for piece in layer.pinned_files}
     pieces = [replace(piece, sha256=hashlib.sha256(piece.file.encode()).hexdigest()) for piece in pinned.values()]

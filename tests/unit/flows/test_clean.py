@@ -73,18 +73,18 @@ def test_a_root_that_is_being_made_is_waited_for(roots: Path, capsys: pytest.Cap
 @pytest.mark.parametrize("kind", [PORTABLE, BARE[0]])
 def test_no_root_is_deleted_through_a_mount(roots: Path, tmp_path: Path, kind: root_description.Description) -> None:
     """In a mount namespace of the test's own, with a user's folder mounted in the root."""
-    precious, folder = tmp_path / "precious", rootfs.choose_folder(roots.parent, kind)
+    precious, mounted = tmp_path / "precious", rootfs.choose_folder(roots.parent, kind) / "root" / "usr"
     precious.mkdir()
     (precious / "file").write_text("kept")
     script = 'mount --bind "$1" "$2" && exec "$3" -m decouple clean 2.6 --all-roots'
-    argv = [*IN_A_NAMESPACE, "sh", "-c", script, "sh", str(precious), str(folder / "root/usr"), sys.executable]
+    argv = [*IN_A_NAMESPACE, "sh", "-c", script, "sh", str(precious), str(mounted), sys.executable]
     done = subprocess.run(argv, capture_output=True, text=True)
     if "unshare" in done.stderr or "mount: " in done.stderr:
         pytest.skip("no mount namespaces here")
     assert done.returncode == 1
-    assert f"{folder}/root/usr is mounted there; not deleted\n" in done.stderr
+    assert f"{mounted} is mounted there; not deleted\n" in done.stderr
     assert (precious / "file").read_text() == "kept"
-    assert (folder / "root/usr/file").exists()
+    assert (mounted / "file").exists()
 
 
 def test_a_root_in_which_a_command_runs_stays(roots: Path, capsys: pytest.CaptureFixture[str]) -> None:

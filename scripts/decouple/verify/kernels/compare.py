@@ -339,8 +339,13 @@ class KernelExplanation(Struct, frozen=True):
 
     def looked_at(self, what: str) -> dict[str, int]:
         """Map each file to a number, for one kind."""
-        kinds = {"code": self.code, "launch": self.launch, "missing": self.missing, "extra": self.extra}
-        return {**kinds, "data": self.data}[what]
+        return {
+            "code": self.code,
+            "launch": self.launch,
+            "missing": self.missing,
+            "extra": self.extra,
+            "data": self.data,
+        }[what]
 
 
 class _File(Struct, frozen=True):
