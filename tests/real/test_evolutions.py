@@ -10,7 +10,8 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,26 @@ pytestmark = pytest.mark.real
 SHARING = "torch/csrc/StorageSharing.cpp"
 COPY = "third_device/torch_cuda/torch_cuda/csrc/pybinding/registrations/storage_sharing.cpp"
 Evolve = Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Future:
+    """A made-up release: the project that carried to it, upstream's tree, the applied one, and what the rebase said."""
+
+    project: Path
+    tree: Path
+    applied: Path
+    said: RebaseResult
+
+    @property
+    def cuda(self) -> Path:
+        """CUDA's sources in the applied tree."""
+        return self.applied / "third_device/torch_cuda/torch_cuda/csrc"
+
+    @property
+    def request(self) -> CensusRequest:
+        """The census of both trees."""
+        return CensusRequest(self.project, "evolved", tree=self.tree, applied=self.applied)
 
 
 def edited(path: Path, pattern: str, put: str) -> None:
@@ -57,11 +78,6 @@ def renamed(tree: Path) -> None:
     target = tree / "aten/src/ATen/native/quantized_ops"
     target.mkdir()
     (tree / "aten/src/ATen/native/quantized_ops_cuda").rename(target / "cuda")
-
-
-def split_and_renamed(tree: Path) -> None:
-    split(tree)
-    renamed(tree)
 
 
 def forked(tree: Path) -> None:
@@ -157,15 +173,19 @@ def add_kernel(tree: Path) -> str:
     return kernel
 
 
+def much_at_once(tree: Path) -> None:
+    """Half a file and a directory elsewhere, new couplings, a fork's 500 kernels: no two of them touch one place."""
+    for change in (split, renamed, grown, forked):
+        change(tree)
+
+
 @pytest.fixture(scope="module")
 def pristine() -> Path:
     return fetch_source(load_release(find_project(), "2.6"), "debian").path
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def make_project(root: Path) -> Path:
     """A checkout with the series of 2.6 alone."""
-    root = tmp_path / "project"
     (root / "series").mkdir(parents=True)
     shutil.copytree(find_project() / "patches/2.6", root / "patches/2.6")
     for name in ("2.6", "2.6.toml"):
@@ -173,8 +193,26 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(find_project() / "series/recipes", root / "series/recipes")
     (root / "third_device").mkdir()
     (root / "third_device/README").write_text("the overlay is not what is tried here\n")
+    return root
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = make_project(tmp_path / "project")
     monkeypatch.setenv("DECOUPLE_PROJECT", str(root))
     return root
+
+
+@pytest.fixture(scope="module")
+def future(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future]:
+    """`much_at_once`, carried once: a tree takes minutes to carry, and seconds to look at."""
+    folder = tmp_path_factory.mktemp("future")
+    root = make_project(folder / "project")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("DECOUPLE_PROJECT", str(root))
+        applied, said = carried(root, pristine, folder, much_at_once)
+    yield Future(root, folder / "tree", applied, said)
+    shutil.rmtree(folder)
 
 
 def carried(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve, also: str = "") -> tuple[Path, RebaseResult]:
@@ -213,39 +251,30 @@ def test_and_so_it_does_without_a_recipe(project: Path, pristine: Path, tmp_path
     assert "C10_CUDA_CHECKED" in (applied / COPY).read_text()
 
 
-def test_files_that_move_otherwise_still_move(project: Path, pristine: Path, tmp_path: Path) -> None:
-    applied, said = carried(project, pristine, tmp_path, split_and_renamed)
-    assert not any(one.verdict.is_stop for one in said.outcome.carried)
-    base = applied / "third_device/torch_cuda/torch_cuda/csrc/aten/native"
-    assert (base / "cuda/LossPart.cu").exists()
-    assert (base / "quantized_ops/cuda").is_dir()
-    taken = take_census(CensusRequest(project, "evolved", tree=tmp_path / "tree", applied=applied))
-    assert taken.comparison.key_after == 0
+def test_much_at_once_is_carried_without_a_stop(future: Future) -> None:
+    assert not any(one.verdict.is_stop for one in future.said.outcome.carried)
+    assert take_census(future.request).comparison.key_after == 0, "a coupling is left that CUDA's words find"
 
 
-def test_couplings_of_later_releases_are_cut_where_they_stand(project: Path, pristine: Path, tmp_path: Path) -> None:
-    applied, said = carried(project, pristine, tmp_path, grown)
-    assert not any(one.verdict.is_stop for one in said.outcome.carried)
-    base = applied / "third_device/torch_cuda/torch_cuda/csrc"
-    bindings = (base / "pybinding/registrations/c10d.cpp").read_text()
+def test_files_that_move_otherwise_still_move(future: Future) -> None:
+    assert (future.cuda / "aten/native/cuda/LossPart.cu").exists()
+    assert (future.cuda / "aten/native/quantized_ops/cuda").is_dir()
+
+
+def test_couplings_of_later_releases_are_cut_where_they_stand(future: Future) -> None:
+    bindings = (future.cuda / "pybinding/registrations/c10d.cpp").read_text()
     assert "_made_up_shmem" in bindings
     assert "nvshmem_extension.cuh" in bindings
-    assert "_made_up_shmem" not in (applied / "torch/csrc/distributed/c10d/init.cpp").read_text()
-    assert (base / "framework/inductor/static_cuda_launcher.cpp").is_file()
-    assert "static_cuda_launcher" not in (applied / "build_variables.bzl").read_text()
-    taken = take_census(CensusRequest(project, "evolved", tree=tmp_path / "tree", applied=applied))
-    assert taken.comparison.key_after == 0
+    assert "_made_up_shmem" not in (future.applied / "torch/csrc/distributed/c10d/init.cpp").read_text()
+    assert (future.cuda / "framework/inductor/static_cuda_launcher.cpp").is_file()
+    assert "static_cuda_launcher" not in (future.applied / "build_variables.bzl").read_text()
 
 
-def test_a_fork_with_names_of_its_own(project: Path, pristine: Path, tmp_path: Path) -> None:
-    applied, said = carried(project, pristine, tmp_path, forked)
-    assert not any(one.verdict.is_stop for one in said.outcome.carried)
-    assert len(list((applied / "third_device/torch_cuda/torch_cuda/csrc/aten/native/cuda").glob("Acme*.cu"))) == 500
+def test_a_fork_with_names_of_its_own(future: Future, tmp_path: Path) -> None:
+    assert len(list((future.cuda / "aten/native/cuda").glob("Acme*.cu"))) == 500
     own = tmp_path / "acme.toml"
     own.write_text('schema = 1\nwords = ["acme", "Acme", "ACME"]\n[[macro]]\nfamily = "build"\nnames = ["USE_ACME"]\n')
-    of = CensusRequest(project, "evolved", tree=tmp_path / "tree", applied=applied)
-    assert take_census(of).comparison.key_after == 0, "CUDA's words do not find it"
-    left = take_census(structs.replace(of, also=own)).after
+    left = take_census(structs.replace(future.request, also=own)).after
     assert left
     assert "torch/csrc/acme.cpp" in {one.path for one in left.needing_vendor}
 
