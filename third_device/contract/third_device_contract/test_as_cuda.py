@@ -591,12 +591,38 @@ def test_names_of_torch_cuda(mod: types.ModuleType) -> None:
     public = [name for name in torch.cuda.__all__ if not hasattr(mod, name)]
     assert [name for name in public if not reasons.get(name)] == []
     assert [name for name in reasons if hasattr(mod, name)] == []
-    for name in torch.cuda.__all__:
-        theirs, own = getattr(torch.cuda, name), getattr(mod, name, None)
-        if inspect.isfunction(theirs) and inspect.isfunction(own):
-            wanted = inspect.signature(theirs).parameters.values()
-            needed = [p for p in wanted if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-            inspect.signature(own).bind(*needed)  # whoever calls theirs by position can call this one
+    for module in ("memory", "nvtx", "random"):
+        theirs, own = getattr(torch.cuda, module), getattr(mod, module, None)
+        public = [f"{module}.{name}" for name in theirs.__all__ if not hasattr(own, name)]
+        assert [name for name in public if not (reasons.get(name) or reasons.get(name.partition(".")[2]))] == []
+
+
+@pytest.mark.contract_item(71)
+@pytest.mark.parametrize("module", ["", "graphs", "memory", "nvtx", "random"])
+def test_whoever_can_call_torch_cuda_s_can_call_the_device_s(mod: types.ModuleType, module: str) -> None:
+    """Hold the parameters of functions and classes against ``torch.cuda``'s, by position and by name."""
+    theirs, own = (getattr(each, module, None) if module else each for each in (torch.cuda, mod))
+    if theirs is None or own is None:
+        pytest.skip(f"no module {module}: test_names_of_torch_cuda has the reason")
+    refused, compared = [], 0
+    for name in getattr(theirs, "__all__", vars(theirs)):
+        called, offered = getattr(theirs, name), getattr(own, name, None)
+        if not any(is_kind(called) and is_kind(offered) for is_kind in (inspect.isfunction, inspect.isclass)):
+            continue
+        try:
+            wanted = inspect.signature(called).parameters.values()
+        except ValueError:  # written in C, which tells no parameters
+            continue
+        compared += 1
+        by_position = [each for each in wanted if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        by_name = {each.name: each for each in wanted if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)}
+        for positional, named in ((by_position, {}), ([], by_name)):
+            try:
+                inspect.signature(offered).bind(*positional, **named)  # type: ignore[arg-type]
+            except TypeError as error:
+                refused.append(f"{name}: {error}")
+    assert refused == []
+    assert compared, f"torch.cuda.{module} has nothing to compare"
 
 
 @pytest.mark.contract_item(71)

@@ -487,3 +487,15 @@ def test_callables_are_graphed(name: str, mod: types.ModuleType, graphs: None) -
     twice = mod.make_graphed_callables((multiply_and_add, multiply_and_add), ((a, b), (a, b)))
     product, total = twice[1](torch.full((4,), 2.0, device=name), b)
     assert product.tolist() == [2] * 4 and total.tolist() == [3] * 4 and not total.requires_grad
+
+
+@pytest.mark.contract_item(65)
+def test_what_only_cuda_s_graphs_have_is_refused(name: str, mod: types.ModuleType, graphs: None) -> None:
+    """CUDA's options of a graph have their place; who asks for one is told that there is none."""
+    ones = torch.ones(4, device=name)
+    with pytest.raises(NotImplementedError, match="enable_annotations"):
+        mod.make_graphed_callables(torch.sin, (ones,), enable_annotations=True)
+    with pytest.raises(NotImplementedError, match="check_input_liveness"):
+        mod.graph(cuda_graph=mod.Graph(), check_input_liveness=True)
+    with pytest.raises(NotImplementedError, match="external"):
+        mod.Event(external=True)

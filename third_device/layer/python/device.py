@@ -202,9 +202,9 @@ def get_device_capability(device: Device = None) -> tuple[int, int]:
     return found.major, found.minor
 
 
-def can_device_access_peer(device: Device, peer: Device) -> bool:
+def can_device_access_peer(device: Device, peer_device: Device) -> bool:
     """Return whether copies between devices go directly; the layer's always do."""
-    return _index(device) != _index(peer)
+    return _index(device) != _index(peer_device)
 
 
 def ipc_collect() -> None:
@@ -265,7 +265,13 @@ class Event(torch.Event):
     ``elapsed_time`` (milliseconds) needs ``enable_timing=True`` on both events.
     """
 
-    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
+    def __new__(
+        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
+    ) -> Event:
+        if external:
+            raise NotImplementedError(
+                f"Event(external=True) on {NAME}: the driver table captures no event for others to wait on"
+            )
         return super().__new__(  # type: ignore[no-any-return]
             cls, NAME, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
         )

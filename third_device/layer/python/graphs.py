@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from .. import _C
+from .._build_info import NAME
 from . import device as _device
 
 __all__ = ["Graph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
@@ -71,24 +72,35 @@ class Graph:
 
 
 class graph:
-    """Captures the work of a ``with`` block as a graph."""
+    """Captures the work of a ``with`` block as a graph.
+
+    The parameters have CUDA's names, for programs that pass them by name.
+    """
 
     default_capture_stream: _device.Stream | None = None
 
     def __init__(
         self,
-        graph: Graph,
+        cuda_graph: Graph,
         pool: Pool | None = None,
         stream: torch.Stream | None = None,
         capture_error_mode: str = "global",
+        enable_annotations: bool = False,
+        annotation_config: dict[str, Any] | None = None,
+        check_input_liveness: bool = False,
     ) -> None:
+        _refuse_options(
+            enable_annotations=enable_annotations,
+            annotation_config=annotation_config,
+            check_input_liveness=check_input_liveness,
+        )
         if stream is None:
             index = _device.current_device()
             stream = type(self).default_capture_stream
             if stream is None or stream.device_index != index:
                 stream = type(self).default_capture_stream = _device.Stream(index)
         self.capture_stream = stream
-        self._graph, self._pool, self._mode = graph, pool, capture_error_mode
+        self._graph, self._pool, self._mode = cuda_graph, pool, capture_error_mode
         self._stream = _device.StreamContext(stream)
 
     def __enter__(self) -> None:
@@ -117,13 +129,16 @@ def make_graphed_callables(
     num_warmup_iters: int = 3,
     allow_unused_input: bool = False,
     pool: Pool | None = None,
+    capture_error_mode: str = "global",
+    enable_annotations: bool = False,
 ) -> Any:
     """Let functions or modules replay graphs of their forward and backward.
 
     One, or a tuple in the order in which they are called, each with a tuple of tensors for arguments. They return a
     tensor or a tuple of tensors, which the next call overwrites. A module is changed in place; in the other mode,
-    training or eval, it runs as ever.
+    training or eval, it runs as ever. Raises NotImplementedError for annotations, which no driver has.
     """
+    _refuse_options(enable_annotations=enable_annotations)
     one = not isinstance(callables, tuple)
     functions = (callables,) if one else callables
     arguments = (tuple(sample_args),) if one else tuple(map(tuple, sample_args))
@@ -158,7 +173,7 @@ def make_graphed_callables(
     forwards = []
     for function, given in zip(functions, arguments, strict=True):
         forward = Graph()
-        with graph(forward, pool=shared):
+        with graph(forward, shared, capture_error_mode=capture_error_mode):
             returned = function(*given)
         forwards.append((forward, returned))
     backwards: list[Any] = []
@@ -166,7 +181,7 @@ def make_graphed_callables(
         outputs = _as_tuple(returned)
         backward, grads, found = Graph(), make_grads(outputs), ()
         if grads:
-            with graph(backward, pool=shared):
+            with graph(backward, shared, capture_error_mode=capture_error_mode):
                 found = compute_gradients(outputs, grads, surface)
         backwards.append((backward, grads, found))
     backwards.reverse()
@@ -178,6 +193,13 @@ def make_graphed_callables(
         )
     ]
     return made[0] if one else tuple(made)
+
+
+def _refuse_options(**options: object) -> None:
+    """Raise NotImplementedError for what only CUDA's graphs have; a later PyTorch passes it with the usual value."""
+    for name, value in options.items():
+        if value:
+            raise NotImplementedError(f"{name} of a graph on {NAME}: the driver tells nothing of a graph's work")
 
 
 def _as_tuple(returned: Any) -> tuple[torch.Tensor, ...]:

@@ -26,6 +26,7 @@ from .device import (
     current_stream,
     device_count,
     empty_cache,
+    get_per_process_memory_fraction,
     host_memory_stats,
     is_initialized,
     max_memory_allocated,
@@ -36,6 +37,7 @@ from .device import (
     memory_stats,
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
+    set_per_process_memory_fraction,
 )
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "device_memory_used",
     "empty_cache",
     "get_allocator_backend",
+    "get_per_process_memory_fraction",
     "host_memory_stats",
     "host_memory_stats_as_nested_dict",
     "max_memory_allocated",
@@ -66,6 +69,7 @@ __all__ = [
     "reset_max_memory_cached",
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
+    "set_per_process_memory_fraction",
     "use_mem_pool",
 ]
 

@@ -31,6 +31,10 @@ REASONS: dict[str, str] = {
     "has_magma": "it belongs to MAGMA, which runs on CUDA and ROCm",
     "has_half": "deprecated, and always true",
     "jiterator": f"{LIBRARY} (NVRTC)",
+    **dict.fromkeys(
+        ("nvtx.range_start", "nvtx.range_end"),
+        "the driver table has the ranges of a thread alone: say range_push and range_pop",
+    ),
     "nccl": f"{LIBRARY} (NCCL); say torch.distributed",
     "comm": "its functions are in CUDA's part of PyTorch's C++; say torch.distributed",
     "tunable": f"{LIBRARY} (cuBLAS and its like), which it chooses kernels of",
