@@ -600,7 +600,7 @@ def test_names_of_torch_cuda(mod: types.ModuleType) -> None:
 @pytest.mark.contract_item(71)
 @pytest.mark.parametrize("module", ["", "graphs", "memory", "nvtx", "random"])
 def test_whoever_can_call_torch_cuda_s_can_call_the_device_s(mod: types.ModuleType, module: str) -> None:
-    """Hold the parameters of functions and classes against ``torch.cuda``'s, by position and by name."""
+    """Hold parameters against ``torch.cuda``'s, by position and by name."""
     theirs, own = (getattr(each, module, None) if module else each for each in (torch.cuda, mod))
     if theirs is None or own is None:
         pytest.skip(f"no module {module}: test_names_of_torch_cuda has the reason")

@@ -491,7 +491,7 @@ def test_callables_are_graphed(name: str, mod: types.ModuleType, graphs: None) -
 
 @pytest.mark.contract_item(65)
 def test_what_only_cuda_s_graphs_have_is_refused(name: str, mod: types.ModuleType, graphs: None) -> None:
-    """CUDA's options of a graph have their place; who asks for one is told that there is none."""
+    """Refuse, by their names, what CUDA's graphs and events have alone."""
     ones = torch.ones(4, device=name)
     with pytest.raises(NotImplementedError, match="enable_annotations"):
         mod.make_graphed_callables(torch.sin, (ones,), enable_annotations=True)

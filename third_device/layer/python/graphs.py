@@ -196,7 +196,7 @@ def make_graphed_callables(
 
 
 def _refuse_options(**options: object) -> None:
-    """Raise NotImplementedError for what only CUDA's graphs have; a later PyTorch passes it with the usual value."""
+    """Raise NotImplementedError for an option that only CUDA's graphs have."""
     for name, value in options.items():
         if value:
             raise NotImplementedError(f"{name} of a graph on {NAME}: the driver tells nothing of a graph's work")
