@@ -88,6 +88,13 @@ def check(rank, device):
     numbers = torch.tensor([1 + 2j], device=device)
     dist.all_reduce(numbers)
     assert numbers.item() == SIZE * (1 + 2j)
+    for factor in (rank + 0.5, torch.tensor([rank + 0.5], device=device)):  # each rank has its own
+        scaled = dist._make_nccl_premul_sum(factor)
+        mine, part = torch.full((2,), 2.0, device=device), torch.zeros(1, device=device)
+        dist.reduce_scatter_tensor(part, torch.full((SIZE,), 2.0, device=device), op=scaled)
+        dist.all_reduce(mine, op=scaled)
+        wanted = sum(2 * (other + 0.5) for other in range(SIZE))
+        assert mine.cpu().tolist() == [wanted] * 2 and part.item() == wanted, (factor, mine, part)
     truth = torch.tensor([rank == 0, True, False], device=device)
     dist.all_reduce(truth)
     assert truth.cpu().tolist() == [True, True, False]

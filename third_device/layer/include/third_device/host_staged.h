@@ -401,14 +401,26 @@ class HostStaged : public c10d::Backend {
                 " ranks, not ", count);
   }
 
-  // Reduces tensors of the host in place, on all ranks: Gloo has no mean, and no
+  // Multiplies by the rank's own factor, which torch.distributed._make_nccl_premul_sum has put beside the operation.
+  static void multiply(at::Tensor& tensor, const c10d::ReduceOp& op) {
+    const auto* beside = static_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
+    TORCH_CHECK(beside != nullptr, "PREMUL_SUM needs a factor; next: torch.distributed._make_nccl_premul_sum(factor)");
+    if (beside->tensor_factor.defined()) {
+      tensor.mul_(beside->tensor_factor.cpu());
+    } else {
+      tensor.mul_(beside->double_factor);
+    }
+  }
+
+  // Reduces tensors of the host in place, on all ranks: Gloo has no mean, no factors, and no
   // complex numbers.
   void reduce_all(Tensors& host, const c10d::ReduceOp& op) {
     const bool mean = op == c10d::ReduceOp::AVG;
-    TORCH_CHECK(!(op == c10d::ReduceOp::PREMUL_SUM), getBackendName(), " has no PREMUL_SUM; next: multiply, then SUM");
+    const bool scaled = op == c10d::ReduceOp::PREMUL_SUM;
     for (auto& tensor : host) {
       c10d::AllreduceOptions options;
-      options.reduceOp = mean ? c10d::ReduceOp(c10d::ReduceOp::SUM) : op;
+      options.reduceOp = mean || scaled ? c10d::ReduceOp(c10d::ReduceOp::SUM) : op;
+      if (scaled) multiply(tensor, op);
       at::Tensor numbers = tensor;
       if (tensor.is_complex()) {
         TORCH_CHECK(options.reduceOp == c10d::ReduceOp::SUM, "complex numbers can be summed, and nothing else");
