@@ -497,5 +497,6 @@ def test_what_only_cuda_s_graphs_have_is_refused(name: str, mod: types.ModuleTyp
         mod.make_graphed_callables(torch.sin, (ones,), enable_annotations=True)
     with pytest.raises(NotImplementedError, match="check_input_liveness"):
         mod.graph(cuda_graph=mod.Graph(), check_input_liveness=True)
+    mod.graph(cuda_graph=mod.Graph(), annotation_config={"nvtx": True})  # of annotations that are off
     with pytest.raises(NotImplementedError, match="external"):
         mod.Event(external=True)

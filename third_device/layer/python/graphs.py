@@ -74,7 +74,8 @@ class Graph:
 class graph:
     """Captures the work of a ``with`` block as a graph.
 
-    The parameters have CUDA's names, for programs that pass them by name.
+    The parameters have CUDA's names, for programs that pass them by name; ``annotation_config`` configures annotations,
+    which no driver has, and is not read.
     """
 
     default_capture_stream: _device.Stream | None = None
@@ -89,11 +90,7 @@ class graph:
         annotation_config: dict[str, Any] | None = None,
         check_input_liveness: bool = False,
     ) -> None:
-        _refuse_options(
-            enable_annotations=enable_annotations,
-            annotation_config=annotation_config,
-            check_input_liveness=check_input_liveness,
-        )
+        _refuse_options(enable_annotations=enable_annotations, check_input_liveness=check_input_liveness)
         if stream is None:
             index = _device.current_device()
             stream = type(self).default_capture_stream

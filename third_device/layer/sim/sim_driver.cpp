@@ -231,8 +231,8 @@ struct td_stream_s {
   std::condition_variable ended;  // for who waits for work
   // What to do, and the mark of the event that is recorded there, if any.
   std::deque<std::pair<third_device::sim::Task, std::shared_ptr<third_device::sim::Mark>>> queue;
-  uint64_t enqueued_count = 0;
-  uint64_t ended_count = 0;
+  std::atomic<uint64_t> enqueued_count{0};
+  uint64_t ended_count = 0;  // the worker's; others read it with the mutex held
   bool stopping = false;
   td_status error = TD_OK;  // of work that failed, until a query or synchronize reports it
   std::string error_text;
@@ -242,6 +242,12 @@ struct td_stream_s {
   void loop() {
     std::unique_lock<std::mutex> hold(mutex);
     for (;;) {
+      if (queue.empty()) {
+        // Work follows work within microseconds: to be woken costs the thread that adds it more than the work itself.
+        hold.unlock();
+        for (int look = 0; look < 50 && enqueued_count == ended_count; ++look) std::this_thread::yield();
+        hold.lock();
+      }
       added.wait(hold, [this] { return stopping || !queue.empty(); });
       if (queue.empty()) return;
       auto [task, mark] = std::move(queue.front());
@@ -289,7 +295,7 @@ struct td_stream_s {
   // Waits for what is enqueued now, and not for what other threads add meanwhile.
   td_status synchronize() {
     std::unique_lock<std::mutex> hold(mutex);
-    ended.wait(hold, [this, last = enqueued_count] { return ended_count >= last; });
+    ended.wait(hold, [this, last = enqueued_count.load()] { return ended_count >= last; });
     return take_error();
   }
 };
