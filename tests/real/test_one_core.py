@@ -18,7 +18,7 @@ import pytest
 from decouple.base.files import compute_sha256
 from decouple.base.interpreter import run_python
 from decouple.base.paths import find_cache, find_project
-from decouple.build import inputs, root_description, rootfs, settings, toolkits
+from decouple.build import inputs, pypi_files, root_description, settings, toolkits
 from decouple.build.environment import Places, RootEnvironment
 from decouple.flows import test_cuda as flow
 from decouple.flows import verify_portable
@@ -89,7 +89,7 @@ def older(place: Workplace, wheels: dict[str, Path]) -> Iterator[TorchEnvironmen
     asked = {requirement.partition(";")[0].strip() for requirement in verify_portable.list_libraries(wheel)}
     pinned = [piece for piece in toolkit.wheels if f"{piece.project}=={piece.version}" in asked]
     assert len(pinned) == len(asked)
-    files = list(rootfs.fetch_pypi_files(pinned, find_cache() / "pypi", place.log).values())
+    files = list(pypi_files.fetch_pypi_files(pinned, find_cache() / "pypi", place.log).values())
     [site] = (torch.folder / "venv/lib").glob("python3*/site-packages")
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-compile", "--upgrade"]
     subprocess.run([*pip, "--target", site, *files], check=True)

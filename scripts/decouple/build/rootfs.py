@@ -9,181 +9,44 @@ what this description lacks may be in use by another one, so it stays, and ``…
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import itertools
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
-from packaging.utils import parse_wheel_filename
 
 from decouple.base import program_output
 from decouple.base.background import start_work
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.base.extras import explain_missing
-from decouple.base.files import compute_sha256, hold_lock, make_work_folder, write_atomically
-from decouple.base.interpreter import OWN
+from decouple.base.files import hold_lock, write_atomically
 from decouple.base.mounts import list_mounts, remove_tree
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
 from decouple.base.steps import mark_step
 from decouple.base.untrusted_input import read_json
-from decouple.build import root_record
+from decouple.build import pypi_files, root_record
 from decouple.build.estimate import RootEstimate
-from decouple.build.root_description import Bootstrap, Description, Layer, PipTool, PypiPiece, compute_layer_digest
+from decouple.build.root_description import Bootstrap, Description, Layer, compute_layer_digest
+from decouple.build.root_layers import LayerInstaller
 from decouple.build.sandbox import (
     BindMount,
     Sandbox,
     check_sandbox,
     is_root,
-    make_clean_environment,
     make_mounting_prefix,
     make_owner_prefix,
 )
 
 _Piece = TypeVar("_Piece")
 
-_APT = """
-set -e
-export DEBIAN_FRONTEND=noninteractive
-dpkg --configure -a
-apt-get -q update
-apt-get -q -y -f install
-apt-get -q -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io install "$@"
-apt-get clean
-"""
-#: $1 prefix, then packages. Unpacks what apt gives (and has verified) without installing it.
-_BESIDE = """
-set -e
-prefix=$1
-shift
-work=$(mktemp -d)
-chmod 755 "$work"
-cd "$work"
-apt-get -q -o APT::Sandbox::User=root download "$@"
-rm -rf "$prefix"
-mkdir -p "$prefix"
-for package in *.deb; do dpkg-deb -x "$package" "$prefix"; done
-sha256sum -- *.deb >"$prefix/.decouple-sha256"
-cd /
-rm -rf "$work"
-"""
-#: $1 prefix, $2 suite, $3 mirror, $4 keyring, $5 components, $6 "alone" or not, then packages. Unpacks them, with all
-#: that they need unless "alone": apt sees no package of the root, so that nothing of the root is taken for theirs.
-_FOREIGN = """
-set -e
-prefix=$1 suite=$2 mirror=$3 keyring=$4 components=$5 how=$6
-shift 6
-work=$(mktemp -d)
-chmod 755 "$work"
-mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial"
-# those of an earlier call: apt asks whether they are the newest, and verifies them, before it takes them
-cp -p "/var/lib/apt/lists/"*"_dists_${suite}_"* "$work/state/lists/" 2>/dev/null || :
-: >"$work/status"
-echo "deb [signed-by=$keyring] $mirror $suite $components" >"$work/sources.list"
-apt() {
-    apt-get -q -y -o APT::Sandbox::User=root -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=- \\
-        -o Dir::State="$work/state" -o Dir::State::Status="$work/status" -o Dir::Cache="$work/cache" "$@"
-}
-apt update
-if [ "$how" = alone ]; then
-    (cd "$work/cache/archives" && apt download "$@")
-else
-    apt --no-install-recommends --download-only install "$@"
-fi
-rm -rf "$prefix"
-mkdir -p "$prefix"
-for package in "$work"/cache/archives/*.deb; do dpkg-deb -x "$package" "$prefix"; done
-(cd "$work/cache/archives" && sha256sum -- *.deb) >"$prefix/.decouple-sha256"
-# for the record of what vouches for them; apt's next update sweeps them away
-cp -p "$work"/state/lists/*_InRelease "$work"/state/lists/*_Packages /var/lib/apt/lists/
-rm -rf "$work"
-"""
-#: $1 prefix, $2 mirror, $3 nothing, or the text of inside/host_part.py and $4 its second argument; then a path and a
-#: SHA-256 for each package, which apt's own fetcher holds. One after the other: together they would fill the disk.
-_DEBS = """
-set -e
-prefix=$1 mirror=$2 script=$3 older=$4
-shift 4
-work=$(mktemp -d)
-chmod 755 "$work"
-rm -rf "$prefix"
-mkdir -p "$prefix"
-while [ $# -gt 0 ]; do
-    package=$work/${1##*/}
-    /usr/lib/apt/apt-helper -q -o APT::Sandbox::User=root -o Acquire::Retries=3 \\
-        download-file "$mirror/$1" "$package" "SHA256:$2"
-    if [ -z "$script" ]; then
-        dpkg-deb -x "$package" "$prefix"
-    else
-        mkdir "$work/whole"
-        dpkg-deb --fsys-tarfile "$package" |
-            tar -x -C "$work/whole" --wildcards --no-wildcards-match-slash "./usr/lib/*/lib*.so*"
-        python3 -c "$script" "$work/whole" "$older"
-        cp -al "$work/whole/." "$prefix"
-        rm -r "$work/whole"
-    fi
-    rm "$package"
-    shift 2
-done
-rm -rf "$work" "$prefix/usr/share/doc" "$prefix/usr/share/man"
-"""
-#: $1 prefix, then programs below it: they start with the loader and the libraries of the prefix. Where patchelf leaves
-#: a program that does not run (python3.13, which is no position-independent one), a script in its place starts it.
-_LINK_FOREIGN = """
-set -e
-prefix=$1
-shift
-# the file itself: in lib64 an older suite has a link with an absolute target, which is the root's own loader
-for loader in "$prefix"/usr/lib/*-linux-gnu/ld-linux-*.so.* "$prefix"/lib/*-linux-gnu/ld-linux-*.so.*; do
-    [ -e "$loader" ] && break
-done
-libraries=$(cd "$prefix" && ls -d "$PWD"/usr/lib/*-linux-gnu "$PWD"/lib/*-linux-gnu 2>/dev/null | paste -sd:)
-for program; do
-    cp -p "$prefix$program" "$prefix$program.as-it-was"
-    patchelf --set-interpreter "$loader" --force-rpath --set-rpath "$libraries" "$prefix$program"
-    if "$prefix$program" --version; then
-        rm "$prefix$program.as-it-was"
-    else
-        rm "$prefix$program"
-        printf '#!/bin/sh\nexec %s --argv0 "$0" --library-path %s %s "$@"\n' \
-            "$loader" "$libraries" "$prefix$program.as-it-was" >"$prefix$program"
-        chmod 755 "$prefix$program"
-    fi
-    ln -sfn "$prefix$program" "/usr/local/bin/${program##*/}"
-    "/usr/local/bin/${program##*/}" --version
-done
-"""
-#: $1 prefix, then compilers below it: a script calls each with the headers and the libraries of the prefix. There the
-#: loader, which a linker reads, is a link with an absolute target: the root's own.
-_LINK_COMPILERS = """
-set -e
-prefix=$1
-shift
-[ $# = 0 ] || mkdir -p "$prefix/bin"
-for program; do
-    script=$prefix/bin/${program##*/}
-    printf '#!/bin/sh\nexec %s --sysroot=%s "$@"\n' "$prefix$program" "$prefix" >"$script"
-    chmod 755 "$script"
-    "$script" --version
-    for link in "$prefix"/lib64/*; do
-        case $(readlink "$link") in "$prefix"/*) ;; /*) ln -sfn "$prefix$(readlink "$link")" "$link" ;; esac
-    done
-done
-"""
 #: A root's folder in the cache: a description's name and digest, and a number from the second on.
 _ROOT_NAME = re.compile(r".+-[0-9a-f]{16}(-\d+)?")
-#: Lays out a toolkit; runs in the root.
-_TOOLKIT = Path(__file__).parent / "inside" / "toolkit.py"
-#: Leaves of libraries what a host runs; runs in the root.
-_HOST_PART = _TOOLKIT.with_name("host_part.py")
 
 
 class Root(Struct, frozen=True):
@@ -257,7 +120,9 @@ def ensure_root(
         refuse_if_full(description, wanted, folder)
         missing = [layer for layer in wanted if not _has_layer(done, layer)]
         pinned = [piece for layer in missing for piece in layer.pinned_files]
-        fetched = start_work(lambda: fetch_pypi_files(pinned, cache / "pypi", log))  # while apt fetches and unpacks
+        fetched = start_work(
+            lambda: pypi_files.fetch_pypi_files(pinned, cache / "pypi", log)
+        )  # while apt fetches and unpacks
         if not done.bootstrap:
             if folder.exists():
                 _remove_folder(folder)
@@ -271,7 +136,7 @@ def ensure_root(
             progress.start(f"layer {layer.name}", None)
             shared = {piece["prefix"] for other in done.layers.values() for piece in other.get("pypi", ())}
             lacking = _leave_out_present(done, layer)
-            _install_layer(root, lacking, fetched, log, description.bootstrap, held, shared)
+            LayerInstaller(root.make_sandbox, description.bootstrap, fetched, log, held).install_layer(lacking, shared)
             prefixes = [piece.prefix for piece in layer.unpacked_parts]
             root_record.update_record(root.tree, folder, Path(description.bootstrap.keyring), prefixes)
             done.layers[layer.name] = {"digest": compute_layer_digest(layer), **layer.describe_content()}
@@ -523,139 +388,4 @@ def _bootstrap_root(description: Description, folder: Path, log: Path, held: int
         log=log,
         what=f"mmdebstrap {bootstrap.suite}",
         held=(held,),
-    )
-
-
-def _install_layer(
-    root: Root,
-    layer: Layer,
-    fetched: Future[dict[str, Path]],
-    log: Path,
-    bootstrap: Bootstrap,
-    held: int,
-    shared: Collection[str] = (),
-) -> None:
-    """Install ``layer``; ``fetched`` maps the names of PyPI's files to where they are.
-
-    Its processes hold the lock ``held``. In the prefixes that are ``shared`` another layer has files of PyPI, too.
-    """
-
-    def run_inside(script: str, arguments: Sequence[str], what: str, *binds: BindMount, network: bool = True) -> None:
-        resolver = BindMount(Path("/etc/resolv.conf"), "/etc/resolv.conf")
-        argv = [*make_clean_environment({}, network=network), "sh", "-c", script, "sh", *arguments]
-        command = root.make_sandbox([resolver, *binds]).make_command(argv, network=network)
-        run_logged(command, log=log, what=what, held=(held,))
-
-    if layer.packages:
-        mark_step(f"install layer {layer.name}")
-        run_inside(_APT, layer.packages, f"apt-get install (layer {layer.name})")
-    if layer.pip:
-        files = [fetched.result()[tool.file] for tool in layer.pip]
-        mark_step(f"install tools of layer {layer.name}")
-        binds = [BindMount(file, f"/run/pip/{file.name}") for file in files]
-        script = 'exec python3 -m pip install -q --no-index --no-deps --ignore-installed "$@"'
-        run_inside(script, [bind.inside for bind in binds], f"pip install (layer {layer.name})", *binds, network=False)
-    for foreign in layer.foreign:
-        mark_step(f"unpack {foreign.prefix}")
-        keyring = BindMount(Path(bootstrap.keyring), "/run/keyring.gpg")
-        given = (foreign.prefix, foreign.suite, bootstrap.mirror, keyring.inside, "main", "with all", *foreign.packages)
-        run_inside(_FOREIGN, given, f"unpack {foreign.prefix}", keyring)
-        run_inside(_LINK_FOREIGN, (foreign.prefix, *foreign.programs), f"link {foreign.prefix}", network=False)
-        run_inside(_LINK_COMPILERS, (foreign.prefix, *foreign.compilers), f"link {foreign.prefix}", network=False)
-        for path, target in foreign.links:
-            run_inside('ln -sfn "$2" "$1"', (path, target), f"link {path}", network=False)
-    for toolkit in layer.toolkit:
-        files = [fetched.result()[wheel.file] for wheel in toolkit.wheels]
-        mark_step(f"unpack {toolkit.prefix}")
-        keyring, packages = BindMount(Path(bootstrap.keyring), "/run/keyring.gpg"), f"{toolkit.prefix}.packages"
-        given = (packages, toolkit.suite, bootstrap.mirror, keyring.inside, " ".join(toolkit.components), "alone")
-        run_inside(_FOREIGN, (*given, *toolkit.packages), f"unpack {toolkit.prefix}", keyring)
-        binds = [BindMount(file, f"/run/pip/{file.name}") for file in files]
-        asked = {"prefix": toolkit.prefix, "packages": packages, "wheels": [bind.inside for bind in binds]}
-        words = json.dumps({**asked, "take": toolkit.take, "whole": toolkit.whole})
-        script = 'exec python3 -c "$1" "$2"'
-        what = f"lay out {toolkit.prefix}"
-        run_inside(script, (_TOOLKIT.read_text(encoding="utf-8"), words), what, *binds, network=False)
-    for debs in layer.debs:
-        mark_step(f"unpack {debs.prefix}")
-        code = _HOST_PART.read_text(encoding="utf-8") if debs.host_part else ""
-        pinned = (word for file in debs.files for word in file)
-        given = (debs.prefix, bootstrap.mirror, code, json.dumps(dict(debs.older)), *pinned)
-        run_inside(_DEBS, given, f"unpack {debs.prefix}: a version that left the archive is named in the log")
-    for piece in layer.beside:
-        mark_step(f"unpack {piece.prefix}")
-        run_inside(_BESIDE, (piece.prefix, *piece.packages), f"unpack {piece.prefix}")
-    for wheel in layer.pypi:
-        file = fetched.result()[wheel.file]
-        mark_step(f"unpack {wheel.prefix}")
-        links = "".join(
-            f' && mkdir -p "$(dirname "$1/{name}")" && ln -sfn "{target}" "$1/{name}"' for name, target in wheel.links
-        )
-        script = f'mkdir -p "$1" && python3 -m zipfile -e "$2" "$1"{links}'
-        before = {*shared, *(other.prefix for other in layer.pypi[: layer.pypi.index(wheel)])}
-        if wheel.prefix not in before:  # several may share it
-            script = f'rm -rf "$1" && {script}'
-        bind = BindMount(file, f"/run/{wheel.file}")
-        run_inside(script, (wheel.prefix, bind.inside), f"unpack {wheel.prefix}", bind, network=False)
-
-
-def fetch_pypi_files(
-    pieces: Sequence[PypiPiece | PipTool], folder: Path, log: Path, run: Callable[..., None] = run_logged
-) -> dict[str, Path]:
-    """Fetch files of PyPI into ``folder`` by pip; returns the path of each name.
-
-    Pip verifies the hash and knows the user's own index settings. It is started once for all files of a Python.
-
-    Raises DecoupleError when one cannot be had or is not the one described.
-    """
-    made = {piece.file: folder / piece.file for piece in pieces}
-    missing: dict[tuple[str, ...], dict[str, PypiPiece | PipTool]] = {}
-    for piece in pieces:
-        if not made[piece.file].exists():
-            missing.setdefault(_make_python_options(piece.file), {})[piece.file] = piece
-    if missing and importlib.util.find_spec("pip") is None:
-        raise explain_missing("pip", "build")
-    for options, asked in missing.items():
-        _download_files(list(asked.values()), options, folder, log, run)
-    for piece in pieces:
-        path = made[piece.file]
-        if not path.exists() or compute_sha256(path) != piece.sha256:
-            raise DecoupleError(
-                f"{path}: not the file with SHA-256 {piece.sha256[:12]}…", next_step=f"delete {path} and run again"
-            )
-    return made
-
-
-def _download_files(
-    pieces: Sequence[PypiPiece | PipTool], options: Sequence[str], folder: Path, log: Path, run: Callable[..., None]
-) -> None:
-    names = ", ".join(f"{piece.project}=={piece.version}" for piece in pieces)
-    platforms = sorted({platform for piece in pieces for platform in _list_platforms(piece.file)})
-    lines = (f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}\n" for piece in pieces)
-    told = [*(f"--platform={platform}" for platform in platforms), *options]
-    # pip copies its files to their place piece by piece, and other checkouts use this folder
-    with make_work_folder(folder, pieces[0].project) as work:
-        wanted = work / "requirements.txt"
-        write_atomically(wanted, "".join(lines))
-        argv = [*OWN, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(work)]
-        if all((folder / piece.file).exists() for piece in pieces):
-            return  # another run fetched them while this one waited
-        run([*argv, *told, "-r", str(wanted)], log=log, what=f"pip download {names}")
-        for piece in pieces:
-            if (work / piece.file).exists():
-                (work / piece.file).replace(folder / piece.file)
-
-
-def _list_platforms(file: str) -> set[str]:
-    """Return the platforms that a wheel names (PEP 425): none for one of all."""
-    return {tag.platform for tag in parse_wheel_filename(file)[3]} - {"any"}
-
-
-def _make_python_options(file: str) -> tuple[str, ...]:
-    """Make pip's options for a wheel of another Python: none for one of any."""
-    tags = {(tag.interpreter, tag.abi) for tag in parse_wheel_filename(file)[3] if tag.interpreter.startswith("cp")}
-    return tuple(
-        option
-        for interpreter, abi in sorted(tags)
-        for option in (f"--python-version={interpreter[2:]}", "--implementation=cp", f"--abi={abi}")
     )

@@ -17,7 +17,7 @@ import pytest
 from decouple.base import interpreter
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
-from decouple.build import rootfs
+from decouple.build import pypi_files
 from decouple.build.root_description import PypiPiece
 from decouple.flows import verify_portable
 from decouple.index import dependencies, get, wheel
@@ -73,7 +73,7 @@ def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
     suite = upstream_tests.UpstreamSuite("test_cuda.py", "x")
     return {
         "resolve": lambda: dependencies.resolve_requirements(["six"]),
-        "fetch of a piece": lambda: rootfs.fetch_pypi_files([piece], folder / "pieces", folder / "log"),
+        "fetch of a piece": lambda: pypi_files.fetch_pypi_files([piece], folder / "pieces", folder / "log"),
         "install": lambda: get.install_wheels([wheel.read_wheel(backend)], other),
         "version": lambda: get.read_python_version(other),
         "environment of a half": lambda: core_half.make_environment(other, Path("half")),

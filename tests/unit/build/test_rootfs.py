@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -16,10 +15,12 @@ from msgspec.structs import replace
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.mounts import list_mounts, remove_tree
-from decouple.build import root_description, root_record, rootfs
+from decouple.build import pypi_files, root_description, root_layers, root_record, rootfs
+from decouple.build.root_layers import LayerInstaller
 from decouple.build.sandbox import BindMount, Sandbox
 from tests.support.tools import find_missing
 
+LINK_COMPILERS = Path(root_layers.__file__).parent / "inside/link_compilers.sh"
 TOOLS = ("mmdebstrap", "mount", *(["newuidmap"] if os.geteuid() else []))
 TRIED = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--mount", "true"]
 reason = find_missing(*TOOLS) or ("no namespaces here" if subprocess.run(TRIED, capture_output=True).returncode else "")
@@ -218,27 +219,6 @@ def test_dpkgs_status_is_read(tmp_path: Path) -> None:
     assert root_record.read_installed_packages(tmp_path) == {("one", ""): "1:2.3-4"}
 
 
-def test_a_piece_of_pypi_that_is_not_the_one_described(tmp_path: Path) -> None:
-    piece = root_description.PypiPiece("x", "1", "x-1-py3-none-any.whl", "0" * 64, "/opt/x", ())
-    (tmp_path / piece.file).write_bytes(b"other")
-    with pytest.raises(DecoupleError, match="000000000000"):
-        rootfs.fetch_pypi_files([piece], tmp_path, tmp_path / "log")
-
-
-def test_a_piece_of_pypi_stands_at_its_place_when_it_is_whole(tmp_path: Path) -> None:
-    """pip copies: a kill left half a file there, and another checkout met it."""
-    whole, seen = b"whole", list[bool]()
-    file = "x-1-py3-none-any.whl"
-
-    def run(argv: list[str], **_: object) -> None:
-        (Path(argv[argv.index("-d") + 1]) / file).write_bytes(whole)
-        seen.append((tmp_path / file).exists())
-
-    tool = root_description.PipTool("x", "1", file, hashlib.sha256(whole).hexdigest())
-    assert rootfs.fetch_pypi_files([tool], tmp_path, tmp_path / "log", run)[tool.file].read_bytes() == whole
-    assert seen == [False] and [path.name for path in tmp_path.iterdir()] == [file]
-
-
 def test_commands_without_a_user_namespace_as_root(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("not root")
@@ -259,54 +239,6 @@ def test_a_container_that_allows_no_mounts_is_named() -> None:
     assert "(start the container with" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("file", "options"),
-    [
-        ("x-1-py3-none-any.whl", []),
-        ("x-1-py2.py3-none-manylinux1_x86_64.whl", ["--platform=manylinux1_x86_64"]),
-        (
-            "x-1-cp39-cp39-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
-            [
-                *("--platform=manylinux2014_x86_64", "--platform=manylinux_2_17_x86_64"),
-                *("--python-version=39", "--implementation=cp", "--abi=cp39"),
-            ],
-        ),
-    ],
-)
-def test_pip_is_told_whom_a_wheel_is_for(tmp_path: Path, file: str, options: list[str]) -> None:
-    """The root's Python is not the one that runs decouple."""
-    asked: list[list[str]] = []
-
-    def run(argv: list[str], **_: object) -> None:
-        asked.append(argv)
-        (tmp_path / file).write_bytes(b"")
-
-    tool = root_description.PipTool("x", "1", file, hashlib.sha256(b"").hexdigest())
-    assert rootfs.fetch_pypi_files([tool], tmp_path, tmp_path / "log", run) == {file: tmp_path / file}
-    assert [word for word in asked[0] if word.startswith(("--platform", "--python", "--impl", "--abi"))] == options
-
-
-def test_pip_is_started_once_for_all_files_of_a_python(tmp_path: Path) -> None:
-    """Each start takes more than a second; the root for the bindings has seven files, that of the core thirteen."""
-    described = root_description.load_description(root_description.PORTABLE)
-    pinned = {piece.file: piece for layer in described.layers for piece in layer.pinned_files}
-    pieces = [replace(piece, sha256=hashlib.sha256(piece.file.encode()).hexdigest()) for piece in pinned.values()]
-    asked: list[list[str]] = []
-
-    def run(argv: list[str], **_: object) -> None:
-        wanted = Path(argv[-1]).read_text().splitlines()
-        asked.append([line.partition("==")[0] for line in wanted])
-        for piece in pieces:
-            if f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}" in wanted:
-                (Path(argv[argv.index("-d") + 1]) / piece.file).write_text(piece.file)
-
-    assert set(rootfs.fetch_pypi_files(pieces, tmp_path, tmp_path / "log", run)) == set(pinned)
-    assert len(asked) == 4, "of any Python, of 3.9, of 3.11, of 3.13"
-    assert all(len(set(projects)) == len(projects) for projects in asked), "pip refuses two versions of a project"
-    rootfs.fetch_pypi_files(pieces, tmp_path, tmp_path / "log", run)
-    assert len(asked) == 4, "all of them are there"
-
-
 def test_files_of_pypi_come_while_the_root_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     described = tiny(tmp_path)
     tool = root_description.PipTool("x", "1", "x-1-py3-none-any.whl", "0" * 64)
@@ -324,9 +256,9 @@ def test_files_of_pypi_come_while_the_root_is_made(tmp_path: Path, monkeypatch: 
     def run_logged(argv: list[str], **_: object) -> None:
         installed.extend(Path(word) for word in argv if word.endswith(tool.file))
 
-    monkeypatch.setattr(rootfs, "fetch_pypi_files", fetch)
+    monkeypatch.setattr(pypi_files, "fetch_pypi_files", fetch)
     monkeypatch.setattr(rootfs, "_bootstrap_root", bootstrap)
-    monkeypatch.setattr(rootfs, "run_logged", run_logged)
+    monkeypatch.setattr(root_layers, "run_logged", run_logged)
     monkeypatch.setattr(rootfs, "verify_root", lambda root: [])
     monkeypatch.setattr(root_record, "update_record", lambda *_: None)
     monkeypatch.setattr("decouple.build.sandbox.check_sandbox", lambda: None)
@@ -361,8 +293,8 @@ def test_what_another_layer_brought_is_not_replaced(tmp_path: Path, monkeypatch:
     described, installed = record_layers(tmp_path, "bindings"), list[root_description.Layer]()
     missing = rootfs.estimate_root(tmp_path, described, ["core"])
     assert missing is not None and missing.disk_mib == described.find_layer("core").disk_mib
-    monkeypatch.setattr(rootfs, "fetch_pypi_files", lambda *_: {})
-    monkeypatch.setattr(rootfs, "_install_layer", lambda root, layer, *_: installed.append(layer))
+    monkeypatch.setattr(pypi_files, "fetch_pypi_files", lambda *_: {})
+    monkeypatch.setattr(LayerInstaller, "install_layer", lambda self, layer, *_: installed.append(layer))
     monkeypatch.setattr(rootfs, "verify_root", lambda root: [])
     monkeypatch.setattr(root_record, "update_record", lambda *_: None)
     rootfs.ensure_root(tmp_path, described, ["core"], log=tmp_path / "log")
@@ -374,17 +306,17 @@ def test_what_another_layer_brought_is_not_replaced(tmp_path: Path, monkeypatch:
 
 def test_files_that_another_layer_unpacked_are_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bindings' setuptools lies where the layer of Python 3.13 puts NumPy."""
-    described, scripts = record_layers(tmp_path, "bindings"), list[str]()
+    described, scripts = record_layers(tmp_path, "bindings"), list[list[str]]()
     layer = described.find_layer("python3.13")
-    monkeypatch.setattr(rootfs, "fetch_pypi_files", lambda pieces, *_: {piece.file: tmp_path for piece in pieces})
-    monkeypatch.setattr(rootfs, "run_logged", lambda argv, **_: scripts.append(" ".join(argv)))
+    monkeypatch.setattr(pypi_files, "fetch_pypi_files", lambda pieces, *_: {piece.file: tmp_path for piece in pieces})
+    monkeypatch.setattr(root_layers, "run_logged", lambda argv, **_: scripts.append(argv))
     monkeypatch.setattr(rootfs, "verify_root", lambda root: [])
     monkeypatch.setattr(root_record, "update_record", lambda *_: None)
     monkeypatch.setattr("decouple.build.sandbox.check_sandbox", lambda: None)
     rootfs.ensure_root(tmp_path, described, ["python3.13"], log=tmp_path / "log")
-    unpacked = [script for script in scripts if "zipfile" in script]
-    assert len(unpacked) == len(layer.pypi) - 1 and not any("setuptools" in script for script in unpacked)
-    assert not any("rm -rf" in script for script in scripts)
+    unpacked = [argv[argv.index("unpack_piece.sh") + 1 :] for argv in scripts if "unpack_piece.sh" in argv]
+    assert len(unpacked) == len(layer.pypi) - 1 and not any("setuptools" in words[1] for words in unpacked)
+    assert {words[2] for words in unpacked} == {"keep"}
 
 
 def test_an_older_compiler_is_called_with_the_headers_of_its_own_suite(tmp_path: Path) -> None:
@@ -396,12 +328,12 @@ def test_an_older_compiler_is_called_with_the_headers_of_its_own_suite(tmp_path:
     (prefix / "lib64").mkdir()
     (prefix / "lib64/ld.so").symlink_to("/lib/ld.so")
     for _ in range(2):  # an interrupted run goes on
-        subprocess.run(["sh", "-c", rootfs._LINK_COMPILERS, "sh", prefix, "/usr/bin/g++-11"], check=True)
+        subprocess.run([LINK_COMPILERS, prefix, "/usr/bin/g++-11"], check=True)
     called = subprocess.run([prefix / "bin/g++-11", "-c", "a b.cpp"], check=True, capture_output=True, text=True)
     assert called.stdout == f"--sysroot={prefix} -c a b.cpp\n"
     assert (prefix / "lib64/ld.so").readlink() == prefix / "lib/ld.so"
 
 
 def test_a_suite_without_compilers_gets_no_scripts(tmp_path: Path) -> None:
-    subprocess.run(["sh", "-c", rootfs._LINK_COMPILERS, "sh", tmp_path], check=True)
+    subprocess.run([LINK_COMPILERS, tmp_path], check=True)
     assert not list(tmp_path.iterdir())
