@@ -20,7 +20,7 @@ from decouple.device import items
 from decouple.inventory.rules import load_rules
 from decouple.patch import faults
 from decouple.patch import lint as patch_lint
-from decouple.release import status, status_table
+from decouple.release import proofs, status, status_table
 from decouple.release.manifest_toml import render_manifest
 from decouple.series import lint as series_lint
 from decouple.upstream import manifests
@@ -113,9 +113,9 @@ def test_a_made_up_flag_of_a_build_is_a_line_under_its_stage(tmp_path: Path, mon
 
 
 def test_a_made_up_proof_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = [status_table.Figure("series", "yes", status_table.HOLDS)]
-    proof = status_table.ProofKind("decouple made-up {release}", lambda release: seen, "not asked")
-    monkeypatch.setitem(status_table.PROOFS, "made up", proof)  # type: ignore[arg-type]
+    seen = [proofs.Figure("series", "yes", proofs.HOLDS)]
+    proof = proofs.ProofKind("decouple made-up {release}", lambda release: seen, "not asked")
+    monkeypatch.setitem(proofs.PROOFS, "made up", proof)  # type: ignore[arg-type]
     lines = status_table.tabulate_proofs({"2.6": status.ReleaseStatus()}).splitlines()
     assert "| 2.6 | made up | `decouple made-up 2.6` | not known | not known | yes | holds |" in lines
 

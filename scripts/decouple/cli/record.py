@@ -23,7 +23,7 @@ from decouple.flows.record_carried import (
     record_headers,
     record_trial,
 )
-from decouple.release import status, status_table
+from decouple.release import carried, status
 
 _FETCHED = ""
 """What ``--headers`` stands for without a folder."""
@@ -93,5 +93,5 @@ def _record_carried(arguments: argparse.Namespace) -> int:
     path = status.locate_status(find_project(), arguments.release)
     known = status.read_status(path)
     print(f"{path}:")
-    print("\n".join(f"  {what}: {said}" for what, said in status_table.describe_carried(known).items()))
+    print("\n".join(f"  {what}: {said}" for what, said in carried.describe_carried(known).items()))
     return CHECK_FAILED if stopped else OK

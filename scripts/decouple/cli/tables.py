@@ -7,7 +7,7 @@ import argparse
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import replace_sections
 from decouple.base.paths import find_project
-from decouple.release import status, status_table
+from decouple.release import carried, status, status_table
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,9 +22,7 @@ def _run_status_table(arguments: argparse.Namespace) -> int:
     project = find_project()
     known = {path.stem: status.read_status(path) for path in sorted((project / "ci" / "status").glob("*.json"))}
     records = {
-        release: record
-        for release, record in known.items()
-        if record.series or not status_table.describe_carried(record)
+        release: record for release, record in known.items() if record.series or not carried.describe_carried(record)
     }
     pages = {
         project / "README.md": {"status": status_table.summarize_releases(records)},

@@ -1,103 +1,19 @@
 """Render what ``ci/status`` says as Markdown.
 
 The tables are README's summary, every proof, every patch, every suite. A row of the first table of docs/proofs.md is
-one of :data:`PROOFS`, a column of README's table one of :data:`SUMMARY`, and of docs/rebase.md's one of
-:data:`CARRIED`.
+one of :data:`decouple.release.proofs.PROOFS`, a column of README's table one of :data:`SUMMARY`, and of
+docs/rebase.md's one of :data:`decouple.release.carried.CARRIED`.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from decouple.base.checkout import make_version_key
-from decouple.release.status import (
-    MONOLITH,
-    SINGLE_STAGE,
-    UNPATCHED,
-    KernelsSection,
-    ReleaseStatus,
-    SeriesSection,
-    StageSection,
-    SuitesSection,
-    VerifySection,
-    WheelSection,
-)
-
-BUILT = "built"
-NOTHING = "not proven"
-#: Of decouple.flows.test_patches: the kinds of a torch that has our patches.
-_PATCHED = ("patched", "core")
-#: Of decouple.verify.full_parity: the kinds of a torch that has none of them.
-_WITHOUT_PATCHES = ("debian", "other")
-#: Of the contract's report: an item that other tests check, that no test of the run asked, that PyTorch prevents.
-_ITEM_STATES = {"elsewhere": "left to other tests", "missing": "not tried", "upstream gap": "prevented by PyTorch"}
-#: Of decouple.rebase.verdicts.Verdict: the relocation, of which a wheel shows Python files; nothing known; a stop.
-_REGENERATED, _NOT_SEEN, _STOPS = "regenerated", "not seen", ("ambiguous", "conflict", "target gone")
-#: Kinds of proofs that README's table is made of, as :data:`PROOFS` has them; the last two are labels.
-_PATCHES, _STAGES, _PORTABLE = "patches", ("stage 1", "stage 2"), "portable wheels"
-_PARITY, _KERNELS, _SUITES = "parity with Debian's monolith", "kernels", "CUDA suites"
-_CONTRACT, _SYSTEMS, _OURS, _OFFICIAL = "contract of backends", "wheels on a bare system", "our wheels", "official"
-#: Best first: decouple.series.evidence.Level, which writes all but the first.
-_LEVELS = (
-    BUILT, "configured", "applied to the full tree", "applied to the touched files", "Python only", NOTHING,
-)  # fmt: skip
-
-
-class ProofRow(Struct, frozen=True):
-    """A line of the table: of one proof, or of one of several that have a label each."""
-
-    name: str
-    command: str
-    figure: str
-    verdict: str = ""
-    """A word of :data:`VERDICTS`; "" where nobody has looked yet."""
-    date: str = ""
-    series: str = ""
-    since: str | None = None
-    """What changed after the proof, None where it is of today's series."""
-
-    @property
-    def short_series(self) -> str:
-        """The first eight digits of the digest, or the words that stand for one."""
-        return self.series if " " in self.series else self.series[:8]
-
-    @property
-    def full_verdict(self) -> str:
-        """The verdict, and where it is of an earlier series what changed since."""
-        return self.verdict if self.since is None else f"{self.verdict}; {SINCE} {self.since}"
-
-
-class Figure(Struct, frozen=True):
-    """Figures recorded under ``key`` (status.list_proofs), and what they are worth."""
-
-    key: str
-    text: str
-    verdict: str
-    label: str = ""
-    of_series: bool = True
-    """False of a torch that has none of our patches in it."""
-    command: str = ""
-    """What records it, where that is not what records its kind."""
-
-
-class ProofKind(Struct, frozen=True):
-    """A kind of proof: the command that records it, and how to read its figures."""
-
-    command: str
-    describe: Callable[[ReleaseStatus], Iterable[Figure]]
-    absent: str
-    """What stands in the table where there is no figure."""
-
-
-SINCE = "since then"
-HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED = "holds", "explained", "differs", "fails", "recorded"
-#: What a verdict means: docs/proofs.md says it to a reader.
-VERDICTS = (HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED)
+from decouple.release import carried, proofs
+from decouple.release.status import ReleaseStatus
 
 
 def summarize_releases(statuses: Mapping[str, ReleaseStatus]) -> str:
@@ -105,7 +21,7 @@ def summarize_releases(statuses: Mapping[str, ReleaseStatus]) -> str:
 
     Neighbours of which the same is known share a row.
     """
-    rows = {release: list_proof_rows(status) for release, status in statuses.items()}
+    rows = {release: proofs.list_proof_rows(status) for release, status in statuses.items()}
     return _format_table(["release", *SUMMARY], ([named, *cells] for named, cells in _group_rows(rows)))
 
 
@@ -126,74 +42,12 @@ def tabulate_proofs(statuses: Mapping[str, ReleaseStatus]) -> str:
             row.full_verdict,
         )
         for name in _sort_newest_first(statuses)
-        for row in list_proof_rows(statuses[name])
+        for row in proofs.list_proof_rows(statuses[name])
     ]  # fmt: skip
     return _format_table(("release", "proof", "command", "date", "series", "figure", "verdict"), rows)
 
 
-def list_proof_rows(status: ReleaseStatus) -> list[ProofRow]:
-    """List the lines of one release, a line at least for each of :data:`PROOFS`."""
-    rows = []
-    for name, proof in PROOFS.items():
-        figures = list(proof.describe(status))
-        rows += [_make_row(status, name, proof, figure) for figure in figures]
-        if not figures:
-            rows.append(ProofRow(name, proof.command, proof.absent))
-    return rows
-
-
-def _make_row(status: ReleaseStatus, name: str, proof: ProofKind, figure: Figure) -> ProofRow:
-    mark = status.recorded.get(figure.key)
-    section = _find_section(status, figure.key)
-    named = section.series if isinstance(section, (StageSection, WheelSection)) else None
-    series = (named or (mark.series if mark else "")) if figure.of_series else ""
-    return ProofRow(
-        name=f"{name}: {figure.label}" if figure.label else name,
-        command=figure.command or proof.command,
-        figure=figure.text,
-        verdict=figure.verdict,
-        date=mark.date if mark else "not known",
-        series=series or ("not known" if figure.of_series else "none"),
-        since=describe_changes(status, series),
-    )
-
-
-def _find_section(status: ReleaseStatus, key: str) -> Any:
-    name, _, label = key.partition("/")
-    section = getattr(status, name)
-    return section[label] if label else section
-
-
-def describe_changes(status: ReleaseStatus, series: str) -> str | None:
-    """Say which patches changed, came or went after ``series``.
-
-    They are named by their numbers today. Returns None where it is today's series. Changed is what the tree gets by it:
-    header, blob ids and line numbers do not count.
-    """
-    digest = status.series.digest if status.series else ""
-    if not digest or not series or series == digest:
-        return None
-    before, now = status.changes.get(series), status.changes.get(digest)
-    if before is None or now is None:
-        return "changes that are not known"
-    was, there = ({_cut_number(name)[1]: value for name, value in known.items()} for known in (before, now))
-    numbers = {slug: number for number, slug in map(_cut_number, [*before, *now])}
-    parts = {
-        "changed": [slug for slug in there if slug in was and was[slug] != there[slug]],
-        "new": [slug for slug in there if slug not in was],
-        "gone": [slug for slug in was if slug not in there],
-    }
-    said = [f"{', '.join(sorted(numbers[slug] for slug in slugs))} {word}" for word, slugs in parts.items() if slugs]
-    return "; ".join(said) or "only what patches say of themselves"
-
-
-def _cut_number(name: str) -> tuple[str, str]:
-    """Cut the name of a patch's file: ``0007-a.patch`` into ``0007`` and ``a.patch``."""
-    number, _, slug = name.partition("-")
-    return number, slug
-
-
-def _group_rows(proofs: Mapping[str, Sequence[ProofRow]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _group_rows(listed: Mapping[str, Sequence[proofs.ProofRow]]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each release with its cells.
 
     Releases come newest first, then series with names of their own. Neighbours whose cells are equal share one row:
@@ -202,9 +56,9 @@ def _group_rows(proofs: Mapping[str, Sequence[ProofRow]]) -> Iterator[tuple[str,
 
     def make_row(release: str) -> tuple[str, tuple[str, ...]]:
         released, _, name = make_version_key(release)
-        return "" if released else name, tuple(cell(proofs[release]) for cell in SUMMARY.values())
+        return "" if released else name, tuple(cell(listed[release]) for cell in SUMMARY.values())
 
-    for (_, cells), same in itertools.groupby(_sort_newest_first(proofs), make_row):
+    for (_, cells), same in itertools.groupby(_sort_newest_first(listed), make_row):
         releases = list(same)
         yield releases[0] if len(releases) == 1 else f"{releases[-1]} to {releases[0]}", cells
 
@@ -216,7 +70,7 @@ def render_patch_matrix(statuses: Mapping[str, ReleaseStatus]) -> str:
     oldest first.
     """
     releases = list(reversed(_sort_newest_first(statuses)))
-    levels = {release: find_levels(statuses[release]) for release in releases}
+    levels = {release: proofs.find_levels(statuses[release]) for release in releases}
     first: dict[str, str] = {}
     for release in releases:
         for identity, row in statuses[release].proven.items():
@@ -235,7 +89,9 @@ def render_suites(statuses: Mapping[str, ReleaseStatus]) -> str:
 
     It has a row per torch, one for those whose suites all ended alike.
     """
-    runs = [(release, run) for release in _sort_newest_first(statuses) for run in _sort_ours_first(statuses[release])]
+    runs = [
+        (release, run) for release in _sort_newest_first(statuses) for run in proofs.sort_ours_first(statuses[release])
+    ]
     outcomes = list(dict.fromkeys(name for _, run in runs for name in run.outcomes))
     alike: dict[tuple[str, str], list[str]] = {}
     for release, run in runs:
@@ -243,402 +99,32 @@ def render_suites(statuses: Mapping[str, ReleaseStatus]) -> str:
             f"{suite} {'/'.join(str(tally.get(name, 0)) for name in outcomes)}"
             for suite, tally in sorted(run.tally.items())
         ]
-        alike.setdefault((release, ", ".join(counted)), []).append(f"{_describe_torch(run)} ({run.device})")
+        alike.setdefault((release, ", ".join(counted)), []).append(f"{proofs.describe_torch(run)} ({run.device})")
     rows = [(release, ", ".join(torches), counted) for (release, counted), torches in alike.items()]
     return _format_table(("release", "torch", f"of each suite: {'/'.join(outcomes)}"), rows)
 
 
 def tabulate_carried(statuses: Mapping[str, ReleaseStatus]) -> str:
     """Return the table of docs/rebase.md: a line for each release carried to."""
-    told = {release: describe_carried(statuses[release]) for release in reversed(_sort_newest_first(statuses))}
-    return _format_table(["release", *CARRIED], ([release, *said.values()] for release, said in told.items() if said))
-
-
-def describe_carried(status: ReleaseStatus) -> dict[str, str]:
-    """Say by column of :data:`CARRIED` how far a series was seen; else nothing."""
-    if not (status.exact or status.trials or status.headers):
-        return {}
-    return {name: cell(status) for name, cell in CARRIED.items()}
-
-
-def _describe_exact(status: ReleaseStatus) -> str:
-    """Say what the official wheel proved; a patch counts only where all is shown."""
-    found = status.exact
-    if found is None:
-        return "not asked"
-    counts = Counter(found.patches)
-    partly, unseen = counts.pop(_REGENERATED, 0), counts.pop(_NOT_SEEN, 0)
-    stops = sum(counts.pop(what, 0) for what in _STOPS)
-    said = f"{sum(counts.values())} of {sum(found.patches.values())} patches"
-    said += f" ({', '.join(f'{counts[what]} {what}' for what in sorted(counts))})" if counts else ""
-    said += ", the relocation's Python files" if partly else ""
-    return f"{said}; {f'stops: {stops}; ' if stops else ''}not seen: {unseen}"
-
-
-def _describe_trials(status: ReleaseStatus) -> str:
-    """Write a line per tree: stops, seconds, verdict, and likeness to the release."""
-    lines = []
-    for name, found in sorted(status.trials.items()):
-        stops = f"stops: {', '.join(found.stops)}" if found.stops else "0 stops"
-        bad = [f"{what} {count}" for what, count in found.faults.items() if count]
-        verdict = "" if found.stops else f", {', '.join(bad) or 'clean'}"
-        asked = f", {len(found.unasked)} not asked" if found.unasked else ""
-        likeness = f"; {found.likeness.partition(':')[0]}" if found.likeness else ""
-        lines.append(
-            f"{name}: {sum(found.patches.values())} patches, {stops} in {found.seconds:.0f} s{verdict}{asked}{likeness}"
-        )
-    return "<br>".join(lines) or "not tried"
-
-
-def _describe_compiled(status: ReleaseStatus) -> str:
-    """Say which of stage 2's own units a compiler took, and why not the others."""
-    found = status.headers
-    if found is None:
-        return "nothing"
-    refused = [f"{unit}: {_shorten_error(error)}" for unit, error in sorted(found.refused.items())]
-    said = f"{found.units - len(refused)} of {found.units} units"
-    compiler = f"{found.compiler.partition(' ')[0]} {found.compiler.rpartition(' ')[2]}"
-    said += f" ({compiler}, C++{found.standard}, CUDA {found.cuda})"
-    return said + (f"; not {'; '.join(refused)}" if refused else "")
-
-
-def _shorten_error(error: str) -> str:
-    """Shorten a compiler's line to what it says; of an absent header, to its name."""
-    said = error.rpartition("error: ")[2]
-    header = said.removesuffix(": No such file or directory")
-    return said if header == said else f"no {header}"
-
-
-def _describe_unseen(status: ReleaseStatus) -> str:
-    """Say what no command here could look at, by what was recorded of the others."""
-    said = []
-    if status.exact:
-        said.append(f"{status.exact.files - status.exact.shown} of {status.exact.files} edited files")
-    if not (status.stage1 or status.stage2 or status.portable or status.over_official):
-        said.append("a stage built")
-    return "; ".join(said) or "-"
-
-
-def find_levels(status: ReleaseStatus) -> dict[str, str]:
-    """Map each Decouple-Id to what was proven of it.
-
-    It is "built" where both stages were built from the series that is recorded, in the usual environment or as
-    portable wheels in which ``decouple verify`` found no fault.
-    """
-    digest = status.series.digest if status.series else ""
-    built = all(stage and stage.series == digest for stage in (status.stage1, status.stage2))
-    built = built or any(_is_faultless(wheel, digest) for wheel in status.portable.values())
-    return {name: BUILT if built and row.level != NOTHING else row.level for name, row in status.proven.items()}
-
-
-def _is_faultless(portable: WheelSection, series: str) -> bool:
-    """Say whether no check of a portable wheel failed.
-
-    One of them is that torch_cuda was compiled against the core that is beside it.
-    """
-    verify = portable.verify
-    return portable.series == series and bool(verify.checks) and not (verify.failed or verify.faults)
+    told = {release: carried.describe_carried(statuses[release]) for release in reversed(_sort_newest_first(statuses))}
+    return _format_table(
+        ["release", *carried.CARRIED], ([release, *said.values()] for release, said in told.items() if said)
+    )
 
 
 def _sort_newest_first(statuses: Mapping[str, Any]) -> list[str]:
     return sorted(statuses, key=make_version_key, reverse=True)
 
 
-def _describe_patches(status: ReleaseStatus) -> str:
-    return str(status.series.patches) if status.series else "not known"
+def _summarize_patches(rows: Sequence[proofs.ProofRow]) -> str:
+    return next(row.figure for row in rows if row.name == proofs.PATCHES)
 
 
-def _describe_proofs(status: ReleaseStatus) -> str:
-    """Say how many patches were proven how far, the best proof first."""
-    counts = Counter(find_levels(status).values())
-    ordered = sorted(counts, key=lambda level: _LEVELS.index(level) if level in _LEVELS else len(_LEVELS))
-    text = ", ".join(f"{counts[level]} {level}" for level in ordered) or "not checked"
-    return text + _describe_other_tree(status.series)
-
-
-def _describe_other_tree(series: SeriesSection | None) -> str:
-    """Describe a series carried to a tree that is not the release byte for byte."""
-    if series is None or series.made_on is None:
-        return ""
-    percent, measured, _ = (series.likeness or "").partition(" % official text")
-    if (series.likeness or "").startswith("as official"):
-        return f"; its tree is {str(series.likeness).partition(':')[0]}"
-    percent = percent if measured else ""
-    return f"; tried on a tree of which {f'{percent} %' if percent else 'an unknown part'} is the official text"
-
-
-def _describe_applies(status: ReleaseStatus) -> str:
-    """Say on which trees every patch applies, and at how many an offset was needed."""
-    if not status.applies:
-        return "not checked"
-    cells = []
-    for source, found in sorted(status.applies.items()):
-        bad, offsets = len(found.failed), len(found.offset)
-        cells.append(f"{source}: {f'{bad} fail' if bad else 'all'}{f' ({offsets} with an offset)' if offsets else ''}")
-    return ", ".join(cells)
-
-
-def _describe_couplings(status: ReleaseStatus) -> str:
-    if not status.census:
-        return "not counted"
-    others = (
-        f", {word} {count.after} of {count.before}" for word, count in sorted((status.census.vendors or {}).items())
-    )
-    return f"{status.census.after} of {status.census.before}{''.join(others)}"
-
-
-def _list_patches(status: ReleaseStatus) -> Iterator[Figure]:
-    if status.series:
-        yield Figure("series", _describe_patches(status), RECORDED)
-
-
-def _list_levels(status: ReleaseStatus) -> Iterator[Figure]:
-    if status.proven:
-        fails = NOTHING in find_levels(status).values()
-        yield Figure("proven", _describe_proofs(status), DIFFERS if fails else HOLDS)
-
-
-def _list_applies(status: ReleaseStatus) -> Iterator[Figure]:
-    if status.applies:
-        fails = any(found.failed for found in status.applies.values())
-        yield Figure("applies", _describe_applies(status), FAILS if fails else HOLDS)
-
-
-def _list_couplings(status: ReleaseStatus) -> Iterator[Figure]:
-    if status.census:
-        left = [status.census.after, *(count.after for count in (status.census.vendors or {}).values())]
-        yield Figure("census", _describe_couplings(status), DIFFERS if any(left) else HOLDS)
-
-
-def _list_stage(key: str, stage: StageSection | None) -> Iterator[Figure]:
-    if stage:
-        size, spent = stage.wheel_bytes / (1 << 20), stage.object_seconds
-        cost = f"at least {spent / 60 / stage.cores:.0f} min of compiling on {stage.cores} cores, " if spent else ""
-        yield Figure(key, f"{stage.objects} objects, {cost}{size:.0f} MiB", HOLDS)
-
-
-def _list_parity(status: ReleaseStatus) -> Iterator[Figure]:
-    if status.verify.parity:
-        yield Figure("verify", _describe_names(status.verify), _judge_names(status.verify))
-
-
-def _judge_names(verify: VerifySection) -> str:
-    """Say whether all names are as they must be; a missing one may have its reason."""
-    found = verify.parity
-    if not (found and (found.missing or found.different)):
-        return HOLDS
-    return DIFFERS if found.unexplained else EXPLAINED
-
-
-def _describe_names(verify: VerifySection) -> str:
-    found = verify.parity
-    if not found:
-        return "not checked"
-    alike = found.total - found.missing - found.different
-    return f"{100 * alike / found.total:.2f} % of {found.total}" + (f", {found.extra} extra" if found.extra else "")
-
-
-def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield the official wheel's largest part, each monolith, the unpatched tree."""
-    found = {f"kernels/{label}": section for label, section in status.kernels.items()}
-    wheels = {f"portable/{label}": wheel.kernels for label, wheel in status.portable.items() if wheel.kernels}
-    official = {key: section for key, section in (found | wheels).items() if section.theirs.startswith("official")}
-    if official:
-        key = max(official, key=lambda name: official[name].total)
-        yield Figure(key, _describe_kernels(official[key]), _judge_kernels(official[key]), _OFFICIAL)
-    for key, section in sorted(found.items()):
-        if key.endswith(MONOLITH):
-            text = f"{section.same} of {section.total}, {section.unexplained} unexplained"
-            yield Figure(
-                key,
-                text,
-                _judge_kernels(section),
-                "Debian's monolith",
-                command="decouple verify {release} --kernels monolith",
-            )
-    if sample := status.kernels.get(UNPATCHED):
-        text = f"{sample.same} of {sample.total} in {sample.sources} files{_describe_unexplained(sample)}"
-        yield Figure(
-            f"kernels/{UNPATCHED}",
-            text,
-            _judge_kernels(sample),
-            "unpatched tree",
-            command="decouple kernels unpatched {release}",
-        )
-
-
-def _judge_kernels(kernels: KernelsSection) -> str:
-    if kernels.unexplained:  # a function, or a variable where all functions are the same
-        return DIFFERS
-    return HOLDS if kernels.same == kernels.total and not kernels.extra else EXPLAINED
-
-
-def _describe_kernels(found: KernelsSection) -> str:
-    """Say how many functions of the official wheel are ours byte for byte."""
-    rest = "".join(f", {count} {what}" for what, count in (("missing", found.missing), ("extra", found.extra)) if count)
-    percent = 100 * found.same / found.total  # cut, not rounded: 100.00 only when all are
-    part = f" in {found.sources} of {found.of_sources} sources" if found.sources < found.of_sources else ""
-    rest += _describe_unexplained(found)
-    return f"{int(100 * percent) / 100:.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
-
-
-def _describe_unexplained(found: KernelsSection) -> str:
-    """Say how many differ without a reason, functions and variables."""
-    return f", {found.unexplained} unexplained" if found.unexplained else ""
-
-
-def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str = "untouched") -> Iterator[Figure]:
-    """Yield the comparison of a wheel of bindings over another build's kernels.
-
-    It is compared with that build; or the wheel is of our own kernels.
-    """
-    if wheel is None:
-        return
-    bad = len(wheel.verify.failed)
-    parts = [
-        _describe_names(wheel.verify),
-        f"audit {_describe_audit(wheel.verify)}",
-        f"{bad} checks FAILED" if bad else "checks ok",
-    ]
-    code = wheel.kernels
-    if code:
-        parts.append(f"{code.same} of {code.total} functions {kept}{_describe_unexplained(code)}")
-    worth = [_judge_names(wheel.verify), _judge_kernels(code) if code else HOLDS, _judge_audit(wheel.verify)]
-    yield Figure(key, ", ".join(parts), FAILS if bad else max(worth, key=VERDICTS.index), label)
-
-
-def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield how much of other vendors' objects equals upstream's own build for them."""
-    for label, section in sorted(status.kernels.items()):
-        if label.endswith(f"/{SINGLE_STAGE}"):
-            text = (
-                f"{section.same} of {section.total} functions in {section.sources} files ({', '.join(section.archs)})"
-            )
-            text += f", {section.unexplained} unexplained"
-            vendor = label.removesuffix(f"/{SINGLE_STAGE}")
-            yield Figure(f"kernels/{label}", text, _judge_kernels(section), f"{vendor} objects")
-    for name, found in sorted(status.vendors.items()):
-        yield Figure(f"vendors/{name}", _describe_names(found), _judge_names(found), f"{name} registrations")
-
-
-def _list_portable(status: ReleaseStatus) -> Iterator[Figure]:
-    for label, wheel in sorted(status.portable.items()):
-        yield from _list_wheel(f"portable/{label}", wheel, label, "the same")
-
-
-def _list_suites(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield upstream's CUDA tests by outcome, per torch, and against another build."""
-    for run in _sort_ours_first(status):
-        key = next(key for key, known in status.suites.items() if known is run)
-        which = ", ".join(run.tally) if len(run.tally) <= 3 else f"{len(run.tally)} suites"
-        text = _describe_outcomes(run) + (f"; {_describe_comparison(run)}" if run.against else "")
-        verdict = RECORDED
-        if seen := run.against:
-            same = seen.tests == seen.outcomes and seen.ledgers == seen.loose
-            verdict = DIFFERS if seen.unexplained else HOLDS if same else EXPLAINED
-        yield Figure(f"suites/{key}", text, verdict, f"{_describe_torch(run)} ({run.device}; {which})", _is_ours(run))
-
-
-def _is_ours(run: SuitesSection) -> bool:
-    """Say whether a run's torch has our patches; the official and Debian's have not."""
-    return run.label.startswith("official-kernels") or not run.label.startswith(("official", "monolith"))
-
-
-def _describe_outcomes(suites: SuitesSection) -> str:
-    """Count tests by outcome over all suites; say of how many, if not of the whole."""
-    counts = Counter[str]()
-    for outcomes in suites.tally.values():
-        counts.update(outcomes)
-    text = ", ".join(f"{counts[name]} {name}" for name in suites.outcomes if counts[name])
-    ran = sum(counts[name] for name in suites.outcomes)
-    return f"{ran} of {suites.collected} tests: {text}" if suites.collected and ran < suites.collected else text
-
-
-def _sort_ours_first(status: ReleaseStatus) -> list[SuitesSection]:
-    return sorted(status.suites.values(), key=lambda run: (run.label not in ("", BUILT), run.label))
-
-
-def _describe_torch(suites: SuitesSection) -> str:
-    """Name the torch of a run, so that its outcomes are not read as our wheels'."""
-    return suites.label if suites.label not in ("", BUILT) else _OURS
-
-
-def _describe_comparison(suites: SuitesSection) -> str:
-    against = suites.against
-    if not against:
-        return ""
-    ledgers = f", {against.loose} of {against.ledgers} ledgers the same" if against.ledgers else ""
-    return f"{against.tests - against.outcomes} of {against.tests} not as {against.label}{ledgers}"
-
-
-def _list_audits(status: ReleaseStatus) -> Iterator[Figure]:
-    if status.verify.audited:
-        yield Figure("verify", _describe_audit(status.verify), _judge_audit(status.verify))
-
-
-def _judge_audit(verify: VerifySection) -> str:
-    return FAILS if verify.faults else HOLDS
-
-
-def _describe_audit(verify: VerifySection) -> str:
-    if not verify.audited:
-        return "not checked"
-    return f"{len(verify.faults)} faults" if verify.faults else f"clean ({verify.audited} files)"
-
-
-def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield how many answers are those that they must be, torch by torch.
-
-    What they must be differs with the patches and without.
-    """
-    for label, trial in sorted(status.patches.items()):
-        good = trial.answers - len(trial.failed)
-        name = f"{label.removesuffix(f'-{trial.device}')} ({trial.kind}; {trial.device})"
-        verdict = FAILS if trial.failed else HOLDS
-        yield Figure(f"patches/{label}", f"{good} of {trial.answers}", verdict, name, trial.kind in _PATCHED)
-
-
-def _list_systems(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield what finished wheels gave on bare systems, as a user installs them."""
-    for name, found in sorted(status.systems.items()):
-        text = f"{found.checks - len(found.failed)} of {found.checks} checks"
-        yield Figure(f"systems/{name}", text, FAILS if found.failed else HOLDS, name)
-
-
-def _list_whole(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield how many names and files of the official wheel ours has, by kind of torch."""
-    for name, found in sorted(status.whole.items()):
-        text = f"{_describe_names(found)}, {len(found.parity.unexplained) if found.parity else 0} unexplained"
-        yield Figure(f"whole/{name}", text, _judge_names(found), name, name not in _WITHOUT_PATCHES)
-
-
-def _list_contract(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield the items that the template keeps, of the run where most could be asked."""
-    if not status.contract:
-        return
-    label = max(status.contract, key=lambda name: status.contract[name].items.get("supported", 0))
-    run = status.contract[label]
-    patched = run.torch.endswith("+decoupled") or not run.torch
-    verdict = FAILS if run.tests.get("failed") else DIFFERS if run.items.get("missing") else HOLDS
-    yield Figure(f"contract/{label}", _describe_contract(run.items), verdict, run.torch, patched)
-
-
-def _describe_contract(items: Mapping[str, int]) -> str:
-    rest = ", ".join(
-        f"{count} {_ITEM_STATES.get(state, state)}" for state, count in items.items() if state != "supported" and count
-    )
-    return f"{items['supported']} of {sum(items.values())} items hold" + (f" ({rest})" if rest else "")
-
-
-def _summarize_patches(rows: Sequence[ProofRow]) -> str:
-    return next(row.figure for row in rows if row.name == _PATCHES)
-
-
-def _summarize_builds(rows: Sequence[ProofRow]) -> str:
+def _summarize_builds(rows: Sequence[proofs.ProofRow]) -> str:
     """Name the systems that both stages were built for."""
-    stages = [row for row in rows if row.name in _STAGES and row.verdict]
-    stages = stages if len(stages) == len(_STAGES) else []
-    wheels = _select_rows(rows, _PORTABLE)
+    stages = [row for row in rows if row.name in proofs.STAGES and row.verdict]
+    stages = stages if len(stages) == len(proofs.STAGES) else []
+    wheels = _select_rows(rows, proofs.PORTABLE)
     parts = ["both stages on Debian 13"] if stages else []
     if wheels:
         labels = (_cut_label(row).replace("-cu", " with CUDA ").replace("py", "Python ") for row in wheels)
@@ -646,27 +132,27 @@ def _summarize_builds(rows: Sequence[ProofRow]) -> str:
     return _say_since("; ".join(parts), [*stages, *wheels])
 
 
-def _summarize_tests(rows: Sequence[ProofRow]) -> str:
+def _summarize_tests(rows: Sequence[proofs.ProofRow]) -> str:
     """Say how upstream's CUDA tests, the contract and bare systems ended.
 
     The tests ran on our wheels, the contract on a simulated backend.
     """
-    suites = [row for row in _select_rows(rows, _SUITES) if _cut_label(row).startswith(f"{_OURS} (")]
-    contract, systems = _select_rows(rows, _CONTRACT), _select_rows(rows, _SYSTEMS)
-    parts = [(f"upstream's suites, {_cut_label(row).removeprefix(_OURS).strip(' ()')}: ", row) for row in suites]
+    suites = [row for row in _select_rows(rows, proofs.SUITES) if _cut_label(row).startswith(f"{proofs.OURS} (")]
+    contract, systems = _select_rows(rows, proofs.CONTRACT), _select_rows(rows, proofs.SYSTEMS)
+    parts = [(f"upstream's suites, {_cut_label(row).removeprefix(proofs.OURS).strip(' ()')}: ", row) for row in suites]
     parts += [("contract of backends: ", row) for row in contract]
     parts += [(f"wheels on {_cut_label(row)}: ", row) for row in systems]
     return _join_parts(parts)
 
 
-def _summarize_differences(rows: Sequence[ProofRow]) -> str:
+def _summarize_differences(rows: Sequence[proofs.ProofRow]) -> str:
     """Say in one line what users would notice against the single-stage build."""
-    names = _select_rows(rows, _PARITY)
-    code = [row for row in _select_rows(rows, _KERNELS) if _cut_label(row) == _OFFICIAL]
+    names = _select_rows(rows, proofs.PARITY)
+    code = [row for row in _select_rows(rows, proofs.KERNELS) if _cut_label(row) == proofs.OFFICIAL]
     return _join_parts([*(("names ", row) for row in names), *(("machine code ", row) for row in code)])
 
 
-def _summarize_age(rows: Sequence[ProofRow]) -> str:
+def _summarize_age(rows: Sequence[proofs.ProofRow]) -> str:
     """Say which of the proofs are of another series than the one that is here."""
     known = [row for row in rows if row.verdict]
     old = [row for row in known if row.since is not None]
@@ -678,75 +164,31 @@ def _summarize_age(rows: Sequence[ProofRow]) -> str:
     return f"{len(old)} of {len(known)} proofs are older than today's patches: {kinds}"
 
 
-def _select_rows(rows: Sequence[ProofRow], kind: str) -> list[ProofRow]:
+def _select_rows(rows: Sequence[proofs.ProofRow], kind: str) -> list[proofs.ProofRow]:
     """Select the proofs of a kind, which have a verdict."""
     return [row for row in rows if row.name.partition(":")[0] == kind and row.verdict]
 
 
-def _cut_label(row: ProofRow) -> str:
+def _cut_label(row: proofs.ProofRow) -> str:
     return row.name.partition(": ")[2]
 
 
-def _join_parts(parts: Sequence[tuple[str, ProofRow]]) -> str:
+def _join_parts(parts: Sequence[tuple[str, proofs.ProofRow]]) -> str:
     """Join figures, each with what it is of before and what changed since behind it."""
     return "; ".join(_say_since(f"{what}{row.figure}", [row]) for what, row in parts) or "no"
 
 
-def _say_since(text: str, rows: Sequence[ProofRow]) -> str:
+def _say_since(text: str, rows: Sequence[proofs.ProofRow]) -> str:
     """Add what changed after the oldest of the proofs that ``text`` is made of."""
     old = min((row for row in rows if row.since is not None), key=lambda row: row.date, default=None)
-    return f"{text} ({SINCE} {old.since})" if old else text or "no"
+    return f"{text} ({proofs.SINCE} {old.since})" if old else text or "no"
 
 
-#: docs/rebase.md: of a release without a series of its own, what is known of another's there.
-CARRIED: Mapping[str, Callable[[ReleaseStatus], str]] = {
-    "on its exact text": _describe_exact,
-    "on a tree made for trial": _describe_trials,
-    "what a compiler saw": _describe_compiled,
-    "what nobody saw": _describe_unseen,
-}
 #: README's table behind the release: what a column is called, and what the proofs give for it.
-SUMMARY: Mapping[str, Callable[[Sequence[ProofRow]], str]] = {
+SUMMARY: Mapping[str, Callable[[Sequence[proofs.ProofRow]], str]] = {
     "patches": _summarize_patches,
     "builds": _summarize_builds,
     "tested": _summarize_tests,
     "compared with the single-stage build": _summarize_differences,
     "how old": _summarize_age,
-}
-#: docs/proofs.md: what a proof is called, which command records it, and its figures. A new proof is a row here.
-PROOFS: Mapping[str, ProofKind] = {
-    _PATCHES: ProofKind("decouple record {release}", _list_patches, "not known"),
-    "proven": ProofKind("decouple record {release}", _list_levels, "not checked"),
-    "apply to": ProofKind("decouple record {release}", _list_applies, "not checked"),
-    "couplings left": ProofKind("decouple record {release} --census FILE", _list_couplings, "not counted"),
-    _STAGES[0]: ProofKind(
-        "decouple build {release} --stage 1", lambda status: _list_stage("stage1", status.stage1), "not built"
-    ),
-    _STAGES[1]: ProofKind(
-        "decouple build {release} --stage 2", lambda status: _list_stage("stage2", status.stage2), "not built"
-    ),
-    _PARITY: ProofKind("decouple verify {release}", _list_parity, "not checked"),
-    "ELF audit": ProofKind("decouple verify {release}", _list_audits, "not checked"),
-    _KERNELS: ProofKind("decouple verify {release} --kernels official", _list_kernels, "not compared"),
-    "other vendors' objects against upstream's build": ProofKind(
-        "decouple kernels unpatched {release} --toolkit VENDOR", _list_vendors, "not compared"
-    ),
-    "over the official kernels": ProofKind(
-        "decouple verify {release} --core official --kernels official",
-        lambda status: _list_wheel("over_official", status.over_official),
-        "not checked",
-    ),
-    "over Debian's kernels on its CPU torch": ProofKind(
-        "decouple verify {release} --core stock --over monolith",
-        lambda status: _list_wheel("over_installed", status.over_installed),
-        "not checked",
-    ),
-    _PORTABLE: ProofKind("decouple verify {release} --env portable", _list_portable, "not checked"),
-    _SUITES: ProofKind("decouple test-cuda {release} --record", _list_suites, "not run"),
-    "patches' own checks": ProofKind("decouple try patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
-    _CONTRACT: ProofKind("decouple contract {release}", _list_contract, "not checked"),
-    _SYSTEMS: ProofKind("decouple try wheels {release} SYSTEM --record", _list_systems, "not recorded"),
-    "all of torch against the official wheel": ProofKind(
-        "decouple parity {release} --record", _list_whole, "not recorded"
-    ),
 }

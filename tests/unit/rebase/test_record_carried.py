@@ -9,7 +9,7 @@ import pytest
 
 from decouple.cli import main
 from decouple.rebase.verdicts import Verdict
-from decouple.release import status, status_table
+from decouple.release import carried, status
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, conflict_in_b
 from tests.unit.rebase.test_session import project as two_releases
@@ -68,8 +68,8 @@ def test_a_later_trial_is_not_judged_by_an_earlier_one(project: Project, tmp_pat
 
 def test_the_table_counts_as_stops_what_a_rebase_stops_at() -> None:
     words = {verdict.value for verdict in Verdict if verdict.is_stop}
-    assert set(status_table._STOPS) == words
-    assert {status_table._REGENERATED, status_table._NOT_SEEN} == {Verdict.REGENERATED.value, Verdict.NOT_SEEN.value}
+    assert set(carried._STOPS) == words
+    assert {carried._REGENERATED, carried._NOT_SEEN} == {Verdict.REGENERATED.value, Verdict.NOT_SEEN.value}
 
 
 @pytest.mark.parametrize(

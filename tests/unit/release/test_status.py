@@ -14,7 +14,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import replace_sections
 from decouple.cli import main
 from decouple.flows.verify import VerifyResult, make_section, record_kernels
-from decouple.release import status, status_table
+from decouple.release import carried, proofs, status, status_table
 from decouple.verify.audit import ElfAudit, ElfFault
 from decouple.verify.checks import CheckResult
 from decouple.verify.kernels.compare import KernelComparison
@@ -26,7 +26,7 @@ STAGE = status.StageSection("torch.whl", 100 << 20, objects=1528, cores=2, secon
 
 def figures(document: status.ReleaseStatus) -> dict[str, str]:
     """Proof -> figure and verdict, as the table has them."""
-    return {row.name: f"{row.figure} | {row.full_verdict}" for row in status_table.list_proof_rows(document)}
+    return {row.name: f"{row.figure} | {row.full_verdict}" for row in proofs.list_proof_rows(document)}
 
 
 def test_sections_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -108,9 +108,9 @@ def test_built_is_said_only_of_the_series_that_was_built() -> None:
     level, stage = "applied to the full tree", replace(STAGE, series="aa")
     series = status.SeriesSection(2, "aa")
     document = status.ReleaseStatus(series, proven=proven(level), stage1=stage, stage2=stage)
-    assert status_table.find_levels(document) == {"one": "built", "cpp": "not proven"}
+    assert proofs.find_levels(document) == {"one": "built", "cpp": "not proven"}
     for other in (replace(STAGE, series="an older one"), STAGE, None):  # one that does not say so proves nothing
-        assert status_table.find_levels(replace(document, stage2=other))["one"] == level
+        assert proofs.find_levels(replace(document, stage2=other))["one"] == level
 
 
 def test_portable_wheels_are_built_wheels_too() -> None:
@@ -118,10 +118,10 @@ def test_portable_wheels_are_built_wheels_too() -> None:
     seen = status.VerifySection("built", audited=9, checks=1)
     pair = status.WheelSection("w.whl", "aa", seen)
     document = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("configured"), portable={"py3": pair})
-    assert status_table.find_levels(document) == {"one": "built", "cpp": "not proven"}
+    assert proofs.find_levels(document) == {"one": "built", "cpp": "not proven"}
     wrong = replace(seen, failed=("one core: it is not",))
     for other in (replace(pair, series="older"), replace(pair, verify=wrong)):
-        assert status_table.find_levels(replace(document, portable={"py3": other}))["one"] == "configured"
+        assert proofs.find_levels(replace(document, portable={"py3": other}))["one"] == "configured"
 
 
 def test_figures_of_wheels_that_another_series_made_say_so() -> None:
@@ -171,7 +171,7 @@ def test_each_cell_of_readme_says_what_changed_after_the_oldest_proof_in_it() ->
 
 def test_every_figure_in_readme_is_a_figure_in_the_table_of_proofs() -> None:
     known = {"2.6": status.read_status(PROJECT / "ci" / "status" / "2.6.json")}
-    rows = status_table.list_proof_rows(known["2.6"])
+    rows = proofs.list_proof_rows(known["2.6"])
     (line,) = [line for line in status_table.summarize_releases(known).splitlines() if line.startswith("| 2.6")]
     for kind in ("CUDA suites: our wheels", "contract of backends", "parity with", "kernels: official"):
         figures = [row.figure for row in rows if row.name.startswith(kind)]
@@ -195,7 +195,7 @@ def test_a_torch_without_our_patches_is_of_no_series() -> None:
     document = status.ReleaseStatus(
         status.SeriesSection(1, "now"), suites={"official-simulated": run}, recorded={key: mark}
     )
-    (row,) = [row for row in status_table.list_proof_rows(document) if row.name.startswith("CUDA suites")]
+    (row,) = [row for row in proofs.list_proof_rows(document) if row.name.startswith("CUDA suites")]
     assert (row.date, row.series, row.verdict) == ("2026-01-02", "none", "recorded")
 
 
@@ -424,12 +424,12 @@ def test_another_vendor_s_objects_have_a_row_of_their_own() -> None:
     names = {"parity": {"total": 4, "missing": 1, "unexplained": ["CUDA: aten::add"]}}
     document = {"kernels": {"rocm/single-stage": {**code, "unexplained": 1}}, "vendors": {"rocm": names}}
     parsed = status.parse_status(document)
-    vendors = status_table.PROOFS["other vendors' objects against upstream's build"]
+    vendors = proofs.PROOFS["other vendors' objects against upstream's build"]
     assert [(one.label, one.text, one.verdict) for one in vendors.describe(parsed)] == [
-        ("rocm objects", "90 of 91 functions in 5 files (gfx90a, x86-64), 1 unexplained", status_table.DIFFERS),
-        ("rocm registrations", "75.00 % of 4", status_table.DIFFERS),
+        ("rocm objects", "90 of 91 functions in 5 files (gfx90a, x86-64), 1 unexplained", proofs.DIFFERS),
+        ("rocm registrations", "75.00 % of 4", proofs.DIFFERS),
     ]
-    assert list(status_table.PROOFS["kernels"].describe(parsed)) == []
+    assert list(proofs.PROOFS["kernels"].describe(parsed)) == []
 
 
 def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None:
@@ -514,7 +514,7 @@ def test_a_carried_series_has_a_line_of_what_was_seen_and_what_was_not() -> None
     refused = {"b.cpp": "b.cpp:1:1: fatal error: c.h: No such file or directory"}
     compiled = status.HeaderCompileSection("aa", "torch.whl", "g++ (Debian) 12.2.0", "13.2", 20, 2, refused)
     document = status.ReleaseStatus(exact=exact, trials={"a": trial, "b": stopped}, headers=compiled)
-    assert status_table.describe_carried(document) == {
+    assert carried.describe_carried(document) == {
         "on its exact text": "2 of 4 patches (1 made by its recipe, 1 merged), the relocation's Python files; "
         "not seen: 1",
         "on a tree made for trial": "a: 4 patches, 0 stops in 18 s, couplings 2; 61.2 % official text<br>"

@@ -1,0 +1,503 @@
+"""List what was proven of a release, one line per proof.
+
+``ci/status`` records them. A proof is a row of :data:`PROOFS`: the command that records it, and its figures with a
+verdict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from decouple.release.status import (
+    MONOLITH,
+    SINGLE_STAGE,
+    UNPATCHED,
+    KernelsSection,
+    ReleaseStatus,
+    SeriesSection,
+    StageSection,
+    SuitesSection,
+    VerifySection,
+    WheelSection,
+)
+
+BUILT = "built"
+NOTHING = "not proven"
+#: Of decouple.flows.test_patches: the kinds of a torch that has our patches.
+_PATCHED = ("patched", "core")
+#: Of decouple.verify.full_parity: the kinds of a torch that has none of them.
+_WITHOUT_PATCHES = ("debian", "other")
+#: Of the contract's report: an item that other tests check, that no test of the run asked, that PyTorch prevents.
+_ITEM_STATES = {"elsewhere": "left to other tests", "missing": "not tried", "upstream gap": "prevented by PyTorch"}
+#: Kinds of proofs that README's table is made of, as :data:`PROOFS` has them; the last two are labels.
+PATCHES, STAGES, PORTABLE = "patches", ("stage 1", "stage 2"), "portable wheels"
+PARITY, KERNELS, SUITES = "parity with Debian's monolith", "kernels", "CUDA suites"
+CONTRACT, SYSTEMS, OURS, OFFICIAL = "contract of backends", "wheels on a bare system", "our wheels", "official"
+#: Best first: decouple.series.evidence.Level, which writes all but the first.
+_LEVELS = (
+    BUILT, "configured", "applied to the full tree", "applied to the touched files", "Python only", NOTHING,
+)  # fmt: skip
+
+
+class ProofRow(Struct, frozen=True):
+    """A line of the table: of one proof, or of one of several that have a label each."""
+
+    name: str
+    command: str
+    figure: str
+    verdict: str = ""
+    """A word of :data:`VERDICTS`; "" where nobody has looked yet."""
+    date: str = ""
+    series: str = ""
+    since: str | None = None
+    """What changed after the proof, None where it is of today's series."""
+
+    @property
+    def short_series(self) -> str:
+        """The first eight digits of the digest, or the words that stand for one."""
+        return self.series if " " in self.series else self.series[:8]
+
+    @property
+    def full_verdict(self) -> str:
+        """The verdict, and where it is of an earlier series what changed since."""
+        return self.verdict if self.since is None else f"{self.verdict}; {SINCE} {self.since}"
+
+
+class Figure(Struct, frozen=True):
+    """Figures recorded under ``key`` (status.list_proofs), and what they are worth."""
+
+    key: str
+    text: str
+    verdict: str
+    label: str = ""
+    of_series: bool = True
+    """False of a torch that has none of our patches in it."""
+    command: str = ""
+    """What records it, where that is not what records its kind."""
+
+
+class ProofKind(Struct, frozen=True):
+    """A kind of proof: the command that records it, and how to read its figures."""
+
+    command: str
+    describe: Callable[[ReleaseStatus], Iterable[Figure]]
+    absent: str
+    """What stands in the table where there is no figure."""
+
+
+SINCE = "since then"
+HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED = "holds", "explained", "differs", "fails", "recorded"
+#: What a verdict means: docs/proofs.md says it to a reader.
+VERDICTS = (HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED)
+
+
+def list_proof_rows(status: ReleaseStatus) -> list[ProofRow]:
+    """List the lines of one release, a line at least for each of :data:`PROOFS`."""
+    rows = []
+    for name, proof in PROOFS.items():
+        figures = list(proof.describe(status))
+        rows += [_make_row(status, name, proof, figure) for figure in figures]
+        if not figures:
+            rows.append(ProofRow(name, proof.command, proof.absent))
+    return rows
+
+
+def _make_row(status: ReleaseStatus, name: str, proof: ProofKind, figure: Figure) -> ProofRow:
+    mark = status.recorded.get(figure.key)
+    section = _find_section(status, figure.key)
+    named = section.series if isinstance(section, (StageSection, WheelSection)) else None
+    series = (named or (mark.series if mark else "")) if figure.of_series else ""
+    return ProofRow(
+        name=f"{name}: {figure.label}" if figure.label else name,
+        command=figure.command or proof.command,
+        figure=figure.text,
+        verdict=figure.verdict,
+        date=mark.date if mark else "not known",
+        series=series or ("not known" if figure.of_series else "none"),
+        since=describe_changes(status, series),
+    )
+
+
+def _find_section(status: ReleaseStatus, key: str) -> Any:
+    name, _, label = key.partition("/")
+    section = getattr(status, name)
+    return section[label] if label else section
+
+
+def describe_changes(status: ReleaseStatus, series: str) -> str | None:
+    """Say which patches changed, came or went after ``series``.
+
+    They are named by their numbers today. Returns None where it is today's series. Changed is what the tree gets by it:
+    header, blob ids and line numbers do not count.
+    """
+    digest = status.series.digest if status.series else ""
+    if not digest or not series or series == digest:
+        return None
+    before, now = status.changes.get(series), status.changes.get(digest)
+    if before is None or now is None:
+        return "changes that are not known"
+    was, there = ({_cut_number(name)[1]: value for name, value in known.items()} for known in (before, now))
+    numbers = {slug: number for number, slug in map(_cut_number, [*before, *now])}
+    parts = {
+        "changed": [slug for slug in there if slug in was and was[slug] != there[slug]],
+        "new": [slug for slug in there if slug not in was],
+        "gone": [slug for slug in was if slug not in there],
+    }
+    said = [f"{', '.join(sorted(numbers[slug] for slug in slugs))} {word}" for word, slugs in parts.items() if slugs]
+    return "; ".join(said) or "only what patches say of themselves"
+
+
+def _cut_number(name: str) -> tuple[str, str]:
+    """Cut the name of a patch's file: ``0007-a.patch`` into ``0007`` and ``a.patch``."""
+    number, _, slug = name.partition("-")
+    return number, slug
+
+
+def find_levels(status: ReleaseStatus) -> dict[str, str]:
+    """Map each Decouple-Id to what was proven of it.
+
+    It is "built" where both stages were built from the series that is recorded, in the usual environment or as
+    portable wheels in which ``decouple verify`` found no fault.
+    """
+    digest = status.series.digest if status.series else ""
+    built = all(stage and stage.series == digest for stage in (status.stage1, status.stage2))
+    built = built or any(_is_faultless(wheel, digest) for wheel in status.portable.values())
+    return {name: BUILT if built and row.level != NOTHING else row.level for name, row in status.proven.items()}
+
+
+def _is_faultless(portable: WheelSection, series: str) -> bool:
+    """Say whether no check of a portable wheel failed.
+
+    One of them is that torch_cuda was compiled against the core that is beside it.
+    """
+    verify = portable.verify
+    return portable.series == series and bool(verify.checks) and not (verify.failed or verify.faults)
+
+
+def _describe_patches(status: ReleaseStatus) -> str:
+    return str(status.series.patches) if status.series else "not known"
+
+
+def _describe_proofs(status: ReleaseStatus) -> str:
+    """Say how many patches were proven how far, the best proof first."""
+    counts = Counter(find_levels(status).values())
+    ordered = sorted(counts, key=lambda level: _LEVELS.index(level) if level in _LEVELS else len(_LEVELS))
+    text = ", ".join(f"{counts[level]} {level}" for level in ordered) or "not checked"
+    return text + _describe_other_tree(status.series)
+
+
+def _describe_other_tree(series: SeriesSection | None) -> str:
+    """Describe a series carried to a tree that is not the release byte for byte."""
+    if series is None or series.made_on is None:
+        return ""
+    percent, measured, _ = (series.likeness or "").partition(" % official text")
+    if (series.likeness or "").startswith("as official"):
+        return f"; its tree is {str(series.likeness).partition(':')[0]}"
+    percent = percent if measured else ""
+    return f"; tried on a tree of which {f'{percent} %' if percent else 'an unknown part'} is the official text"
+
+
+def _describe_applies(status: ReleaseStatus) -> str:
+    """Say on which trees every patch applies, and at how many an offset was needed."""
+    if not status.applies:
+        return "not checked"
+    cells = []
+    for source, found in sorted(status.applies.items()):
+        bad, offsets = len(found.failed), len(found.offset)
+        cells.append(f"{source}: {f'{bad} fail' if bad else 'all'}{f' ({offsets} with an offset)' if offsets else ''}")
+    return ", ".join(cells)
+
+
+def _describe_couplings(status: ReleaseStatus) -> str:
+    if not status.census:
+        return "not counted"
+    others = (
+        f", {word} {count.after} of {count.before}" for word, count in sorted((status.census.vendors or {}).items())
+    )
+    return f"{status.census.after} of {status.census.before}{''.join(others)}"
+
+
+def _list_patches(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.series:
+        yield Figure("series", _describe_patches(status), RECORDED)
+
+
+def _list_levels(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.proven:
+        fails = NOTHING in find_levels(status).values()
+        yield Figure("proven", _describe_proofs(status), DIFFERS if fails else HOLDS)
+
+
+def _list_applies(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.applies:
+        fails = any(found.failed for found in status.applies.values())
+        yield Figure("applies", _describe_applies(status), FAILS if fails else HOLDS)
+
+
+def _list_couplings(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.census:
+        left = [status.census.after, *(count.after for count in (status.census.vendors or {}).values())]
+        yield Figure("census", _describe_couplings(status), DIFFERS if any(left) else HOLDS)
+
+
+def _list_stage(key: str, stage: StageSection | None) -> Iterator[Figure]:
+    if stage:
+        size, spent = stage.wheel_bytes / (1 << 20), stage.object_seconds
+        cost = f"at least {spent / 60 / stage.cores:.0f} min of compiling on {stage.cores} cores, " if spent else ""
+        yield Figure(key, f"{stage.objects} objects, {cost}{size:.0f} MiB", HOLDS)
+
+
+def _list_parity(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.verify.parity:
+        yield Figure("verify", _describe_names(status.verify), _judge_names(status.verify))
+
+
+def _judge_names(verify: VerifySection) -> str:
+    """Say whether all names are as they must be; a missing one may have its reason."""
+    found = verify.parity
+    if not (found and (found.missing or found.different)):
+        return HOLDS
+    return DIFFERS if found.unexplained else EXPLAINED
+
+
+def _describe_names(verify: VerifySection) -> str:
+    found = verify.parity
+    if not found:
+        return "not checked"
+    alike = found.total - found.missing - found.different
+    return f"{100 * alike / found.total:.2f} % of {found.total}" + (f", {found.extra} extra" if found.extra else "")
+
+
+def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield the official wheel's largest part, each monolith, the unpatched tree."""
+    found = {f"kernels/{label}": section for label, section in status.kernels.items()}
+    wheels = {f"portable/{label}": wheel.kernels for label, wheel in status.portable.items() if wheel.kernels}
+    official = {key: section for key, section in (found | wheels).items() if section.theirs.startswith("official")}
+    if official:
+        key = max(official, key=lambda name: official[name].total)
+        yield Figure(key, _describe_kernels(official[key]), _judge_kernels(official[key]), OFFICIAL)
+    for key, section in sorted(found.items()):
+        if key.endswith(MONOLITH):
+            text = f"{section.same} of {section.total}, {section.unexplained} unexplained"
+            yield Figure(
+                key,
+                text,
+                _judge_kernels(section),
+                "Debian's monolith",
+                command="decouple verify {release} --kernels monolith",
+            )
+    if sample := status.kernels.get(UNPATCHED):
+        text = f"{sample.same} of {sample.total} in {sample.sources} files{_describe_unexplained(sample)}"
+        yield Figure(
+            f"kernels/{UNPATCHED}",
+            text,
+            _judge_kernels(sample),
+            "unpatched tree",
+            command="decouple kernels unpatched {release}",
+        )
+
+
+def _judge_kernels(kernels: KernelsSection) -> str:
+    if kernels.unexplained:  # a function, or a variable where all functions are the same
+        return DIFFERS
+    return HOLDS if kernels.same == kernels.total and not kernels.extra else EXPLAINED
+
+
+def _describe_kernels(found: KernelsSection) -> str:
+    """Say how many functions of the official wheel are ours byte for byte."""
+    rest = "".join(f", {count} {what}" for what, count in (("missing", found.missing), ("extra", found.extra)) if count)
+    percent = 100 * found.same / found.total  # cut, not rounded: 100.00 only when all are
+    part = f" in {found.sources} of {found.of_sources} sources" if found.sources < found.of_sources else ""
+    rest += _describe_unexplained(found)
+    return f"{int(100 * percent) / 100:.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
+
+
+def _describe_unexplained(found: KernelsSection) -> str:
+    """Say how many differ without a reason, functions and variables."""
+    return f", {found.unexplained} unexplained" if found.unexplained else ""
+
+
+def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str = "untouched") -> Iterator[Figure]:
+    """Yield the comparison of a wheel of bindings over another build's kernels.
+
+    It is compared with that build; or the wheel is of our own kernels.
+    """
+    if wheel is None:
+        return
+    bad = len(wheel.verify.failed)
+    parts = [
+        _describe_names(wheel.verify),
+        f"audit {_describe_audit(wheel.verify)}",
+        f"{bad} checks FAILED" if bad else "checks ok",
+    ]
+    code = wheel.kernels
+    if code:
+        parts.append(f"{code.same} of {code.total} functions {kept}{_describe_unexplained(code)}")
+    worth = [_judge_names(wheel.verify), _judge_kernels(code) if code else HOLDS, _judge_audit(wheel.verify)]
+    yield Figure(key, ", ".join(parts), FAILS if bad else max(worth, key=VERDICTS.index), label)
+
+
+def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield how much of other vendors' objects equals upstream's own build for them."""
+    for label, section in sorted(status.kernels.items()):
+        if label.endswith(f"/{SINGLE_STAGE}"):
+            text = (
+                f"{section.same} of {section.total} functions in {section.sources} files ({', '.join(section.archs)})"
+            )
+            text += f", {section.unexplained} unexplained"
+            vendor = label.removesuffix(f"/{SINGLE_STAGE}")
+            yield Figure(f"kernels/{label}", text, _judge_kernels(section), f"{vendor} objects")
+    for name, found in sorted(status.vendors.items()):
+        yield Figure(f"vendors/{name}", _describe_names(found), _judge_names(found), f"{name} registrations")
+
+
+def _list_portable(status: ReleaseStatus) -> Iterator[Figure]:
+    for label, wheel in sorted(status.portable.items()):
+        yield from _list_wheel(f"portable/{label}", wheel, label, "the same")
+
+
+def _list_suites(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield upstream's CUDA tests by outcome, per torch, and against another build."""
+    for run in sort_ours_first(status):
+        key = next(key for key, known in status.suites.items() if known is run)
+        which = ", ".join(run.tally) if len(run.tally) <= 3 else f"{len(run.tally)} suites"
+        text = _describe_outcomes(run) + (f"; {_describe_comparison(run)}" if run.against else "")
+        verdict = RECORDED
+        if seen := run.against:
+            same = seen.tests == seen.outcomes and seen.ledgers == seen.loose
+            verdict = DIFFERS if seen.unexplained else HOLDS if same else EXPLAINED
+        yield Figure(f"suites/{key}", text, verdict, f"{describe_torch(run)} ({run.device}; {which})", _is_ours(run))
+
+
+def _is_ours(run: SuitesSection) -> bool:
+    """Say whether a run's torch has our patches; the official and Debian's have not."""
+    return run.label.startswith("official-kernels") or not run.label.startswith(("official", "monolith"))
+
+
+def _describe_outcomes(suites: SuitesSection) -> str:
+    """Count tests by outcome over all suites; say of how many, if not of the whole."""
+    counts = Counter[str]()
+    for outcomes in suites.tally.values():
+        counts.update(outcomes)
+    text = ", ".join(f"{counts[name]} {name}" for name in suites.outcomes if counts[name])
+    ran = sum(counts[name] for name in suites.outcomes)
+    return f"{ran} of {suites.collected} tests: {text}" if suites.collected and ran < suites.collected else text
+
+
+def sort_ours_first(status: ReleaseStatus) -> list[SuitesSection]:
+    return sorted(status.suites.values(), key=lambda run: (run.label not in ("", BUILT), run.label))
+
+
+def describe_torch(suites: SuitesSection) -> str:
+    """Name the torch of a run, so that its outcomes are not read as our wheels'."""
+    return suites.label if suites.label not in ("", BUILT) else OURS
+
+
+def _describe_comparison(suites: SuitesSection) -> str:
+    against = suites.against
+    if not against:
+        return ""
+    ledgers = f", {against.loose} of {against.ledgers} ledgers the same" if against.ledgers else ""
+    return f"{against.tests - against.outcomes} of {against.tests} not as {against.label}{ledgers}"
+
+
+def _list_audits(status: ReleaseStatus) -> Iterator[Figure]:
+    if status.verify.audited:
+        yield Figure("verify", _describe_audit(status.verify), _judge_audit(status.verify))
+
+
+def _judge_audit(verify: VerifySection) -> str:
+    return FAILS if verify.faults else HOLDS
+
+
+def _describe_audit(verify: VerifySection) -> str:
+    if not verify.audited:
+        return "not checked"
+    return f"{len(verify.faults)} faults" if verify.faults else f"clean ({verify.audited} files)"
+
+
+def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield how many answers are those that they must be, torch by torch.
+
+    What they must be differs with the patches and without.
+    """
+    for label, trial in sorted(status.patches.items()):
+        good = trial.answers - len(trial.failed)
+        name = f"{label.removesuffix(f'-{trial.device}')} ({trial.kind}; {trial.device})"
+        verdict = FAILS if trial.failed else HOLDS
+        yield Figure(f"patches/{label}", f"{good} of {trial.answers}", verdict, name, trial.kind in _PATCHED)
+
+
+def _list_systems(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield what finished wheels gave on bare systems, as a user installs them."""
+    for name, found in sorted(status.systems.items()):
+        text = f"{found.checks - len(found.failed)} of {found.checks} checks"
+        yield Figure(f"systems/{name}", text, FAILS if found.failed else HOLDS, name)
+
+
+def _list_whole(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield how many names and files of the official wheel ours has, by kind of torch."""
+    for name, found in sorted(status.whole.items()):
+        text = f"{_describe_names(found)}, {len(found.parity.unexplained) if found.parity else 0} unexplained"
+        yield Figure(f"whole/{name}", text, _judge_names(found), name, name not in _WITHOUT_PATCHES)
+
+
+def _list_contract(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield the items that the template keeps, of the run where most could be asked."""
+    if not status.contract:
+        return
+    label = max(status.contract, key=lambda name: status.contract[name].items.get("supported", 0))
+    run = status.contract[label]
+    patched = run.torch.endswith("+decoupled") or not run.torch
+    verdict = FAILS if run.tests.get("failed") else DIFFERS if run.items.get("missing") else HOLDS
+    yield Figure(f"contract/{label}", _describe_contract(run.items), verdict, run.torch, patched)
+
+
+def _describe_contract(items: Mapping[str, int]) -> str:
+    rest = ", ".join(
+        f"{count} {_ITEM_STATES.get(state, state)}" for state, count in items.items() if state != "supported" and count
+    )
+    return f"{items['supported']} of {sum(items.values())} items hold" + (f" ({rest})" if rest else "")
+
+
+#: docs/proofs.md: what a proof is called, which command records it, and its figures. A new proof is a row here.
+PROOFS: Mapping[str, ProofKind] = {
+    PATCHES: ProofKind("decouple record {release}", _list_patches, "not known"),
+    "proven": ProofKind("decouple record {release}", _list_levels, "not checked"),
+    "apply to": ProofKind("decouple record {release}", _list_applies, "not checked"),
+    "couplings left": ProofKind("decouple record {release} --census FILE", _list_couplings, "not counted"),
+    STAGES[0]: ProofKind(
+        "decouple build {release} --stage 1", lambda status: _list_stage("stage1", status.stage1), "not built"
+    ),
+    STAGES[1]: ProofKind(
+        "decouple build {release} --stage 2", lambda status: _list_stage("stage2", status.stage2), "not built"
+    ),
+    PARITY: ProofKind("decouple verify {release}", _list_parity, "not checked"),
+    "ELF audit": ProofKind("decouple verify {release}", _list_audits, "not checked"),
+    KERNELS: ProofKind("decouple verify {release} --kernels official", _list_kernels, "not compared"),
+    "other vendors' objects against upstream's build": ProofKind(
+        "decouple kernels unpatched {release} --toolkit VENDOR", _list_vendors, "not compared"
+    ),
+    "over the official kernels": ProofKind(
+        "decouple verify {release} --core official --kernels official",
+        lambda status: _list_wheel("over_official", status.over_official),
+        "not checked",
+    ),
+    "over Debian's kernels on its CPU torch": ProofKind(
+        "decouple verify {release} --core stock --over monolith",
+        lambda status: _list_wheel("over_installed", status.over_installed),
+        "not checked",
+    ),
+    PORTABLE: ProofKind("decouple verify {release} --env portable", _list_portable, "not checked"),
+    SUITES: ProofKind("decouple test-cuda {release} --record", _list_suites, "not run"),
+    "patches' own checks": ProofKind("decouple try patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
+    CONTRACT: ProofKind("decouple contract {release}", _list_contract, "not checked"),
+    SYSTEMS: ProofKind("decouple try wheels {release} SYSTEM --record", _list_systems, "not recorded"),
+    "all of torch against the official wheel": ProofKind(
+        "decouple parity {release} --record", _list_whole, "not recorded"
+    ),
+}
