@@ -36,6 +36,15 @@ def test_trace(): pass
 @pytest.mark.contract_item(33)
 def test_stub(): pytest.skip("abs runs on the CPU here <list it>")
 
+@pytest.mark.contract_item(47)
+def test_suite(): pass
+
+@pytest.mark.contract_item(47)
+def test_more(): pytest.skip("optional: pass --more")
+
+@pytest.mark.contract_item(68)
+def test_only_when_asked(): pytest.skip("optional: pass --more")
+
 def test_not_of_the_contract(): pass
 """
 
@@ -75,8 +84,15 @@ def test_the_terminal_has_every_item_in_its_group(done: tuple[subprocess.Complet
     assert any(line.startswith("  33 missing") and "abs runs on the CPU" in line for line in lines)
     assert any(line.startswith("  48 elsewhere") for line in lines)
     others = sum("elsewhere" in item for item in ROWS)
-    missing = len(ITEMS) - 3 - others  # three that the made-up tests answer
-    assert f"1 supported, 1 broken, {missing} missing, 1 upstream gap, {others} elsewhere" in lines
+    missing = len(ITEMS) - 4 - others  # four that the made-up tests answer
+    assert f"2 supported, 1 broken, {missing} missing, 1 upstream gap, {others} elsewhere" in lines
+
+
+def test_what_is_optional_leaves_its_item_to_the_others(done: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    """Whoever runs upstream's suites has tried the item, also without those that take an hour more."""
+    lines = done[0].stdout.splitlines()
+    assert any(line.startswith("  47 ok") for line in lines)
+    assert any(line.startswith("  68 missing") and "pass --more" in line for line in lines)
 
 
 def test_json_and_html_say_the_same(done: tuple[subprocess.CompletedProcess[str], Path]) -> None:

@@ -18,6 +18,7 @@ SUPPORTED, BROKEN, MISSING, GAP, ELSEWHERE = "supported", "broken", "missing", "
 _SIGNS = {SUPPORTED: "ok", BROKEN: "BROKEN", MISSING: "missing", GAP: "gap", ELSEWHERE: "elsewhere"}
 _GAP = "upstream lacks: "  # what the reason of a test that met a gap begins with
 _ELSEWHERE = "elsewhere: "  # and of one that could not run here, of an item that others check, too
+_OPTIONAL = "optional: "  # and of one that runs where it is asked for; the others of its item say how that stands
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Outcomes:
 
     def status(self, number: int) -> tuple[str, str]:
         """Return an item's status and the reason for it."""
-        results = self.seen.get(number, [])
+        seen = self.seen.get(number, [])
+        results = [result for result in seen if not result.reason.startswith(_OPTIONAL)] or seen
         skipped = [result.reason for result in results if result.outcome == "skipped"]
         for reasons, status in (
             ([result.reason for result in results if result.outcome == "failed"], BROKEN),

@@ -69,7 +69,7 @@ def test_distributed_suite(
     run_suite: Callable[[upstream.Suite], upstream.Verdict],
 ) -> None:
     if not request.config.getoption("--upstream-distributed"):
-        pytest.skip("pass --upstream-distributed, too: runs upstream's tests of FSDP2 and DTensor")
+        pytest.skip("optional: pass --upstream-distributed, too: runs upstream's tests of FSDP2 and DTensor")
     if not suite.is_about(torch.__version__):
         pytest.skip(f"{suite.file} is told of PyTorch {', '.join(suite.releases)}")
     if not hasattr(mod, "as_cuda"):
