@@ -495,7 +495,7 @@ PROOFS: Mapping[str, ProofKind] = {
     PORTABLE: ProofKind("decouple verify {release} --env portable", _list_portable, "not checked"),
     SUITES: ProofKind("decouple test-cuda {release} --record", _list_suites, "not run"),
     "patches' own checks": ProofKind("decouple try patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
-    CONTRACT: ProofKind("decouple contract {release}", _list_contract, "not checked"),
+    CONTRACT: ProofKind("decouple contract {release} --upstream", _list_contract, "not checked"),
     SYSTEMS: ProofKind("decouple try wheels {release} SYSTEM --record", _list_systems, "not recorded"),
     "all of torch against the official wheel": ProofKind(
         "decouple parity {release} --record", _list_whole, "not recorded"
