@@ -10,6 +10,35 @@ import backend_env
 import pytest
 
 
+THREADS = """
+import threading, torch, torch.distributed as dist
+from torch.testing._internal.distributed import multi_threaded_pg
+
+def exchange(rank, store, found):
+    dist.init_process_group("threaded", rank=rank, world_size=2, store=store)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        mine, busy = torch.full((4,), rank + 1.0, device="cuda"), torch.ones(500, 500, device="cuda")
+        for _ in range(20 - 20 * rank):
+            busy = busy @ busy
+        both = torch.zeros(8, device="cuda")
+        dist.all_gather_into_tensor(both, mine)
+        found[rank] = both.tolist()
+    dist.barrier()
+    dist.destroy_process_group()
+
+def test_rank_0_is_late():
+    multi_threaded_pg._install_threaded_pg()
+    torch._C._distributed_c10d._set_thread_isolation_mode(True)
+    store, found = dist.HashStore(), {}
+    ranks = [threading.Thread(target=exchange, args=(rank, store, found), daemon=True) for rank in range(2)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join(60)
+    assert found == {rank: [1.0] * 4 + [2.0] * 4 for rank in range(2)}
+"""
+
+
 @pytest.fixture(scope="module")
 def upstream() -> Any:
     """The plugin's module; it needs no torch."""
@@ -61,6 +90,15 @@ def test_known_unexpected_and_stale_are_told_apart(upstream: Any) -> None:
     assert not upstream.judge(suite, found, "sim", "2.7.1").unexpected
 
 
+def test_a_suite_of_known_failures_alone_is_tried(upstream: Any) -> None:
+    """One that was only skipped, or has nothing but tests that are not run, is not."""
+    slow = upstream.Known("test_slow", "backend", "compares milliseconds", "a/b.py: f")
+    hangs = upstream.Known("test_hangs", "upstream", "waits", "a/b.cpp: i", run=False)
+    suite = upstream.Suite("test_x.py", "why", known=(slow, hangs), devices=2, expected=(0, 2, 0))
+    assert upstream.judge(suite, outcomes(upstream, test_slow="failed"), "sim", "2.6.0").is_tried()
+    assert not upstream.judge(suite, outcomes(upstream, test_other="skipped"), "sim", "2.6.0").is_tried()
+
+
 def test_a_suite_runs_in_a_process_of_its_own(upstream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any file of tests does; ``torch`` is stood in for by the one function that the plugin asks."""
     (tmp_path / "torch.py").write_text("class _C:\n    _get_privateuse1_backend_name = staticmethod(lambda: 'sim')\n")
@@ -108,6 +146,17 @@ def test_a_suite_that_says_cuda_runs_as_a_program_for_cuda(
     verdict = upstream.judge(suite, found, "sim", "2.6.0")
     assert (verdict.passed, len(verdict.known), verdict.skipped) == suite.expected and not verdict.unexpected, tail
     assert str(suite) == "test_x-4"
+
+
+def test_ranks_that_are_threads_wait_for_the_device(
+    interpreter: Path, contract: Path, torch_sim: Path, upstream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 0 is late, and what the ranks exchange is copied on its stream: the others read nothing too early."""
+    (tmp_path / "test_threads.py").write_text(THREADS)
+    monkeypatch.setenv("PYTHONPATH", f"{torch_sim}:{contract}")
+    monkeypatch.setattr(upstream.sys, "executable", str(interpreter))
+    found, tail = upstream.run(upstream.Suite("test_threads.py", "why", devices=2), tmp_path, "", tmp_path, 100, "sim")
+    assert [one.outcome for one in found] == ["passed"], tail
 
 
 def test_a_suite_leaves_nothing_in_the_source_tree(

@@ -47,7 +47,7 @@ def run_suite(
         record_property("note", f"{suite.file}: {verdict.note()}")
         lines = [f"{one.test}: {one.message}" for one in verdict.unexpected]
         assert not lines, f"{len(lines)} of {suite.file} fail and are not in its list:\n" + "\n".join(lines)
-        assert verdict.passed, f"nothing of {suite.file} passed: {verdict.note()}\n{tail}"
+        assert verdict.is_tried(), f"nothing of {suite.file} passed: {verdict.note()}\n{tail}"
         return verdict
 
     return run

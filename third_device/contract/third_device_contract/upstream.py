@@ -101,6 +101,10 @@ class Verdict:
     unexpected: tuple[Outcome, ...]
     stale: tuple[Known, ...]
 
+    def is_tried(self) -> bool:
+        """Whether a test passed, or failed as the list says: else nothing was learnt."""
+        return bool(self.passed or any(entry.run for _, entry in self.known))
+
     def note(self) -> str:
         """One line for the report card."""
         said = f"{self.passed} passed, {self.skipped} skipped by upstream"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import fnmatch
 import multiprocessing
+import sys
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ PRELOADED = (
     "torch.testing._internal.common_fsdp",
     "torch.testing._internal.distributed._tensor.common_dtensor",
 )
+THREADS = "torch.testing._internal.distributed.multi_threaded_pg"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,6 +54,44 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         matches = [any(fnmatch.fnmatchcase(base, glob) for glob in globs) for globs in (only, out)]
         return bool(found) and (matches[0] or not only) and not matches[1]
 
+    if every:
+        order_collectives_of_threads(device)
     kept = [item for item in items if taken(item)]
     config.hook.pytest_deselected(items=[item for item in items if not taken(item)])
     items[:] = kept
+
+
+class OrderedCollective:
+    """A collective of upstream's that waits for every device before it begins and after its end."""
+
+    def __init__(self, collective: Any, device: str) -> None:
+        self.collective = collective
+        self.module = torch.get_device_module(device)
+
+    def work(self, data: Any) -> None:
+        """Exchange the ranks' ``data`` as upstream does, when each rank's stream has written its own."""
+        self.wait()
+        self.collective.work(data)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait for what is queued on all streams of all devices."""
+        for index in range(self.module.device_count()):
+            self.module.synchronize(index)
+
+
+def order_collectives_of_threads(device: str) -> None:
+    """Order the collectives of tests whose ranks are threads, where tests that were collected have such.
+
+    Upstream's (``multi_threaded_pg.py``: Collective.join) copy on the stream of rank 0, and neither is that ordered
+    behind the other ranks' streams, nor are those behind it: on a busy machine a rank reads what its memory held before.
+    """
+    module = sys.modules.get(THREADS)
+    if module is None:
+        return
+    plain = module.Collective.__init__
+
+    def begin(self: Any, world_size: int, collective: Any, pg: Any) -> None:
+        plain(self, world_size, OrderedCollective(collective, device), pg)
+
+    module.Collective.__init__ = begin
