@@ -9,7 +9,6 @@ from typing import Any
 import backend_env
 import pytest
 
-
 THREADS = """
 import threading, torch, torch.distributed as dist
 from torch.testing._internal.distributed import multi_threaded_pg

@@ -62,14 +62,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class OrderedCollective:
-    """A collective of upstream's that waits for every device before it begins and after its end."""
+    """A collective of upstream's that waits for all devices, before and after."""
 
     def __init__(self, collective: Any, device: str) -> None:
         self.collective = collective
         self.module = torch.get_device_module(device)
 
     def work(self, data: Any) -> None:
-        """Exchange the ranks' ``data`` as upstream does, when each rank's stream has written its own."""
+        """Exchange ``data`` as upstream does, when all ranks have written theirs."""
         self.wait()
         self.collective.work(data)
         self.wait()
@@ -81,10 +81,10 @@ class OrderedCollective:
 
 
 def order_collectives_of_threads(device: str) -> None:
-    """Order the collectives of tests whose ranks are threads, where tests that were collected have such.
+    """Order the collectives of ranks that are threads, where a test has such.
 
     Upstream's (``multi_threaded_pg.py``: Collective.join) copy on the stream of rank 0, and neither is that ordered
-    behind the other ranks' streams, nor are those behind it: on a busy machine a rank reads what its memory held before.
+    behind the other ranks' streams, nor are those behind it: a busy machine reads what memory held before.
     """
     module = sys.modules.get(THREADS)
     if module is None:
