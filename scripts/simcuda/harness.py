@@ -5,14 +5,25 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+from simcuda import processes
+
 _MODULE = "torch.testing._internal.common_device_type"
 _RANKS = "torch.testing._internal.common_distributed"
+_RANK_TESTS = ("MultiProcessTestCase", "FSDPTest", "DTensorTestBase")
+#: What tests with ranks import and what does not ask for a device, the most costly first: a process that did cannot be
+#: forked. Upstream's harness (common_utils) does, and what it is made of does not.
+_IMPORTED_BEFORE = (
+    "torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.tensor",
+    "torch.utils.hipify.hipify_python",
+)  # fmt: skip
 
 
 def restrict_operators(test_ids: Collection[str], root: Path) -> None:
@@ -78,6 +89,48 @@ def note_needed_devices(test_ids: Collection[str], root: Path) -> None:
         return decorate_and_note
 
     module.skip_if_lt_x_gpu = skip_if_lt_x_gpu
+
+
+def fork_ranks(test_ids: Collection[str], root: Path) -> None:
+    """Have a test's ranks forked from a process in which torch is imported already.
+
+    Upstream starts an interpreter for each rank of each test, and to import torch takes most of its time. The process
+    that is forked never uses a device, so that a rank begins as one that was started. It has the variables that the
+    test has set, as a process that it starts would.
+    """
+    if not any(_is_word_named(word, test_ids, root) for word in _RANK_TESTS):
+        return
+    try:
+        case: Any = importlib.import_module(_RANKS).MultiProcessTestCase
+        start = case._start_processes
+    except (ImportError, AttributeError):
+        return
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(_IMPORTED_BEFORE))
+
+    def make_rank(*, target: Callable[..., None], **options: Any) -> Any:
+        return context.Process(target=_Rank(target, dict(os.environ)), **options)
+
+    case._spawn_processes = lambda self: start(self, make_rank)
+
+
+class _Rank:
+    """A rank's work, with the variables of the process that asks for it."""
+
+    def __init__(self, target: Callable[..., None], variables: dict[str, str]) -> None:
+        self._target = target
+        self._variables = variables
+
+    def __call__(self, *args: Any, **options: Any) -> None:
+        os.environ.clear()
+        os.environ.update(self._variables)
+        folder = os.environ.get(processes.VARIABLE)
+        write = processes.prepare_writer(Path(folder)) if folder else None
+        try:
+            self._target(*args, **options)
+        finally:
+            if write:
+                write()
 
 
 def count_needed_devices(test: object) -> int:

@@ -67,6 +67,7 @@ class Recorder:
             self.only = dict.fromkeys(filter(None, only.read_text(encoding="utf-8").split("\n")))
             harness.restrict_operators(self.only, config.rootpath)
             harness.note_needed_devices(self.only, config.rootpath)
+            harness.fork_ranks(self.only, config.rootpath)
         self.ledger = Ledger.find_loaded()
         self.known = (
             known_failures.load_known_failures()

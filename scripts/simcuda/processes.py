@@ -6,9 +6,10 @@ The plug-in names a folder in the environment. Each Python that starts below it 
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,18 @@ def register_writer(folder: Path) -> None:
 
     One that is killed, or ends by ``os._exit``, writes nothing.
     """
+    if write := prepare_writer(folder):
+        atexit.register(write)
+
+
+def prepare_writer(folder: Path) -> Callable[[], None] | None:
+    """Begin this process's ledger; return what writes it, None where nothing records."""
     ledger = Ledger.find_loaded()
     if ledger is None:
-        return
+        return None
     entries = (folder / KEEP_ENTRIES).exists()
     ledger.reset(keep_entries=entries)
-    atexit.register(_write_ledger, ledger, folder, os.getpid(), entries=entries)
+    return functools.partial(_write_ledger, ledger, folder, os.getpid(), entries=entries)
 
 
 def _write_ledger(ledger: Ledger, folder: Path, process: int, *, entries: bool) -> None:

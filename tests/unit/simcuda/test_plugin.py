@@ -200,3 +200,52 @@ def test_ranks_are_not_started_to_say_that_there_are_too_few_devices(tmp_path: P
         ("skipped", "Skipped: Need at least 4 CUDA devices"),
         ("passed", None),
     ]
+
+
+RANK_PROCESSES = """
+import multiprocessing, unittest
+
+class MultiProcessTestCase(unittest.TestCase):
+    def _spawn_processes(self):
+        self._start_processes(multiprocessing.get_context("spawn").Process)
+    def _start_processes(self, proc):
+        self.processes = [proc(target=self.__class__._run, name=f"rank {rank}", args=(rank,)) for rank in range(2)]
+        for process in self.processes: process.start()
+        for process in self.processes: process.join()
+"""
+IMPORTS = """
+import os
+from types import SimpleNamespace
+cuda = SimpleNamespace(is_initialized=lambda: False)
+imported = os.getpid()
+"""
+FORKED = """
+import os, sys, torch
+from pathlib import Path
+from torch.testing._internal.common_distributed import MultiProcessTestCase
+
+class TestRanks(MultiProcessTestCase):
+    @classmethod
+    def _run(cls, rank):
+        Path(f"{os.environ['SET_BY_TEST']}.{rank}").write_text(str(torch.imported))
+        if rank: sys.exit(3)
+    def run_ranks(self, name):
+        os.environ["SET_BY_TEST"] = name
+        self._spawn_processes()
+        self.assertEqual([process.exitcode for process in self.processes], [0, 3])
+        return {Path(f"{name}.{rank}").read_text() for rank in range(2)}
+    def test_ranks(self):
+        [server] = self.run_ranks(f"{__file__}.1") | self.run_ranks(f"{__file__}.2")
+        self.assertNotEqual(int(server), os.getpid())
+"""
+
+
+def test_ranks_are_forked_where_torch_is_imported_already(tmp_path: Path) -> None:
+    """One process imports torch for all ranks; each has the variables of the test and its own exit status."""
+    package = tmp_path / "torch" / "testing" / "_internal"
+    package.mkdir(parents=True)
+    (tmp_path / "torch" / "__init__.py").write_text(IMPORTS)
+    (package / "common_distributed.py").write_text(RANK_PROCESSES)
+    (tmp_path / "asked.txt").write_text("test_program.py::TestRanks::test_ranks\n")
+    found = outcomes(tmp_path, FORKED, "--simcuda-only", str(tmp_path / "asked.txt"))
+    assert found["test_ranks"] == ("passed", None)
