@@ -30,10 +30,11 @@ pytestmark = [
         (PROGRAMS / "values.py", (), "ok asserts"),
         (PROGRAMS / "nccl.py", (), "ok collectives"),
         (PROGRAMS / "profile.py", (), "ok activities"),
+        (PROGRAMS / "fork.py", (), "ok child and parent"),
         (MNIST, (), "largest difference of a weight"),
         (MNIST, ("--amp",), "largest difference of a weight"),
     ],
-    ids=["values", "collectives", "profile", "training", "training with amp"],
+    ids=["values", "collectives", "profile", "fork", "training", "training with amp"],
 )
 def test_a_program_has_the_cpus_values(program: Path, words: tuple[str, ...], said: str) -> None:
     built = os.environ.get("SIMCUDA_BUILT")

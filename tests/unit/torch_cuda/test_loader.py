@@ -132,6 +132,26 @@ def test_the_profilers_library_is_in_the_process_when_the_bindings_are_imported(
     assert said == "1"
 
 
+LAZY = """
+import torch._C
+built, _queued = torch._C._has_cuda, []
+_lazy_call = _queued.append
+def init():
+    for call in _queued: call()
+"""
+
+
+@needs_cc
+def test_a_library_that_asks_for_devices_is_opened_when_cuda_is_initialised(site: Path) -> None:
+    """libtorch_cuda_linalg with MAGMA does: a child forked after ``import torch`` could not use CUDA."""
+    compile_c("int linalg_is_here(void) { return 1; }", site / "torch_cuda/lib/libtorch_cuda_linalg.so")
+    info = {"torch": "2.6.0", "version": "2.6.0+cu124", "cuda": "12.4", "kernels": "official"}
+    (site / "torch_cuda/build_info.json").write_text(json.dumps(info))
+    (site / "torch/cuda/__init__.py").write_text(LAZY)
+    here = "hasattr(__import__('ctypes').CDLL(None), 'linalg_is_here')"
+    assert ask(site, f"torch.cuda._CUDAC is not None, {here}, torch.cuda.init(), {here}") == "True False None True"
+
+
 @needs_cc
 def test_without_cupti_torch_works_and_says_what_profiles_lack(site: Path) -> None:
     cupti = compile_c("int cuptiSubscribe(void) { return 0; }", site / "libcupti.so.12", "-Wl,-soname,libcupti.so.12")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,8 @@ class ModuleFinder(MetaPathFinder):
         if fullname != self.name:
             return None
         sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(fullname, path, target)
+        finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]  # one of ours among them
+        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in finders)), None)
         if spec is not None and spec.loader is not None:
             spec.loader.exec_module = self._wrapped(spec.loader)  # type: ignore[method-assign]
         return spec
@@ -71,5 +72,6 @@ def _install_finder(name: str, action: Callable[[ModuleType], None], *, before: 
     if present is not None:
         action(present)
         return
-    if not any(isinstance(finder, ModuleFinder) and finder.name == name for finder in sys.meta_path):
+    there = ((finder.name, finder.before) for finder in sys.meta_path if isinstance(finder, ModuleFinder))
+    if (name, before) not in there:
         sys.meta_path.insert(0, ModuleFinder(name, action, before=before))

@@ -61,7 +61,7 @@ def preload() -> str | None:
     check_kind(build_info(), library_dir().parent, torch_folder)
     _warn_of_overwritten(build_info(), folders)
     word = word_of(build_info())
-    for name in (f"libc10_{word}.so", f"libtorch_{word}.so", *_list_apart(word)):
+    for name in (f"libc10_{word}.so", f"libtorch_{word}.so"):
         try:
             _libraries.open_library(library_dir() / name, folders)
         except _libraries.LibraryError as error:
@@ -71,6 +71,8 @@ def preload() -> str | None:
     _open_nvrtc(folders)
     _open_kineto(folders)
     before_body("torch.cuda", _set_alias)
+    if apart := _list_apart(word):
+        when_imported("torch.cuda", lambda module: module._lazy_call(lambda: _open_apart(apart, folders)))
     when_imported("torch.utils.cpp_extension", extend_paths)
     return MODULE
 
@@ -217,6 +219,16 @@ def _list_apart(word: str) -> list[str]:
     ATen opens it by its bare name on first use, from libtorch_cpu, whose run path does not lead here.
     """
     return sorted(path.name for path in library_dir().glob(f"libtorch_{word}_*.so"))
+
+
+def _open_apart(names: list[str], folders: list[Path]) -> None:
+    """Open those libraries when torch.cuda is initialised; none is used before.
+
+    Not with torch: MAGMA in libtorch_cuda_linalg asks for the devices when it is opened (``magma_init``), and CUDA is
+    refused to a child forked after that.
+    """
+    for name in names:
+        _libraries.open_library(library_dir() / name, folders)
 
 
 def _open_nvrtc(folders: list[Path]) -> None:
