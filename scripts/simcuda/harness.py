@@ -21,9 +21,12 @@ _RANK_TESTS = ("MultiProcessTestCase", "FSDPTest", "DTensorTestBase")
 #: What tests with ranks import and what does not ask for a device, the most costly first: a process that did cannot be
 #: forked. Upstream's harness (common_utils) does, and what it is made of does not.
 _IMPORTED_BEFORE = (
-    "torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.tensor",
+    "torch",
+    "torch._dynamo",
+    "torch.distributed.fsdp",
+    "torch.distributed.tensor",
     "torch.utils.hipify.hipify_python",
-)  # fmt: skip
+)
 
 
 def restrict_operators(test_ids: Collection[str], root: Path) -> None:
@@ -33,12 +36,9 @@ def restrict_operators(test_ids: Collection[str], root: Path) -> None:
     takes two minutes, under memcheck an hour. What is made otherwise than by ``@ops`` stays. Where upstream changed the
     harness nothing is spared.
     """
-    if not _is_word_named("common_device_type", test_ids, root):
-        return
-    try:
-        ops: Any = importlib.import_module(_MODULE).ops
-        parametrize_all = ops._parametrize_test
-    except (ImportError, AttributeError):
+    ops: Any = getattr(_import_if_named(_MODULE, ["common_device_type"], test_ids, root), "ops", None)
+    parametrize_all = getattr(ops, "_parametrize_test", None)
+    if parametrize_all is None:
         return
     names = [test_id.rpartition("::")[2] for test_id in test_ids]
 
@@ -55,13 +55,17 @@ def restrict_operators(test_ids: Collection[str], root: Path) -> None:
     ops._parametrize_test = parametrize_chosen
 
 
-def _is_word_named(word: str, test_ids: Collection[str], root: Path) -> bool:
-    """Return whether a file of these tests has ``word``."""
+def _import_if_named(module: str, words: Collection[str], test_ids: Collection[str], root: Path) -> ModuleType | None:
+    """Import upstream's ``module`` where a file of these tests has one of ``words``.
+
+    None elsewhere, and where upstream has no such module.
+    """
     for file in {test_id.partition("::")[0] for test_id in test_ids}:
-        with contextlib.suppress(OSError):
-            if word in (root / file).read_text(encoding="utf-8"):
-                return True
-    return False
+        with contextlib.suppress(OSError, ImportError):
+            text = (root / file).read_text(encoding="utf-8")
+            if any(word in text for word in words):
+                return importlib.import_module(module)
+    return None
 
 
 def note_needed_devices(test_ids: Collection[str], root: Path) -> None:
@@ -69,12 +73,9 @@ def note_needed_devices(test_ids: Collection[str], root: Path) -> None:
 
     It skips in the ranks alone: four processes import torch to say that there are fewer than four devices.
     """
-    if not _is_word_named("skip_if_lt_x_gpu", test_ids, root):
-        return
-    try:
-        module: Any = importlib.import_module(_RANKS)
-        make_decorator = module.skip_if_lt_x_gpu
-    except (ImportError, AttributeError):
+    module: Any = _import_if_named(_RANKS, ["skip_if_lt_x_gpu"], test_ids, root)
+    make_decorator = getattr(module, "skip_if_lt_x_gpu", None)
+    if make_decorator is None:
         return
 
     def skip_if_lt_x_gpu(least: int, *rest: Any, **options: Any) -> Callable[[Any], Any]:
@@ -98,12 +99,9 @@ def fork_ranks(test_ids: Collection[str], root: Path) -> None:
     that is forked never uses a device, so that a rank begins as one that was started. It has the variables that the
     test has set, as a process that it starts would.
     """
-    if not any(_is_word_named(word, test_ids, root) for word in _RANK_TESTS):
-        return
-    try:
-        case: Any = importlib.import_module(_RANKS).MultiProcessTestCase
-        start = case._start_processes
-    except (ImportError, AttributeError):
+    case: Any = getattr(_import_if_named(_RANKS, _RANK_TESTS, test_ids, root), "MultiProcessTestCase", None)
+    start = getattr(case, "_start_processes", None)
+    if start is None:
         return
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(_IMPORTED_BEFORE))

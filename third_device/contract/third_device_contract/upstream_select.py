@@ -70,11 +70,11 @@ class OrderedCollective:
 
     def work(self, data: Any) -> None:
         """Exchange ``data`` as upstream does, when all ranks have written theirs."""
-        self.wait()
+        self.wait_for_devices()
         self.collective.work(data)
-        self.wait()
+        self.wait_for_devices()
 
-    def wait(self) -> None:
+    def wait_for_devices(self) -> None:
         """Wait for what is queued on all streams of all devices."""
         for index in range(self.module.device_count()):
             self.module.synchronize(index)
@@ -91,7 +91,7 @@ def order_collectives_of_threads(device: str) -> None:
         return
     plain = module.Collective.__init__
 
-    def begin(self: Any, world_size: int, collective: Any, pg: Any) -> None:
+    def init_ordered(self: Any, world_size: int, collective: Any, pg: Any) -> None:
         plain(self, world_size, OrderedCollective(collective, device), pg)
 
-    module.Collective.__init__ = begin
+    module.Collective.__init__ = init_ordered

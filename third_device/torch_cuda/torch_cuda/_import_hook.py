@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,7 @@ class ModuleFinder(MetaPathFinder):
         if fullname != self.name:
             return None
         sys.meta_path.remove(self)
-        finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]  # one of ours among them
-        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in finders)), None)
+        spec = find_spec(fullname)  # by the finders that are left, which may be another of ours
         if spec is not None and spec.loader is not None:
             spec.loader.exec_module = self._wrapped(spec.loader)  # type: ignore[method-assign]
         return spec
