@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -12,6 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 CUDA = torch.device("cuda")
+Attended = tuple[Any, ...]
+Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def same(compute: Callable[[torch.device], torch.Tensor], tolerance: float = 1e-5) -> None:
@@ -54,6 +57,42 @@ def attention(on: torch.device) -> torch.Tensor:
         out = torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
         found += [out, *torch.autograd.grad(out.square().sum(), (q, k, v))]
     return torch.cat([one.flatten() for one in found])
+
+
+def attend_keys_in_parts() -> None:
+    """Gradients of half of the keys, by the result and the sums of all of them, as ring attention asks for."""
+    aten = torch.ops.aten
+
+    def by_efficient(
+        grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, done: Attended
+    ) -> Gradients:
+        out, sums, *state = done
+        last = (*state, 0.0, [True, True, True, False])
+        return aten._scaled_dot_product_efficient_attention_backward(grad, q, k, v, None, out, sums, *last)[:3]
+
+    def by_flash(grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, done: Attended) -> Gradients:
+        out, sums, of_q, of_k, most_q, _, *state = done
+        sizes = (of_q, of_k, most_q, k.size(2), 0.0, False)
+        return aten._scaled_dot_product_flash_attention_backward(grad, q, k, v, out, sums, *sizes, *state[:2])
+
+    def by_cudnn(grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, done: Attended) -> Gradients:
+        out, sums, of_q, of_k, most_q, _, *state = done
+        last = (None, of_q, of_k, most_q, k.size(2), 0.0, False)
+        return aten._scaled_dot_product_cudnn_attention_backward(grad, q, k, v, out, sums, *state[:2], *last)
+
+    for forward, words, backward in (
+        (aten._scaled_dot_product_efficient_attention, (None, True), by_efficient),
+        (aten._scaled_dot_product_flash_attention, (), by_flash),
+        (aten._scaled_dot_product_cudnn_attention, (None, True), by_cudnn),
+    ):
+        q, k, v, grad = (numbers(1, 2, 16, 64, on=CUDA, seed=seed).half() for seed in range(4))
+        done = forward(q, k, v, *words)
+        whole = backward(grad, q, k, v, done)
+        halves = zip(k.chunk(2, 2), v.chunk(2, 2), strict=True)
+        first, second = (backward(grad, q, key, value, done) for key, value in halves)
+        torch.testing.assert_close(first[0] + second[0], whole[0], atol=2e-3, rtol=2e-3)
+        for at in (1, 2):
+            torch.testing.assert_close(torch.cat([first[at], second[at]], 2), whole[at], atol=2e-3, rtol=2e-3)
 
 
 def half_attention(on: torch.device) -> torch.Tensor:
@@ -163,6 +202,7 @@ def operators() -> None:
     same(attention, 1e-4)
     same(half_attention, 1e-3)
     if torch.backends.cuda.is_flash_attention_available():  # not in every build
+        attend_keys_in_parts()
         dropped()
         by_cudnn_and_packed()
     same(half_to_single, 1e-3)

@@ -67,15 +67,19 @@ Attended attend(const Tensor& q, const Tensor& k, const Tensor& v, const Options
 struct Gradients {
   Tensor q, k, v, bias;
 };
-Gradients attend_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Options& o) {
-  auto p = at::softmax(scores(q, k, o), -1), used = p, g = grad.to(at::kFloat);
+// `done`: what the forward pass gave. Its keys may have been more than those here: ring attention gives a part at a time,
+// and the result and the sums of all. A row of sums is longer where there was a tile to fill.
+Gradients attend_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Attended& done,
+                          const Options& o) {
+  auto s = scores(q, k, o), sums = done.logsumexp.dim() == s.dim() ? done.logsumexp : done.logsumexp.unsqueeze(-1);
+  auto p = at::exp(s - sums.slice(-2, 0, s.size(-2))), used = p, g = grad.to(at::kFloat);
   auto dp = at::matmul(g, for_each_head(v, q).transpose(-2, -1));
   if (o.dropout > 0) {
     auto factor = kept(o, p.sizes());
     used = p * factor;
     dp = dp * factor;
   }
-  auto ds = p * (dp - (dp * p).sum(-1, true));
+  auto ds = p * (dp - (g * done.out.to(at::kFloat)).sum(-1, true));
   auto dk = at::matmul(ds.transpose(-2, -1), q.to(at::kFloat)) * o.scale, dv = at::matmul(used.transpose(-2, -1), g);
   return {at::matmul(ds, for_each_head(k, q)) * o.scale, over_sharing_heads(dk, k), over_sharing_heads(dv, v), ds};
 }
@@ -106,7 +110,9 @@ Gradients attend_packed_backward(const Tensor& grad, const Tensor& q, const Tens
                                  const Tensor& of_k, const Options& o) {
   std::vector<Tensor> dq, dk, dv;
   for (int64_t i = 0; i + 1 < of_q.numel(); i++) {
-    auto g = attend_backward(sequence(grad, of_q, i), sequence(q, of_q, i), sequence(k, of_k, i), sequence(v, of_k, i), o);
+    auto part_q = sequence(q, of_q, i), part_k = sequence(k, of_k, i), part_v = sequence(v, of_k, i);
+    auto done = attend(part_q, part_k, part_v, o);
+    auto g = attend_backward(sequence(grad, of_q, i), part_q, part_k, part_v, done, o);
     dq.push_back(packed(g.q)), dk.push_back(packed(g.k)), dv.push_back(packed(g.v));
   }
   return {at::cat(dq), at::cat(dk), at::cat(dv), {}};
@@ -158,7 +164,7 @@ void flash_attention_backward(Stack& stack) {
   Arguments a(stack);
   Options o{{}, a.values[11].toBool(), scale_of(a.values[14], a.tensor(1)), a.values[10].toDouble()};
   if (o.dropout > 0) o.state = state_of(a.tensor(12), a.tensor(13));
-  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), o);
+  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), {a.tensor(4), a.tensor(5), {}}, o);
   for (const Tensor& t : {g.q, g.k, g.v}) stack.emplace_back(t);
 }
 void efficient_attention(Stack& stack) {  // q, k, v, bias, compute_log_sumexp, dropout, causal, *, scale
@@ -176,7 +182,7 @@ void efficient_attention_backward(Stack& stack) {
   Arguments a(stack);
   Options o{a.maybe(4), a.values[11].toBool(), scale_of(a.values[12], a.tensor(1)), a.values[9].toDouble()};
   if (o.dropout > 0) o.state = state_of(a.tensor(7), a.tensor(8));
-  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), o);
+  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), {a.tensor(5), a.tensor(6), {}}, o);
   for (const Tensor& t : {g.q, g.k, g.v, g.bias}) stack.emplace_back(t);
 }
 void cudnn_attention(Stack& stack) {  // q, k, v, bias, compute_log_sumexp, dropout, causal, return_debug_mask, *, scale
@@ -194,7 +200,7 @@ void cudnn_attention_backward(Stack& stack) {
   Arguments a(stack);
   Options o{a.maybe(8), a.values[14].toBool(), scale_of(a.values[15], a.tensor(1)), a.values[13].toDouble()};
   if (o.dropout > 0) o.state = state_of(a.tensor(6), a.tensor(7));
-  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), o);
+  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), {a.tensor(4), a.tensor(5), {}}, o);
   for (const Tensor& t : {g.q, g.k, g.v}) stack.emplace_back(t);
 }
 void fill_dropout_mask(Stack& stack) {  // self, dropout, seed, offset
