@@ -75,7 +75,9 @@ def _measure_below(scratch: Path, release: str, python: str) -> dict[str, Any]:
     half = [*decouple, "repack", "core-half", release, str(venv), "--python", python]
     subprocess.run(half, cwd=checkout, check=True, stdout=subprocess.DEVNULL)
     parts: dict[str, float] = {}
-    words = ["build", release, "--stage", "2", "--kernels", "official", "--env", "portable"]
+    version = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
+    asked = subprocess.check_output([python, "-c", version], text=True).strip()  # a wheel is for one Python
+    words = ["build", release, "--stage", "2", "--kernels", "official", "--env", "portable", "--python", asked]
     spent = time_action(lambda: parts.update(time_parts([*decouple, *words], checkout, environment)))
     [wheel] = (checkout / "dist" / release).glob("*.whl")
     inside = str(venv / "bin" / "python")

@@ -178,7 +178,8 @@ def empty_caches() -> None:
 
     One small segment stays. Whichever test empties a cache first frees it, and that would stand in its ledger: how much
     it is, hangs on the order and the timing of others. After a sticky error nothing can be freed. The segment is for
-    tests that tell a graph's pool from the usual one, by whatever is there when they begin.
+    tests that tell a graph's pool from the usual one, by whatever is there when they begin. A memory history that a
+    test left on ends: what is given back here would stand in the snapshots of the tests behind it.
     """
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
@@ -186,6 +187,8 @@ def empty_caches() -> None:
             if not gc.collect():
                 break
         with contextlib.suppress(RuntimeError):
+            if torch._C._cuda_isHistoryEnabled():
+                torch.cuda.memory._record_memory_history(None)
             torch.cuda.empty_cache()
             torch._C._host_emptyCache()
             torch.empty(1, device="cuda")

@@ -137,7 +137,10 @@ def fetch_wheel(pin: str, cache: Path, wheels: Path | None) -> Path:
         shutil.rmtree(part, ignore_errors=True)
         reason = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
         raise SimcudaError(
-            f"pip download {pin} failed: {reason}", next_step="set SIMCUDA_WHEELS to a folder that has it"
+            f"pip download {pin} failed: {reason}",
+            next_step="install pip for this Python"
+            if "No module named pip" in reason
+            else "set SIMCUDA_WHEELS to a folder that has it",
         )
     with zipfile.ZipFile(archives[0]) as archive:
         archive.extractall(part, [n for n in archive.namelist() if "/include/" in n or "/lib/lib" in n])

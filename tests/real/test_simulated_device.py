@@ -43,3 +43,30 @@ def test_a_program_has_the_cpus_values(program: Path, words: tuple[str, ...], sa
     done = subprocess.run(command, env=os.environ | path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     assert done.stdout.splitlines()[-1].startswith(said)
+
+
+TESTS = """
+import torch
+
+def test_that_leaves_the_memory_history_on():
+    torch.cuda.memory._record_memory_history()
+    torch.ones(3, device="cuda")
+
+def test_that_looks_at_a_history():
+    torch.cuda.memory._record_memory_history(context="alloc")
+    kept = torch.ones(3, device="cuda")
+    assert "empty_caches" not in str(torch.cuda.memory._snapshot()["device_traces"])
+"""
+
+
+def test_what_is_done_between_two_tests_is_in_no_memory_history(tmp_path: Path) -> None:
+    """As upstream's test_cycles and test_memory_plots_free_segment_stack: the second failed behind the first."""
+    (tmp_path / "test_history.py").write_text(TESTS)
+    plugin = ["-p", "simcuda.plugin", "--simcuda-results", str(tmp_path / "results.jsonl")]
+    pytests = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, str(tmp_path / "test_history.py")]
+    path = {"PYTHONPATH": str(find_project() / "scripts")}
+    done = subprocess.run(
+        [PYTHON, "-m", "simcuda", "run", *pytests], env=os.environ | path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout

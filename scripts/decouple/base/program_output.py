@@ -12,6 +12,9 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
+_HINT = "  next: "
+"""How decouple and simcuda begin the line below an error's."""
+
 
 def make_english_variables(variables: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return ``variables`` (None: ours) with the language of C, in UTF-8.
@@ -41,3 +44,15 @@ def run_program(
         env=make_english_variables(variables),
         timeout=timeout,
     )
+
+
+def read_failure(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
+    """Read why a program failed: its last line on standard error, and its hint.
+
+    The hint is what a command of this project says under ``next:``, "" where there is none.
+    """
+    lines = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]
+    *before, last = lines
+    if before and last.startswith(_HINT):
+        return before[-1].strip(), last.removeprefix(_HINT).strip()
+    return last.strip(), ""

@@ -288,9 +288,15 @@ class _Trial(Struct, frozen=True):
         if libraries := settings.find_core(kind).find_libraries(self.environment.kind):
             variables["LD_LIBRARY_PATH"] = libraries
         project, places = self.environment.name_places()["project"], self.environment.places
+        known = extensions.load_extensions()
+        left_out = [extension.name for extension in known if extension.finds_torch and kind == "stock"]
+        if left_out:
+            words = "find_package(Torch) of an unmodified core does not know torch_cuda (docs/wheels.md#cmake)"
+            self.listener.say(f"not compiled: {', '.join(left_out)}: {words}")
         return [
             compile_extension(self.place, both, extension, variables, project, places, self.listener)
-            for extension in extensions.load_extensions()
+            for extension in known
+            if extension.name not in left_out
         ]
 
 

@@ -72,12 +72,10 @@ def share_stand_ins(cache: Path, shared: Path, project: Path, say: Callable[[str
 
 def _parse_failure(process: subprocess.CompletedProcess[str], path: str) -> DecoupleError:
     """Return simcuda's own message and hint as an error."""
-    lines = process.stderr.strip().splitlines() or [f"exit status {process.returncode}"]
-    message, hint_prefix, hint = lines[-2:][0], "  next: ", lines[-1]
-    if len(lines) < 2 or not hint.startswith(hint_prefix):  # ended in another way than by an error that it tells
-        message, hint = lines[-1], f"{hint_prefix}PYTHONPATH={path} python -m simcuda build --no-torch"
+    message, hint = program_output.read_failure(process)
     return DecoupleError(
-        f"the simulated device: {message.removeprefix('simcuda: ')}", next_step=hint.removeprefix(hint_prefix)
+        f"the simulated device: {message.removeprefix('simcuda: ')}",
+        next_step=hint or f"PYTHONPATH={path} python -m simcuda build --no-torch",
     )
 
 

@@ -75,12 +75,10 @@ class Target(Struct, frozen=True):
         process = program_output.run_program(self.argv(["-c", _QUESTION]))
         lines = [line for line in process.stdout.splitlines() if line.startswith("decouple:")]
         if process.returncode or not lines:
-            errors = [line for line in process.stderr.splitlines() if line.strip()] or [
-                f"exit status {process.returncode}"
-            ]
+            reason, hint = program_output.read_failure(process)
             raise DecoupleError(
-                f"{self.label}: torch cannot be asked: {errors[-1].strip()}",
-                next_step=" ".join(self.python) + " -c 'import torch'",
+                f"{self.label}: torch cannot be asked: {reason}",
+                next_step=hint or " ".join(self.python) + " -c 'import torch'",
             )
         description: dict[str, Any] = json.loads(lines[-1].removeprefix("decouple:"))
         return description | {"label": self.label, "device": self.device}

@@ -43,6 +43,8 @@ class Extension(Struct, frozen=True):
     sdist: RemoteFile | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     """Of its build and its use; ``{project}`` in a value is this repository."""
+    finds_torch: bool = False
+    """By CMake's ``find_package(Torch)``. An unmodified core answers it without torch_cuda."""
 
     def __post_init__(self) -> None:
         if bool(self.folder) == bool(self.sdist):

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from decouple.base import toml
+from decouple.base import program_output, toml
 from decouple.base.errors import DecoupleError
 from decouple.base.interpreter import run_python
 from decouple.verify.inside.questions import MARK
@@ -115,8 +115,8 @@ def run_questions(command: Sequence[str]) -> TorchReply:
     done = run_python(command)
     lines = [json.loads(line.removeprefix(MARK)) for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not lines:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]
-        raise DecoupleError(f"torch cannot be asked: {said[-1].strip()}", next_step="import torch with that Python")
+        reason, hint = program_output.read_failure(done)
+        raise DecoupleError(f"torch cannot be asked: {reason}", next_step=hint or "import torch with that Python")
     head: dict[str, Any] = lines[0]
     answers = [str(line) for line in lines[1:]]
     if done.returncode:

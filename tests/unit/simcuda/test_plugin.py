@@ -121,7 +121,7 @@ def test_what_the_tests_before_left_in_a_cache_is_given_back_before_the_next(
             raise RuntimeError("CUDA error: device-side assert triggered")
 
     cuda = SimpleNamespace(is_initialized=lambda: True, empty_cache=empty)
-    core = SimpleNamespace(_host_emptyCache=lambda: asked.append("host"))
+    core = SimpleNamespace(_host_emptyCache=lambda: asked.append("host"), _cuda_isHistoryEnabled=lambda: False)
     fill = lambda size, *, device: asked.append(f"{size} on {device}")  # noqa: E731
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=core, empty=fill))
     plugin.empty_caches()

@@ -47,6 +47,19 @@ def test_runs_that_begin_together_do_not_take_each_other_s_wheel(tmp_path: Path)
     assert [entry.name for entry in cache.iterdir()] == ["made-up-1.0"]
 
 
+def test_a_python_without_pip_is_told_to_get_it(tmp_path: Path) -> None:
+    """As uv makes them; the hint was to set SIMCUDA_WHEELS, which pip reads."""
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    program = FETCH.replace("import vendor", "import errors, vendor").replace("print(", "try: print(")
+    program += "except errors.SimcudaError as error: print(error.what, error.next_step)\n"
+    words = [str(bare / "bin/python"), "-c", program, str(tmp_path / "cache"), str(tmp_path)]
+    variables = {**os.environ, "PYTHONPATH": str(SCRIPTS), "PIP_NO_INDEX": "1"}
+    said = subprocess.run(words, env=variables, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "No module named pip" in said
+    assert "install pip for this Python" in said
+
+
 def test_a_folder_that_was_there_first_stays(tmp_path: Path) -> None:
     for name in ("part", "folder"):
         (tmp_path / name).mkdir()

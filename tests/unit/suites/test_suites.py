@@ -196,6 +196,13 @@ def test_a_python_without_torch_is_told_in_its_own_words(here: Target) -> None:
         bare.describe_torch()
 
 
+def test_a_simulated_device_that_cannot_be_made_is_told_with_its_reason_and_hint(here: Target) -> None:
+    """The hint was told as the reason: "torch cannot be asked: next: set SIMCUDA_WHEELS"."""
+    with pytest.raises(DecoupleError, match="has no torch") as failed:
+        structs.replace(here, device="simulated", project=str(find_project())).describe_torch()
+    assert failed.value.next_step == "install one, or name another interpreter with --python"
+
+
 def test_auto_takes_a_gpu_where_there_is_one() -> None:
     assert (target.choose_device("auto", True), target.choose_device("auto", False)) == ("gpu", "simulated")
     assert target.choose_device("simulated", True) == "simulated"
