@@ -2,9 +2,9 @@
 
     python scripts/bench/prebuilt.py --python PYTHON [--release 2.6] [--json FILE]
 
-PYTHON has the official torch of the release; its CPU half stands for the CPU torch that a user has. Downloads 0.9 GB
-and needs 10 GB of disk, in a folder of its own that is deleted: caches, checkout, root and build begin empty. Without
-``--python`` nothing is measured.
+PYTHON has the official torch of the release, and is of the version that its pinned wheel is for (3.13 for 2.6); its CPU
+half stands for the CPU torch that a user has. Downloads 0.9 GB and needs 10 GB of disk, in a folder of its own that is
+deleted: caches, checkout, root and build begin empty. Without ``--python`` nothing is measured.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from _timing import run_bench, time_action
 from decouple.base.interpreter import OWN
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_project
+from decouple.prebuilt.pairing import load_pair
 
 #: How the first line begins that is said when a part is over -> the part.
 PARTS = {
@@ -59,6 +60,11 @@ def measure_start(release: str, python: str) -> dict[str, Any] | None:
     if not python:
         print("skipped: no --python with the official torch")
         return None
+    asked = "import sys; print('cp{}{}'.format(*sys.version_info))"
+    tag = subprocess.check_output([python, "-c", asked], text=True).strip()
+    name = load_pair(release).wheel.name
+    if f"-{tag}-" not in name:
+        raise SystemExit(f"{python}: it is {tag}, and {name} is for another Python")
     scratch = Path(tempfile.mkdtemp(prefix="decouple-bench-", dir=find_project().parent))
     try:
         return _measure_below(scratch, release, python)
@@ -75,9 +81,7 @@ def _measure_below(scratch: Path, release: str, python: str) -> dict[str, Any]:
     half = [*decouple, "repack", "core-half", release, str(venv), "--python", python]
     subprocess.run(half, cwd=checkout, check=True, stdout=subprocess.DEVNULL)
     parts: dict[str, float] = {}
-    version = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
-    asked = subprocess.check_output([python, "-c", version], text=True).strip()  # a wheel is for one Python
-    words = ["build", release, "--stage", "2", "--kernels", "official", "--env", "portable", "--python", asked]
+    words = ["build", release, "--stage", "2", "--kernels", "official", "--env", "portable"]
     spent = time_action(lambda: parts.update(time_parts([*decouple, *words], checkout, environment)))
     [wheel] = (checkout / "dist" / release).glob("*.whl")
     inside = str(venv / "bin" / "python")
