@@ -19,7 +19,7 @@ from typing import Any
 
 from _timing import run_bench, time_action
 
-from decouple.base.interpreter import OWN
+from decouple.base.interpreter import OWN, run_python
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_project
 from decouple.prebuilt.pairing import load_pair
@@ -61,7 +61,7 @@ def measure_start(release: str, python: str) -> dict[str, Any] | None:
         print("skipped: no --python with the official torch")
         return None
     asked = "import sys; print('cp{}{}'.format(*sys.version_info))"
-    tag = subprocess.check_output([python, "-c", asked], text=True).strip()
+    tag = run_python([python, "-c", asked]).stdout.strip()
     name = load_pair(release).wheel.name
     if f"-{tag}-" not in name:
         raise SystemExit(f"{python}: it is {tag}, and {name} is for another Python")
