@@ -51,6 +51,15 @@ def test_each_project_is_in_the_repository_or_pinned_by_its_hash() -> None:
         assert not one.script or (PROJECT / one.script).is_file()
 
 
+def test_a_project_that_asks_cmake_for_torch_says_so() -> None:
+    """On an unmodified core it is left out: CMake's files of that torch do not know torch_cuda."""
+    for one in extensions.load_extensions():
+        if one.folder:
+            texts = [path.read_text() for path in (PROJECT / one.folder).rglob("CMakeLists.txt")]
+            assert one.finds_torch == any("find_package(Torch" in text for text in texts), one.name
+    assert {one.name for one in extensions.load_extensions() if one.finds_torch} == {"fast_rnnt", "app"}
+
+
 def test_a_name_that_is_none_is_refused_with_the_others() -> None:
     with pytest.raises(UsageError, match="no_such") as refused:
         extensions.select_extensions(["no_such"])
