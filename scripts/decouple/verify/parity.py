@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from packaging.specifiers import SpecifierSet
 
-from decouple.base import toml
+from decouple.base import program_output, toml
 from decouple.base.errors import DecoupleError
 from decouple.base.interpreter import run_python
 
@@ -139,9 +139,9 @@ def dump_torch(
         done = run_python(argv)
         text = Path(answer.name).read_text()
     if done.returncode or not text:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]
+        reason, hint = program_output.read_failure(done)
         raise DecoupleError(
-            f"torch cannot be asked: {said[-1].strip()}", next_step=" ".join(prefix[-3:]) + " -c 'import torch'"
+            f"torch cannot be asked: {reason}", next_step=hint or " ".join(prefix[-3:]) + " -c 'import torch'"
         )
     found: dict[str, Any] = json.loads(text)
     return found
