@@ -25,6 +25,8 @@ def test_debians_builds_answer_as_upstream_with_cuda_and_without(word: str, kind
 
 
 @pytest.mark.skipif(not PYTHON, reason="SIMCUDA_TORCH names no Python with a CUDA build of PyTorch")
-def test_an_installed_torch_answers_as_its_kind_must() -> None:
-    found = ask(PatchTrialRequest(find_project(), "2.6", torch=PYTHON, device="simulated"))
+@pytest.mark.parametrize("devices", ["2", "1"])
+def test_an_installed_torch_answers_as_its_kind_must(devices: str) -> None:
+    simulation = ("--devices", devices, "--memory", "8G", "--no-shadows")
+    found = ask(PatchTrialRequest(find_project(), "2.6", torch=PYTHON, device="simulated", simulation=simulation))
     assert [one for one in found.answers if not one.ok] == []

@@ -24,6 +24,12 @@ pytestmark = [
 ]
 
 
+def test_the_training_takes_the_one_device_there_is() -> None:
+    done = run_simulated(MNIST, devices=1)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1].endswith("ranks: 1")
+
+
 @pytest.mark.parametrize(
     ("program", "words", "said"),
     [
@@ -37,12 +43,18 @@ pytestmark = [
     ids=["values", "collectives", "profile", "fork", "training", "training with amp"],
 )
 def test_a_program_has_the_cpus_values(program: Path, words: tuple[str, ...], said: str) -> None:
-    built = os.environ.get("SIMCUDA_BUILT")
-    command = [PYTHON, "-m", "simcuda", "run", *(["--built", built] if built else []), PYTHON, str(program), *words]
-    path = {"PYTHONPATH": str(find_project() / "scripts"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=os.environ | path, capture_output=True, text=True)
+    done = run_simulated(program, *words)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     assert done.stdout.splitlines()[-1].startswith(said)
+
+
+def run_simulated(program: Path, *words: str, devices: int = 2) -> subprocess.CompletedProcess[str]:
+    """Run a program on simulated devices."""
+    built = os.environ.get("SIMCUDA_BUILT")
+    device = ["--devices", str(devices), *(["--built", built] if built else [])]
+    command = [PYTHON, "-m", "simcuda", "run", *device, PYTHON, str(program), *words]
+    path = {"PYTHONPATH": str(find_project() / "scripts"), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, env=os.environ | path, capture_output=True, text=True)
 
 
 TESTS = """

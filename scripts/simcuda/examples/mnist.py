@@ -3,8 +3,10 @@
 It has two epochs, AMP, pinned memory, DDP over two processes with NCCL.
 
     python -m simcuda run python scripts/simcuda/examples/mnist.py
+    python scripts/simcuda/examples/mnist.py      # on a GPU
 
-Trains on two devices, then on the CPU, and compares the weights. ``--amp`` computes in bfloat16 and compares roughly.
+Trains on two devices, or on one where there is no second, then on the CPU, and compares the weights. ``--amp`` computes
+in bfloat16 and compares roughly.
 """
 
 import argparse
@@ -19,7 +21,7 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-IMAGES, BATCH, EPOCHS, RANKS = 128, 16, 2, 2
+IMAGES, BATCH, EPOCHS, MOST_RANKS = 128, 16, 2, 2
 
 
 def make_network() -> nn.Module:
@@ -43,16 +45,17 @@ def make_images() -> TensorDataset:
     return TensorDataset(torch.randn(IMAGES, 1, 28, 28, generator=generator), labels)
 
 
-def train_rank(rank: int, port: int, amp: bool, answer: Any) -> None:
+def train_rank(rank: int, ranks: int, port: int, amp: bool, answer: Any) -> None:
     """Train in one process on one device."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    dist.init_process_group("nccl", rank=rank, world_size=RANKS)
+    dist.init_process_group("nccl", rank=rank, world_size=ranks)
     torch.cuda.set_device(rank)
+    torch.backends.cudnn.allow_tf32 = False  # on by default: ten bits of the mantissa, and the CPU has all
     model = nn.parallel.DistributedDataParallel(make_network().cuda(), device_ids=[rank])
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     scaler = torch.amp.GradScaler("cuda", enabled=amp)
     data = make_images()
-    loader = DataLoader(data, BATCH, sampler=DistributedSampler(data, RANKS, rank, shuffle=False), pin_memory=True)
+    loader = DataLoader(data, BATCH, sampler=DistributedSampler(data, ranks, rank, shuffle=False), pin_memory=True)
     for _ in range(EPOCHS):
         for pictures, labels in loader:
             assert pictures.is_pinned()
@@ -63,7 +66,7 @@ def train_rank(rank: int, port: int, amp: bool, answer: Any) -> None:
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
-    mean = loss.detach().float()  # of both ranks' halves of the last batch
+    mean = loss.detach().float()  # of all ranks' parts of the last batch
     dist.all_reduce(mean, op=dist.ReduceOp.AVG)
     if rank == 0:
         answer.put(([p.detach().cpu().numpy() for p in model.module.parameters()], mean.item()))
@@ -71,13 +74,13 @@ def train_rank(rank: int, port: int, amp: bool, answer: Any) -> None:
     dist.destroy_process_group()
 
 
-def train_on_cpu() -> tuple[nn.Module, float]:
-    """Take the same steps in one process, on the two ranks' batches together."""
+def train_on_cpu(ranks: int) -> tuple[nn.Module, float]:
+    """Take the same steps in one process, on all ranks' batches together."""
     model, data = make_network(), make_images()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(EPOCHS):
-        for first in range(0, IMAGES, BATCH * RANKS):
-            rows = [data[i] for i in range(first, first + BATCH * RANKS)]
+        for first in range(0, IMAGES, BATCH * ranks):
+            rows = [data[i] for i in range(first, first + BATCH * ranks)]
             optimizer.zero_grad()
             pictures, labels = torch.stack([r[0] for r in rows]), torch.stack([r[1] for r in rows])
             loss = nn.functional.cross_entropy(model(pictures), labels)
@@ -94,19 +97,21 @@ def main() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    ranks = max(1, min(MOST_RANKS, torch.cuda.device_count()))
     context = mp.get_context("spawn")
     answer = context.SimpleQueue()
-    processes = [context.Process(target=train_rank, args=(rank, port, options.amp, answer)) for rank in range(RANKS)]
+    arguments = (ranks, port, options.amp, answer)
+    processes = [context.Process(target=train_rank, args=(rank, *arguments)) for rank in range(ranks)]
     for process in processes:
         process.start()
     weights, loss = answer.get()
     for process in processes:
         process.join()
-    model, expected = train_on_cpu()
+    model, expected = train_on_cpu(ranks)
     wanted = [parameter.detach() for parameter in model.parameters()]
     assert len(weights) == len(wanted)
     worst = max((torch.from_numpy(weights[i]) - wanted[i]).abs().max().item() for i in range(len(wanted)))
-    print(f"largest difference of a weight {worst:.2g}, loss {loss:.4f}, on the CPU {expected:.4f}")
+    print(f"largest difference of a weight {worst:.2g}, loss {loss:.4f}, on the CPU {expected:.4f}; ranks: {ranks}")
     tolerance = 0.05 if options.amp else 1e-5
     agree = worst < tolerance and abs(loss - expected) < tolerance
     return 0 if agree and all(process.exitcode == 0 for process in processes) else 1
