@@ -168,7 +168,10 @@ def make_recorder(site: Path, version: str = vendor.CUDA, out: Path | None = Non
     include = [f"-I{path}" for path in (NATIVE, NATIVE / "runtime", *kit.list_include_folders())]
     parts = compile.compile_objects(sources, part / "work", ["-O2", "-Wall", *include])
     script = part / "work" / "exports.map"
-    script.write_text("{ global: cuda*; __cuda*; simcuda_ledger_*; local: *; };\n", encoding="utf-8")
+    script.write_text(
+        "{ global: cuda*; __cuda*; cuLaunchKernel; cuModuleGetFunction; simcuda_ledger_*; local: *; };\n",
+        encoding="utf-8",
+    )
     links = [f"-Wl,--version-script={script}", "-ldl", "-lpthread", *compile.OWN_RUNTIME]
     compile.link_shared_library(RECORDER, parts, part / RECORDER, links)
     return _finish_folder(part, folder) / RECORDER

@@ -50,7 +50,7 @@ def train_rank(rank: int, ranks: int, port: int, amp: bool, answer: Any) -> None
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("nccl", rank=rank, world_size=ranks)
     torch.cuda.set_device(rank)
-    torch.backends.cudnn.allow_tf32 = False  # on by default: ten bits of the mantissa, and the CPU has all
+    torch.backends.cudnn.set_flags(_allow_tf32=False)  # on by default: ten bits of the mantissa, and the CPU has all
     model = nn.parallel.DistributedDataParallel(make_network().cuda(), device_ids=[rank])
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     scaler = torch.amp.GradScaler("cuda", enabled=amp)

@@ -222,6 +222,13 @@ def test_what_is_not_implemented_is_named_in_the_log(built: Path, tmp_path: Path
     assert log.read_text() == "cudaArrayGetInfo\n"
 
 
+def test_the_driver_counts_no_device_before_it_is_initialized(built: Path) -> None:
+    """By it upstream tells whether ``import torch`` called CUDA (test_cuda.py, test_lazy_init)."""
+    begin = "n = c.c_int(); assert cu.cuDeviceGetCount(c.byref(n)) == 3; "
+    for how in "ok(cu.cuInit(0))", "ok(rt.cudaGetDeviceCount(c.byref(n)))":
+        run(built, f"{begin}{how}; ok(cu.cuDeviceGetCount(c.byref(n)))")
+
+
 def test_virtual_memory_has_no_access_until_it_is_given(built: Path) -> None:
     run(
         built,

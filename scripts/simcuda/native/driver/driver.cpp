@@ -54,6 +54,7 @@ DRIVER_API cuGetErrorName(CUresult error, const char** text) {
   return CUDA_SUCCESS;
 }
 DRIVER_API cuDeviceGetCount(int* count) {
+  if (!simcuda_driver_initialized()) return CUDA_ERROR_NOT_INITIALIZED;
   *count = simcuda_device_count();
   return CUDA_SUCCESS;
 }

@@ -1,5 +1,7 @@
-// On a real GPU: in front of NVIDIA's runtime, writes the ledger of what a program asks of it, and passes every call on. What
-// the libraries ask of the driver by themselves is not seen, as on the simulated device, where they compute nothing.
+// On a real GPU: in front of NVIDIA's runtime, writes the ledger of what a program asks of it, and passes every call on. Of
+// the driver only launches of kernels that PyTorch compiles itself: it links to them. What NVIDIA's libraries ask of the
+// driver is not seen, as on the simulated device, where they compute nothing.
+#include <cuda.h>
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -35,6 +37,19 @@ F* real(const char* name) {
 }
 #define REAL(name) (*real<decltype(name)>(#name))
 
+// The driver is no library of the global scope: who calls these has loaded it.
+template <class F>
+F* driver(const char* name) {
+  static void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  auto* found = library ? (F*)dlsym(library, name) : nullptr;
+  if (!found) {
+    fprintf(stderr, "simcuda record: no %s in libcuda.so.1\n", name);
+    abort();
+  }
+  return found;
+}
+#define DRIVER(name) (*driver<decltype(name)>(#name))
+
 struct Registered {
   const char* symbol;
   const void* image;
@@ -47,6 +62,7 @@ std::unordered_map<K, V>& table() {
 auto& images() { return table<void**, const void*>(); }
 auto& registered() { return table<const void*, Registered>(); }
 auto& kernels() { return table<std::string, Kernel>(); }
+auto& functions() { return table<CUfunction, std::string>(); }
 auto& steps() { return table<cudaGraphExec_t, size_t>(); }
 
 int architecture() {
@@ -155,6 +171,27 @@ SIM_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void*
   return REAL(cudaLaunchKernelExC)(c, function, arguments);
 }
 
+extern "C" __attribute__((visibility("default"))) CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) {
+  CUresult result = DRIVER(cuModuleGetFunction)(out, module, name);
+  std::lock_guard<std::recursive_mutex> lock(world());
+  if (result == CUDA_SUCCESS) functions()[*out] = name;
+  return result;
+}
+extern "C" __attribute__((visibility("default"))) CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                         unsigned bz, unsigned shared, CUstream stream, void** arguments, void** extra) {
+  {
+    std::lock_guard<std::recursive_mutex> lock(world());
+    auto found = functions().find(function);
+    if (found != functions().end()) {
+      Kernel kernel{};
+      kernel.symbol = found->second;
+      kernel.name = normalised(kernel.symbol);
+      note_launch(kernel, dim3(gx, gy, gz), dim3(bx, by, bz), shared, recorded_stream(stream), nullptr);
+    }
+  }
+  return DRIVER(cuLaunchKernel)(function, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra);
+}
+
 SIM_API cudaError_t cudaMalloc(void** out, size_t size) {
   return noted(REAL(cudaMalloc)(out, size), "malloc", out, size, Memory::device);
 }
@@ -163,6 +200,14 @@ SIM_API cudaError_t cudaMallocAsync(void** out, size_t size, cudaStream_t stream
 }
 SIM_API cudaError_t cudaHostAlloc(void** out, size_t size, unsigned flags) {
   return noted(REAL(cudaHostAlloc)(out, size, flags), "host alloc", out, size, Memory::pinned);
+}
+SIM_API cudaError_t cudaHostRegister(void* at, size_t size, unsigned flags) {
+  void* registered = at;
+  return noted(REAL(cudaHostRegister)(at, size, flags), "host register", &registered, size, Memory::registered);
+}
+SIM_API cudaError_t cudaHostUnregister(void* at) {
+  forget("host unregister", at);
+  return REAL(cudaHostUnregister)(at);
 }
 SIM_API cudaError_t cudaFree(void* at) {
   forget("free", at);
@@ -184,6 +229,11 @@ SIM_API cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemc
 SIM_API cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
   copied(to, from, size, stream);
   return REAL(cudaMemcpyAsync)(to, from, size, kind, stream);
+}
+SIM_API cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t size,
+                                        cudaStream_t stream) {
+  copied(to, from, size, stream);
+  return REAL(cudaMemcpyPeerAsync)(to, to_device, from, from_device, size, stream);
 }
 SIM_API cudaError_t cudaMemset(void* to, int value, size_t size) {
   set(to, value, size, nullptr);

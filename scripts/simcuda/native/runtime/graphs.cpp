@@ -16,6 +16,7 @@ struct CUgraphExec_st {
     std::string label;
   };
   std::shared_ptr<std::vector<Step>> steps;
+  size_t nodes = 0;  // those of the program: what a GPU's graph would have
   uint64_t cost = 0;
 };
 
@@ -61,7 +62,9 @@ void leave(Capture* capture) {
 void compile(cudaGraphExec_t program, const CUgraph_st& graph) {
   program->steps = std::make_shared<std::vector<CUgraphExec_st::Step>>();
   program->cost = 3000;
+  program->nodes = 0;
   for (auto& node : graph.nodes) {
+    program->nodes += !node->shadow;
     program->steps->push_back({node->type, node->work, node->label});
     program->cost += node->cost;
   }
@@ -230,7 +233,7 @@ SIM_API cudaError_t cudaGraphLaunch(cudaGraphExec_t program, cudaStream_t handle
   ENTER;
   STREAM(stream, handle);
   if (!programs().count(program)) FAIL(cudaErrorInvalidValue);
-  note_graph(*stream, program->steps->size());
+  note_graph(*stream, program->nodes);
   return enqueue(stream, cudaGraphNodeTypeGraph, program->cost, [steps = program->steps] {
     for (auto& step : *steps)
       if (step.work) step.work();

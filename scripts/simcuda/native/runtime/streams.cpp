@@ -153,7 +153,9 @@ SIM_API int simcuda_enqueue(void* handle, void (*run)(void*), void (*drop)(void*
   std::shared_ptr<void> owner(state, drop);
   ENTER;
   STREAM(stream, (cudaStream_t)handle);
-  return enqueue(stream, cudaGraphNodeTypeKernel, 2000, [owner, run] { run(owner.get()); }, label);
+  CHECK(enqueue(stream, cudaGraphNodeTypeKernel, 2000, [owner, run] { run(owner.get()); }, label));
+  if (stream->capture) stream->tail.back()->shadow = true;
+  return cudaSuccess;
 }
 
 // ---- streams ----

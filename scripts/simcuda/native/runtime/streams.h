@@ -16,6 +16,7 @@ struct CUgraphNode_st {
   std::string label;
   uint64_t cost;  // ns
   void* owned = nullptr;  // memory of an allocation node
+  bool shadow = false;    // computes a value, which on a GPU a kernel does: no node of the program
 };
 struct CUgraph_st {
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;

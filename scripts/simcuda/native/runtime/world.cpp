@@ -40,6 +40,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 std::atomic<int> sticky{cudaSuccess};
 std::atomic<bool> asserted{false};  // by a kernel of which nobody has heard yet
 std::atomic<bool> forked{false};
+std::atomic<bool> initialized{false};
 pthread_once_t fork_rule = PTHREAD_ONCE_INIT;
 
 void watch_forks() {
@@ -141,6 +142,7 @@ cudaError_t fail(cudaError_t error, const char* function) {
 }
 
 cudaError_t process_state() {
+  initialized = true;
   pthread_once(&fork_rule, watch_forks);
   if (forked) return cudaErrorInitializationError;
   return cudaError_t(sticky.load());
@@ -188,6 +190,7 @@ SIM_API cudaError_t cudaGetLastError() {
 }
 
 // A device assert, as a kernel would raise it: the next call that waits for the device fails, and every later one.
+SIM_API int simcuda_driver_initialized(void) { return sim::initialized; }
 SIM_API void simcuda_device_assert(void) { sim::asserted = true; }
 SIM_API int simcuda_not_supported(const char* name) { return sim::not_supported(name); }
 
