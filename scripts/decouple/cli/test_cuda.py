@@ -57,7 +57,7 @@ def register(subparsers: Any) -> None:
         nargs=2,
         type=Path,
         metavar=("OURS", "THEIRS"),
-        help="run nothing: compare stored results of two builds",
+        help="run nothing: compare stored results of two builds; folders, with --record: into ci/status/",
     )
     tests.add_argument(
         "--sides", default="", metavar="OURS/THEIRS", help="with --compare: whose known differences hold"
@@ -92,9 +92,11 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
             print(f"{suite.name}: {' '.join(suite.files)}" + (f" (-k {suite.select!r})" if suite.select else ""))
         return OK
     if arguments.compare:
-        ours, other = (store.read_results(path) for path in arguments.compare)
-        seen = compare.compare_results(ours, other, arguments.sides)
-        print_comparison(seen, arguments.compare[0].name, arguments.compare[1].name, None if arguments.all else 10)
+        ours, theirs = arguments.compare
+        seen = compare.compare_results(store.read_results(ours), store.read_results(theirs), arguments.sides)
+        print_comparison(seen, ours.name, theirs.name, None if arguments.all else 10)
+        if arguments.record:
+            test_cuda.record_stored(find_project(), arguments.release, ours, theirs, seen)
         return OK if seen.ok else CHECK_FAILED
     project = find_project()
     simulation = ("--devices", str(arguments.devices), "--memory", arguments.memory)
@@ -125,7 +127,9 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         print_comparison(comparison, torch.label, arguments.against, None if arguments.all else 10)
         good &= comparison.ok
     if arguments.record:
-        test_cuda.record_results(project, arguments.release, torch, done, arguments.against or "", comparison)
+        test_cuda.record_results(
+            project, arguments.release, (torch.label, torch.device), done, arguments.against or "", comparison
+        )
     if torch.device == "simulated":
         print(f"simulated device: {NOT_SEEN}")
     return OK if good else CHECK_FAILED
@@ -171,10 +175,14 @@ def _print_results(
 def print_comparison(found: SuiteComparison, ours: str, theirs: str, limit: int | None) -> None:
     """Print one line of figures, then each difference."""
     unknown = [difference for difference in found.differences if not difference.reason]
+    same = (
+        f"{found.loose} of {found.ledgers} ledgers but for arguments"
+        if found.plain
+        else f"{found.exact} of {found.ledgers} ledgers to the last byte, {found.loose} but for which allocation"
+    )
     print(
         f"{'ok' if found.ok else 'FAILED':<6} {ours} against {theirs}: {found.tests} tests on both, {found.outcomes} "
-        f"outcomes the same, {found.exact} of {found.ledgers} ledgers to the last byte, {found.loose} but for which "
-        f"allocation; {len(found.differences) - len(unknown)} differences known, {len(unknown)} not"
+        f"outcomes the same, {same}; {len(found.differences) - len(unknown)} differences known, {len(unknown)} not"
     )
     for difference in unknown[:limit]:
         print(f"       {difference.what}: {difference.test}: {difference.ours}; {theirs}: {difference.theirs}")

@@ -158,16 +158,22 @@ def count_jobs(device: str) -> int:
 
 
 def record_results(
-    project: Path, release: str, torch: Target, done: SuiteRun, against: str, comparison: compare.SuiteComparison | None
+    project: Path,
+    release: str,
+    torch: tuple[str, str],
+    done: SuiteRun,
+    against: str,
+    comparison: compare.SuiteComparison | None,
 ) -> None:
     """Write figures to the status file.
 
-    Of every suite, and of the comparison with ``against`` when there was one. Raises DecoupleError when the torch is of
-    wheels that were made of different series.
+    Of every suite, and of the comparison with ``against`` when there was one. ``torch`` is its label and its device.
+    Raises DecoupleError when the torch is of wheels that were made of different series.
     """
+    label, device = torch
     if len(done.series) > 1:
         raise DecoupleError(
-            f"{torch.label}: its wheels are made of different series, so nothing is recorded",
+            f"{label}: its wheels are made of different series, so nothing is recorded",
             next_step=f"decouple build {release}",
         )
     tally = {
@@ -176,10 +182,28 @@ def record_results(
     }
     other = status.SuitesComparison(Path(against).name, **comparison.to_dict()) if comparison else None
     path = status.locate_status(project, release)
-    section = status.SuitesSection(
-        torch.device, tuple(OUTCOMES), tally, torch.label, other, "".join(done.series), done.collected
+    section = status.SuitesSection(device, tuple(OUTCOMES), tally, label, other, "".join(done.series), done.collected)
+    status.update_status(path, suites={f"{label}-{device}": section})
+
+
+def record_stored(project: Path, release: str, ours: Path, theirs: Path, comparison: compare.SuiteComparison) -> None:
+    """Write the figures of two folders of results, compared, to the status file.
+
+    So a machine with a GPU needs nothing but the tests' run: its folder is recorded where the repository is. Raises
+    DecoupleError when one of them is no such folder, or the torch is of wheels of different series.
+    """
+    about, results, collected = store.read_folder(ours)
+    other, their_results, their_collected = store.read_folder(theirs)
+    record_results(
+        project,
+        release,
+        (other.label, other.device),
+        SuiteRun(0, their_results, theirs, other.series, their_collected),
+        "",
+        None,
     )
-    status.update_status(path, suites={f"{torch.label}-{torch.device}": section})
+    done = SuiteRun(0, results, ours, about.series, collected)
+    record_results(project, release, (about.label, about.device), done, other.label, comparison)
 
 
 class RootTorch(Struct, frozen=True):

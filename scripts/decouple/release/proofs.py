@@ -27,8 +27,8 @@ from decouple.release.status import (
 
 BUILT = "built"
 NOTHING = "not proven"
-#: Of decouple.flows.test_patches: the kinds of a torch that has our patches.
-_PATCHED = ("patched", "core")
+#: Of decouple.flows.test_patches: the kinds of a torch that has our patches, of the core or of torch_cuda.
+_PATCHED = ("patched", "core", "half")
 #: Of decouple.verify.full_parity: the kinds of a torch that has none of them.
 _WITHOUT_PATCHES = ("debian", "other")
 #: Of the contract's report: an item that other tests check, that no test of the run asked, that PyTorch prevents.
@@ -401,7 +401,8 @@ def _describe_comparison(suites: SuitesSection) -> str:
     against = suites.against
     if not against:
         return ""
-    ledgers = f", {against.loose} of {against.ledgers} ledgers the same" if against.ledgers else ""
+    bare = " but for arguments" if suites.device == "gpu" else ""
+    ledgers = f", {against.loose} of {against.ledgers} ledgers the same{bare}" if against.ledgers else ""
     return f"{against.tests - against.outcomes} of {against.tests} not as {against.label}{ledgers}"
 
 

@@ -44,12 +44,15 @@ class SuiteResult(Struct, frozen=True):
     ledger: Mapping[str, Any] | None = None
 
 
-class _About(Struct, frozen=True):
+class TorchRecord(Struct, frozen=True):
     """Of which torch the results in a folder are."""
 
     digest: str
     torch: str = ""
     device: str = ""
+    label: str = ""
+    series: tuple[str, ...] = ()
+    """Digests of the series that its wheels were made of."""
     records: Mapping[str, str] = {}
     """Distribution -> SHA-256 of what its RECORD has of its files; empty where that was not noted."""
 
@@ -69,7 +72,7 @@ class ResultStore:
             for path in (self._file, self._names, about_path):
                 path.unlink(missing_ok=True)
         if about_path.exists():
-            stored = read_json(about_path, _About, mend=_AGAIN)
+            stored = read_json(about_path, TorchRecord, mend=_AGAIN)
             if stored.digest != digest or (stored.records and stored.records != about.get("records", {})):
                 raise UsageError(
                     f"{folder}: holds the results of another build ({stored.torch}, {stored.device})",
@@ -96,6 +99,23 @@ class ResultStore:
     def write_collected(self, collected: Mapping[str, list[str]]) -> None:
         """Store what pytest collected for the next run on the same torch."""
         write_atomically(self._names, json.dumps(collected))
+
+
+def read_folder(folder: Path) -> tuple[TorchRecord, dict[str, SuiteResult], int]:
+    """Return of which torch a folder's results are, and the results.
+
+    Third is how many tests their files have. Raises DecoupleError when it is no folder of results.
+    """
+    about, names = folder / "about.json", folder / "collected.json"
+    if not about.exists() or not names.exists():
+        raise DecoupleError(
+            f"{folder}: no folder of results of test-cuda", next_step="name the one that it said its results are in"
+        )
+    results = read_results(folder)
+    files = {result.id.partition("::")[0] for result in results.values()}
+    collected = read_json(names, dict[str, list[str]], mend=_AGAIN)
+    every = {test for tests in collected.values() for test in tests if test.partition("::")[0] in files}
+    return read_json(about, TorchRecord, mend=_AGAIN), results, len(every)
 
 
 def _cut_torn_line(path: Path) -> None:

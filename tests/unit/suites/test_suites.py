@@ -174,15 +174,33 @@ def test_a_torch_with_another_file_is_another_build_and_says_its_series(tmp_path
         open_store(*installed, "torch/cuda/__init__.py,sha256=two,9")
 
 
-def test_what_is_recorded_is_of_the_series_of_the_wheels_that_ran(here: Target, tmp_path: Path) -> None:
+def test_what_is_recorded_is_of_the_series_of_the_wheels_that_ran(tmp_path: Path) -> None:
     """Not of the checkout's, which may be newer: the table would call an old wheel's figures today's."""
     path = status.locate_status(tmp_path, "2.6")
     status.update_status(path, series=status.SeriesSection(2, "today's"))
     done = flow.SuiteRun(1, {"t": SuiteResult("t", "passed", suite="things")}, tmp_path, ("the wheel's",))
-    flow.record_results(tmp_path, "2.6", here, done, "", None)
+    flow.record_results(tmp_path, "2.6", ("here", "gpu"), done, "", None)
     assert status.read_status(path).recorded["suites/here-gpu"].series == "the wheel's"
     with pytest.raises(DecoupleError, match="made of different series"):
-        flow.record_results(tmp_path, "2.6", here, structs.replace(done, series=("a", "b")), "", None)
+        flow.record_results(tmp_path, "2.6", ("here", "gpu"), structs.replace(done, series=("a", "b")), "", None)
+
+
+def test_results_of_another_machine_are_recorded_from_their_folders(tmp_path: Path) -> None:
+    """So a machine with a GPU needs no checkout to record in."""
+    for label, series in (("ours", ["the wheel's"]), ("official", [])):
+        kept = ResultStore(tmp_path / label, {**ABOUT, "label": label, "series": series}, "x")
+        kept.add([SuiteResult("t.py::x", "passed", suite="things", ledger=ledger(device="gpu", plain="p"))])
+        kept.write_collected({"t.py 1 -k ": ["t.py::x", "t.py::y"], "other.py 1 -k ": ["other.py::z"]})
+    folders = tmp_path / "ours", tmp_path / "official"
+    seen = compare.compare_results(*map(store.read_results, folders))
+    flow.record_stored(tmp_path, "2.6", *folders, seen)
+    found = status.read_status(status.locate_status(tmp_path, "2.6"))
+    ours = found.suites["ours-gpu"]
+    assert (ours.tally, ours.collected, ours.series) == ({"things": {"passed": 1}}, 2, "the wheel's")
+    assert ours.against and (ours.against.label, ours.against.outcomes, ours.against.loose) == ("official", 1, 1)
+    assert found.suites["official-gpu"].series == ""
+    with pytest.raises(DecoupleError, match="no folder of results"):
+        flow.record_stored(tmp_path, "2.6", tmp_path, folders[1], seen)
 
 
 def test_what_is_a_device_of_its_own_has_a_digest_of_its_own() -> None:
@@ -387,6 +405,25 @@ def test_between_a_gpu_and_the_simulated_device_only_what_both_are_asked_for_cou
         gpu, results(ledger=ledger(plain="q", device="simulated", launches=9))
     ).differences
     assert (fault.what, fault.theirs.split(",")[0]) == ("ledger", "9 launches")
+
+
+def test_what_the_simulated_device_cannot_pass_is_no_difference_to_a_gpu_without_a_reason() -> None:
+    gpu = results(ledger=ledger(device="gpu", plain="p"))
+    simulated = results(
+        outcome="failed", known="race: replays must interfere", ledger=ledger(device="simulated", plain="p")
+    )
+    for pair in ((gpu, simulated), (simulated, gpu)):
+        (difference,) = compare.compare_results(*pair).differences
+        assert difference.reason == "race: replays must interfere"
+    other = results(outcome="passed", ledger=ledger(device="simulated"))
+    assert not compare.compare_results(simulated, other).ok  # two builds on one kind of device
+
+
+def test_two_runs_on_a_gpu_are_not_compared_by_bytes_that_nobody_sets() -> None:
+    """Of one build the arguments differed in more than half of the tests."""
+    runs = [results(ledger=ledger(exact=exact, loose=exact, plain="p", device="gpu")) for exact in "78"]
+    found = compare.compare_results(*runs)
+    assert (found.ok, found.loose, found.plain) == (True, 1, True)
 
 
 def test_ledgers_that_leave_out_different_bytes_are_not_compared() -> None:
