@@ -1,7 +1,7 @@
 """What `cpu.py` measures, run by a Python that has a torch.
 
-Reads names of cases from standard input, answers with the seconds of one call. Knows nothing of this project, so that
-any torch can be measured.
+`gpu.py` measures its own cases in the same way. Reads names of cases from standard input, answers with the seconds of
+one call. Knows nothing of this project, so that any torch can be measured.
 """
 
 from __future__ import annotations
@@ -100,11 +100,14 @@ def measure_seconds(call: Case) -> float:
     return best
 
 
-def main() -> None:
+def answer_requests(known: dict[str, Callable[[], Case]]) -> None:
+    """Print the names of the cases, then the seconds of each one asked for.
+
+    Standard input has the names of those, a line each.
+    """
     torch.set_num_threads(1)
     torch.manual_seed(0)
     prepared: dict[str, Case] = {}
-    known = make_cases()
     print("\t".join(known), flush=True)
     for line in sys.stdin:
         name = line.rstrip("\n")
@@ -118,4 +121,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    answer_requests(make_cases())

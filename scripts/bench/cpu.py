@@ -36,9 +36,9 @@ _IMPORT = (
 class _Worker:
     """A Python that answers, case by case, how long one call takes."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, script: Path) -> None:
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen([python, str(_CASES)], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        self._process = subprocess.Popen([python, str(script)], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
         first = self._line()
         if not first:
             said = self._process.communicate()[1].strip().splitlines() or ["it said nothing"]
@@ -65,17 +65,19 @@ class _Worker:
         self._process.wait()
 
 
-def measure_cases(ours: str, theirs: str, rounds: int) -> dict[str, Any]:
-    """Measure the microseconds of each case on both, and the ratios.
+def measure_cases(
+    ours: str, theirs: str, rounds: int, *, script: Path = _CASES, name: str = "a torch on the CPU"
+) -> dict[str, Any]:
+    """Measure the microseconds of each case of ``script`` on both, and the ratios.
 
     Raises DecoupleError where a Python has no torch.
     """
     if not ours or not theirs:
-        return {"name": "a torch on the CPU", "not measured": "name two Pythons with --ours and --theirs"}
+        return {"name": name, "not measured": "name two Pythons with --ours and --theirs"}
     imports = {side: _time_import(python, rounds) for side, python in (("ours", ours), ("theirs", theirs))}
     best: dict[str, dict[str, Any]] = {}
     for _ in range(_PAIRS):
-        workers = {"ours": _Worker(ours), "theirs": _Worker(theirs)}
+        workers = {"ours": _Worker(ours, script), "theirs": _Worker(theirs, script)}
         try:
             for case in workers["ours"].cases:
                 _ask_workers(workers, case, rounds, best.setdefault(case, {}))
@@ -86,7 +88,7 @@ def measure_cases(ours: str, theirs: str, rounds: int) -> dict[str, Any]:
     ratios = {case: one["theirs"] / one["ours"] for case, one in both.items()}
     mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios)) if ratios else 0.0
     return {
-        "name": "a torch on the CPU",
+        "name": name,
         "rounds": rounds,
         "processes": _PAIRS,
         "versions": {side: version for side, (_, _, version) in imports.items()},
@@ -134,7 +136,7 @@ def format_cases(found: dict[str, Any]) -> str:
     lines = [f"{found['name']}: {found['versions']['ours']} against {found['versions']['theirs']}, one core"]
     for case, ratio in found["ratios"].items():
         both = found["microseconds"][case]
-        lines.append(f"  {ratio:5.2f}  {case} ({both['ours']:.0f} us against {both['theirs']:.0f})")
+        lines.append(f"  {ratio:5.2f}  {case} ({both['ours']:.4g} us against {both['theirs']:.4g})")
     for case, one in found["not on both"].items():
         lines.append(f"     -  {case}: " + "; ".join(f"{side}: {said}" for side, said in one.items()))
     lines.append(f"  {found['geometric mean']:5.2f}  geometric mean")
