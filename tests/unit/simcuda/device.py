@@ -9,20 +9,30 @@ import ctypes as c
 import struct
 
 
-def cubin(kernel: str, sizes: list[int]) -> bytes:
-    """An ELF image with one section: ``.nv.info.<kernel>``, which lists the sizes of the kernel's arguments."""
-    info, offset = b"", 0
+def cubin(kernel: str, sizes: list[int], registers: int = 0, shared: int = 0) -> bytes:
+    """An ELF image that tells of one kernel the sizes of its arguments, its registers and its shared memory."""
+    arguments, offset = b"", 0
     for ordinal, size in enumerate(sizes):
-        info += struct.pack("<BBHIHHI", 4, 0x17, 12, 0, ordinal, offset, size << 18)
+        arguments += struct.pack("<BBHIHHI", 4, 0x17, 12, 0, ordinal, offset, size << 18)
         offset += size
-    names = b"\0.shstrtab\0.nv.info." + kernel.encode() + b"\0"
-    sections = [(0, 0, 0), (1, 64 + len(info), len(names)), (11, 64, len(info))]
-    table = b"".join(
-        struct.pack("<IIQQQQIIQQ", name, 3, 0, 0, start, size, 0, 0, 1, 0) for name, start, size in sections
-    )
+    symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0x12, 0, 0, 0, 0)
+    sections = [  # name, type, what is in it, size, section of its strings
+        (".nv.info." + kernel, 1, arguments, len(arguments), 0),
+        (".strtab", 3, b"\0" + kernel.encode() + b"\0", len(kernel) + 2, 0),
+        (".symtab", 2, symbols, len(symbols), 2),
+        (".nv.info", 1, struct.pack("<BBHII", 4, 0x2F, 8, 1, registers), 12, 0),
+        (".nv.shared." + kernel, 8, b"", shared, 0),
+    ]
+    names, content, table = b"\0.shstrtab\0", b"", bytes(64)
+    for name, kind, text, size, strings in sections:
+        table += struct.pack("<IIQQQQIIQQ", len(names), kind, 0, 0, 64 + len(content), size, strings, 0, 1, 0)
+        names += name.encode() + b"\0"
+        content += text
+    table += struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, 64 + len(content), len(names), 0, 0, 1, 0)
+    count = len(sections) + 2
     head = b"\x7fELF\x02\x01\x01" + bytes(9)
-    head += struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64 + len(info) + len(names), 0, 64, 0, 0, 64, 3, 1)
-    return head + info + names + table
+    head += struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64 + len(content + names), 0, 64, 0, 0, 64, count, count - 1)
+    return head + content + names + table
 
 
 def fat_binary(image: bytes, architecture: int) -> bytes:
@@ -48,7 +58,7 @@ class Runtime:
 
     def __init__(self, symbol: str = "axpy") -> None:
         self.rt = c.CDLL(None)  # what is preloaded
-        image = fat_binary(cubin(symbol, [8, 8, 4, 24]), 90)
+        image = fat_binary(cubin(symbol, [8, 8, 4, 24], registers=70, shared=9216), 90)
         self.data = c.create_string_buffer(image)
         self.wrapper = Wrapper(0x466243B1, 1, c.addressof(self.data), None)
         getattr(self.rt, "__cudaRegisterFatBinary").restype = c.c_void_p

@@ -222,6 +222,22 @@ def test_what_is_not_implemented_is_named_in_the_log(built: Path, tmp_path: Path
     assert log.read_text() == "cudaArrayGetInfo\n"
 
 
+def test_as_many_blocks_fit_as_registers_and_shared_memory_allow(built: Path) -> None:
+    """CUB's radix sort starts so many: on an H100 7 blocks of 128 threads for such a kernel, and 16 here before."""
+    run(
+        built,
+        """
+from device import Runtime
+kernels, n = Runtime(), c.c_int()
+for threads, dynamic, fit in (128, 0, 7), (1024, 0, 0), (32, 0, 22), (128, 50000, 3):
+    ok(rt.cudaOccupancyMaxActiveBlocksPerMultiprocessor(c.byref(n), kernels.function, threads, c.c_size_t(dynamic)))
+    assert n.value == fit, (threads, dynamic, n.value)
+""",
+        PYTHONPATH=str(Path(__file__).parent),
+        LD_PRELOAD=str(built / "libcudart.so.12"),
+    )
+
+
 def test_the_driver_counts_no_device_before_it_is_initialized(built: Path) -> None:
     """By it upstream tells whether ``import torch`` called CUDA (test_cuda.py, test_lazy_init)."""
     begin = "n = c.c_int(); assert cu.cuDeviceGetCount(c.byref(n)) == 3; "

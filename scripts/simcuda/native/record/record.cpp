@@ -112,7 +112,7 @@ void launched(const void* function, dim3 grid, dim3 block, void** arguments, siz
     kernel.symbol = found->second.symbol;
     kernel.name = normalised(kernel.symbol);
     kernel.image = found->second.image;
-    if (kernel.image) kernel.arguments = arguments_of(kernel.image, kernel.symbol, architecture());
+    if (kernel.image) kernel.arguments = image_of(kernel.image, kernel.symbol, architecture()).arguments;
   }
   note_launch(kernel, grid, block, shared, recorded_stream(handle), arguments);
 }

@@ -88,7 +88,7 @@ void each(Reader& from, F read) {
   }
 }
 
-void read_kernel(Reader& from, ArgumentTable* table) {
+void read_kernel(Reader& from, KernelTable* table) {
   std::string name;
   std::vector<Argument> arguments;
   each(from, [&](const std::string& key) {
@@ -111,10 +111,10 @@ void read_kernel(Reader& from, ArgumentTable* table) {
       from.skip();
     }
   });
-  if (from.ok && !name.empty()) (*table)[name] = arguments;
+  if (from.ok && !name.empty()) (*table)[name].arguments = arguments;
 }
 
-void read_metadata(const unsigned char* at, const unsigned char* end, ArgumentTable* table) {
+void read_metadata(const unsigned char* at, const unsigned char* end, KernelTable* table) {
   Reader from(at, end);
   each(from, [&](const std::string& key) {
     if (key != "amdhsa.kernels") return from.skip();
@@ -122,8 +122,8 @@ void read_metadata(const unsigned char* at, const unsigned char* end, ArgumentTa
   });
 }
 
-ArgumentTable read_code_object(const unsigned char* image, size_t size) {
-  ArgumentTable table;
+KernelTable read_code_object(const unsigned char* image, size_t size) {
+  KernelTable table;
   Elf64_Ehdr head;
   if (size < sizeof head) return table;
   memcpy(&head, image, sizeof head);
@@ -155,14 +155,14 @@ ArgumentTable read_code_object(const unsigned char* image, size_t size) {
 bool is_bundle(const void* image) { return image && !memcmp(image, kBundle, sizeof kBundle - 1); }
 
 // The sizes are the same for every architecture; a kernel may be there for one alone. Of a damaged head nothing is read.
-ArgumentTable read_bundle(const void* image) {
+KernelTable read_bundle(const void* image) {
   const auto* at = (const unsigned char*)image;
   const unsigned char* entry = at + sizeof kBundle - 1;
   uint64_t count;
   memcpy(&count, entry, 8);
   entry += 8;
   constexpr uint64_t kMost = uint64_t(1) << 32;
-  ArgumentTable all;
+  KernelTable all;
   for (uint64_t i = 0; i < count && count < 1000; i++) {
     uint64_t about[3];  // where its code object lies, its size, the length of the name that follows
     memcpy(about, entry, sizeof about);

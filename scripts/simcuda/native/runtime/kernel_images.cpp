@@ -1,5 +1,6 @@
-// Reads from a fat binary how large a kernel's arguments are: the sections .nv.info.<kernel> of its cubin list each one
-// (attribute KPARAM_INFO). Nothing else of the image is looked at. Formats as `cuobjdump --dump-elf` prints them.
+// Reads from a fat binary what a kernel takes: the sections .nv.info.<kernel> of its cubin list each argument (attribute
+// KPARAM_INFO), .nv.info the registers (REGCOUNT), and .nv.shared.<kernel> is as large as its shared memory. Nothing else of
+// the image is looked at. Formats as `cuobjdump --dump-elf` prints them.
 #include <elf.h>
 
 #include <algorithm>
@@ -80,8 +81,24 @@ void read_info(const unsigned char* at, const unsigned char* end, std::vector<Ar
   for (const Found& f : found) out->push_back(f.argument);
 }
 
-ArgumentTable read_elf(const unsigned char* image, size_t size) {
-  ArgumentTable table;
+void read_registers(const unsigned char* at, const unsigned char* end, const std::vector<const char*>& symbols,
+                    KernelTable* table) {
+  constexpr unsigned char kSized = 4, kRegisters = 0x2F;
+  while (at + 4 <= end) {
+    unsigned char format = at[0], attribute = at[1];
+    uint16_t size = uint16_t(at[2] | at[3] << 8);
+    const unsigned char* value = at + 4;
+    at = value + (format == kSized ? size : 0);
+    if (format != kSized || attribute != kRegisters || size < 8 || value + 8 > end) continue;
+    uint32_t symbol, registers;
+    memcpy(&symbol, value, 4);
+    memcpy(&registers, value + 4, 4);
+    if (symbol < symbols.size()) (*table)[symbols[symbol]].registers = registers;
+  }
+}
+
+KernelTable read_elf(const unsigned char* image, size_t size) {
+  KernelTable table;
   Elf64_Ehdr head;
   if (size < sizeof head) return table;
   memcpy(&head, image, sizeof head);
@@ -90,16 +107,30 @@ ArgumentTable read_elf(const unsigned char* image, size_t size) {
   memcpy(sections.data(), image + head.e_shoff, sections.size() * sizeof(Elf64_Shdr));
   if (head.e_shstrndx >= sections.size()) return table;
   const char* names = (const char*)image + sections[head.e_shstrndx].sh_offset;
+  std::vector<const char*> symbols;
+  for (const Elf64_Shdr& s : sections) {
+    if (s.sh_type != SHT_SYMTAB || s.sh_offset + s.sh_size > size || s.sh_link >= sections.size()) continue;
+    const Elf64_Shdr& texts = sections[s.sh_link];
+    for (size_t at = s.sh_offset; at + sizeof(Elf64_Sym) <= s.sh_offset + s.sh_size; at += sizeof(Elf64_Sym)) {
+      Elf64_Sym symbol;
+      memcpy(&symbol, image + at, sizeof symbol);
+      if (texts.sh_offset + symbol.st_name >= size) return table;
+      symbols.push_back((const char*)image + texts.sh_offset + symbol.st_name);
+    }
+  }
+  constexpr char kArguments[] = ".nv.info.", kRegisters[] = ".nv.info", kShared[] = ".nv.shared.";
   for (const Elf64_Shdr& s : sections) {
     const char* name = names + s.sh_name;
-    constexpr char kPrefix[] = ".nv.info.";
-    if (strncmp(name, kPrefix, sizeof kPrefix - 1) || s.sh_offset + s.sh_size > size) continue;
-    read_info(image + s.sh_offset, image + s.sh_offset + s.sh_size, &table[name + sizeof kPrefix - 1]);
+    if (!strncmp(name, kShared, sizeof kShared - 1)) table[name + sizeof kShared - 1].shared = unsigned(s.sh_size);
+    if (s.sh_offset + s.sh_size > size) continue;
+    const unsigned char *at = image + s.sh_offset, *end = at + s.sh_size;
+    if (!strcmp(name, kRegisters)) read_registers(at, end, symbols, &table);
+    if (!strncmp(name, kArguments, sizeof kArguments - 1)) read_info(at, end, &table[name + sizeof kArguments - 1].arguments);
   }
   return table;
 }
 
-ArgumentTable read(const void* fatbin, int architecture) {
+KernelTable read(const void* fatbin, int architecture) {
   if (is_bundle(fatbin)) return read_bundle(fatbin);
   const auto* at = (const unsigned char*)fatbin;
   FatHeader head;
@@ -124,23 +155,24 @@ ArgumentTable read(const void* fatbin, int architecture) {
 
 }  // namespace
 
-static const ArgumentTable& table_of(const void* fatbin, int architecture) {
-  static auto* tables = new std::unordered_map<const void*, ArgumentTable>;  // one per fat binary that a launch came from
+static const KernelTable& table_of(const void* fatbin, int architecture) {
+  static auto* tables = new std::unordered_map<const void*, KernelTable>;  // one per fat binary that a launch came from
   auto it = tables->find(fatbin);
   if (it == tables->end()) it = tables->emplace(fatbin, read(fatbin, architecture)).first;
   return it->second;
 }
 
-std::vector<Argument> arguments_of(const void* fatbin, const std::string& symbol, int architecture) {
-  const ArgumentTable& table = table_of(fatbin, architecture);
+const KernelImage& image_of(const void* fatbin, const std::string& symbol, int architecture) {
+  static const KernelImage none;
+  const KernelTable& table = table_of(fatbin, architecture);
   auto found = table.find(symbol);
-  return found == table.end() ? std::vector<Argument>{} : found->second;
+  return found == table.end() ? none : found->second;
 }
 
 // A cubin may be of another architecture, or PTX; a code object lists all that there is.
 bool is_absent(const void* fatbin, const std::string& symbol, int architecture) {
   if (!is_bundle(fatbin)) return false;
-  const ArgumentTable& table = table_of(fatbin, architecture);
+  const KernelTable& table = table_of(fatbin, architecture);
   return !table.empty() && !table.count(symbol);
 }
 

@@ -54,6 +54,11 @@ Kernel* kernel_of(const void* function) {
   kernel.image = found->second.image ? found->second.image->fatbin : nullptr;
   return &(used()[function] = kernel);
 }
+const KernelImage& image_behind(const void* function) {
+  static const KernelImage none;
+  const Kernel* kernel = kernel_of(function);
+  return kernel && kernel->image ? image_of(kernel->image, kernel->symbol, options().major * 10 + options().minor) : none;
+}
 
 }  // namespace
 
@@ -68,7 +73,7 @@ cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size
   if (!kernel.looked) {
     kernel.looked = true;
     const int architecture = options().major * 10 + options().minor;
-    if (kernel.image) kernel.arguments = arguments_of(kernel.image, kernel.symbol, architecture);
+    if (kernel.image) kernel.arguments = image_of(kernel.image, kernel.symbol, architecture).arguments;
     kernel.absent = kernel.image && is_absent(kernel.image, kernel.symbol, architecture);
     kernel.unset = unset_of(kernel.name);
     if (kernel.absent) {
@@ -93,10 +98,16 @@ cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size
   return cudaSuccess;
 }
 
-int occupancy(int block, size_t shared) {
+// Of compute capability 9.0: 64 warps, 32 blocks, 228 KB of shared memory, of which a block takes 1 KB for the system, and
+// four times 16,384 registers. Units of allocation as in CUDA's cuda_occupancy.h. An H100 gave the same numbers.
+int occupancy(int block, size_t shared, const KernelImage& kernel) {
   if (block <= 0) return 0;
-  int blocks = std::min(32, 2048 / std::max(32, (block + 31) / 32 * 32));
-  return shared ? std::min<int>(blocks, int(233472 / (shared + 1024))) : blocks;
+  const int warps = (block + 31) / 32;
+  int blocks = std::min(32, 64 / warps);
+  const size_t bytes = (shared + kernel.shared + 1024 + 127) & ~size_t(127), registers = (kernel.registers * 32 + 255) & ~255u;
+  blocks = std::min(blocks, int(233472 / bytes));
+  if (registers) blocks = std::min(blocks, int(16384 / registers * 4) / warps);
+  return blocks;
 }
 
 }  // namespace sim
@@ -183,7 +194,9 @@ SIM_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, const void* f
   memset(out, 0, sizeof *out);
   out->binaryVersion = out->ptxVersion = options().major * 10 + options().minor;
   out->maxThreadsPerBlock = 1024;
-  out->numRegs = 32;
+  const KernelImage& image = image_behind(function);
+  out->numRegs = image.registers ? int(image.registers) : 32;
+  out->sharedSizeBytes = image.shared;
   out->maxDynamicSharedSizeBytes = 49152;
   return cudaSuccess;
 }
@@ -197,7 +210,7 @@ SIM_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* 
                                                                           size_t shared, unsigned) {
   ENTER;
   if (!registered().count(function)) FAIL(cudaErrorInvalidDeviceFunction);
-  *blocks = occupancy(block, shared);
+  *blocks = occupancy(block, shared, image_behind(function));
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int block, size_t shared) {

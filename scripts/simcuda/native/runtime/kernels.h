@@ -12,7 +12,12 @@ namespace sim {
 struct Argument {
   unsigned offset, size;  // bytes
 };
-using ArgumentTable = std::unordered_map<std::string, std::vector<Argument>>;  // by the kernel's mangled name
+struct KernelImage {
+  std::vector<Argument> arguments;  // empty when the image does not say
+  unsigned registers = 0;           // of a thread; 0: not told
+  unsigned shared = 0;              // bytes for a block, besides those that a launch asks for
+};
+using KernelTable = std::unordered_map<std::string, KernelImage>;  // by the kernel's mangled name
 struct Kernel {
   std::string name;    // mangled, without what differs between builds by nature
   const void* image;   // of the fat binary, or null
@@ -25,17 +30,18 @@ struct Kernel {
 // The name without hashes of files and lists of architectures.
 std::string normalised(const std::string& mangled);
 
-// Sizes of the kernel's arguments, as its image for the simulated architecture (or the nearest below) declares them.
-std::vector<Argument> arguments_of(const void* fatbin, const std::string& symbol, int architecture);
+// What the kernel's image for the simulated architecture (or the nearest below) declares; nothing where there is none.
+const KernelImage& image_of(const void* fatbin, const std::string& symbol, int architecture);
 
 // Whether the image says that it has no such kernel.
 bool is_absent(const void* fatbin, const std::string& symbol, int architecture);
 
 // What clang registers for AMD's devices is a bundle of code objects.
 bool is_bundle(const void* image);
-ArgumentTable read_bundle(const void* image);
+KernelTable read_bundle(const void* image);
 
 cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t handle);
-int occupancy(int block, size_t shared);
+// How many blocks of so many threads and bytes of shared memory fit on a multiprocessor.
+int occupancy(int block, size_t shared, const KernelImage& kernel = {});
 
 }  // namespace sim
