@@ -189,19 +189,16 @@ def record_results(
 def record_stored(project: Path, release: str, ours: Path, theirs: Path, comparison: compare.SuiteComparison) -> None:
     """Write the figures of two folders of results, compared, to the status file.
 
-    So a machine with a GPU needs nothing but the tests' run: its folder is recorded where the repository is. Raises
-    DecoupleError when one of them is no such folder, or the torch is of wheels of different series.
+    So a machine with a GPU needs nothing but the tests' run: its folder is recorded where the repository is. Those of
+    ``theirs`` stay where they are recorded with a comparison of their own. Raises DecoupleError when one of them is no
+    such folder, or the torch is of wheels of different series.
     """
     about, results, collected = store.read_folder(ours)
     other, their_results, their_collected = store.read_folder(theirs)
-    record_results(
-        project,
-        release,
-        (other.label, other.device),
-        SuiteRun(0, their_results, theirs, other.series, their_collected),
-        "",
-        None,
-    )
+    recorded = status.read_status(status.locate_status(project, release)).suites.get(f"{other.label}-{other.device}")
+    if not recorded or not recorded.against:
+        done = SuiteRun(0, their_results, theirs, other.series, their_collected)
+        record_results(project, release, (other.label, other.device), done, "", None)
     done = SuiteRun(0, results, ours, about.series, collected)
     record_results(project, release, (about.label, about.device), done, other.label, comparison)
 

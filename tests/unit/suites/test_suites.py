@@ -199,6 +199,9 @@ def test_results_of_another_machine_are_recorded_from_their_folders(tmp_path: Pa
     assert (ours.tally, ours.collected, ours.series) == ({"things": {"passed": 1}}, 2, "the wheel's")
     assert ours.against and (ours.against.label, ours.against.outcomes, ours.against.loose) == ("official", 1, 1)
     assert found.suites["official-gpu"].series == ""
+    flow.record_stored(tmp_path, "2.6", *reversed(folders), seen)
+    found = status.read_status(status.locate_status(tmp_path, "2.6"))
+    assert found.suites["ours-gpu"].against == ours.against  # it was compared with another, and that is not lost
     with pytest.raises(DecoupleError, match="no folder of results"):
         flow.record_stored(tmp_path, "2.6", tmp_path, folders[1], seen)
 
