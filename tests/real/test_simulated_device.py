@@ -30,6 +30,12 @@ def test_the_training_takes_the_one_device_there_is() -> None:
     assert done.stdout.splitlines()[-1].endswith("ranks: 1")
 
 
+def test_the_training_ends_with_a_rank_that_failed() -> None:
+    """It waited for the answer for ever."""
+    done = run_simulated(MNIST, memory="1M")
+    assert done.returncode and "OutOfMemoryError" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("program", "words", "said"),
     [
@@ -48,13 +54,15 @@ def test_a_program_has_the_cpus_values(program: Path, words: tuple[str, ...], sa
     assert done.stdout.splitlines()[-1].startswith(said)
 
 
-def run_simulated(program: Path, *words: str, devices: int = 2) -> subprocess.CompletedProcess[str]:
+def run_simulated(
+    program: Path, *words: str, devices: int = 2, memory: str = "16G"
+) -> subprocess.CompletedProcess[str]:
     """Run a program on simulated devices."""
     built = os.environ.get("SIMCUDA_BUILT")
-    device = ["--devices", str(devices), *(["--built", built] if built else [])]
+    device = ["--devices", str(devices), "--memory", memory, *(["--built", built] if built else [])]
     command = [PYTHON, "-m", "simcuda", "run", *device, PYTHON, str(program), *words]
     path = {"PYTHONPATH": str(find_project() / "scripts"), "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, env=os.environ | path, capture_output=True, text=True)
+    return subprocess.run(command, env=os.environ | path, capture_output=True, text=True, timeout=300)
 
 
 TESTS = """
