@@ -51,11 +51,11 @@ def make_cases() -> dict[str, Callable[[], Case]]:
     def prepare_product() -> Case:
         a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
 
-        def multiply() -> None:
+        def multiply_matrices() -> None:
             a @ a
             torch.cuda.synchronize()
 
-        return multiply
+        return multiply_matrices
 
     return {
         "empty": lambda: lambda: torch.empty(16, device="cuda"),

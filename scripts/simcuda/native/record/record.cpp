@@ -171,14 +171,14 @@ SIM_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void*
   return REAL(cudaLaunchKernelExC)(c, function, arguments);
 }
 
-extern "C" __attribute__((visibility("default"))) CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) {
+SIM_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) {
   CUresult result = DRIVER(cuModuleGetFunction)(out, module, name);
   std::lock_guard<std::recursive_mutex> lock(world());
   if (result == CUDA_SUCCESS) functions()[*out] = name;
   return result;
 }
-extern "C" __attribute__((visibility("default"))) CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                         unsigned bz, unsigned shared, CUstream stream, void** arguments, void** extra) {
+SIM_API CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                                unsigned bz, unsigned shared, CUstream stream, void** arguments, void** extra) {
   {
     std::lock_guard<std::recursive_mutex> lock(world());
     auto found = functions().find(function);

@@ -57,44 +57,47 @@ std::vector<unsigned char> unpack(const unsigned char* in, size_t size, size_t w
   return out;
 }
 
-void read_info(const unsigned char* at, const unsigned char* end, std::vector<Argument>* out) {
-  constexpr unsigned char kSized = 4, kParameter = 0x17;
-  struct Found {
-    unsigned ordinal;
-    Argument argument;
-  };
-  std::vector<Found> found;
+// Calls `take` with the value of each attribute of this kind that has at least so many bytes.
+template <class Take>
+void each_attribute(const unsigned char* at, const unsigned char* end, unsigned char wanted, uint16_t least, Take take) {
+  constexpr unsigned char kSized = 4;
   while (at + 4 <= end) {
     unsigned char format = at[0], attribute = at[1];
     uint16_t size = uint16_t(at[2] | at[3] << 8);
     const unsigned char* value = at + 4;
     at = value + (format == kSized ? size : 0);
-    if (format != kSized || attribute != kParameter || size < 12 || value + 12 > end) continue;
+    if (format == kSized && attribute == wanted && size >= least && value + least <= end) take(value);
+  }
+}
+
+void read_arguments(const unsigned char* at, const unsigned char* end, std::vector<Argument>* out) {
+  constexpr unsigned char kParameter = 0x17;
+  struct Found {
+    unsigned ordinal;
+    Argument argument;
+  };
+  std::vector<Found> found;
+  each_attribute(at, end, kParameter, 12, [&](const unsigned char* value) {
     uint16_t ordinal, offset;
     uint32_t packed;
     memcpy(&ordinal, value + 4, 2);
     memcpy(&offset, value + 6, 2);
     memcpy(&packed, value + 8, 4);
     found.push_back({ordinal, {offset, packed >> 18}});
-  }
+  });
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.ordinal < b.ordinal; });
   for (const Found& f : found) out->push_back(f.argument);
 }
 
 void read_registers(const unsigned char* at, const unsigned char* end, const std::vector<const char*>& symbols,
                     KernelTable* table) {
-  constexpr unsigned char kSized = 4, kRegisters = 0x2F;
-  while (at + 4 <= end) {
-    unsigned char format = at[0], attribute = at[1];
-    uint16_t size = uint16_t(at[2] | at[3] << 8);
-    const unsigned char* value = at + 4;
-    at = value + (format == kSized ? size : 0);
-    if (format != kSized || attribute != kRegisters || size < 8 || value + 8 > end) continue;
+  constexpr unsigned char kRegisters = 0x2F;
+  each_attribute(at, end, kRegisters, 8, [&](const unsigned char* value) {
     uint32_t symbol, registers;
     memcpy(&symbol, value, 4);
     memcpy(&registers, value + 4, 4);
     if (symbol < symbols.size()) (*table)[symbols[symbol]].registers = registers;
-  }
+  });
 }
 
 KernelTable read_elf(const unsigned char* image, size_t size) {
@@ -114,7 +117,7 @@ KernelTable read_elf(const unsigned char* image, size_t size) {
     for (size_t at = s.sh_offset; at + sizeof(Elf64_Sym) <= s.sh_offset + s.sh_size; at += sizeof(Elf64_Sym)) {
       Elf64_Sym symbol;
       memcpy(&symbol, image + at, sizeof symbol);
-      if (texts.sh_offset + symbol.st_name >= size) return table;
+      if (texts.sh_offset + symbol.st_name >= size) break;
       symbols.push_back((const char*)image + texts.sh_offset + symbol.st_name);
     }
   }
@@ -125,7 +128,7 @@ KernelTable read_elf(const unsigned char* image, size_t size) {
     if (s.sh_offset + s.sh_size > size) continue;
     const unsigned char *at = image + s.sh_offset, *end = at + s.sh_size;
     if (!strcmp(name, kRegisters)) read_registers(at, end, symbols, &table);
-    if (!strncmp(name, kArguments, sizeof kArguments - 1)) read_info(at, end, &table[name + sizeof kArguments - 1].arguments);
+    if (!strncmp(name, kArguments, sizeof kArguments - 1)) read_arguments(at, end, &table[name + sizeof kArguments - 1].arguments);
   }
   return table;
 }
