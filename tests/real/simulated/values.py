@@ -212,6 +212,8 @@ def operators() -> None:
     same(nested, 1e-4)
     nested_with_plain()
     same(sparse_place)
+    with torch.sparse.check_sparse_tensor_invariants():
+        same(sparse_place)
     lazy = numbers(5, on=CUDA)
     clone = torch._lazy_clone(lazy)
     assert torch.equal((lazy + clone).cpu(), 2 * numbers(5, on=torch.device("cpu")))

@@ -35,6 +35,27 @@ at::Tensor nested(const at::Tensor& like, const at::Tensor& storage) {
 }
 at::Tensor storage_of(const at::Tensor& t) { return at::native::get_nested_tensor_impl(t)->get_unsafe_storage_as_tensor(); }
 
+bool has_row_pointers(const at::Tensor& t) { return t.layout() == c10::kSparseCsr || t.layout() == c10::kSparseBsr; }
+
+// A sparse tensor like `like`, of these parts. at::_sparse_*_tensor_unsafe would check them in a program that asked for
+// checks (torch.sparse.check_sparse_tensor_invariants), and the parts of a result are right only when its values are here.
+at::Tensor coo_of(const at::Tensor& like, const at::Tensor& indices, const at::Tensor& values, c10::Device device) {
+  c10::DispatchKeySet keys(device.is_cpu() ? c10::DispatchKey::SparseCPU : c10::DispatchKey::SparseCUDA);
+  auto made = at::detail::make_tensor<at::SparseTensorImpl>(keys, like.dtype());
+  auto* impl = at::sparse::get_sparse_impl(made);
+  impl->resize_(like.sparse_dim(), like.dense_dim(), like.sizes());
+  impl->set_indices_and_values_unsafe(indices, values);
+  impl->set_coalesced(like.is_coalesced());
+  return made;
+}
+at::Tensor compressed_of(const at::Tensor& like, const at::Tensor& pointers, const at::Tensor& indices, const at::Tensor& values,
+                         c10::Device device) {
+  c10::DispatchKeySet keys(device.is_cpu() ? c10::DispatchKey::SparseCsrCPU : c10::DispatchKey::SparseCsrCUDA);
+  auto made = at::detail::make_tensor<at::SparseCsrTensorImpl>(keys, device, like.layout(), like.dtype());
+  at::sparse_csr::get_sparse_csr_impl(made)->set_member_tensors(pointers, indices, values, like.sizes());
+  return made;
+}
+
 }  // namespace
 
 bool same_shape(const at::Tensor& one, const at::Tensor& other) {
@@ -55,15 +76,10 @@ at::Tensor mirror(const at::Tensor& t) {
   if (!t.defined() || !t.is_cuda()) return t;
   if (t.is_nested()) return nested(t, strided(storage_of(t)));
   if (t.layout() == c10::kStrided) return strided(t);
-  if (t.layout() == c10::kSparse) {
-    auto made = at::_sparse_coo_tensor_unsafe(mirror(t._indices()), mirror(t._values()), t.sizes(),
-                                              t.options().device(at::kCPU), t.is_coalesced());
-    return made;
-  }
-  bool rows = t.layout() == c10::kSparseCsr || t.layout() == c10::kSparseBsr;
-  return at::_sparse_compressed_tensor_unsafe(mirror(rows ? t.crow_indices() : t.ccol_indices()),
-                                              mirror(rows ? t.col_indices() : t.row_indices()), mirror(t.values()),
-                                              t.sizes(), t.options().device(at::kCPU));
+  if (t.layout() == c10::kSparse) return coo_of(t, mirror(t._indices()), mirror(t._values()), at::kCPU);
+  bool rows = has_row_pointers(t);
+  return compressed_of(t, mirror(rows ? t.crow_indices() : t.ccol_indices()), mirror(rows ? t.col_indices() : t.row_indices()),
+                       mirror(t.values()), at::kCPU);
 }
 
 void put(const at::Tensor& device, const at::Tensor& value) {
@@ -86,7 +102,7 @@ void put(const at::Tensor& device, const at::Tensor& value) {
     return;
   }
   if (at::sparse_csr::is_sparse_compressed(device) && value.layout() == device.layout()) {
-    bool rows = device.layout() == c10::kSparseCsr || device.layout() == c10::kSparseBsr;
+    bool rows = has_row_pointers(device);
     auto* impl = at::sparse_csr::get_sparse_csr_impl(device);
     impl->set_member_tensors(to_device(rows ? value.crow_indices() : value.ccol_indices(), device.device()),
                              to_device(rows ? value.col_indices() : value.row_indices(), device.device()),
@@ -98,18 +114,15 @@ void put(const at::Tensor& device, const at::Tensor& value) {
 
 at::Tensor to_device(const at::Tensor& value, c10::Device device) {
   if (value.is_nested()) return nested(value, to_device(storage_of(value), device));
-  auto options = value.options().device(device);
   if (value.layout() == c10::kSparse)
-    return at::_sparse_coo_tensor_unsafe(to_device(value._indices(), device), to_device(value._values(), device),
-                                         value.sizes(), options, value.is_coalesced());
+    return coo_of(value, to_device(value._indices(), device), to_device(value._values(), device), device);
   if (value.layout() != c10::kStrided) {
-    bool rows = value.layout() == c10::kSparseCsr || value.layout() == c10::kSparseBsr;
-    return at::_sparse_compressed_tensor_unsafe(
-        to_device(rows ? value.crow_indices() : value.ccol_indices(), device),
-        to_device(rows ? value.col_indices() : value.row_indices(), device), to_device(value.values(), device), value.sizes(),
-        options);
+    bool rows = has_row_pointers(value);
+    return compressed_of(value, to_device(rows ? value.crow_indices() : value.ccol_indices(), device),
+                         to_device(rows ? value.col_indices() : value.row_indices(), device), to_device(value.values(), device),
+                         device);
   }
-  auto made = at::empty_strided(value.sizes(), value.strides(), options);
+  auto made = at::empty_strided(value.sizes(), value.strides(), value.options().device(device));
   put(made, value);
   return made;
 }

@@ -260,6 +260,20 @@ bool changes_sparse(const c10::FunctionSchema& schema, const Stack& given) {
   return false;
 }
 
+// Copies of the sparse tensors that are written to, each at its argument's place. A copy, because it gets other parts, and of
+// what was there before: the real operator leaves parts that do not fit together, which a program may have asked to check.
+Stack sparse_places(const c10::FunctionSchema& schema, const Stack& given) {
+  Stack places(given.size());
+  c10::impl::ExcludeDispatchKeyGuard plain(kBeside);
+  Unseen unseen;
+  for (size_t i = 0; i < given.size(); i++) {
+    if (!writes(schema.arguments()[i]) || !given[i].isTensor()) continue;
+    const Tensor& to = given[i].toTensor();
+    if (to.defined() && to.layout() != c10::kStrided && can_mirror(to)) places[i] = mirror(to).clone();
+  }
+  return places;
+}
+
 // How many elements the masks among the indices choose: the real operator asks its own nonzero(), whose kernel counts nothing.
 std::optional<int64_t> chosen(const Stack& given) {
   for (const IValue& v : given) {
@@ -353,6 +367,9 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     }
   }
 
+  Stack places(count);
+  if (seen.sparse && !early) places = sparse_places(schema, given);
+
   std::optional<int64_t> asked_for;
   if (!capturing) asked_for = chosen(given);
   if (!capturing && !asked_for) asked_for = not_negative(schema.name(), given);
@@ -382,12 +399,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   try {
     if (!early) {
       work.arguments.clear();
-      for (size_t i = 0; i < count; i++) {
-        IValue v = mirrored(given[i]);  // of a sparse one that is written to a copy: it gets other parts
-        if (writes(schema.arguments()[i]) && v.isTensor() && v.toTensor().defined() && v.toTensor().layout() != c10::kStrided)
-          v = v.toTensor().clone();
-        work.arguments.push_back(std::move(v));
-      }
+      for (size_t i = 0; i < count; i++)
+        work.arguments.push_back(places[i].isNone() ? mirrored(given[i]) : std::move(places[i]));
     }
     if (capturing) {
       for (size_t i = stack->size() - results; i < stack->size(); i++) {
