@@ -310,6 +310,19 @@ def graph() -> None:
     first = found["random"].clone()
     captured.replay()
     assert not torch.equal(first, found["random"])
+    if torch.backends.cuda.is_flash_attention_available():  # not in every build
+        captured_attention()
+
+
+def captured_attention() -> None:
+    """Dropout inside attention: after a replay the result and the mask are of one draw."""
+    q, attended = numbers(1, 1, 8, 16, on=CUDA).half(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(attended):
+        out, *_, mask = torch.ops.aten._scaled_dot_product_flash_attention(q, q, q, 0.3, False, return_debug_mask=True)
+    attended.replay()
+    single = q.float().cpu()
+    kept = torch.softmax(single @ single.mT / 4, -1) * (mask[..., :8, :8] >= 0).cpu() / 0.7
+    torch.testing.assert_close(out.float().cpu(), kept @ single, atol=2e-3, rtol=2e-3)
 
 
 def random() -> None:

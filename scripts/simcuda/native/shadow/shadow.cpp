@@ -109,7 +109,7 @@ struct Work {
   c10::OperatorHandle op;
   Stack arguments;                   // on the device's memory
   std::function<Philox()> seed;      // of a random operator
-  std::vector<Tensor> into;          // mirrors of the results, for a replay
+  Stack into;                        // mirrors of the results, one for each, for a replay
 
   Stack compute() const {
     // below autograd, without Python modes, and without shadows of its own
@@ -150,20 +150,20 @@ struct Node {  // work that a graph runs at each replay
   Work work;
   std::string name;
 };
+std::vector<Tensor> tensors_of(const IValue& v) {
+  if (v.isTensor()) return {v.toTensor()};
+  return v.isTensorList() ? v.toTensorVector() : std::vector<Tensor>();
+}
 void replay(void* p) {
   auto* node = (Node*)p;
   try {
-    Stack results = node->work.compute();
-    size_t at = 0;
-    for (const IValue& v : results) {
-      std::vector<Tensor> list;
-      if (v.isTensor()) list.push_back(v.toTensor());
-      if (v.isTensorList()) list = v.toTensorVector();
-      for (const Tensor& t : list) {
-        if (at >= node->work.into.size()) return;
-        const Tensor& to = node->work.into[at++];
-        if (to.defined() && t.defined() && same_shape(to, t) && to.data_ptr() != t.data_ptr()) Tensor(to).copy_(t);
-      }
+    const Stack results = node->work.compute();
+    const Stack& into = node->work.into;
+    for (size_t i = 0; i < results.size() && i < into.size(); i++) {
+      const auto from = tensors_of(results[i]), to = tensors_of(into[i]);
+      for (size_t k = 0; k < from.size() && k < to.size(); k++)
+        if (to[k].defined() && from[k].defined() && same_shape(to[k], from[k]) && to[k].data_ptr() != from[k].data_ptr())
+          to[k].copy_(from[k]);
     }
   } catch (const std::exception& error) {
     report::refused(node->name, error.what());
@@ -403,12 +403,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
         work.arguments.push_back(places[i].isNone() ? mirrored(given[i]) : std::move(places[i]));
     }
     if (capturing) {
-      for (size_t i = stack->size() - results; i < stack->size(); i++) {
-        const IValue& v = (*stack)[i];
-        if (v.isTensor()) work.into.push_back(mirror(v.toTensor()));
-        if (v.isTensorList())
-          for (const Tensor& t : v.toTensorVector()) work.into.push_back(mirror(t));
-      }
+      for (size_t i = stack->size() - results; i < stack->size(); i++) work.into.push_back(mirrored((*stack)[i]));
       auto* node = new Node{std::move(work), schema.name()};
       simcuda_enqueue(stream, replay, [](void* p) { delete (Node*)p; }, node, node->name.c_str());
       report::shadowed(schema.name());
