@@ -41,12 +41,12 @@ def test_the_training_ends_with_a_rank_that_failed() -> None:
     [
         (PROGRAMS / "values.py", (), "ok asserts"),
         (PROGRAMS / "nccl.py", (), "ok collectives"),
-        (PROGRAMS / "profile.py", (), "ok activities"),
+        (PROGRAMS / "profiler.py", (), "ok activities"),
         (PROGRAMS / "fork.py", (), "ok child and parent"),
         (MNIST, (), "largest difference of a weight"),
         (MNIST, ("--amp",), "largest difference of a weight"),
     ],
-    ids=["values", "collectives", "profile", "fork", "training", "training with amp"],
+    ids=["values", "collectives", "profiler", "fork", "training", "training with amp"],
 )
 def test_a_program_has_the_cpus_values(program: Path, words: tuple[str, ...], said: str) -> None:
     done = run_simulated(program, *words)

@@ -118,6 +118,34 @@ def dropped() -> None:
     assert 0.1 < (mask[..., :8, :8] < 0).float().mean() < 0.5, mask
 
 
+def attended_sequences() -> None:
+    """Attention to sequences of different lengths: dropout by the flash kernel, gradients by both."""
+    parts = [numbers(3, length, 16, on=CUDA, seed=length).half() for length in (8, 5)]
+    nested = torch.nested.nested_tensor(parts).requires_grad_()
+    flash = torch.ops.aten._scaled_dot_product_flash_attention
+    out, *_, mask = flash(nested, nested, nested, 0.3, False, return_debug_mask=True)
+    assert 0.1 < (mask[0, :, :8, :8] < 0).float().mean() < 0.5, mask
+    (grad,) = torch.autograd.grad(out, nested, out.detach().clone())
+    as_by_formula(parts, out.unbind(), grad.unbind(), (mask >= 0).cpu() / 0.7)
+    jagged = torch.nested.nested_tensor([part.transpose(0, 1) for part in parts], layout=torch.jagged).requires_grad_()
+    heads = jagged.transpose(1, 2)
+    with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+        out = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2)
+    (grad,) = torch.autograd.grad(out, jagged, out.detach().clone())
+    found = ([one.transpose(0, 1) for one in unbound.unbind()] for unbound in (out, grad))
+    as_by_formula(parts, *found, torch.ones(2, 3, 8, 8))
+
+
+def as_by_formula(parts: list[torch.Tensor], results: Any, gradients: Any, kept: torch.Tensor) -> None:
+    """Compare the attention of each sequence to itself, and its gradient where the result's is the result."""
+    for part, result, gradient, factor in zip(parts, results, gradients, kept, strict=True):
+        x, length = part.float().cpu().requires_grad_(), part.size(1)
+        expected = torch.softmax(x @ x.mT / 4, -1) * factor[:, :length, :length] @ x
+        (grad,) = torch.autograd.grad(expected, x, expected.detach())
+        torch.testing.assert_close(result.float().cpu(), expected, atol=2e-3, rtol=2e-3)
+        torch.testing.assert_close(gradient.float().cpu(), grad, atol=5e-2, rtol=2e-2)
+
+
 def by_cudnn_and_packed() -> None:
     """Attention by cuDNN, and by the flash kernel on sequences of different lengths, which lie one behind the other."""
     q, k, v = (numbers(2, 3, 16, 64, on=CUDA, seed=seed).half() for seed in range(3))
@@ -204,6 +232,7 @@ def operators() -> None:
     if torch.backends.cuda.is_flash_attention_available():  # not in every build
         attend_keys_in_parts()
         dropped()
+        attended_sequences()
         by_cudnn_and_packed()
     same(half_to_single, 1e-3)
     eight_bit()

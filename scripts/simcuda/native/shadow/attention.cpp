@@ -96,23 +96,41 @@ Tensor sequence(const Tensor& packed, const Tensor& cumulative, int64_t i) {  //
   return packed.slice(0, first, last).transpose(0, 1).unsqueeze(0);
 }
 Tensor packed(const Tensor& one) { return one.squeeze(0).transpose(0, 1); }
-void without_dropout(double dropout) {
-  if (dropout > 0) throw std::runtime_error("dropout in the attention of packed sequences");
+// Each sequence's draw is its own.
+Options of_sequence(Options o, int64_t i) {
+  o.state.offset += uint64_t(i) << 40;
+  return o;
 }
-// Queries, keys and values are [sum of lengths, heads, size].
-Tensor attend_packed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& of_q, const Tensor& of_k, const Options& o) {
-  std::vector<Tensor> parts;
+// Queries, keys and values are [sum of lengths, heads, size]; each part of the result is of one sequence.
+std::vector<Attended> attend_packed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& of_q, const Tensor& of_k,
+                                    const Options& o) {
+  std::vector<Attended> parts;
   for (int64_t i = 0; i + 1 < of_q.numel(); i++)
-    parts.push_back(packed(attend(sequence(q, of_q, i), sequence(k, of_k, i), sequence(v, of_k, i), o).out));
-  return at::cat(parts);
+    parts.push_back(attend(sequence(q, of_q, i), sequence(k, of_k, i), sequence(v, of_k, i), of_sequence(o, i)));
+  return parts;
+}
+Tensor results_of(const std::vector<Attended>& parts) {
+  std::vector<Tensor> results;
+  for (const Attended& part : parts) results.push_back(packed(part.out));
+  return at::cat(results);
+}
+// Of the longest sequences, filled up to whole tiles.
+Tensor probabilities_of(const std::vector<Attended>& parts, int64_t max_q, int64_t max_k) {
+  const int64_t rows = max_q + missing_in(128, max_q), columns = max_k + missing_in(128, max_k);
+  auto all = at::zeros({int64_t(parts.size()), parts[0].probabilities.size(1), rows, columns});
+  for (size_t i = 0; i < parts.size(); i++) {
+    const auto p = parts[i].probabilities[0];
+    all[i].slice(1, 0, p.size(1)).slice(2, 0, p.size(2)).copy_(p);
+  }
+  return all;
 }
 Gradients attend_packed_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& of_q,
                                  const Tensor& of_k, const Options& o) {
   std::vector<Tensor> dq, dk, dv;
+  const auto parts = attend_packed(q, k, v, of_q, of_k, o);
   for (int64_t i = 0; i + 1 < of_q.numel(); i++) {
     auto part_q = sequence(q, of_q, i), part_k = sequence(k, of_k, i), part_v = sequence(v, of_k, i);
-    auto done = attend(part_q, part_k, part_v, o);
-    auto g = attend_backward(sequence(grad, of_q, i), part_q, part_k, part_v, done, o);
+    auto g = attend_backward(sequence(grad, of_q, i), part_q, part_k, part_v, parts[i], of_sequence(o, i));
     dq.push_back(packed(g.q)), dk.push_back(packed(g.k)), dv.push_back(packed(g.v));
   }
   return {at::cat(dq), at::cat(dk), at::cat(dv), {}};
@@ -125,15 +143,21 @@ void only_packed(const Tensor& cumulative) {
 
 void flash_attention_packed(Stack& stack) {  // q, k, v, cum_q, cum_k, max_q, max_k, dropout, causal, return_debug_mask, *, scale, ...
   Arguments a(stack);
-  only_packed(a.tensor(3)), without_dropout(a.values[7].toDouble());
-  Options o{{}, a.values[8].toBool(), scale_of(a.values[10], a.tensor(0))};
-  stack.emplace_back(attend_packed(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), a.tensor(4), o));
+  only_packed(a.tensor(3));
+  Options o{{}, a.values[8].toBool(), scale_of(a.values[10], a.tensor(0)), a.values[7].toDouble()};
+  if (o.dropout > 0) o.state = Seeded::state();
+  const auto parts = attend_packed(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), a.tensor(4), o);
+  stack.emplace_back(results_of(parts)), stack.emplace_back();  // the sums are the device's own
+  if (!(o.dropout > 0)) return;
+  stack.emplace_back(number(o.state.seed)), stack.emplace_back(number(o.state.offset));
+  if (a.values[9].toBool()) stack.emplace_back(probabilities_of(parts, a.values[5].toInt(), a.values[6].toInt()));
 }
 void flash_attention_packed_backward(Stack& stack) {
   // grad, q, k, v, out, logsumexp, cum_q, cum_k, max_q, max_k, dropout, causal, seed, offset, *, scale, ...
   Arguments a(stack);
-  only_packed(a.tensor(6)), without_dropout(a.values[10].toDouble());
-  Options o{{}, a.values[11].toBool(), scale_of(a.values[14], a.tensor(1))};
+  only_packed(a.tensor(6));
+  Options o{{}, a.values[11].toBool(), scale_of(a.values[14], a.tensor(1)), a.values[10].toDouble()};
+  if (o.dropout > 0) o.state = state_of(a.tensor(12), a.tensor(13));
   auto g = attend_packed_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), a.tensor(6), a.tensor(7), o);
   for (const Tensor& t : {g.q, g.k, g.v}) stack.emplace_back(t);
 }
@@ -141,10 +165,21 @@ void flash_attention_packed_backward(Stack& stack) {
 void efficient_attention_packed(Stack& stack) {
   // q, k, v, bias, cum_q, cum_k, max_q, max_k, dropout, mask, compute_log_sumexp, *, scale, ...
   Arguments a(stack);
-  only_packed(a.tensor(4)), without_dropout(a.values[8].toDouble());
-  Options o{{}, a.values[9].toInt() != 0, scale_of(a.values[11], a.tensor(0))};
-  auto out = attend_packed(a.tensor(0)[0], a.tensor(1)[0], a.tensor(2)[0], a.tensor(4), a.tensor(5), o);
-  stack.emplace_back(out.unsqueeze(0));
+  only_packed(a.tensor(4));
+  Options o{{}, a.values[9].toInt() != 0, scale_of(a.values[11], a.tensor(0)), a.values[8].toDouble()};
+  if (o.dropout > 0) o.state = Seeded::state();
+  const auto parts = attend_packed(a.tensor(0)[0], a.tensor(1)[0], a.tensor(2)[0], a.tensor(4), a.tensor(5), o);
+  stack.emplace_back(results_of(parts).unsqueeze(0)), stack.emplace_back();
+  if (o.dropout > 0) stack.emplace_back(number(o.state.seed)), stack.emplace_back(number(o.state.offset));
+}
+void efficient_attention_packed_backward(Stack& stack) {
+  // grad, q, k, v, bias, out, cum_q, cum_k, max_q, max_k, logsumexp, dropout, seed, offset, mask, bias's grad, *, scale, ...
+  Arguments a(stack);
+  only_packed(a.tensor(6));
+  Options o{{}, a.values[14].toInt() != 0, scale_of(a.values[16], a.tensor(1)), a.values[11].toDouble()};
+  if (o.dropout > 0) o.state = state_of(a.tensor(12), a.tensor(13));
+  auto g = attend_packed_backward(a.tensor(0)[0], a.tensor(1)[0], a.tensor(2)[0], a.tensor(3)[0], a.tensor(6), a.tensor(7), o);
+  for (const Tensor& t : {g.q, g.k, g.v}) stack.emplace_back(t.unsqueeze(0));
 }
 void flash_attention(Stack& stack) {  // q, k, v, dropout, causal, return_debug_mask, *, scale
   Arguments a(stack);

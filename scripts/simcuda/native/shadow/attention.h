@@ -11,6 +11,7 @@ void efficient_attention_backward(torch::jit::Stack&);
 void flash_attention_packed(torch::jit::Stack&);
 void flash_attention_packed_backward(torch::jit::Stack&);
 void efficient_attention_packed(torch::jit::Stack&);
+void efficient_attention_packed_backward(torch::jit::Stack&);
 void cudnn_attention(torch::jit::Stack&);
 void cudnn_attention_backward(torch::jit::Stack&);
 void fill_dropout_mask(torch::jit::Stack&);

@@ -283,6 +283,7 @@ Decomposition decomposition(const std::string& name) {
       {"aten::_flash_attention_forward", flash_attention_packed},
       {"aten::_flash_attention_backward", flash_attention_packed_backward},
       {"aten::_efficient_attention_forward", efficient_attention_packed},
+      {"aten::_efficient_attention_backward", efficient_attention_packed_backward},
       {"aten::_scaled_dot_product_cudnn_attention", cudnn_attention},
       {"aten::_scaled_dot_product_cudnn_attention_backward", cudnn_attention_backward},
       {"aten::_fill_mem_eff_dropout_mask_", fill_dropout_mask},
