@@ -31,6 +31,7 @@ from decouple.build.sandbox import BindMount, make_clean_environment
 from decouple.flows import portable_environment
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.portable_wheels import PortableWheels
 from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest
 from decouple.index import dependencies
@@ -75,7 +76,6 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
 
     Raises DecoupleError where a torch cannot be asked, or is of another release; UsageError.
     """
-    places = request.places
     if request.record and (request.python or request.against != PYPI):
         raise UsageError(
             "--record: recorded is how the wheels of a build compare with the official one",
@@ -83,11 +83,14 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
         )
     version = load_release(request.project, request.release).version
     own = _find_python(request.python) if request.python and request.python != MONOLITH else None
-    wheels = [] if request.python else _find_wheels(request, places)
+    portable = None if request.python or request.env != portable_environment.KIND else _name_portable_build(request)
+    places = portable.places if portable else request.places
+    wheels = [] if request.python else _find_wheels(request, places, portable)
     digests = {wheel_finishing.read_manifest(wheel).series.digest for wheel in wheels} if request.record else set[str]()
     if request.record:  # before the official wheel comes
         _refuse_mixed(request, digests)
-    warn_of_older_wheels(request, places, wheels, f"nox -s build-{request.release}", listener)
+    again = portable.format_command() if portable else f"nox -s build-{request.release}"
+    warn_of_older_wheels(request, places, wheels, again, listener)
     theirs = _prepare_official(request, listener) if request.against == PYPI else _find_python(request.against)
     ours = unpack_wheels(theirs, places.verify / "whole", wheels) if wheels else own
     asked = [_locate_side(ours, request, listener), _locate_torch(theirs)]
@@ -147,8 +150,10 @@ def _find_python(named: str) -> Path:
     return Path(program).absolute()  # a link into a virtual environment is that environment
 
 
-def _find_wheels(request: ParityRequest, places: Places) -> list[Path]:
+def _find_wheels(request: ParityRequest, places: Places, portable: PortableWheels | None) -> list[Path]:
     """Return the wheels of the last build. Raises UsageError where there are none."""
+    if portable:
+        return [portable.find_wheel(1), portable.find_wheel(2)]
     stamps = (inputs.read_stamp(places.core_state / "stage1.json"), inputs.read_stamp(places.state / "stage2.json"))
     wheels = [places.dist / stamp.wheel for stamp in stamps if stamp]
     if len(wheels) < 2 or not all(wheel.is_file() for wheel in wheels):
@@ -157,6 +162,16 @@ def _find_wheels(request: ParityRequest, places: Places) -> list[Path]:
             next_step=f"nox -s build-{request.release}, or name a --python",
         )
     return wheels
+
+
+def _name_portable_build(request: ParityRequest) -> PortableWheels:
+    """Name the build for the Python of the other torch."""
+    if request.against == PYPI:
+        python = dependencies.find_python(WheelName.parse(load_pair(request.release).wheel.name).tags) or ""
+    else:
+        said = "import sys; print('%d.%d' % sys.version_info[:2])"
+        python = _read_output(_find_python(request.against), "-c", said)
+    return PortableWheels(request.project, request.release, tree=request.tree, python=python, kernels=request.kernels)
 
 
 def _locate_torch(python: Path) -> TorchLocation:

@@ -22,18 +22,16 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from decouple.base import zips
-from decouple.base.errors import UsageError
 from decouple.base.files import compute_sha256
 from decouple.base.process import run_logged
-from decouple.build import inputs, root_description, toolkits, wheel_finishing
+from decouple.build import root_description, toolkits, wheel_finishing
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows import kernels, portable_environment
-from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.official_python import find_official_torch
 from decouple.flows.parity import unpack_wheels
+from decouple.flows.portable_wheels import PortableWheels
 from decouple.flows.tree_overlay import warn_of_older_wheels
-from decouple.flows.tryout import select_fitting
 from decouple.flows.verify import VerifyResult, audit_wheels, make_section, record_kernels
 from decouple.flows.work_environment import WorkRequest
 from decouple.release import projects, status
@@ -70,10 +68,9 @@ def verify_portable_wheels(
     toolchain = make_toolchain(request.release, manifest.toolchain, request.cuda)
     other = (toolchain.cuda or "") if toolchain.cuda != manifest.toolchain.cuda else ""
     python, version = find_official_torch(request.python, manifest.version, "--env portable")
-    places = _locate_places(request, version, toolchain.cuda or "")
-    core, backend = _find_wheel(places, 1, version, request), _find_wheel(places, 2, version, request)
-    again = _format_build(request, _choose_python(request, version))
-    warn_of_older_wheels(request, places, [core, backend], again, listener)
+    made = PortableWheels(request.project, request.release, tree=request.tree, python=version, cuda=request.cuda)
+    places, core, backend = made.places, made.find_wheel(1), made.find_wheel(2)
+    warn_of_older_wheels(request, places, [core, backend], made.format_command(), listener)
     reports = audit_wheels(core, backend)
     heard(reports)
     alone = _make_torch_environment("core", unpack_wheels(python, places.verify / "alone", [core]))
@@ -94,40 +91,6 @@ def verify_portable_wheels(
     result = VerifyResult(tuple(reports), tuple(results), same, code)
     _record_result(request, version, backend, result)
     return result
-
-
-def _locate_places(request: VerifyPortableRequest, version: str, cuda: str) -> Places:
-    """Return those of the build for that Python."""
-    places = replace(_make_build(request), python=_choose_python(request, version)).places
-    return replace(places.with_cuda(portable_environment.KIND, cuda), verify=places.verify)
-
-
-def _make_build(request: VerifyPortableRequest) -> BuildRequest:
-    return BuildRequest(request.project, request.release, portable_environment.KIND, request.tree)
-
-
-def _choose_python(request: VerifyPortableRequest, version: str) -> str:
-    """Return what the build was asked for: "" for the root's own, which has no folder."""
-    own = inputs.read_stamp(_make_build(request).places.core_state / "stage1.json")
-    return "" if own and select_fitting([Path(own.wheel)], version) else version
-
-
-def _format_build(request: VerifyPortableRequest, python: str) -> str:
-    """Return the command that builds these wheels."""
-    chosen = [("--python", python), ("--cuda", request.cuda)]
-    words = [word for option, value in chosen if value for word in (option, value)]
-    return " ".join(["decouple", "build", request.release, "--env", portable_environment.KIND, *words])
-
-
-def _find_wheel(places: Places, stage: int, version: str, request: VerifyPortableRequest) -> Path:
-    stamp = inputs.read_stamp((places.core_state if stage == 1 else places.state) / f"stage{stage}.json")
-    if stamp is None or not (places.dist / stamp.wheel).exists():
-        how = _format_build(request, version)
-        raise UsageError(
-            f"{places.dist}: no wheels of --env portable for Python {version}",
-            next_step=f"{how} (stage {stage} is missing; without --python where that is the root's own)",
-        )
-    return places.dist / stamp.wheel
 
 
 def _install_wheels(python: Path, places: Places, both: Sequence[Path], *, other: bool) -> Path:
