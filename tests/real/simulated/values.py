@@ -360,6 +360,7 @@ def random() -> None:
     first = torch.randn(10, device=CUDA)
     torch.cuda.manual_seed(3)
     assert torch.equal(first, torch.randn(10, device=CUDA))
+    assert torch.equal(first, torch.randn(10, device=CUDA, generator=torch.Generator(device="cuda").manual_seed(3)))
 
 
 def threads() -> None:

@@ -143,13 +143,18 @@ def init():
 
 @needs_cc
 def test_a_library_that_asks_for_devices_is_opened_when_cuda_is_initialised(site: Path) -> None:
-    """libtorch_cuda_linalg with MAGMA does: a child forked after ``import torch`` could not use CUDA."""
-    compile_c("int linalg_is_here(void) { return 1; }", site / "torch_cuda/lib/libtorch_cuda_linalg.so")
+    """libtorch_cuda_linalg with MAGMA does: a child forked after ``import torch`` could not use CUDA.
+
+    libtorch_cuda_patched comes with torch: it stands before the hooks of upstream's libtorch_cuda.
+    """
+    for name in ("linalg", "patched"):
+        compile_c(f"int {name}_is_here(void) {{ return 1; }}", site / f"torch_cuda/lib/libtorch_cuda_{name}.so")
     info = {"torch": "2.6.0", "version": "2.6.0+cu124", "cuda": "12.4", "kernels": "official"}
     (site / "torch_cuda/build_info.json").write_text(json.dumps(info))
     (site / "torch/cuda/__init__.py").write_text(LAZY)
-    here = "hasattr(__import__('ctypes').CDLL(None), 'linalg_is_here')"
-    assert ask(site, f"torch.cuda._CUDAC is not None, {here}, torch.cuda.init(), {here}") == "True False None True"
+    here = "[hasattr(__import__('ctypes').CDLL(None), f'{name}_is_here') for name in ('patched', 'linalg')]"
+    said = ask(site, f"torch.cuda._CUDAC is not None, {here}, torch.cuda.init(), {here}")
+    assert said == "True [True, False] None [True, True]"
 
 
 @needs_cc

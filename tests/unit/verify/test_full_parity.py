@@ -14,6 +14,7 @@ import pytest
 
 from decouple import cli
 from decouple.base.files import compute_sha256
+from decouple.base.paths import find_project
 from decouple.flows import parity as flow
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.release import status
@@ -100,8 +101,6 @@ def test_the_command_prints_one_page_and_says_with_its_exit_code_what_has_no_rea
 def test_what_it_found_is_recorded_where_asked_to(
     both: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from decouple.base.paths import find_project
-
     (tmp_path / "ci" / "status").mkdir(parents=True)
     for name in ("series", "patches"):
         (tmp_path / name).mkdir()
@@ -341,3 +340,13 @@ def test_the_abi_aside_a_string_is_a_string() -> None:
     assert [one.missing for one in aside if one.missing] == []
     assert sum(one.equal for one in aside) == 2
     assert sum(len(one.missing) for one in exports.compare_exports(*sides)) == 2
+
+
+def test_each_core_header_that_a_patch_changes_has_a_reason() -> None:
+    """Else the next patch of a header is a difference without one, seen only when wheels are compared."""
+    patches = "".join(path.read_text("utf-8") for path in sorted((find_project() / "patches/2.6").glob("*.patch")))
+    changed = re.findall(r"^\+\+\+ b/(?:aten/src/|(?=torch/csrc/))(\S+\.h)$", patches, re.MULTILINE)
+    installed = [f"torch/include/{path}" for path in changed if "/jit/codegen/" not in path]
+    assert "torch/include/ATen/detail/CUDAHooksInterface.h" in installed
+    known = [reason.names for reason in comparison.load_reasons().reason if reason.section.fullmatch("headers")]
+    assert [path for path in installed if not any(names.fullmatch(path) for names in known)] == []

@@ -61,7 +61,7 @@ def preload() -> str | None:
     check_kind(build_info(), library_dir().parent, torch_folder)
     _warn_of_overwritten(build_info(), folders)
     word = word_of(build_info())
-    for name in (f"libc10_{word}.so", f"libtorch_{word}.so"):
+    for name in (f"libc10_{word}.so", f"libtorch_{word}.so", *_list_patched(word)):
         try:
             _libraries.open_library(library_dir() / name, folders)
         except _libraries.LibraryError as error:
@@ -211,6 +211,17 @@ def _warn_of_overwritten(built: Mapping[str, Any], folders: list[Path]) -> None:
             )
 
 
+def _list_patched(word: str) -> list[str]:
+    """List what the patched core asks beside upstream's libtorch_cuda.
+
+    Empty for a libtorch_cuda that we compiled, and for a stock core.
+
+    It stands before the hooks that libtorch_cuda registers, so it must be there before ATen first asks for them.
+    """
+    name = f"libtorch_{word}_patched.so"
+    return [name] if (library_dir() / name).is_file() else []
+
+
 def _list_apart(word: str) -> list[str]:
     """List the libraries that upstream's builds have apart from libtorch_cuda.
 
@@ -218,7 +229,8 @@ def _list_apart(word: str) -> list[str]:
 
     ATen opens it by its bare name on first use, from libtorch_cpu, whose run path does not lead here.
     """
-    return sorted(path.name for path in library_dir().glob(f"libtorch_{word}_*.so"))
+    found = {path.name for path in library_dir().glob(f"libtorch_{word}_*.so")}
+    return sorted(found.difference(_list_patched(word)))
 
 
 def _open_apart(names: list[str], folders: list[Path]) -> None:
