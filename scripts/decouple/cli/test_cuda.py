@@ -44,8 +44,14 @@ def register(subparsers: Any) -> None:
     tests.add_argument(
         "--ledger", action="store_true", help="on a GPU: record what it is asked for, to compare with the simulated one"
     )
-    tests.add_argument("--tests", type=Path, help="upstream's test/ (default: that of build/<release>/src)")
-    tests.add_argument("--results", type=Path, help="where results are kept (default: build/<release>/verify/suites)")
+    tests.add_argument(
+        "--tests", type=Path, help="with --torch PYTHON: upstream's test/ (default: that of build/<release>/src)"
+    )
+    tests.add_argument(
+        "--results",
+        type=Path,
+        help="with --torch PYTHON: where results are kept (default: build/<release>/verify/suites)",
+    )
     tests.add_argument(
         "--against",
         metavar="LABEL|FILE",

@@ -287,13 +287,18 @@ def choose_torch(
 
     Upstream's tests of the applied tree, results beside what was built.
 
-    ``ledger``: on a GPU, with the record of what it is asked for. Raises UsageError where there are no tests, but for a
-    torch of the Debian root, for which `find_target` brings them.
+    ``ledger``: on a GPU, with the record of what it is asked for. Raises UsageError where there are no tests, and where
+    a folder is named for a torch of the Debian root: it sees the build's alone, and `find_target` brings its tests.
     """
     checkout = Checkout(work.project)
-    brought = tests is None and word in IN_ROOT
+    for option, given in (("--results", results), ("--tests", tests)):
+        if given and word in IN_ROOT:
+            raise UsageError(
+                f"{option} {given}: {word} runs in the Debian root, where the folders of builds are alone",
+                next_step=f"leave {option} out, or name a Python of this machine: --torch PYTHON",
+            )
     tests = tests or checkout.locate_tree(work.release) / "test"
-    if not brought and not (tests / "run_test.py").exists():
+    if word not in IN_ROOT and not (tests / "run_test.py").exists():
         raise UsageError(f"{tests}: not upstream's test/", next_step=f"nox -s apply-{work.release}, or --tests DIR")
     results = results or checkout.locate_build(work.release) / "verify" / "suites"
     name = label or (word if word in IN_ROOT else "python")

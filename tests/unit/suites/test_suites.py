@@ -24,6 +24,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import test_cuda as cli_test_cuda
 from decouple.flows import test_cuda as flow
+from decouple.flows.work_environment import WorkRequest
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.catalog import Suite
@@ -563,3 +564,18 @@ def test_help_names_each_torch_that_the_command_takes(
         cli.main([*words, "--help"])
     shown = re.findall(r"--torch\s+(\S+)", capsys.readouterr().out)[-1]
     assert set(shown.split("|")) == {word for word in flow.IN_ROOT if word != "cpu"} | alone | {"PYTHON"}
+
+
+@pytest.mark.parametrize("option", ["results", "tests"])
+def test_a_torch_of_the_debian_root_takes_no_folder_of_the_machine(option: str, tmp_path: Path) -> None:
+    """It sees the build's folders alone, and would have run other tests, or kept results elsewhere, without a word."""
+    work = WorkRequest(tmp_path, "2.6")
+    given: dict[str, Any] = {option: tmp_path}
+    with pytest.raises(
+        UsageError, match=f"--{option} {re.escape(str(tmp_path))}: monolith runs in the Debian root"
+    ) as said:
+        flow.choose_torch(work, "monolith", device="simulated", **given)
+    assert "--torch PYTHON" in str(said.value.next_step)
+    (tmp_path / "run_test.py").touch()
+    chosen = flow.choose_torch(work, sys.executable, device="simulated", **{"tests": tmp_path, **given})
+    assert getattr(chosen, option) == tmp_path
