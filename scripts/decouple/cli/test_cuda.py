@@ -45,12 +45,12 @@ def register(subparsers: Any) -> None:
         "--ledger", action="store_true", help="on a GPU: record what it is asked for, to compare with the simulated one"
     )
     tests.add_argument(
-        "--tests", type=Path, help="with --torch PYTHON: upstream's test/ (default: that of build/<release>/src)"
+        "--tests", type=Path, help="for a PYTHON: upstream's test/ (default: that of build/<release>/src)"
     )
     tests.add_argument(
         "--results",
         type=Path,
-        help="with --torch PYTHON: where results are kept (default: build/<release>/verify/suites)",
+        help="for a PYTHON: where results are kept (default: build/<release>/verify/suites)",
     )
     tests.add_argument(
         "--against",

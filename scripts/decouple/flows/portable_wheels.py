@@ -51,7 +51,10 @@ class PortableWheels(WorkRequest, frozen=True):
 
     @property
     def _asked_python(self) -> str:
-        """What the build was asked for: "" for the root's own, whose places have no folder of a version."""
+        """What the build was asked for: "" for the root's own.
+
+        Its places have no folder of a version.
+        """
         own = inputs.read_stamp(self._root_build.places.core_state / "stage1.json")
         return "" if own and select_fitting([Path(own.wheel)], self.python) else self.python
 
@@ -68,7 +71,10 @@ class PortableWheels(WorkRequest, frozen=True):
         return " ".join(["decouple", "build", self.release, "--env", portable_environment.KIND, *words])
 
     def find_wheel(self, stage: int) -> Path:
-        """Return the wheel of ``stage``. Raises UsageError with the command where it is not there."""
+        """Return the wheel of ``stage``.
+
+        Raises UsageError with the command that builds it where it is not there.
+        """
         places = self.places
         stamp = inputs.read_stamp((places.core_state if stage == 1 else places.state) / f"stage{stage}.json")
         if stamp is None or not (places.dist / stamp.wheel).exists():
