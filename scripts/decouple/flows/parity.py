@@ -233,7 +233,7 @@ def _prepare_official(request: ParityRequest, listener: Listener) -> Path:
         if mark.exists() and mark.read_text() == wheel.sha256 and python.exists():
             return python
         interpreter = f"python{dependencies.find_python(WheelName.parse(wheel.name).tags) or 3}"
-        own = shutil.which(interpreter)
+        own = _find_interpreter(interpreter)
         if own is None:
             raise DecoupleError(
                 f"{interpreter}: not installed, and {wheel.name} is for it",
@@ -251,6 +251,15 @@ def _prepare_official(request: ParityRequest, listener: Listener) -> Path:
         listener.progress.finish()
         write_atomically(mark, wheel.sha256)
     return python
+
+
+def _find_interpreter(name: str) -> str | None:
+    """Return the program, if it runs.
+
+    pyenv has one for each version that it installed, which refuses where another version is chosen.
+    """
+    own = shutil.which(name)
+    return own if own and run_python([own, "-c", "import venv"]).returncode == 0 else None
 
 
 def _fetch_verified(wheel: RemoteWheel, folder: Path | None, listener: Listener) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -199,6 +200,22 @@ def test_the_official_wheel_is_installed_once(
     shutil.rmtree(official)
     assert cli.main(arguments) == 1  # from the cache
     assert "unexplained, metadata" in capsys.readouterr().out
+
+
+def test_a_python_of_pyenv_that_is_not_chosen_is_not_installed(
+    official: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = pretended.write(tmp_path / "ours")
+    shim = tmp_path / "shims" / f"python3.{sys.version_info.minor}"
+    shim.parent.mkdir()
+    shim.write_text(
+        "#!/bin/sh\necho 'pyenv: command not found' >&2\necho 'one of these versions has it' >&2\nexit 127\n"
+    )
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", str(shim.parent), prepend=os.pathsep)
+    assert cli.main(["parity", "2.6", "--python", str(ours), "--wheels", str(official)]) == 1
+    said = capsys.readouterr().err
+    assert f"{shim.name}: not installed" in said and "--against PYTHON" in said
 
 
 def test_another_wheel_of_that_name_is_refused(
