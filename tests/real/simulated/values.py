@@ -191,6 +191,16 @@ def nested(on: torch.device) -> torch.Tensor:
     return torch.cat([padded.detach().flatten(), *gradients])
 
 
+def encoded(on: torch.device) -> torch.Tensor:
+    """The fused encoder layer on sequences of different lengths."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        layer = torch.nn.TransformerEncoderLayer(4, 2, 16, batch_first=True).eval().to(on)
+        return layer(
+            torch.nested.nested_tensor([numbers(size, 4, on=on, seed=size) for size in (2, 3)])
+        ).to_padded_tensor(0)
+
+
 def nested_with_plain() -> None:
     """A sum that no CPU operator has."""
     parts, plain = [numbers(size, 3, on=CUDA, seed=size) for size in (2, 4)], numbers(2, 1, 3, on=CUDA)
@@ -240,6 +250,7 @@ def operators() -> None:
         two_of_four()
     same(nested, 1e-4)
     nested_with_plain()
+    same(encoded)
     same(sparse_place)
     with torch.sparse.check_sparse_tensor_invariants():
         same(sparse_place)

@@ -30,8 +30,7 @@ const std::unordered_set<std::string> kPass = {
 };
 
 // Made of others, which have their values: on the way the host reads what these wrote.
-const std::unordered_set<std::string> kMade = {"aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention",
-                                               "aten::_nested_tensor_from_mask", "aten::_nested_tensor_from_tensor_list",
+const std::unordered_set<std::string> kMade = {"aten::_nested_tensor_from_mask", "aten::_nested_tensor_from_tensor_list",
                                                "aten::_nested_tensor_from_mask_left_aligned", "aten::_embedding_bag_backward"};
 
 // What has kernels of its own for nested tensors. Everything else that is asked of these is made of what is asked of their
@@ -39,7 +38,8 @@ const std::unordered_set<std::string> kMade = {"aten::_transformer_encoder_layer
 const std::unordered_set<std::string> kNested = {"aten::bmm", "aten::to_padded_tensor", "aten::nested_to_padded_tensor",
                                                  "aten::_nested_tensor_softmax_with_shape", "aten::add", "aten::add_",
                                                  "aten::mul", "aten::mul_", "aten::native_layer_norm",
-                                                 "aten::native_layer_norm_backward"};
+                                                 "aten::native_layer_norm_backward",
+                                                 "aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention"};
 
 // Composite, but taken as a whole: what they are made of has no CPU counterpart.
 const std::unordered_set<std::string> kWhole = {"aten::convolution", "aten::convolution_backward", "aten::_convolution"};
@@ -50,7 +50,7 @@ bool steps(const std::string& name) {
   static const std::unordered_set<std::string> kOthers = {
       "aten::cholesky", "aten::cholesky_inverse", "aten::_cholesky_solve_helper", "aten::cholesky_solve", "aten::geqrf",
       "aten::ormqr", "aten::orgqr", "aten::lu_solve", "aten::_lu_with_info", "aten::triangular_solve", "aten::inverse",
-      "aten::_nested_from_padded",
+      "aten::_nested_from_padded", "aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention",
   };
   if (name.back() == '_') return false;
   return name.rfind("aten::linalg_", 0) == 0 || name.rfind("aten::_linalg_", 0) == 0 || kOthers.count(name);
