@@ -367,7 +367,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     }
   }
 
-  Stack places(count);
+  Stack places;
   if (seen.sparse && !early) places = sparse_places(schema, given);
 
   std::optional<int64_t> asked_for;
@@ -400,7 +400,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     if (!early) {
       work.arguments.clear();
       for (size_t i = 0; i < count; i++)
-        work.arguments.push_back(places[i].isNone() ? mirrored(given[i]) : std::move(places[i]));
+        work.arguments.push_back(places.empty() || places[i].isNone() ? mirrored(given[i]) : std::move(places[i]));
     }
     if (capturing) {
       for (size_t i = stack->size() - results; i < stack->size(); i++) work.into.push_back(mirrored((*stack)[i]));
