@@ -250,10 +250,20 @@ def test_a_reason_explains_what_is_missing_or_different_and_one_that_nothing_mee
 
 
 def test_the_kind_of_a_torch_is_known_by_its_packages_or_version() -> None:
-    assert comparison.find_side(["torch", "torch._decoupled"], "2.6.0") == "built"
-    assert comparison.find_side(["torch", "torch_core_half"], "2.6.0+cu124") == "half"
-    assert comparison.find_side(["torch"], "2.6.0+debian") == "debian"
-    assert comparison.find_side(["torch"], "2.6.0") == "other"
+    patched: dict[str, dict[str, str]] = {"torch": {}, "torch._decoupled": {}}
+    official, compiled = ({"info": f"/s/torch_cuda-2.6.0+cu124{end}.dist-info"} for end in (".official", ""))
+    assert comparison.find_side({**patched, "torch_cuda": official}, "2.6.0+decoupled") == "built"
+    assert comparison.find_side({**patched, "torch_cuda": compiled}, "2.6.0+decoupled") == "compiled"
+    assert comparison.find_side({"torch": {}, "torch_core_half": {}, "torch_cuda": official}, "2.6.0+cu124") == "half"
+    assert comparison.find_side({"torch": {}}, "2.6.0+debian") == "debian"
+    assert comparison.find_side({"torch": {}}, "2.6.0") == "other"
+
+
+def test_the_reasons_of_a_side_hold_for_one_that_extends_it() -> None:
+    section = comparison.compare_names("API", {}, {"a": 1, "b": 1})
+    known = [reason("a"), reason("b", sides=("compiled",))]
+    assert comparison.judge_sections([section], "compiled", known).ok
+    assert comparison.judge_sections([section], "built", known).unexplained == 1
 
 
 def test_every_reason_is_of_a_known_side_and_section() -> None:

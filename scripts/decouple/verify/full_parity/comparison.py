@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from msgspec import Struct
@@ -41,13 +41,25 @@ class SectionComparison(Struct, frozen=True):
 class Side(Struct, frozen=True):
     """One entry ``[[side]]``: a kind of torch with reasons of its own.
 
-    Known by a package in it, or by its version.
+    Known by a package in it, by a distribution (the name of its metadata folder), by its version: by all that are
+    given. Those of the side that it ``extends`` are its reasons too.
     """
 
     name: str
     what: str
     package: str = ""
+    distribution: re.Pattern[str] | None = None
     version: re.Pattern[str] | None = None
+    extends: str = ""
+
+    def fits(self, installed: Mapping[str, Mapping[str, Any]], version: str) -> bool:
+        """Return whether a torch of ``version`` with these packages is of this kind."""
+        infos = [PurePath(entry.get("info") or "").name for entry in installed.values()]
+        return (
+            (not self.package or self.package in installed)
+            and (self.distribution is None or any(map(self.distribution.fullmatch, infos)))
+            and (self.version is None or self.version.fullmatch(version) is not None)
+        )
 
 
 class Reason(Struct, frozen=True):
@@ -133,9 +145,10 @@ def compare_names(section: str, ours: Named, theirs: Named) -> SectionComparison
 def judge_sections(found: Sequence[SectionComparison], side: str, known: Sequence[Reason] | None = None) -> WholeTable:
     """Explain each difference by the first reason that fits its name.
 
-    The reasons are those of this kind of side.
+    The reasons are those of this kind of side, and of the one that it extends.
     """
-    ours = [reason for reason in (load_reasons().reason if known is None else known) if side in reason.sides]
+    sides = {side, *(rule.extends for rule in load_reasons().side if rule.name == side and rule.extends)}
+    ours = [reason for reason in (load_reasons().reason if known is None else known) if sides & reason.sides]
     met: set[Reason] = set()
     judged = []
     for section in found:
@@ -156,16 +169,13 @@ def judge_sections(found: Sequence[SectionComparison], side: str, known: Sequenc
     return WholeTable(side, tuple(judged), unused)
 
 
-def find_side(packages: Iterable[str], version: str) -> str:
+def find_side(installed: Mapping[str, Mapping[str, Any]], version: str) -> str:
     """Return which kind of side has these packages and this version.
 
-    ``version`` is ``torch.__version__``; "other" where none is known.
+    ``installed`` is what ``inside/dump.py`` says of each package, ``version`` is ``torch.__version__``; "other" where
+    none is known.
     """
-    there = set(packages)
-    for rule in load_reasons().side:
-        if rule.package in there or (rule.version and rule.version.fullmatch(version)):
-            return rule.name
-    return "other"
+    return next((rule.name for rule in load_reasons().side if rule.fits(installed, version)), "other")
 
 
 def _make_mapping(given: Named) -> Mapping[str, Any]:
