@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -174,7 +175,8 @@ class KnownDifference(Struct, frozen=True):
 
     ``tests`` is a pattern on their ids.
 
-    ``what`` is "outcome", "ledger" or "failure"; ``sides`` two builds ("built/official"), or of a failure the devices.
+    ``what`` is "outcome", "ledger" or "failure"; ``sides`` two builds ("built/official", "*/official"), or of a failure
+    the devices.
     ``said`` is a pattern on what the first side reported: why it skipped the test, for example.
     """
 
@@ -203,7 +205,7 @@ def find_reason(test: str, what: str, sides: str, observed: str = "") -> str:
     for row in load_known():
         if (
             what in row.what
-            and sides in row.sides
+            and any(fnmatchcase(sides, pattern) for pattern in row.sides)
             and row.tests.search(test)
             and (row.said is None or row.said.search(observed))
         ):

@@ -449,6 +449,13 @@ def test_a_known_difference_has_its_reason_and_only_between_its_sides(monkeypatc
     assert not compare.compare_results(failed, results(), "monolith/official").ok
 
 
+@pytest.mark.parametrize(("sides", "known"), [("a/b", True), ("built-cu118/built", True), ("simulated", False)])
+def test_a_known_difference_can_be_of_any_two_builds(monkeypatch: pytest.MonkeyPatch, sides: str, known: bool) -> None:
+    row = compare.KnownDifference(re.compile("A::x$"), ("outcome",), ("*/*",), "chance")
+    monkeypatch.setattr(compare, "load_known", lambda: [row])
+    assert compare.compare_results(results(outcome="failed"), results(), sides).ok == known
+
+
 @pytest.mark.parametrize(("why", "known"), [("no MAGMA library detected", True), ("no cuDNN", False)])
 def test_a_known_difference_can_be_what_one_build_says_of_itself(
     monkeypatch: pytest.MonkeyPatch, why: str, known: bool
