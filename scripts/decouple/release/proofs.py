@@ -31,6 +31,8 @@ NOTHING = "not proven"
 _PATCHED = ("patched", "core", "half")
 #: Of decouple.verify.full_parity: the kinds of a torch that has none of them.
 _WITHOUT_PATCHES = ("debian", "other")
+#: Words of a label that decouple.flows.parity writes -> the option that chose such a build.
+_PARITY_OPTIONS = {"portable": "--env portable", "official": "--kernels official"}
 #: Of the contract's report: an item that other tests check, that no test of the run asked, that PyTorch prevents.
 _ITEM_STATES = {"elsewhere": "left to other tests", "missing": "not tried", "upstream gap": "prevented by PyTorch"}
 #: Kinds of proofs that README's table is made of, as :data:`PROOFS` has them; the last two are labels.
@@ -444,7 +446,15 @@ def _list_whole(status: ReleaseStatus) -> Iterator[Figure]:
     """Yield how many names and files of the official wheel ours has, by kind of torch."""
     for name, found in sorted(status.whole.items()):
         text = f"{_describe_names(found)}, {len(found.parity.unexplained) if found.parity else 0} unexplained"
-        yield Figure(f"whole/{name}", text, _judge_names(found), name, name not in _WITHOUT_PATCHES)
+        options = " ".join(option for word, option in _PARITY_OPTIONS.items() if word in name.split("-"))
+        yield Figure(
+            f"whole/{name}",
+            text,
+            _judge_names(found),
+            name,
+            name not in _WITHOUT_PATCHES,
+            f"decouple parity {{release}} {options} --record" if options else "",
+        )
 
 
 def _list_contract(status: ReleaseStatus) -> Iterator[Figure]:

@@ -199,6 +199,20 @@ def test_a_torch_without_our_patches_is_of_no_series() -> None:
     assert (row.date, row.series, row.verdict) == ("2026-01-02", "none", "recorded")
 
 
+@pytest.mark.parametrize(
+    ("label", "options"),
+    [
+        ("half", ""),
+        ("compiled-portable", "--env portable "),
+        ("built-portable-official", "--env portable --kernels official "),
+    ],
+)
+def test_the_line_of_a_whole_torch_has_the_command_that_chooses_its_build(label: str, options: str) -> None:
+    document = status.parse_status({"whole": {label: {"parity": {"total": 10}, "series": "aa"}}})
+    rows = [row for row in proofs.list_proof_rows(document) if row.name.endswith(f": {label}")]
+    assert [row.command.format(release="2.6") for row in rows] == [f"decouple parity 2.6 {options}--record"]
+
+
 def test_a_run_of_suites_that_was_not_whole_says_of_how_many_tests_it_was() -> None:
     tally, name = {"nn": {"passed": 3, "failed": 1}}, "CUDA suites: our wheels (gpu; nn)"
     for collected, said in (

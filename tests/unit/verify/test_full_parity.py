@@ -268,6 +268,7 @@ def test_the_reasons_of_a_side_hold_for_one_that_extends_it() -> None:
 
 def test_every_reason_is_of_a_known_side_and_section() -> None:
     sides = {one.name for one in comparison.load_reasons().side}
+    assert {one.extends for one in comparison.load_reasons().side if one.extends} <= sides
     assert [one.sides for one in comparison.load_reasons().reason if not one.sides <= sides] == []
 
 

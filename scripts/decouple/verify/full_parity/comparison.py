@@ -52,7 +52,7 @@ class Side(Struct, frozen=True):
     version: re.Pattern[str] | None = None
     extends: str = ""
 
-    def fits(self, installed: Mapping[str, Mapping[str, Any]], version: str) -> bool:
+    def matches_torch(self, installed: Mapping[str, Mapping[str, Any]], version: str) -> bool:
         """Return whether a torch of ``version`` with these packages is of this kind."""
         infos = [PurePath(entry.get("info") or "").name for entry in installed.values()]
         return (
@@ -175,7 +175,7 @@ def find_side(installed: Mapping[str, Mapping[str, Any]], version: str) -> str:
     ``installed`` is what ``inside/dump.py`` says of each package, ``version`` is ``torch.__version__``; "other" where
     none is known.
     """
-    return next((rule.name for rule in load_reasons().side if rule.fits(installed, version)), "other")
+    return next((rule.name for rule in load_reasons().side if rule.matches_torch(installed, version)), "other")
 
 
 def _make_mapping(given: Named) -> Mapping[str, Any]:
