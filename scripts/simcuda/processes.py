@@ -59,7 +59,8 @@ class ProcessFolder:
         os.environ[VARIABLE] = str(path)
 
     def _list_files(self) -> list[Path]:
-        return sorted(self._path.glob("*.json"))
+        """Return the files in the order in which their processes were started, but where the numbers begin anew."""
+        return sorted(self._path.glob("*.json"), key=lambda path: int(path.stem))
 
     def clear(self) -> None:
         """Remove what processes of the tests before left."""
@@ -67,9 +68,9 @@ class ProcessFolder:
             path.unlink(missing_ok=True)
 
     def read_ledgers(self) -> Iterator[tuple[Totals, list[Any]]]:
-        """Yield each ended process's totals and entries, whatever its number."""
-        rows = [json.loads(path.read_text(encoding="utf-8")) for path in self._list_files()]
-        for row in sorted(rows, key=lambda row: str(row["totals"]["exact"])):
+        """Yield each ended process's totals and entries, the first that was started first."""
+        for path in self._list_files():
+            row = json.loads(path.read_text(encoding="utf-8"))
             yield Totals(**row["totals"]), [json.loads(entry) for entry in row["entries"]]
 
     def remove(self) -> None:

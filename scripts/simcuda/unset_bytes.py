@@ -51,12 +51,15 @@ _XZ_SUFFIX = ".xz"
 _MOST_BYTES = 32764
 """Bytes of a kernel's arguments; CUDA takes no more."""
 Launch = tuple[str, tuple[str, ...]]
+#: A test and which of its processes: "" the one that ran it, else as "2/4" in the order in which they were started. The
+#: number of them is in it: where one launched nothing in one of two runs, it is not known which is which.
+Launcher = tuple[str, str]
 #: Kernel -> (argument, byte) of those that nobody sets.
 Gaps = dict[str, set[tuple[int, int]]]
 
 
-def read_launches(path: Path) -> dict[str, list[Launch]]:
-    """Return test -> kernel and arguments of each launch.
+def read_launches(path: Path) -> dict[Launcher, list[Launch]]:
+    """Return kernel and arguments of each launch, by test and process.
 
     They are of a file that the plug-in wrote with ``--simcuda-entries``. Kernels whose argument sizes are not known
     have no arguments here.
@@ -68,9 +71,15 @@ def read_launches(path: Path) -> dict[str, list[Launch]]:
                 break
             row: dict[str, Any] = json.loads(line)
             if "entries" in row:
-                launched = [entry for entry in row["entries"] if entry[0] == "launch"]
-                launches[str(row["id"])] = [(str(entry[1]), tuple(entry[-1].split(" "))) for entry in launched]
+                test, others = str(row["id"]), row.get("processes", [])
+                launches[test, ""] = _list_launches(row["entries"])
+                for number, entries in enumerate(others, 1):
+                    launches[test, f"{number}/{len(others)}"] = _list_launches(entries)
     return launches
+
+
+def _list_launches(entries: Sequence[Sequence[Any]]) -> list[Launch]:
+    return [(str(entry[1]), tuple(entry[-1].split(" "))) for entry in entries if entry[0] == "launch"]
 
 
 @contextlib.contextmanager
@@ -84,11 +93,11 @@ def _explain_unreadable(path: Path) -> Iterator[None]:
         ) from None
 
 
-def learn_gaps(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
+def learn_gaps(runs: Sequence[Mapping[Launcher, Sequence[Launch]]]) -> Gaps:
     """Return the bytes memcheck saw, and those that differ between two of ``runs``.
 
-    They differ in the same launch of the same test. A test that launched other kernels in one of them is left out: its
-    launches cannot be laid side by side.
+    They differ in the same launch of the same process of the same test. One that launched other kernels in one of them
+    is left out: its launches cannot be laid side by side.
     """
     gaps: Gaps = {}
     seen: set[int] = set()
@@ -98,10 +107,10 @@ def learn_gaps(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
                 places = {(number, at) for at, part in enumerate(split_argument(argument)) if part == _NEVER_SET}
                 gaps.setdefault(kernel, set()).update(places)
     for first, second in itertools.combinations(runs, 2):
-        for test in first.keys() & second.keys():
-            if [name for name, _ in first[test]] != [name for name, _ in second[test]]:
+        for launcher in first.keys() & second.keys():
+            if [name for name, _ in first[launcher]] != [name for name, _ in second[launcher]]:
                 continue
-            for (kernel, ours), (_, theirs) in zip(first[test], second[test], strict=True):
+            for (kernel, ours), (_, theirs) in zip(first[launcher], second[launcher], strict=True):
                 for number, (mine, yours) in enumerate(zip(ours, theirs, strict=False)):
                     if mine != yours and (pair := hash((kernel, number, mine, yours))) not in seen:
                         seen.add(pair)
@@ -117,17 +126,18 @@ def choose_tests(first: Path, second: Path) -> list[str]:
     """Choose tests to ask memcheck about, of two builds' files with entries.
 
     ``first`` says how long each took. Together they meet every byte of an argument in which the builds differ in the
-    same launch of the same test, at the least seconds, as far as choosing the best next one tells. Tests that launched
-    other kernels on ``second`` are left out.
+    same launch of the same test, at the least seconds, as far as choosing the best next one tells. Processes that
+    launched other kernels on ``second`` are left out.
     """
     ours, theirs = read_launches(first), read_launches(second)
     seconds = _read_seconds(first)
     places: dict[str, set[tuple[str, int, int]]] = {}
     differences: dict[tuple[str, str], frozenset[int]] = {}
-    for test in ours.keys() & theirs.keys():
-        if [name for name, _ in ours[test]] != [name for name, _ in theirs[test]]:
+    for launcher in ours.keys() & theirs.keys():
+        test = launcher[0]
+        if [name for name, _ in ours[launcher]] != [name for name, _ in theirs[launcher]]:
             continue
-        for (kernel, mine), (_, yours) in zip(ours[test], theirs[test], strict=True):
+        for (kernel, mine), (_, yours) in zip(ours[launcher], theirs[launcher], strict=True):
             for number, pair in enumerate(zip(mine, yours, strict=False)):
                 if pair[0] != pair[1]:
                     if pair not in differences:

@@ -185,6 +185,7 @@ def test_a_shell_of_stage_2_has_the_variables_of_that_toolkit(toolkit: str, tmp_
     """`decouple shell --env portable --stage 2` asked the root for a layer of another root."""
     tree = tmp_path / "src"
     run_git("init", "-q", str(tree), cwd=tmp_path)
+    run_git("-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "--allow-empty", "-m", "x", cwd=tree)
     (tree / "third_party").mkdir()
     cuda = toolkit.rpartition("-")[2]
     asked = ShellRequest(find_project(), "2.6", env="portable", tree=tree, stage=2, cuda=cuda)

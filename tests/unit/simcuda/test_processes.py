@@ -76,6 +76,13 @@ def test_which_process_was_first_is_not_told_and_what_it_launched_is(rows: dict[
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_entries_stand_in_the_order_in_which_the_processes_were_started(rows: dict[str, dict[str, Any]]) -> None:
+    """So those of one rank are laid beside those of the same rank of another run."""
+    for name, numbers in {"test_two": [1, 2], "test_other_order": [2, 1]}.items():
+        launches = [entry for entries in rows[name]["processes"] for entry in entries if entry[0] == "launch"]
+        assert [int(entry[-1].split(" ")[2][:2], 16) for entry in launches] == numbers
+
+
 def test_a_failed_test_of_processes_has_no_ledger(rows: dict[str, dict[str, Any]]) -> None:
     """Upstream's harness ends the other ranks when one fails: how far they were is chance."""
     assert (rows["test_fails"]["outcome"], rows["test_fails"]["ledger"]) == ("failed", None)

@@ -56,7 +56,7 @@ print(json.dumps(entries()))
 """
     (launch,) = json.loads(run(built, program, under=("valgrind", "-q", "--log-file=/dev/null", "--leak-check=no")))
     assert launch[-1].split(" ")[3].startswith("6162" + "??" * 6 + "0001")
-    gaps = unset_bytes.learn_gaps([{"t": [(launch[1], tuple(launch[-1].split(" ")))]}])
+    gaps = unset_bytes.learn_gaps([{("t", ""): [(launch[1], tuple(launch[-1].split(" ")))]}])
     assert gaps == {"axpy": {(3, at) for at in range(2, 8)}}
 
 
@@ -82,6 +82,26 @@ def test_the_tests_that_are_asked_of_memcheck_meet_every_byte_that_differs(tmp_p
         files[-1].write_text("\n".join(lines) + "\n")
     assert sorted(unset_bytes.choose_tests(*files)) == ["other", "quick"]
     assert cli.main(["doubt", str(files[0]), str(files[0])]) == 0
+
+
+def write_ranks(path: Path, *ranks: str) -> Path:
+    """A test that launches nothing itself; each of its ranks launches `axpy` with one argument."""
+    entries = [[["launch", "axpy", argument], ["copy", "HD", 8]] for argument in ranks]
+    path.write_text(json.dumps({"id": "t", "seconds": 1.0, "entries": [], "processes": entries}) + "\n")
+    return path
+
+
+def test_what_ranks_launch_teaches_as_what_the_test_itself_does(tmp_path: Path) -> None:
+    """Byte 0 is the rank's number, which is set."""
+    one, other = write_ranks(tmp_path / "1", "00aa", "01aa"), write_ranks(tmp_path / "2", "00aa", "01bb")
+    assert unset_bytes.learn_gaps([unset_bytes.read_launches(path) for path in (one, other)]) == {"axpy": {(0, 1)}}
+    assert unset_bytes.choose_tests(one, other) == ["t"]
+
+
+def test_ranks_of_which_one_launched_nothing_in_one_run_teach_nothing(tmp_path: Path) -> None:
+    """It is not known which one that was."""
+    paths = write_ranks(tmp_path / "1", "00aa", "01aa"), write_ranks(tmp_path / "2", "01aa")
+    assert unset_bytes.learn_gaps([unset_bytes.read_launches(path) for path in paths]) == {}
 
 
 def test_a_run_that_was_stopped_teaches_what_it_wrote(tmp_path: Path) -> None:
@@ -136,8 +156,8 @@ def test_of_an_address_of_the_host_all_bytes_are_left_out() -> None:
 
 
 def test_launches_of_a_test_that_went_another_way_teach_nothing() -> None:
-    one = {"t": [("a", ("00",)), ("b", ("00",))], "u": [("a", ("00",))]}
-    other = {"t": [("a", ("01",))], "u": [("a", ("00",))]}
+    one = {("t", ""): [("a", ("00",)), ("b", ("00",))], ("u", ""): [("a", ("00",))]}
+    other = {("t", ""): [("a", ("01",))], ("u", ""): [("a", ("00",))]}
     assert unset_bytes.learn_gaps([one, other]) == {}
 
 
