@@ -78,6 +78,13 @@ def build_parser() -> argparse.ArgumentParser:
         help="what the plug-in wrote, with entries: of two shaken runs or more, of any under valgrind",
     )
     unset_command.add_argument("--known", type=Path, help="a file of this kind, all of which stays in the new one")
+    unset_command.add_argument(
+        "--between",
+        type=Path,
+        nargs=2,
+        metavar=("OURS", "THEIRS"),
+        help="learn only bytes in which these two builds differ: what the plug-in wrote of each, with entries",
+    )
     doubt_command = commands.add_parser(
         "doubt",
         help="which tests to run under valgrind for `unset`: they meet every byte in which two builds differ",
@@ -157,6 +164,8 @@ def run_doubt(options: argparse.Namespace) -> int:
 def run_unset(options: argparse.Namespace) -> int:
     """``unset``."""
     gaps = unset_bytes.learn_gaps([unset_bytes.read_launches(path) for path in options.results])
+    if options.between:
+        gaps = unset_bytes.keep_differing(gaps, *(unset_bytes.read_launches(path) for path in options.between))
     known = unset_bytes.read_table(options.known) if options.known else {}
     unset_bytes.write_table(options.out, unset_bytes.format_table(gaps, known))
     print(f"{options.out}: {len(gaps)} kernels, {sum(len(places) for places in gaps.values())} bytes")

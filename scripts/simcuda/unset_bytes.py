@@ -21,7 +21,10 @@ for such a byte, and one run is enough::
         --simcuda-only tests.txt FILES
 
 ``doubt`` chooses the tests that are worth it: of two builds' entries the fewest seconds of tests in which every byte
-that differs between the two is met.
+that differs between the two is met. What is quicker under valgrind teaches as well, as a file of own tests that call
+the operators in question. It may launch a kernel in other ways than the tests did, and a byte that one launch leaves
+unset is set in another: with ``unset --between ours.jsonl theirs.jsonl`` only bytes in which the two builds differ are
+learned.
 
 What was learned holds for any build of the same release: it is the kernels' arguments that have the gaps. A file whose
 name ends with ``.xz`` is packed.
@@ -54,6 +57,7 @@ Launch = tuple[str, tuple[str, ...]]
 #: A test and which of its processes: "" the one that ran it, else as "2/4" in the order in which they were started. The
 #: number of them is in it: where one launched nothing in one of two runs, it is not known which is which.
 Launcher = tuple[str, str]
+Launches = Mapping[Launcher, Sequence[Launch]]
 #: Kernel -> (argument, byte) of those that nobody sets.
 Gaps = dict[str, set[tuple[int, int]]]
 
@@ -93,7 +97,7 @@ def _explain_unreadable(path: Path) -> Iterator[None]:
         ) from None
 
 
-def learn_gaps(runs: Sequence[Mapping[Launcher, Sequence[Launch]]]) -> Gaps:
+def learn_gaps(runs: Sequence[Launches]) -> Gaps:
     """Return the bytes memcheck saw, and those that differ between two of ``runs``.
 
     They differ in the same launch of the same process of the same test. One that launched other kernels in one of them
@@ -107,19 +111,55 @@ def learn_gaps(runs: Sequence[Mapping[Launcher, Sequence[Launch]]]) -> Gaps:
                 places = {(number, at) for at, part in enumerate(split_argument(argument)) if part == _NEVER_SET}
                 gaps.setdefault(kernel, set()).update(places)
     for first, second in itertools.combinations(runs, 2):
-        for launcher in first.keys() & second.keys():
-            if [name for name, _ in first[launcher]] != [name for name, _ in second[launcher]]:
-                continue
-            for (kernel, ours), (_, theirs) in zip(first[launcher], second[launcher], strict=True):
-                for number, (mine, yours) in enumerate(zip(ours, theirs, strict=False)):
-                    if mine != yours and (pair := hash((kernel, number, mine, yours))) not in seen:
-                        seen.add(pair)
-                        known = gaps.setdefault(kernel, set())
-                        differ = find_differing_bytes(
-                            split_argument(mine), split_argument(yours), {at for where, at in known if where == number}
-                        )
-                        known.update((number, at) for at in differ)
+        for _, kernel, number, mine, yours in _pair_arguments(first, second):
+            if (pair := hash((kernel, number, mine, yours))) not in seen:
+                seen.add(pair)
+                known = gaps.setdefault(kernel, set())
+                differ = find_differing_bytes(
+                    split_argument(mine), split_argument(yours), {at for where, at in known if where == number}
+                )
+                known.update((number, at) for at in differ)
     return {kernel: places for kernel, places in gaps.items() if places}
+
+
+def _pair_arguments(first: Launches, second: Launches) -> Iterator[tuple[str, str, int, str, str]]:
+    """Yield test, kernel, number and both texts of each argument in which the two differ."""
+    for launcher in first.keys() & second.keys():
+        if [name for name, _ in first[launcher]] != [name for name, _ in second[launcher]]:
+            continue
+        for (kernel, ours), (_, theirs) in zip(first[launcher], second[launcher], strict=True):
+            for number, (mine, yours) in enumerate(zip(ours, theirs, strict=False)):
+                if mine != yours:
+                    yield launcher[0], kernel, number, mine, yours
+
+
+def find_differences(first: Launches, second: Launches) -> dict[str, Gaps]:
+    """Return, by test, the bytes of kernels' arguments in which two builds differ.
+
+    They differ in the same launch of the same process of the same test. One that launched other kernels on ``second``
+    is left out.
+    """
+    differences: dict[str, Gaps] = {}
+    known: dict[tuple[str, str], frozenset[int]] = {}
+    for test, kernel, number, mine, yours in _pair_arguments(first, second):
+        if (mine, yours) not in known:
+            known[mine, yours] = frozenset(find_differing_bytes(split_argument(mine), split_argument(yours)))
+        met = differences.setdefault(test, {}).setdefault(kernel, set())
+        met.update((number, at) for at in known[mine, yours])
+    return differences
+
+
+def keep_differing(gaps: Gaps, first: Launches, second: Launches) -> Gaps:
+    """Return those of ``gaps`` in which two builds differ in a test.
+
+    Those in which they agree go on being compared.
+    """
+    kept: Gaps = {}
+    for kernels in find_differences(first, second).values():
+        for kernel, met in kernels.items():
+            if places := met & gaps.get(kernel, set()):
+                kept.setdefault(kernel, set()).update(places)
+    return kept
 
 
 def choose_tests(first: Path, second: Path) -> list[str]:
@@ -129,22 +169,11 @@ def choose_tests(first: Path, second: Path) -> list[str]:
     same launch of the same test, at the least seconds, as far as choosing the best next one tells. Processes that
     launched other kernels on ``second`` are left out.
     """
-    ours, theirs = read_launches(first), read_launches(second)
     seconds = _read_seconds(first)
-    places: dict[str, set[tuple[str, int, int]]] = {}
-    differences: dict[tuple[str, str], frozenset[int]] = {}
-    for launcher in ours.keys() & theirs.keys():
-        test = launcher[0]
-        if [name for name, _ in ours[launcher]] != [name for name, _ in theirs[launcher]]:
-            continue
-        for (kernel, mine), (_, yours) in zip(ours[launcher], theirs[launcher], strict=True):
-            for number, pair in enumerate(zip(mine, yours, strict=False)):
-                if pair[0] != pair[1]:
-                    if pair not in differences:
-                        differences[pair] = frozenset(
-                            find_differing_bytes(split_argument(pair[0]), split_argument(pair[1]))
-                        )
-                    places.setdefault(test, set()).update((kernel, number, at) for at in differences[pair])
+    places = {
+        test: {(kernel, *place) for kernel, met in kernels.items() for place in met}
+        for test, kernels in find_differences(read_launches(first), read_launches(second)).items()
+    }
     chosen: list[str] = []
     left: set[tuple[str, int, int]] = set().union(*places.values())
     while left:

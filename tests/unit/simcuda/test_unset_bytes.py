@@ -104,6 +104,17 @@ def test_ranks_of_which_one_launched_nothing_in_one_run_teach_nothing(tmp_path: 
     assert unset_bytes.learn_gaps([unset_bytes.read_launches(path) for path in paths]) == {}
 
 
+def test_only_what_differs_between_two_builds_is_learned_if_one_says_so(tmp_path: Path) -> None:
+    """Another program left two bytes unset, one of which the tests of both builds set alike."""
+    ours, theirs = (write_ranks(tmp_path / name, f"0105{last}") for name, last in (("ours", "00"), ("theirs", "07")))
+    swept = write_ranks(tmp_path / "swept", "01????")
+    table = tmp_path / "unset.txt"
+    assert cli.main(["unset", "--between", str(ours), str(theirs), str(table), str(swept)]) == 0
+    assert unset_bytes.read_table(table) == {unset_bytes.hash_kernel_name("axpy"): {(0, 2)}}
+    assert cli.main(["unset", str(table), str(swept)]) == 0
+    assert unset_bytes.read_table(table) == {unset_bytes.hash_kernel_name("axpy"): {(0, 1), (0, 2)}}
+
+
 def test_a_run_that_was_stopped_teaches_what_it_wrote(tmp_path: Path) -> None:
     row = json.dumps({"id": "t", "entries": [["launch", "axpy", "00 ??"]]})
     path = tmp_path / "run.jsonl"
