@@ -59,7 +59,10 @@ class ProcessFolder:
         os.environ[VARIABLE] = str(path)
 
     def _list_files(self) -> list[Path]:
-        """Return the files in the order in which their processes were started, but where the numbers begin anew."""
+        """Return the files in the order in which their processes started.
+
+        Where the system's process numbers began anew in between, the order is another.
+        """
         return sorted(self._path.glob("*.json"), key=lambda path: int(path.stem))
 
     def clear(self) -> None:
@@ -68,7 +71,7 @@ class ProcessFolder:
             path.unlink(missing_ok=True)
 
     def read_ledgers(self) -> Iterator[tuple[Totals, list[Any]]]:
-        """Yield each ended process's totals and entries, the first that was started first."""
+        """Yield totals and entries of each ended process in the order of their start."""
         for path in self._list_files():
             row = json.loads(path.read_text(encoding="utf-8"))
             yield Totals(**row["totals"]), [json.loads(entry) for entry in row["entries"]]

@@ -123,7 +123,7 @@ def learn_gaps(runs: Sequence[Launches]) -> Gaps:
 
 
 def _pair_arguments(first: Launches, second: Launches) -> Iterator[tuple[str, str, int, str, str]]:
-    """Yield test, kernel, number and both texts of each argument in which the two differ."""
+    """Yield test, kernel, number and both texts of arguments that differ."""
     for launcher in first.keys() & second.keys():
         if [name for name, _ in first[launcher]] != [name for name, _ in second[launcher]]:
             continue
