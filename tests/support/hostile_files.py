@@ -577,7 +577,8 @@ def wheel_name(text: str, folder: Path) -> None:
             reader(text)
 
 
-LAUNCHED = {"id": "t", "seconds": 1, "entries": [["launch", "kernel", 1, "00ff [1,8]"], ["copy", "HD"]]}
+LAUNCH = ["launch", "kernel", 1, "00ff [1,8]"]
+LAUNCHED = {"id": "t", "seconds": 1, "entries": [LAUNCH, ["copy", "HD"]], "processes": [[LAUNCH], []]}
 
 
 @st.composite
