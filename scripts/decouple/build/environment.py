@@ -106,6 +106,17 @@ class Places(Struct, frozen=True):
             folder.mkdir(parents=True, exist_ok=True)
 
 
+def locate_environment_note(stage1: Path) -> Path:
+    """Return the file in stage 1's build directory that says what its objects were compiled in."""
+    return stage1 / "decouple-environment"
+
+
+def read_environment_note(stage1: Path) -> str:
+    """Return "KIND" or "KIND PYTHON" of stage 1's build directory, "" where nothing says."""
+    note = locate_environment_note(stage1)
+    return note.read_text() if note.exists() else ""
+
+
 class Environment(Protocol):
     """What the stages need of an environment."""
 

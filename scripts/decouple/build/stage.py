@@ -41,7 +41,7 @@ from decouple.build.settings import Cost
 from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 from decouple.release.wheel_name import WheelName
 
-HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", "CCACHE_DEPEND", *remote_cache.VARIABLES)
+HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", "CCACHE_DEPEND", "DECOUPLE_SECONDS", *remote_cache.VARIABLES)
 """Variables on which no wheel depends."""
 _INCLUDE = "CMAKE_PROJECT_Torch_INCLUDE"
 _OBJECT = re.compile(r"Building \S+ object (\S+)$")

@@ -14,7 +14,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.build import inputs, settings
-from decouple.build.environment import read_output
+from decouple.build.environment import locate_environment_note, read_environment_note, read_output
 from decouple.build.stage import HOW, Stage
 from decouple.release import projects
 from decouple.release.wheel_name import WheelName
@@ -68,15 +68,14 @@ class Stage1(Stage):
 
         The environment's name lies in it; directories from before it was written are no portable ones.
         """
-        note = self.folder / "decouple-environment"
         name = " ".join(filter(None, (self.environment.kind, self.job.choices.python)))
-        before = note.read_text() if note.exists() else ""
+        before = read_environment_note(self.folder)
         if self.folder.exists() and (before != name if before else self.environment.kind == "portable"):
             self.job.say(f"stage 1: the objects in {self.folder} are of another environment or Python: deleted")
             self._uninstall_files()
             remove_tree(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(note, name)
+        write_atomically(locate_environment_note(self.folder), name)
 
     def _configure_tree(self) -> None:
         """Run upstream's configure step unless the same variables were configured before."""

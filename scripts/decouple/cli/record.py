@@ -40,7 +40,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--seconds",
         metavar="KIND",
         help="instead: put the seconds per object that this checkout's builds took in an environment of KIND "
-        "(portable) into the tables that estimates and shards go by",
+        "(portable, rootfs) into the tables that estimates and shards go by",
     )
     only = parser.add_argument_group(
         "a release without a series of its own",

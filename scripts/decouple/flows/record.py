@@ -16,9 +16,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.checkout import Checkout
+from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_cache
 from decouple.build import object_times
-from decouple.build.environment import Places
+from decouple.build.environment import Places, read_environment_note
+from decouple.build.object_times import read_measured_seconds
 from decouple.census import report
 from decouple.flows.record_history import complete_history
 from decouple.flows.release_request import ReleaseRequest
@@ -111,9 +113,18 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
     """
     places = Places.of_release(project, release, find_cache())
     whole, own = places.stage2.parent, f"{kind}-cuda*/{places.stage2.name}"  # its own for a CUDA, a Python, a core
-    stages = {1: [places.stage1], 2: sorted([*whole.glob(own), *whole.glob(f"*/{own}")])}
-    recorded = [number for number, folders in stages.items() if any(map(object_times.read_measured_seconds, folders))]
-    return [object_times.record_seconds(release, kind, number, stages[number]) for number in recorded or (1,)]
+    stage2 = sorted([*whole.glob(own), *whole.glob(f"*/{own}")])
+    if kind == "rootfs":
+        stage2.append(places.stage2)  # for the CUDA of the root
+    compiled_in = read_environment_note(places.stage1).partition(" ")[0]  # one directory for all
+    stages = {1: [places.stage1] if compiled_in == kind else [], 2: stage2}
+    recorded = {number: folders for number, folders in stages.items() if any(map(read_measured_seconds, folders))}
+    if not recorded:
+        raise DecoupleError(
+            f"{whole}: no object's seconds in an environment of kind {kind} are recorded there",
+            next_step=f"decouple build {release} --env {kind} --stage 1",
+        )
+    return [object_times.record_seconds(release, kind, number, folders) for number, folders in recorded.items()]
 
 
 def _count_verdicts(what: str, source: str, applies: Mapping[str, Mapping[str, str]]) -> status.AppliesSection:

@@ -8,6 +8,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.build import object_times, settings
+from decouple.build.environment import locate_environment_note
 from decouple.build.settings import Cost
 from decouple.flows.record import record_seconds
 
@@ -79,9 +80,18 @@ def test_each_stage_of_a_checkout_goes_into_its_own_table(tmp_path: Path, monkey
     for folder, name in builds.items():
         (build / folder).mkdir(parents=True)
         (build / folder / "object-seconds.tsv").write_text(f"{name}\t0m1.0s\t0m0.5s\n")
+    note = locate_environment_note(build / "src/build")
+    note.write_text("portable 3.13")
     record_seconds(tmp_path / "project", "2.6", "portable")
     assert [object_times.load_seconds("2.6", "portable", stage).objects for stage in (1, 2)] == [1, 2]
     assert object_times.load_seconds("2.6", "portable", 2).core_seconds == 3.0
+    record_seconds(tmp_path / "project", "2.6", "rootfs")
+    assert [object_times.load_seconds("2.6", "rootfs", stage).objects for stage in (1, 2)] == [0, 1]
+    note.write_text("rootfs")
+    assert [path.name for path, _ in record_seconds(tmp_path / "project", "2.6", "rootfs")] == [
+        "2.6-rootfs-stage1.tsv",
+        "2.6-rootfs-stage2.tsv",
+    ]
     with pytest.raises(DecoupleError, match="no object's seconds"):
         record_seconds(tmp_path, "2.6", "portable")
 

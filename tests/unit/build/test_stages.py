@@ -22,7 +22,7 @@ from decouple.base.files import hold_lock
 from decouple.base.git import read_git_text, run_git
 from decouple.base.process import run_logged
 from decouple.build import inputs, root_description, rootfs, stage, toolchain, toolkits
-from decouple.build.environment import HostEnvironment, Places, RootEnvironment
+from decouple.build.environment import HostEnvironment, Places, RootEnvironment, locate_environment_note
 from decouple.build.options import Choices, Provenance
 from decouple.build.shards import ObjectShard
 from decouple.build.stage import BuildJob
@@ -481,7 +481,7 @@ def test_objects_of_another_environment_are_not_linked_into_this_one(
 ) -> None:
     """CMake would go on with the compiler and libraries that it found before."""
     Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
-    note = host.places.stage1 / "decouple-environment"
+    note = locate_environment_note(host.places.stage1)
     assert note.read_text() == "host"
     note.write_text("portable 3.13")
     (host.places.state / "stage1.json").unlink()
