@@ -72,7 +72,7 @@ def test_a_build_that_was_stopped_says_what_is_left(checkout: Path) -> None:
     build.mkdir(parents=True)
     from decouple.build import object_times
 
-    kinds = object_times.load_seconds("2.6", "portable", 1).kinds.items()
+    kinds = object_times.load_seconds("2.6", "rootfs", 1).kinds.items()
     rows = [(f"{kind}/{n}.o", row.seconds) for kind, row in kinds for n in range(row.objects)]
     table = sorted(rows, key=lambda row: row[1])[-1000:]
     (build / "build.ninja").write_text("".join(f"build {name}: CXX_COMPILER__x_y src\n" for name, _ in table))
