@@ -107,12 +107,12 @@ class Places(Struct, frozen=True):
 
 
 def locate_environment_note(stage1: Path) -> Path:
-    """Return the file in stage 1's build directory that says what its objects were compiled in."""
+    """Return the file that says what stage 1's objects were compiled in."""
     return stage1 / "decouple-environment"
 
 
 def read_environment_note(stage1: Path) -> str:
-    """Return "KIND" or "KIND PYTHON" of stage 1's build directory, "" where nothing says."""
+    """Return "KIND" or "KIND PYTHON" of stage 1's objects, "" where nothing says."""
     note = locate_environment_note(stage1)
     return note.read_text() if note.exists() else ""
 

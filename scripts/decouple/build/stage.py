@@ -392,7 +392,9 @@ class _NinjaProgress:
         self._progress, self._what, self._say, self._left = progress, what, say, dict(expected)
         self._seconds, self._measured = seconds, measured
         self._unmeasured: dict[str, float] = {}
-        """Objects that are done; ninja writes of one what it took after it has said that it is done."""
+        """Objects that are done, of which is not known yet what they took."""
+        self._took: dict[str, float] = {}
+        """What outputs took that are not known to be done: ninja's log is often read before the line that says it."""
         self._done = 0
         self._total: int | None = None
 
@@ -413,13 +415,13 @@ class _NinjaProgress:
         if done > self._done:
             built = _OBJECT.search(line)
             expected = self._left.pop(built[1], 0.0) if built else 0.0
-            self._progress.advance(done - self._done, expected, self._read_measured())
             if built:
                 self._unmeasured[built[1]] = expected
+            self._progress.advance(done - self._done, expected, self._read_measured())
             self._done = done
 
     def _read_measured(self) -> tuple[float, float] | None:
         """Return what ninja's newly logged objects were expected to take, and took."""
-        took = self._measured.read_new() if self._measured else {}
-        known = {name: self._unmeasured.pop(name) for name in took if name in self._unmeasured}
-        return (sum(known.values()), sum(took[name] for name in known)) if known else None
+        self._took |= self._measured.read_new() if self._measured else {}
+        known = {name: self._unmeasured.pop(name) for name in self._took if name in self._unmeasured}
+        return (sum(known.values()), sum(self._took.pop(name) for name in known)) if known else None

@@ -579,26 +579,44 @@ def test_what_ninja_says_becomes_one_piece_of_work() -> None:
     assert "finish" not in {name for name, _ in told.calls}
 
 
+class Measures(Told):
+    """Keeps what objects were expected to take, and took."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.measured: list[tuple[float, float] | None] = []
+
+    def advance(self, amount: float = 1.0, effort: float = 0.0, measured: tuple[float, float] | None = None) -> None:
+        self.measured.append(measured)
+
+
 def test_what_an_object_took_is_told_with_the_next_one(tmp_path: Path) -> None:
     """Ninja writes into its log after it has said that an object is done."""
     log = tmp_path / ".ninja_log"
     log.write_text("# ninja log v5\n0\t9000\t0\told.o\tabc\n")
-    told: list[tuple[float, float] | None] = []
-
-    class Measures(Told):
-        def advance(
-            self, amount: float = 1.0, effort: float = 0.0, measured: tuple[float, float] | None = None
-        ) -> None:
-            told.append(measured)
-
-    measured = stage.NinjaLogReader(tmp_path, scale=2.0)
-    follow = stage._NinjaProgress(Measures(), "stage 1", lambda _: None, {"a.o": 10.0, "b.o": 5.0}, 15.0, measured)
+    measured, told = stage.NinjaLogReader(tmp_path, scale=2.0), Measures()
+    follow = stage._NinjaProgress(told, "stage 1", lambda _: None, {"a.o": 10.0, "b.o": 5.0}, 15.0, measured)
     follow("[1/3 1 0.1] Building CXX object a.o")
     with log.open("a") as file:
         file.write("1000\t41000\t0\ta.o\tdef\n41000\t420")  # the second line is on its way
     follow("[2/3 1 0.1] Building CXX object b.o")
     follow("[3/3 1 0.1] Linking CXX shared library c.so")
-    assert told == [None, (10.0, 20.0), None]
+    assert told.measured == [None, (10.0, 20.0), None]
+
+
+def test_what_an_object_took_counts_where_the_log_is_read_before_the_line_that_says_it(tmp_path: Path) -> None:
+    """Lines come through a pipe: of a stage 2 nearly no object counted, and the time to go was too long by 20 %."""
+    log = tmp_path / ".ninja_log"
+    log.write_text("# ninja log v5\n")
+    told = Measures()
+    left = {"a.o": 10.0, "b.o": 5.0, "c.o": 1.0}
+    follow = stage._NinjaProgress(told, "stage 1", lambda _: None, left, 16.0, stage.NinjaLogReader(tmp_path))
+    with log.open("a") as file:
+        file.write("0\t40000\t0\ta.o\tdef\n0\t42000\t0\tb.o\tdef\n")
+    follow("[1/3 2 40.1] Building CXX object a.o")
+    follow("[2/3 2 42.1] Building CXX object b.o")
+    follow("[3/3 2 43.1] Building CXX object c.o")
+    assert told.measured == [(10.0, 40.0), (5.0, 42.0), None]
 
 
 def test_a_log_that_is_not_there_or_was_written_anew_tells_nothing_wrong(tmp_path: Path) -> None:
