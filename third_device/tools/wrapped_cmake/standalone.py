@@ -42,13 +42,21 @@ class CMake:
 
         Raises OSError before a configure.
         """
-        found: dict[str, Any] = {}
-        for line in (self.build_dir / "CMakeCache.txt").read_text(encoding="utf-8").splitlines():
-            entry = _ENTRY.match(line)
-            if entry:
-                name, kind, value = entry.groups()
-                found[name] = _parse_boolean(value) if kind == "BOOL" else value
-        return found
+        return read_cache(self.build_dir)
+
+
+def read_cache(build_dir: Path) -> dict[str, Any]:
+    """Read all variables of ``CMakeCache.txt``, those of type BOOL as such.
+
+    Raises OSError before a configure.
+    """
+    found: dict[str, Any] = {}
+    for line in (build_dir / "CMakeCache.txt").read_text(encoding="utf-8").splitlines():
+        entry = _ENTRY.match(line)
+        if entry:
+            name, kind, value = entry.groups()
+            found[name] = _parse_boolean(value) if kind == "BOOL" else value
+    return found
 
 
 def _parse_boolean(value: str) -> bool | str:

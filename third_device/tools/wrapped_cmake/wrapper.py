@@ -120,7 +120,7 @@ class WrappedCMake:
         """
         cache = self.build_dir / "CMakeCache.txt"
         if cache.exists():
-            known = self._cmake.cache()
+            known = standalone.read_cache(self.build_dir)  # upstream's helper leaves CMake's own variables out
             places = (known.get("CMAKE_HOME_DIRECTORY"), known.get("CMAKE_CACHEFILE_DIR"))
             if places != (str(self.source_dir), str(self.build_dir)):
                 cache.unlink()
