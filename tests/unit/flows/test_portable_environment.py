@@ -118,6 +118,8 @@ def test_the_timing_prefix_records_processor_time_and_passes_failures_on(tmp_pat
     assert len(record.read_text().splitlines()) == 1, "what failed says nothing about the cost of the object"
     assert [path.name for path in tmp_path.iterdir()] == ["seconds.tsv"]
     assert subprocess.run([script, "true"], env={}).returncode == 0
+    nowhere = {"DECOUPLE_SECONDS": str(tmp_path / "absent/seconds.tsv")}
+    assert subprocess.run([script, "true"], env=nowhere).returncode == 0, "an object that cannot be timed is compiled"
 
 
 @pytest.mark.parametrize(

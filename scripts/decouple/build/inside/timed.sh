@@ -10,7 +10,8 @@ for argument; do
     [ "$before" = -o ] && object=$argument
     before=$argument
 done
-times >"$DECOUPLE_SECONDS.$$" || exit 0 # in this shell: a subshell has no times of its own
+# in this shell: a subshell has no times of its own; `command`: a failed redirection of a special builtin ends a shell
+command times >"$DECOUPLE_SECONDS.$$" || exit 0
 { read -r _; read -r user system; } <"$DECOUPLE_SECONDS.$$"
 rm -f "$DECOUPLE_SECONDS.$$"
 printf '%s\t%s\t%s\n' "$object" "$user" "$system" >>"$DECOUPLE_SECONDS"
