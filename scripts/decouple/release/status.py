@@ -465,7 +465,10 @@ def keep_costliest(stage: StageSection, before: StageSection | None) -> StageSec
 
     That is the nearest to a cold build's.
 
-    Building again on a warm compiler cache says little about what the stage costs.
+    Building again on a warm compiler cache says little about what the stage costs. A build that compiled all of it says
+    it, also where an earlier one took longer, beside other work.
     """
-    spent = max((before and before.object_seconds) or 0.0, stage.object_seconds or 0.0)
+    spent = stage.object_seconds or 0.0
+    if before and before.object_seconds and (stage.compiled or 0) < stage.objects:
+        spent = max(before.object_seconds, spent)
     return replace(stage, object_seconds=round(spent, 1), seconds=round(stage.seconds, 1))

@@ -605,7 +605,7 @@ def test_what_an_object_took_is_told_with_the_next_one(tmp_path: Path) -> None:
 
 
 def test_what_an_object_took_counts_where_the_log_is_read_before_the_line_that_says_it(tmp_path: Path) -> None:
-    """Lines come through a pipe: of a stage 2 nearly no object counted, and the time to go was too long by 20 %."""
+    """Lines come through a pipe: of a stage 2 nearly no object counted, the time to go was too long by a quarter."""
     log = tmp_path / ".ninja_log"
     log.write_text("# ninja log v5\n")
     told = Measures()

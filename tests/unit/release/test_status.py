@@ -391,6 +391,15 @@ def test_a_short_build_on_a_warm_cache_does_not_hide_what_the_stage_costs(tmp_pa
     assert said.startswith("1528 objects, at least 120 min of compiling on 2 cores, 100 MiB")
 
 
+def test_a_build_that_compiled_all_says_what_the_stage_costs() -> None:
+    """Beside other work a stage took 274 minutes, alone 109; the page said "at least 274 min" all the same."""
+    before = replace(STAGE, object_seconds=32841.7)
+    cold = replace(STAGE, object_seconds=13034.8, compiled=1580, cached=3)
+    assert status.keep_costliest(cold, before).object_seconds == 13034.8
+    resumed = replace(cold, compiled=900, cached=600)
+    assert status.keep_costliest(resumed, before).object_seconds == 32841.7
+
+
 def test_kernels_are_a_hundred_percent_only_when_all_are_the_official_ones() -> None:
     kernels = {"theirs": "official 2.6.0", "same": 19457, "total": 19458, "missing": 0, "extra": 2, "archs": ["sm_90"]}
     found = figures(status.parse_status({"kernels": {"built": kernels}}))
