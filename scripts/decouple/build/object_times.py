@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.build import settings, toolkits
+from decouple.build.estimate import read_planned_objects
 from decouple.build.options import Choices
 from decouple.build.settings import Cost
 
@@ -31,7 +32,8 @@ _ALL = "."
 _WORTH = 20.0
 """Core-seconds that a kind of its own must put right; a smaller value makes longer tables, and little better shards."""
 _ENOUGH = 0.9
-"""Share of a table's objects that a build must have measured to replace it: means cannot be mended by parts."""
+"""Share of its objects, and of those of the table before, that a build must have measured to make a table: means cannot
+be mended by parts."""
 
 
 class ObjectKind(Struct, frozen=True):
@@ -170,21 +172,24 @@ def record_seconds(release: str, kind: str, stage: int, folders: Iterable[Path])
     """Make the table anew from what builds in ``folders`` measured.
 
     Of an object in several folders the last one counts. Gives the table and how many objects were measured. Raises
-    DecoupleError where nothing was, or far less than the table has.
+    DecoupleError where nothing was, or far less than the builds or the table have.
     """
     folders = list(folders)
     measured: dict[str, float] = {}
+    planned: set[str] = set()
     for folder in folders:
         measured |= read_measured_seconds(folder)
+        planned |= read_planned_objects(folder)
     command = f"decouple build {release} --env {kind} --stage {stage}"
     if not measured:
         raise DecoupleError(f"{folders[0]}: no object's seconds are recorded there", next_step=command)
     path, before = locate_table(release, kind, stage), load_seconds(release, kind, stage)
-    if len(measured) < _ENOUGH * before.objects:
-        raise DecoupleError(
-            f"{folders[0]}: the seconds of {len(measured)} objects, and {path.name} is of {before.objects}",
-            next_step=f"{command}, whole and without --shard",
-        )
+    for whole, objects in (("the build has", len(planned)), (f"{path.name} is of", before.objects)):
+        if len(measured) < _ENOUGH * objects:
+            raise DecoupleError(
+                f"{folders[0]}: the seconds of {len(measured)} objects, and {whole} {objects}",
+                next_step=f"{command}, whole and without --shard",
+            )
     rows = average_seconds(measured).kinds.items()
     write_atomically(path, "".join(f"{name}\t{row.objects}\t{row.seconds:.1f}\n" for name, row in rows))
     return path, len(measured)

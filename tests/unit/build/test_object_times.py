@@ -58,6 +58,19 @@ def test_a_build_that_measured_only_a_part_leaves_the_table(tmp_path: Path, monk
     assert path.read_bytes() == before
 
 
+def test_a_build_that_was_interrupted_makes_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its large objects come last: with the mean of the small ones an estimate is hours short."""
+    monkeypatch.setattr(object_times, "_FOLDER", tmp_path)
+    log, plan = tmp_path / "object-seconds.tsv", tmp_path / "build.ninja"
+    log.write_text("a.o\t0m1.5s\t0m0.5s\n")
+    plan.write_text("".join(f"build {name}.o: CXX_COMPILER__target x.cpp\n" for name in "ab"))
+    with pytest.raises(DecoupleError, match="1 objects, and the build has 2") as failed:
+        object_times.record_seconds("2.6", "rootfs", 2, [tmp_path])
+    assert failed.value.next_step == "decouple build 2.6 --env rootfs --stage 2, whole and without --shard"
+    log.write_text("a.o\t0m1.5s\t0m0.5s\nb.o\t2m0.0s\t0m3.0s\n")
+    assert object_times.record_seconds("2.6", "rootfs", 2, [tmp_path])[1] == 2
+
+
 def test_a_build_that_recorded_nothing_leaves_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_times, "_FOLDER", tmp_path)
     with pytest.raises(DecoupleError, match="no object's seconds") as failed:
