@@ -48,13 +48,21 @@ LIMITS = Limits()
 class TreeWriter:
     """Write files below ``root``, refusing names that no source tree has.
 
-    ``root`` is an empty folder of ours. ``archive`` is only for messages. Every method raises DecoupleError.
+    ``root`` is an empty folder of ours. ``archive`` and ``next_step`` are only for messages. Every method raises
+    DecoupleError.
     """
 
-    def __init__(self, root: Path, archive: str, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self,
+        root: Path,
+        archive: str,
+        limits: Limits = LIMITS,
+        next_step: str = "get the archive from the place that the manifest names",
+    ) -> None:
         self.root = str(root)
         self.archive = archive
         self.limits = limits
+        self.next_step = next_step
         self.bytes = 0
         self.members = 0
         self._kinds: dict[tuple[str, ...], str] = {(): "folder"}
@@ -64,7 +72,7 @@ class TreeWriter:
         """Make the error for one entry."""
         return DecoupleError(
             f"{self.archive}: refused: entry {name[:200]!r} {why}",
-            next_step="nothing was unpacked; get the archive from the place that the manifest names",
+            next_step=f"nothing was unpacked; {self.next_step}",
         )
 
     def split_name(self, name: str) -> tuple[str, ...]:

@@ -217,6 +217,40 @@ class TestLocal:
         with pytest.raises(DecoupleError, match="an empty folder"):
             fetch_source(manifest(), f"local:{tmp_path}/empty", cache=downloader.cache)
 
+    @pytest.mark.parametrize(
+        ("entries", "said"),
+        [
+            ("040000 tree {folder}\t..", "has '..' in its path"),
+            ("120000 blob {link}\ta\n040000 tree {folder}\ta", "which is a link"),
+            ("120000 blob {link}\ta", "leaves the tree"),
+        ],
+        ids=["dot dot", "a file through a link", "a link out of the tree"],
+    )
+    def test_a_commit_writes_nowhere_else(
+        self, tmp_path: Path, downloader: Downloader, tree: Path, entries: str, said: str
+    ) -> None:
+        """Git makes and lists such trees; it refuses to check them out."""
+        repository, outside = tmp_path / "repo", tmp_path / "outside"
+        repository.mkdir()
+        outside.mkdir()
+        git_repository(tree, repository)
+
+        def git(*words: str, given: str | None = None) -> str:
+            return subprocess.run(
+                ["git", *words], cwd=repository, input=given, capture_output=True, text=True, check=True
+            ).stdout.strip()
+
+        ids = {
+            "folder": git("mktree", given=f"100644 blob {git('rev-parse', 'HEAD:version.txt')}\tevil.txt\n"),
+            "link": git("hash-object", "-w", "--stdin", given=f"../../../../../../../../../..{outside}"),
+        }
+        hostile = git("mktree", given=f"{git('ls-tree', 'HEAD')}\n{entries.format(**ids)}\n")
+        git("tag", "hostile", git("commit-tree", hostile, "-m", "x"))
+        with pytest.raises(DecoupleError, match=said) as failed:
+            fetch_source(manifest(), f"local:{repository}@hostile", cache=downloader.cache)
+        assert "a commit that git checks out" in (failed.value.next_step or "")
+        assert not list(outside.iterdir()) and not list(downloader.cache.rglob("evil.txt"))
+
 
 class TestAuto:
     def test_says_which_it_took_and_why_not_the_others(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from decouple.release.manifest import Manifest
 from decouple.upstream import pristine, source_specifier
 from decouple.upstream.providers.context import FetchContext, check_version
 from decouple.upstream.readers import GitTree
-from decouple.upstream.unpack import unpack_tar
+from decouple.upstream.unpack import TreeWriter, unpack_tar
 from decouple.upstream.unpacked_release import UnpackedRelease, VerifiedFile
 
 
@@ -58,21 +59,24 @@ def _fetch_commit(manifest: Manifest, repository: Path, revision: str, context: 
     identity = f"local-{read_git_text('rev-parse', f'{revision}^{{tree}}', cwd=repository)}"
 
     def unpack_release(folder: Path) -> UnpackedRelease:
-        left = [path for path in tree.list_paths() if tree.mode(path) == SUBMODULE]
+        left = {path for path in tree.list_paths() if tree.mode(path) == SUBMODULE}
         (folder / "tree").mkdir()
+        # git lists any name, '..' too: what it refuses is to check such a tree out
+        writer = TreeWriter(folder / "tree", f"{repository}@{revision}", next_step="name a commit that git checks out")
         for path in tree.list_paths():
-            if path in left or pristine.is_left_out(tuple(path.split("/"))):
+            parts = writer.split_name(path)
+            if path in left or pristine.is_left_out(parts):
                 continue
-            target, mode = folder / "tree" / path, tree.mode(path)
-            target.parent.mkdir(parents=True, exist_ok=True)
+            data, mode = tree.read(path), tree.mode(path)
+            writer.count_entry(path, len(data))
             if mode == SYMLINK:
-                target.symlink_to(os.fsdecode(tree.read(path)))
-                continue
-            target.write_bytes(tree.read(path))
-            target.chmod(0o755 if mode == EXECUTABLE else 0o644)
+                writer.make_link(path, parts, os.fsdecode(data))
+            else:
+                writer.write_file(path, parts, len(data), io.BytesIO(data), executable=mode == EXECUTABLE)
+        writer.check_links()
         notes = check_version(folder / "tree", manifest, f"{repository}@{revision}")
         if left:
-            notes = (*notes, f"{len(left)} submodules left out: {left[0]}, …")
+            notes = (*notes, f"{len(left)} submodules left out: {min(left)}, …")
         return UnpackedRelease(provider="local", kind="source", path=folder / "tree", identity=identity, notes=notes)
 
     return context.unpack(manifest, identity, unpack_release)
