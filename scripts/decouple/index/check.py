@@ -16,10 +16,10 @@ from decouple.base.files import compute_sha256
 from decouple.base.progress import SILENT, Progress
 from decouple.index import release_list, wheel
 from decouple.index.archive import WHEEL_BOUND
-from decouple.index.catalog import CatalogEntry
+from decouple.index.catalog import CatalogEntry, select_common
 from decouple.index.offer import LabelList, Offer, Page, Refusal, parse_local_path, parse_project_name
 from decouple.index.remote import STATEMENT_BOUND, Index
-from decouple.index.site import METADATA
+from decouple.index.site import METADATA, OURS
 from decouple.release import variants
 from decouple.release.wheel_manifest import SUFFIX, WheelManifest
 from decouple.release.wheel_name import WheelName
@@ -60,7 +60,7 @@ def check_index(index: Index, progress: Progress = SILENT, root: Path | None = N
         faults += _compare_pages(project, page, html)
         faults += _find_label_faults(index, page)
         for package in (*page.offers, *page.variants):
-            if package.metadata is not None:
+            if _is_own(package):
                 faults += _find_file_faults(index, package)
             elif package.sha256 is None:  # a dependency, linked where it is
                 faults.append(SiteFault(package.filename, "no sha256 in its link"))
@@ -71,18 +71,33 @@ def check_index(index: Index, progress: Progress = SILENT, root: Path | None = N
     return faults
 
 
+def _is_own(package: Offer) -> bool:
+    """Return whether the file lies in the index, with others beside it; a dependency is linked where it is."""
+    return package.metadata is not None or package.project in OURS
+
+
 def _find_list_faults(index: Index, root: Path, pages: list[Page]) -> Iterator[SiteFault]:
     """Find what a client that knows ``root`` would stop at.
 
     Each release's list, and each page against it.
     """
-    ours = {page.project: [offer for offer in page.offers if offer.metadata is not None] for page in pages}
+    ours = {page.project: [offer for offer in page.offers if _is_own(offer)] for page in pages}
+    if not any(ours.values()):
+        yield SiteFault(index.address, "no wheel of this project in it, of which a list could be signed")
     releases = sorted({f"{item.version.major}.{item.version.minor}" for offers in ours.values() for item in offers})
     for release in releases:
         try:
             with tempfile.TemporaryDirectory() as nothing_known:
                 listed = release_list.read_current_list(index, root, release, Path(nothing_known))
-            refused = [item for page in pages if ours[page.project] for item in _narrow_page(page, listed, release)]
+            there = [page for page in pages if ours[page.project]]
+            hidden = {entry.project for entry in select_common(listed.values()) if entry.yanked is None} - {
+                page.project for page in there
+            }
+            yield from (
+                SiteFault(project, f"on the signed list of {release}, and the index has no page of it")
+                for project in sorted(hidden)
+            )
+            refused = [item for page in there for item in _narrow_page(page, listed, release)]
         except DecoupleError as error:
             yield SiteFault(f"signed list of {release}", error.what)
             continue
@@ -172,7 +187,9 @@ def _find_file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
         if metadata != read.metadata:
             yield SiteFault(name + METADATA, "differs from METADATA in the wheel")
         promised = package.metadata
-        if promised != hashlib.sha256(metadata).hexdigest():
+        if promised is None:
+            yield SiteFault(name, f"its link does not say that {METADATA} lies beside it (PEP 658)")
+        elif promised != hashlib.sha256(metadata).hexdigest():
             yield SiteFault(name + METADATA, f"its sha256 is not the one in the link ({promised})")
         if index.read_address(package.make_sibling_address(SUFFIX), STATEMENT_BOUND) != read.manifest_bytes:
             yield SiteFault(name + SUFFIX, "differs from the manifest in the wheel")

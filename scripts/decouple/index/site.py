@@ -20,6 +20,7 @@ Files are written first and pages last, so that a page never names what is not t
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
@@ -38,9 +39,11 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, create_file, hold_lock, write_atomically
 from decouple.base.progress import SILENT, Progress
 from decouple.base.steps import mark_step
+from decouple.base.untrusted_input import parse_json, read_bounded
 from decouple.index import catalog, dependencies, landing
 from decouple.index.catalog import CatalogEntry
 from decouple.index.dependencies import LinkedFile
+from decouple.index.remote import STATEMENT_BOUND
 from decouple.index.wheel import Wheel, read_wheel
 from decouple.release import variants
 from decouple.release.projects import BACKENDS, CORE, LIBRARIES, name_libraries
@@ -106,6 +109,7 @@ def _publish_wheels(
                 next_step=f"yank it (decouple index yank {wheel.path.name}), then build it anew: "
                 f"`decouple build {wheel.release} --revision N`",
             )
+        _refuse_other_statement(wheel)
     added: list[str] = []
     kept: list[str] = []
     fresh: dict[str, dict[str, CatalogEntry]] = {}
@@ -147,6 +151,26 @@ def refuse_loose_pin(wheel: Wheel) -> None:
         raise DecoupleError(
             f"{wheel.path.name}: asks for {asked}, not for the one core that it was built against",
             next_step=f"build it again: nox -s build-{wheel.release} -- --stage 2",
+        )
+
+
+def _refuse_other_statement(wheel: Wheel) -> None:
+    """Raise DecoupleError where the signed statement beside the wheel is not of it.
+
+    It may be of the file that a build replaced. The signature is not checked: whoever publishes need not have a key.
+    """
+    path = wheel.path.with_name(wheel.path.name + STATEMENT)
+    if not path.exists():
+        return
+    try:
+        payload = parse_json(base64.b64decode(parse_json(read_bounded(path, STATEMENT_BOUND))["payload"]))
+        digests = [subject["digest"]["sha256"] for subject in payload["subject"]]
+    except (ValueError, KeyError, TypeError):
+        digests = []
+    if digests != [wheel.sha256]:
+        raise DecoupleError(
+            f"{path}: a statement of another file, or none",
+            next_step=f"delete it, or sign again: decouple index sign {wheel.path} --key KEY",
         )
 
 
@@ -289,19 +313,20 @@ def _make_own_row(release: str, entry: CatalogEntry, up: str) -> dict[str, Any]:
         "size": entry.size,
         "core-metadata": metadata,
         "dist-info-metadata": metadata,
-        "yanked": False if entry.yanked is None else entry.yanked,
+        "yanked": False if entry.yanked is None else entry.yanked or True,  # PEP 691: an empty reason is none
     }
 
 
 def _make_anchor(row: Mapping[str, Any]) -> str:
     """Format the same file in a page's HTML (PEP 503)."""
     metadata = f"sha256={row['core-metadata']['sha256']}" if "core-metadata" in row else None
+    yanked = row.get("yanked", False)
     attributes = {
         "href": f"{row['url']}#sha256={row['hashes']['sha256']}",
         "data-requires-python": row.get("requires-python"),
         "data-dist-info-metadata": metadata,
         "data-core-metadata": metadata,
-        "data-yanked": None if row.get("yanked", False) is False else row["yanked"],
+        "data-yanked": {False: None, True: ""}.get(yanked, yanked),
     }
     text = " ".join(f'{key}="{escape(value)}"' for key, value in attributes.items() if value is not None)
     return f"<a {text}>{escape(row['filename'])}</a>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -251,3 +252,31 @@ def test_check_with_the_root_finds_what_a_client_would_stop_at(tmp_path: Path) -
     shutil.rmtree(tmp_path / "site/tuf")
     (told,) = faults()
     assert told.startswith("signed list of 2.6: ")
+
+
+def test_check_with_the_root_finds_a_project_that_the_index_hides(tmp_path: Path) -> None:
+    make_pair(tmp_path / "dist")
+    site.build_site(tmp_path / "dist", tmp_path / "site")
+    provenance.make_key(tmp_path / "key")
+    release_list.sign_lists(tmp_path / "site", tmp_path / "key")
+    root = Path(shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json"))
+    for page, line in (("index.html", r'.*"torch-cuda/".*\n'), ("index.json", r',\s*{\s*"name": "torch-cuda"\s*}')):
+        path = tmp_path / "site/simple" / page
+        text, count = re.subn(line, "", path.read_text())
+        assert count == 1
+        path.write_text(text)
+    index = Index(str(tmp_path / "site/simple"))
+    assert check_index(index) == []
+    (told,) = map(str, check_index(index, root=root))
+    assert told == "torch-cuda: on the signed list of 2.6, and the index has no page of it"
+
+
+def test_check_with_the_root_of_an_index_with_nothing_of_ours_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "simple").mkdir()
+    for page, text in (
+        ("index.html", "<html></html>"),
+        ("index.json", '{"meta": {"api-version": "1.1"}, "projects": []}'),
+    ):
+        (tmp_path / "simple" / page).write_text(text)
+    told = [str(one) for one in check_index(Index(str(tmp_path / "simple")), root=tmp_path / "root.json")]
+    assert any("no wheel of this project" in one for one in told)

@@ -88,6 +88,16 @@ def test_yanking_marks_both_pages_and_the_landing_page(dist: Path, tmp_path: Pat
         site.yank_file(tmp_path / "site", "nothing.whl", "")
 
 
+def test_a_file_yanked_without_a_reason_is_yanked_on_both_pages(dist: Path, tmp_path: Path) -> None:
+    """PEP 691: in JSON an empty reason is as good as none, and pip takes the file."""
+    site.build_site(dist, tmp_path / "site")
+    site.yank_file(tmp_path / "site", "torch-2.6.0+decoupled.1-py3-none-any.whl", "")
+    (row,) = json.loads((tmp_path / "site/simple/torch/index.json").read_bytes())["files"]
+    assert row["yanked"] is True
+    assert 'data-yanked=""' in (tmp_path / "site/simple/torch/index.html").read_text()
+    assert check_index(Index(str(tmp_path / "site"))) == []
+
+
 def test_check_names_each_fault(dist: Path, tmp_path: Path) -> None:
     root = tmp_path / "site"
     site.build_site(dist, root)
@@ -101,6 +111,34 @@ def test_check_names_each_fault(dist: Path, tmp_path: Path) -> None:
     assert "the link says" in told
     assert "differs from METADATA in the wheel" in told
     assert "index.json and index.html disagree" in told
+
+
+def test_a_file_of_ours_is_checked_also_where_its_link_promises_no_metadata(dist: Path, tmp_path: Path) -> None:
+    """A mirror may leave PEP 658's attributes out."""
+    root = tmp_path / "site"
+    site.build_site(dist, root)
+    for page in (root / "simple/torch").iterdir():
+        text = re.sub(r' data-(dist-info|core)-metadata="[^"]*"', "", page.read_text())
+        page.write_text(re.sub(r'\n +"(core|dist-info)-metadata": {[^}]*},', "", text))
+    (told,) = map(str, check_index(Index(str(root))))
+    assert "(PEP 658)" in told
+    core = next((root / "files/2.6").glob("torch-*.whl"))
+    core.write_bytes(core.read_bytes() + b"x")
+    assert "the link says" in "\n".join(map(str, check_index(Index(str(root)))))
+
+
+def test_a_statement_of_another_file_is_not_published(dist: Path, tmp_path: Path) -> None:
+    """It lies there from before the wheel was built again."""
+    (core,) = dist.glob("torch-*.whl")
+    provenance.make_key(tmp_path / "release.key")
+    provenance.sign_wheel(wheel.read_wheel(core), tmp_path / "release.key")
+    make_pair(dist, series=SERIES_B)
+    with pytest.raises(DecoupleError, match=r"intoto\.json: a statement of another file") as failed:
+        site.build_site(dist, tmp_path / "site")
+    assert failed.value.next_step and f"decouple index sign {core}" in failed.value.next_step
+    assert not (tmp_path / "site/files").exists()
+    provenance.sign_wheel(wheel.read_wheel(core), tmp_path / "release.key")
+    assert len(site.build_site(dist, tmp_path / "site").added) == 2
 
 
 def test_check_names_a_link_that_leads_nowhere(dist: Path, tmp_path: Path) -> None:
