@@ -72,7 +72,7 @@ def check_index(index: Index, progress: Progress = SILENT, root: Path | None = N
 
 
 def _is_own(package: Offer) -> bool:
-    """Return whether the file lies in the index, with others beside it; a dependency is linked where it is."""
+    """Return whether the file must lie in the index; a dependency is linked."""
     return package.metadata is not None or package.project in OURS
 
 
