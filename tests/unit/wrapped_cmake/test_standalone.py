@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from wrapped_cmake import Settings, WrappedCMake, WrappedCMakeError, standalone, upstream
+
+from tests.unit.wrapped_cmake.conftest import configure
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.18)
@@ -33,6 +36,27 @@ def test_a_project_that_moved_with_its_build_is_configured_anew(source: Path, tm
     moved = shutil.move(source, tmp_path / "moved")
     project = WrappedCMake(moved, moved / "build", environ=os.environ)
     assert project.configure() and project.cache()["CMAKE_HOME_DIRECTORY"] == str(moved)
+
+
+@pytest.mark.parametrize("first", ["link", "folder"])
+def test_a_build_folder_entered_by_a_link_keeps_its_objects(project: Path, first: str) -> None:
+    """A shell names its folder by the way it came, in PWD: CMake wrote that name down, and all objects were deleted."""
+    (project / "link").symlink_to(project, target_is_directory=True)
+    ways = [project / "link/build", project / "build"]
+    for way in ways if first == "link" else reversed(ways):
+        made = WrappedCMake(project / "source", project / "build", environ={**os.environ, "PWD": str(way)})
+        made.configure(always=True)
+        edges = made.build(["all"]).edges
+    assert edges == 0
+
+
+def test_a_cache_that_names_its_folder_by_a_link_is_kept(project: Path) -> None:
+    (project / "link").symlink_to(project, target_is_directory=True)
+    configure(project / "link")
+    subprocess.run(["ninja", "-C", str(project / "build")], check=True, capture_output=True)
+    objects = sorted((project / "build").rglob("*.o"))
+    WrappedCMake(project / "source", project / "build", environ=os.environ).configure()
+    assert objects and sorted((project / "build").rglob("*.o")) == objects
 
 
 def test_cmake_s_error_is_told_after_a_log_that_is_not_ascii(source: Path, tmp_path: Path) -> None:

@@ -109,7 +109,9 @@ class WrappedCMake:
             out.write(f"$ {' '.join(command)}\n")
             out.flush()
             began = out.tell()
-            done = subprocess.run(command, cwd=self.build_dir, env=self.environ, stdout=out, stderr=out, check=False)
+            # CMake takes the name of its folder from PWD, which may lead there through a link
+            environ = {**self.environ, "PWD": str(self.build_dir)}
+            done = subprocess.run(command, cwd=self.build_dir, env=environ, stdout=out, stderr=out, check=False)
         if done.returncode:
             raise WrappedCMakeError(f"CMake: {_find_first_error(self.log, began)}", f"read {self.log}")
 
@@ -121,8 +123,8 @@ class WrappedCMake:
         cache = self.build_dir / "CMakeCache.txt"
         if cache.exists():
             known = standalone.read_cache(self.build_dir)  # upstream's helper leaves CMake's own variables out
-            places = (known.get("CMAKE_HOME_DIRECTORY"), known.get("CMAKE_CACHEFILE_DIR"))
-            if places != (str(self.source_dir), str(self.build_dir)):
+            places = [os.path.realpath(known.get(f"CMAKE_{name}", "/")) for name in ("HOME_DIRECTORY", "CACHEFILE_DIR")]
+            if places != [str(self.source_dir), str(self.build_dir)]:
                 cache.unlink()
                 shutil.rmtree(self.build_dir / "CMakeFiles", ignore_errors=True)
 
