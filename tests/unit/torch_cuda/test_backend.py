@@ -69,6 +69,23 @@ def test_all_at_once_and_again_with_another_choice(
         assert "torch_cuda.pth" in archive.namelist()
 
 
+@pytest.mark.parametrize(
+    ("name", "usual", "other"), [("USE_FLASH_ATTENTION", "ON", "0"), ("TORCH_CUDA_SLICE", "all", "runtime")]
+)
+def test_a_choice_holds_as_long_as_the_environment_has_it(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, usual: str, other: str
+) -> None:
+    options = Path(backend.__file__).parents[1] / "cmake/Options.cmake"
+    (project / "CMakeLists.txt").write_text(f'{PROJECT}include("{options}")\n')
+    (tmp_path / "build_variables.bzl").touch()
+    monkeypatch.setenv("PYTORCH_SOURCE_DIR", str(tmp_path))
+    for said, value in (("", usual), (other, other), (other, other), ("", usual)):
+        monkeypatch.setenv(name, said)
+        assert backend.configure_project().cache()[name] == value
+    monkeypatch.setenv(name, other)
+    assert backend.configure_project({name: usual}).cache()[name] == other, "the environment wins over -D"
+
+
 def test_a_failure_is_one_line_with_what_to_read(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "CMakeLists.txt").write_text(PROJECT + 'message(FATAL_ERROR "no CUDA compiler")\n')
     assert backend.main(["configure"]) == 1

@@ -15,6 +15,7 @@ from .errors import WrappedCMakeError
 from .parameters import Settings
 
 _LANGUAGES = ("C", "CXX", "CUDA")
+_LINKER_FLAGS = ("CMAKE_EXE_LINKER_FLAGS", "CMAKE_SHARED_LINKER_FLAGS", "CMAKE_MODULE_LINKER_FLAGS")
 #: linker name -> (program that must be there, what -fuse-ld= takes)
 _LINKERS = {"mold": ("mold", "mold"), "lld": ("ld.lld", "lld")}
 
@@ -32,8 +33,7 @@ class Features:
         if self.launcher:
             found.update({f"CMAKE_{language}_COMPILER_LAUNCHER": self.launcher for language in _LANGUAGES})
         if self.linker:
-            for kind in ("EXE", "SHARED", "MODULE"):
-                found[f"CMAKE_{kind}_LINKER_FLAGS_INIT"] = f"-fuse-ld={self.linker}"
+            found.update({f"{flags}_INIT": f"-fuse-ld={self.linker}" for flags in _LINKER_FLAGS})
         return {name: value for name, value in found.items() if not settings.environ.get(name)}
 
 
@@ -77,6 +77,21 @@ def _choose_linker(settings: Settings, path: str) -> str | None:
     if asked != "auto":
         raise WrappedCMakeError(f"WRAPPED_CMAKE_LINKER={asked}: {_LINKERS[asked][0]} is not on the PATH", "install it")
     return None
+
+
+def change_linker(cache: Mapping[str, str], given: Mapping[str, str]) -> list[str]:
+    """Return what CMake must be told of the linker beside the definitions ``given``.
+
+    CMake reads what `Features.definitions` says of it once, into variables where others' flags stand too: those stay.
+    """
+    made: list[str] = []
+    for flags in _LINKER_FLAGS:
+        before, now = cache.get(f"{flags}_INIT", ""), given.get(f"{flags}_INIT", "")
+        if before != now and flags in cache and flags not in given:
+            others = cache[flags].removeprefix(before).strip()
+            made += [f"-D{flags}={f'{now} {others}'.strip()}"] if others else ["-U", flags]
+            made += ["-U", f"{flags}_INIT"]
+    return made
 
 
 def build_environment(environ: Mapping[str, str], base: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from .project import read_project
 
 REPORT = "wrapped_cmake.json"
 _STAMP = "wrapped_cmake.configured"
+_GIVEN = "wrapped_cmake.given"
+"""The names that CMake was given definitions of."""
 
 
 class WrappedCMake:
@@ -73,8 +75,9 @@ class WrappedCMake:
     def configure(self, extra: Mapping[str, str] | None = None, *, always: bool = False) -> bool:
         """Run CMake unless the same definitions were configured before (or ``always``).
 
-        Returns whether it ran. A build directory that was copied or moved here with its project is configured from
-        nothing. Raises WrappedCMakeError with CMake's first error.
+        Returns whether it ran. A definition that an earlier run had, and this one has not, is taken back: CMake itself
+        would keep it. A build directory that was copied or moved here with its project is configured from nothing.
+        Raises WrappedCMakeError with CMake's first error.
         """
         if not self._cmake.has_ninja:
             raise WrappedCMakeError("ninja is not on the PATH (or USE_NINJA=0)", "install ninja")
@@ -88,9 +91,28 @@ class WrappedCMake:
         self.build_dir.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
         self._forget_another_place()
-        self._run([self._cmake.command, *arguments])
+        given = _list_definitions(arguments)
+        earlier = self._read_given()
+        self._note_given({*earlier, *given})  # CMake keeps a definition also when it fails
+        taken_back = [word for name in sorted(earlier - given.keys()) for word in ("-U", name)]
+        linker = features.change_linker(self._read_cache(), given)
+        self._run([self._cmake.command, *linker, *taken_back, *arguments])
+        self._note_given(given)
         stamp.write_text(digest)
         return True
+
+    def _read_given(self) -> set[str]:
+        note = self.build_dir / _GIVEN
+        return set(note.read_text(encoding="utf-8").splitlines()) if note.exists() else set()
+
+    def _note_given(self, names: Iterable[str]) -> None:
+        note = self.build_dir / _GIVEN
+        note.unlink(missing_ok=True)  # not through a link in its place
+        note.write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")
+
+    def _read_cache(self) -> dict[str, Any]:
+        """Read CMake's cache, its own variables too, which upstream's helper leaves out; none before a configure."""
+        return standalone.read_cache(self.build_dir) if (self.build_dir / "CMakeCache.txt").exists() else {}
 
     def install(self, prefix: Path, *, strip: bool = False) -> Path:
         """Put what was built below ``prefix``, made anew; return it.
@@ -120,12 +142,11 @@ class WrappedCMake:
 
         CMake refuses it and leaves it to the user to delete it.
         """
-        cache = self.build_dir / "CMakeCache.txt"
-        if cache.exists():
-            known = standalone.read_cache(self.build_dir)  # upstream's helper leaves CMake's own variables out
+        known = self._read_cache()
+        if known:
             places = [os.path.realpath(known.get(f"CMAKE_{name}", "/")) for name in ("HOME_DIRECTORY", "CACHEFILE_DIR")]
             if places != [str(self.source_dir), str(self.build_dir)]:
-                cache.unlink()
+                (self.build_dir / "CMakeCache.txt").unlink()
                 shutil.rmtree(self.build_dir / "CMakeFiles", ignore_errors=True)
 
     def cache(self) -> dict[str, Any]:
@@ -174,6 +195,17 @@ def write_report(build_dir: Path, result: ninja.Result, limits: jobs.JobLimits) 
     (build_dir / REPORT).unlink(missing_ok=True)  # not through a link in its place
     (build_dir / REPORT).write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
     return document
+
+
+def _list_definitions(arguments: Sequence[str]) -> dict[str, str]:
+    """Return the definitions among CMake's ``arguments``: ``-DNAME=VALUE``, in one word or in two."""
+    found: dict[str, str] = {}
+    words = iter(arguments)
+    for word in words:
+        if word.startswith("-D"):
+            name, _, value = (word[2:] or next(words, "")).partition("=")
+            found[name.partition(":")[0]] = value
+    return {name: value for name, value in found.items() if name}
 
 
 def _find_first_error(log: Path, offset: int) -> str:

@@ -1,5 +1,7 @@
 # Every choice of the build, named as upstream names it. The environment (as upstream's setup.py reads it) decides where it
 # speaks, also when an existing build directory is configured again; then -D on the command line; then the default here.
+# What the environment said once and says no more, torch_cuda_build/backend.py takes back: ninja runs CMake again, too, in
+# whatever environment it has itself.
 
 function(torch_cuda_option name help default)
   set(spoken "$ENV{${name}}")

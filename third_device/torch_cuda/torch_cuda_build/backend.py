@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT.parent / "tools"))  # the toolkit lies beside this project and is never installed
 from wrapped_cmake import Lines, WrappedCMake, WrappedCMakeError  # noqa: E402
 
+OPTIONS = ROOT / "cmake" / "Options.cmake"
 CORE_PRELOAD = ROOT.parent / "added_to_core" / "torch" / "_decoupled" / "preload.py"
 OWN_FILES = (
     *("__init__.py", "_import_hook.py", "_autoload.py", "_extensions.py", "_libraries.py", "_wheel_conflicts.py"),
@@ -77,6 +79,15 @@ def make_toolkit() -> WrappedCMake:
     return WrappedCMake(find_project(), build_dir(), environ={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
 
 
+def read_choices() -> dict[str, str]:
+    """Read the choices that the environment makes of `OPTIONS`.
+
+    CMake reads them itself, too, but keeps what it read; wrapped_cmake takes back what is not given again.
+    """
+    names = re.findall(r"^torch_cuda_option\((\w+)", OPTIONS.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
+
+
 def configure_project(settings: Mapping[str, Any] | None = None) -> WrappedCMake:
     """Run CMake in `build_dir`: always, for it reads more than its arguments.
 
@@ -84,7 +95,7 @@ def configure_project(settings: Mapping[str, Any] | None = None) -> WrappedCMake
     """
     work = make_toolkit()
     given = {name: str(value) for name, value in (settings or {}).items() if name.isidentifier()}
-    work.configure(given, always=True)
+    work.configure({**given, **read_choices()}, always=True)
     return work
 
 

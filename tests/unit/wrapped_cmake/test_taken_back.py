@@ -1,0 +1,125 @@
+"""What a build was once told holds no longer than it is told so: in an existing build folder, too."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from wrapped_cmake import WrappedCMake, WrappedCMakeError
+
+from tests.unit.wrapped_cmake.test_features import program
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(tiny C)
+set(USE_SOMETHING ON CACHE STRING "")
+set(A_CHOICE usual CACHE STRING "")
+file(WRITE "${CMAKE_BINARY_DIR}/main.c" "int main(void) { return 0; }\\n")
+add_executable(tiny "${CMAKE_BINARY_DIR}/main.c")
+"""
+LINKED = ("CMAKE_EXE_LINKER_FLAGS", "CMAKE_SHARED_LINKER_FLAGS", "CMAKE_MODULE_LINKER_FLAGS")
+
+
+def test_a_flag_of_the_environment_that_is_unset(source: Path, tmp_path: Path) -> None:
+    def configure(**said: str) -> object:
+        project = WrappedCMake(source, tmp_path / "build", environ={**os.environ, **said})
+        project.configure()
+        return project.cache()["USE_SOMETHING"]
+
+    assert [configure(), configure(USE_SOMETHING="0"), configure()] == ["ON", "0", "ON"]
+
+
+def test_a_definition_that_is_not_given_again(source: Path, tmp_path: Path) -> None:
+    project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
+    project.configure({"A_CHOICE": "other"})
+    project.configure({"A_CHOICE:STRING": "third"})
+    assert project.cache()["A_CHOICE"] == "third"
+    project.configure()
+    assert project.cache()["A_CHOICE"] == "usual"
+
+
+@pytest.mark.parametrize("said", ["-DA_CHOICE=other", "-D A_CHOICE:STRING=other"])
+def test_a_definition_of_cmake_args(source: Path, tmp_path: Path, said: str) -> None:
+    WrappedCMake(source, tmp_path / "build", environ={**os.environ, "CMAKE_ARGS": said}).configure()
+    project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
+    assert project.cache()["A_CHOICE"] == "other"
+    project.configure()
+    assert project.cache()["A_CHOICE"] == "usual"
+
+
+def test_a_definition_of_a_run_that_failed(source: Path, tmp_path: Path) -> None:
+    """CMake keeps it, and the run before had none."""
+    project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
+    project.configure()
+    text = (source / "CMakeLists.txt").read_text()
+    (source / "CMakeLists.txt").write_text(text + 'message(FATAL_ERROR "no")\n')
+    with pytest.raises(WrappedCMakeError, match="no"):
+        project.configure({"A_CHOICE": "other"})
+    (source / "CMakeLists.txt").write_text(text)
+    project.configure()
+    assert project.cache()["A_CHOICE"] == "usual"
+
+
+def test_what_somebody_wrote_into_the_cache_stays(source: Path, tmp_path: Path) -> None:
+    project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
+    project.configure()
+    project._run(["cmake", "-DA_CHOICE=by hand", "."])
+    project.configure({"ANOTHER": "1"})
+    assert project.cache()["A_CHOICE"] == "by hand"
+
+
+def test_a_compiler_cache_that_is_refused_or_removed(source: Path, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    ccache = program(tools, "ccache")
+    environ = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+
+    def find_launcher(**said: str) -> object:
+        project = WrappedCMake(source, tmp_path / "build", environ={**environ, **said})
+        project.configure()
+        return project.cache().get("CMAKE_C_COMPILER_LAUNCHER")
+
+    assert find_launcher() == ccache
+    assert find_launcher(WRAPPED_CMAKE_LAUNCHER="none") is None
+    assert find_launcher() == ccache
+    Path(ccache).unlink()
+    assert find_launcher() != ccache
+
+
+@pytest.fixture
+def link(source: Path, tmp_path: Path) -> Callable[..., list[str]]:
+    """Build with these variables; return the linker's flags for programs, libraries and modules."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("mold", "ld.mold", "ld.lld"):  # each is the usual one: the flag says which is meant
+        (tools / name).symlink_to(str(shutil.which("ld")))
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+
+    def build(linker: str, **said: str) -> list[str]:
+        environ: Mapping[str, str] = {**os.environ, "PATH": path, "WRAPPED_CMAKE_LINKER": linker, **said}
+        project = WrappedCMake(source, tmp_path / "build", environ=environ)
+        project.configure()
+        project.build(["all"])
+        return [str(project.cache()[name]) for name in LINKED]
+
+    return build
+
+
+def test_a_linker_that_is_changed(link: Callable[..., list[str]]) -> None:
+    for linker, flag in (("mold", "-fuse-ld=mold"), ("lld", "-fuse-ld=lld"), ("none", ""), ("auto", "-fuse-ld=mold")):
+        assert link(linker) == [flag] * 3
+    assert link("auto", LDFLAGS="-fuse-ld=bfd") == ["-fuse-ld=bfd"] * 3
+
+
+def test_a_change_of_the_linker_keeps_the_flags_of_others(link: Callable[..., list[str]], tmp_path: Path) -> None:
+    assert link("mold", LDFLAGS="-Wl,-O1") == ["-fuse-ld=mold -Wl,-O1"] * 3
+    assert link("lld", LDFLAGS="-Wl,-O1") == ["-fuse-ld=lld -Wl,-O1"] * 3
+    assert link("none", LDFLAGS="-Wl,-O1") == ["-Wl,-O1"] * 3
+    mine = "-Wl,-z,now"
+    for linker in ("none", "mold", "lld"):
+        program, *others = link(linker, CMAKE_EXE_LINKER_FLAGS=mine)
+        assert program == mine and mine not in others
+    assert link("mold", LDFLAGS="-Wl,-O1") == ["-fuse-ld=mold -Wl,-O1"] * 3
