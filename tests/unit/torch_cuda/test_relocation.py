@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,34 @@ def test_an_unchanged_shadow_is_left_alone(tree: Path) -> None:
     before = (tree / "shadow/c10").lstat().st_mtime_ns
     assert relocation.make_shadow(tree / "src", pairs, tree / "shadow") == 0
     assert (tree / "shadow/c10").lstat().st_mtime_ns == before
+
+
+def test_a_shadow_shows_the_tree_that_is_named_now(tree: Path) -> None:
+    pairs = relocation.rename_pairs([tree / "patches/0001-relocate.patch"])
+    relocation.make_shadow(tree / "src", pairs, tree / "shadow")
+    shutil.copytree(tree / "src", tree / "other")
+    (tree / "other" / NEW / "jit/cuda_codegen.h").write_text("of the other")
+    assert relocation.make_shadow(tree / "other", pairs, tree / "shadow") == 2
+    assert (tree / "shadow/torch/csrc/jit/cuda_codegen.h").read_text() == "of the other"
+
+
+def test_a_shadow_that_moved_alone_leads_somewhere_again(tree: Path) -> None:
+    pairs = relocation.rename_pairs([tree / "patches/0001-relocate.patch"])
+    relocation.make_shadow(tree / "src", pairs, tree / "shadow")
+    (tree / "build").mkdir()
+    moved = shutil.move(tree / "shadow", tree / "build/shadow")
+    assert not (moved / "c10/cuda/CUDAStream.h").exists()
+    assert relocation.make_shadow(tree / "src", pairs, moved) == 2
+    assert (moved / "c10/cuda/CUDAStream.h").exists()
+
+
+def test_a_shadow_below_a_linked_folder_leads_into_the_tree(tree: Path) -> None:
+    """A build folder on another disk."""
+    pairs = relocation.rename_pairs([tree / "patches/0001-relocate.patch"])
+    (tree / "disk/large/build").mkdir(parents=True)
+    (tree / "build").symlink_to(tree / "disk/large/build")
+    relocation.make_shadow(tree / "src", pairs, tree / "build/shadow")
+    assert (tree / "build/shadow/c10/cuda/CUDAStream.h").exists()
 
 
 def test_a_second_move_starts_from_the_first_name(tmp_path: Path) -> None:

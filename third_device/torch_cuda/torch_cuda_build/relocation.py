@@ -111,22 +111,25 @@ def check_pairs(source: Path, pairs: Mapping[str, str]) -> None:
 def make_shadow(source: Path, pairs: Mapping[str, str], shadow: Path) -> int:
     """Make *shadow* show *pairs*; return the number of links made.
 
-    It is rewritten only when they changed (ninja sees stable paths). Raises RelocationError when a file is at neither
-    place, or a name leads out of the tree.
+    It is rewritten only when they changed, or lie elsewhere (ninja sees stable paths). Raises RelocationError when a
+    file is at neither place, or a name leads out of the tree.
     """
     check_pairs(source, pairs)
-    wanted = find_links(pairs, source)
-    text = "".join(f"{old}\t{new}\n" for old, new in sorted(wanted.items()))
+    source, shadow = source.resolve(), shadow.parent.resolve() / shadow.name  # where a link's way up begins
+    wanted = {
+        old: os.path.relpath(source / new, (shadow / old).parent) for old, new in find_links(pairs, source).items()
+    }
+    text = "".join(f"{old}\t{target}\n" for old, target in sorted(wanted.items()))
     stamp = shadow / STAMP
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == text:
         return 0
     if shadow.exists():
         shutil.rmtree(shadow)
     shadow.mkdir(parents=True)
-    for old, new in wanted.items():
+    for old, target in wanted.items():
         link = shadow / old
         link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(os.path.relpath(source / new, link.parent))
+        link.symlink_to(target)
     stamp.write_text(text, encoding="utf-8")
     return len(wanted)
 
