@@ -151,6 +151,65 @@ def test_sources_without_their_keyword_are_told(
         extension.build_library(tmp_path, backend_env.THIRD_DEVICE, tmp_path / "build")
 
 
+TINY_LIBRARY = """
+cmake_minimum_required(VERSION 3.20)
+project(torch_tiny LANGUAGES CXX)
+file(WRITE "${CMAKE_BINARY_DIR}/tiny.cpp" "int third_device_tiny() { return 1; }\\n")
+add_library(torch_tiny SHARED "${CMAKE_BINARY_DIR}/tiny.cpp")
+install(TARGETS torch_tiny LIBRARY DESTINATION lib)
+install(FILES "${CMAKE_BINARY_DIR}/tiny.cpp" DESTINATION include)
+"""
+TINY_MODULE = """
+#include <Python.h>
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_C", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+PyMODINIT_FUNC PyInit__C() { return PyModule_Create(&definition); }
+"""
+TINY_SETUP = """
+import sys
+from pathlib import Path
+from setuptools import setup
+root = Path(__file__).resolve().parent
+sys.path.insert(0, str(root.parent / "layer"))
+from backend_build.extension import backend
+setup(name="torch_tiny", version="1", **backend("tiny", root, root.parent))
+"""
+
+
+@pytest.mark.tools("cmake", "ninja", "c++")
+def test_objects_of_the_module_lie_in_the_build_folder_too(interpreter: Path, tmp_path: Path) -> None:
+    """`pip install -e` gives a temporary folder for them, and the layer lies beside the project: /tmp/layer/torch."""
+    home = tmp_path / "third_device"
+    for part in ("tools", "added_to_core", "layer/backend_build", "layer/python"):
+        shutil.copytree(backend_env.THIRD_DEVICE / part, home / part)
+    (home / "layer/torch").mkdir()
+    (home / "layer/torch/module.cpp").write_text(TINY_MODULE)
+    (home / "layer/torch/python_driver.cpp").write_text("int third_device_driver() { return 1; }\n")
+    shutil.copy(backend_env.THIRD_DEVICE / "layer/autocast.yaml", home / "layer")
+    project = home / "torch_tiny"
+    (project / "torch_tiny").mkdir(parents=True)
+    shutil.copy(backend_env.THIRD_DEVICE / "template/operators.yaml", project)
+    (project / "CMakeLists.txt").write_text(TINY_LIBRARY)
+    (project / "setup.py").write_text(TINY_SETUP)
+    variables = backend_env.build_environment(interpreter)
+    command = [
+        str(interpreter),
+        "setup.py",
+        "-q",
+        "build_ext",
+        "--inplace",
+        "--build-temp",
+        str(tmp_path / "some/temp"),
+    ]
+    run(command, project, dict(variables))
+    (work,) = (project / "build").glob("torch-*")
+    objects = {path for path in tmp_path.rglob("*.o") if "CMakeFiles" not in path.parts}
+    assert {path.name for path in objects} == {"module.o", "python_driver.o"}
+    assert all(path.is_relative_to(work) for path in objects), objects
+    made = {path: path.stat().st_mtime_ns for path in objects}
+    run([*command[:-1], str(tmp_path / "another/temp")], project, dict(variables))
+    assert made == {path: path.stat().st_mtime_ns for path in objects}, "compiled once"
+
+
 def test_an_error_of_cmake_is_told_in_one_line(
     extension: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,7 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
     package = f"torch_{name}"
     layer = third_device / "layer"
     work = root / "build" / f"torch-{torch.__version__}-{sysconfig.get_config_var('SOABI')}"
-    # Paths relative to the project, as setuptools wants them: absolute ones would leave the build folder.
+    # Paths relative to the project, as setuptools wants them in its lists; what is compiled, build_ext says.
     return {
         "install_requires": [f"torch=={torch.__version__.split('+')[0]}"],
         "packages": [package, f"{package}._layer"],
@@ -167,9 +167,12 @@ def _build_ext(package: str, root: Path, third_device: Path, work: Path) -> type
             generate_operators(root, third_device / "layer", work / GENERATED)
             staged = build_library(root, third_device, work)
             (module,) = self.extensions
+            # Objects lie below build_temp by the names of their sources: with `..` in one, above it. Its own default
+            # knows no PyTorch, and `pip install -e` gives it a new folder each time.
+            self.build_temp = str(work / "module")
             made = cpp_extension(third_device).NewDeviceCppExtension(
                 module.name,
-                module.sources,
+                [str(third_device / "layer" / each) for each in MODULE],
                 backend=package,
                 backend_dir=staged,
                 extra_compile_args=["-g0", "-Wall", "-Wno-unknown-pragmas"],
