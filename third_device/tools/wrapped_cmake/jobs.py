@@ -16,6 +16,11 @@ from .parameters import Settings
 from .project import Project
 
 MIB = 1 << 20
+#: a container's limit and use, and how its memory.stat calls what it keeps of files that were not read lately; v2, v1
+_CGROUP_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,18 +48,26 @@ def count_cores() -> int:
 def available_memory(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
     """Return the bytes that can be had without swapping.
 
-    They are ``MemAvailable``, or less where a cgroup v2 limit is lower.
+    They are ``MemAvailable``, or less where the limit of a container (cgroup v2 or v1) leaves less. Of what it has used
+    the kernel gives back what it keeps of files that nobody reads: a compile has read many.
     """
     free: int | None = None
     if meminfo.exists():
         for line in meminfo.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 free = int(line.split()[1]) * 1024
-    limit, used = cgroup / "memory.max", cgroup / "memory.current"
-    if limit.exists() and used.exists() and limit.read_text().strip() != "max":
-        left = max(int(limit.read_text()) - int(used.read_text()), 0)
-        free = left if free is None else min(free, left)
+    for limit_file, used_file, given_back in _CGROUP_FILES:
+        limit, used = cgroup / limit_file, cgroup / used_file
+        if limit.exists() and used.exists() and limit.read_text().strip() != "max":
+            statistics = _read_statistics(limit.with_name("memory.stat"))
+            left = max(int(limit.read_text()) - int(used.read_text()) + statistics.get(given_back, 0), 0)
+            free = left if free is None else min(free, left)
     return free
+
+
+def _read_statistics(path: Path) -> dict[str, int]:
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {name: int(value) for name, value in (line.split() for line in lines)}
 
 
 def plan_jobs(

@@ -131,6 +131,28 @@ def run_ninja(
         on_status(Status(0, 1, 0, time.monotonic() - began, None, note))
 
 
+def set_pools(build_dir: Path, pools: str) -> None:
+    """Give the pools of a configured build other depths: ``name=depth``, as in CMake's JOB_POOLS.
+
+    They follow the memory, which is another at each build; CMake writes them into its rules, and no command with them.
+    """
+    rules, depths = build_dir / "CMakeFiles" / "rules.ninja", dict(re.findall(r"(\w+)=(\d+)", pools))
+    if not rules.is_file():
+        return
+    text = rules.read_text(encoding="utf-8", errors="surrogateescape")
+    made = re.sub(
+        r"^(pool (\w+)\n  depth = )(\d+)$",
+        lambda pool: pool[1] + depths.get(pool[2], pool[3]),
+        text,
+        flags=re.MULTILINE,
+    )
+    if made != text:
+        partial = rules.with_suffix(".partial")
+        partial.unlink(missing_ok=True)  # not through a link in its place
+        partial.write_text(made, encoding="utf-8", errors="surrogateescape")
+        partial.replace(rules)
+
+
 def open_log(log: Path) -> IO[str]:
     """Open ``log`` for more lines.
 

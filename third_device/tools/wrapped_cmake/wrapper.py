@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -75,6 +76,7 @@ class WrappedCMake:
     def configure(self, extra: Mapping[str, str] | None = None, *, always: bool = False) -> bool:
         """Run CMake unless the same definitions were configured before (or ``always``).
 
+        Other depths of the ninja pools alone are put into what CMake wrote.
         Returns whether it ran. A definition that an earlier run had, and this one has not, is taken back: CMake itself
         would keep it. A build directory that was copied or moved here with its project is configured from nothing.
         Raises WrappedCMakeError with CMake's first error.
@@ -83,15 +85,18 @@ class WrappedCMake:
             raise WrappedCMakeError("ninja is not on the PATH (or USE_NINJA=0)", "install ninja")
         more = shlex.split(self.settings.text("CMAKE_ARGS") or "")
         arguments = ["-GNinja", *self._cmake.arguments(self.definitions(extra)), *more, str(self.source_dir)]
+        given = _list_definitions(arguments)
+        pools = given.get("CMAKE_JOB_POOLS", "")
         stamp = self.build_dir / _STAMP
-        digest = hashlib.sha256("\0".join(arguments).encode()).hexdigest()
+        lasting = "\0".join(arguments).replace(pools, re.sub(r"=\d+", "", pools))
+        digest = hashlib.sha256(lasting.encode()).hexdigest()
         known = not always and stamp.exists() and stamp.read_text() == digest
         if known and (self.build_dir / "build.ninja").exists():
+            ninja.set_pools(self.build_dir, pools)
             return False
         self.build_dir.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
         self._forget_another_place()
-        given = _list_definitions(arguments)
         earlier = self._read_given()
         self._note_given({*earlier, *given})  # CMake keeps a definition also when it fails
         taken_back = [word for name in sorted(earlier - given.keys()) for word in ("-U", name)]
