@@ -354,6 +354,20 @@ def test_load_and_load_inline_link_our_libraries_and_programs_find_them(site: Pa
 
 
 @needs_cc
+def test_load_links_our_libraries_with_a_torch_that_says_more_of_the_extension(site: Path) -> None:
+    """2.13 asks whether there is SYCL, too; each load ended in a TypeError."""
+    with_cpp_extension(site, CPP_EXTENSION.replace("with_cuda, verbose", "with_cuda, with_sycl, verbose"))
+    ours = site / "torch_cuda/lib"
+    code = "import torch, torch.utils.cpp_extension as e; print(*e._prepare_ldflags([], {}, True, False, {}))"
+    asked = [python(site, code.format(cuda, alone)) for cuda, alone in ((1, 0), (1, "is_standalone=1"), (0, 1))]
+    assert [done.stdout.strip() for done in asked] == [
+        f"-L{ours} -Lcore -lc10_cuda",
+        f"-L{ours} -Wl,-rpath,{ours} -Lcore -lc10_cuda -Wl,-rpath,core",
+        "-Lcore -lc10_cuda -Wl,-rpath,core",
+    ], asked[0].stderr
+
+
+@needs_cc
 def test_folders_that_the_patched_core_names_are_not_named_twice(site: Path) -> None:
     ours = site / "torch_cuda"
     patched = CPP_EXTENSION.replace("'core']", f"'core', *(['{ours}/include'] if device_type == 'cuda' else [])]", 1)

@@ -9,6 +9,7 @@ vendor whose headers differ from an unmodified core's, it has them.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Collection
 from types import ModuleType
 from typing import Any
@@ -46,13 +47,16 @@ def _replace_flags(prepare: Callable[..., list[str]], ours: str) -> Callable[...
     """Replace ``_prepare_ldflags``, the linker's line of ``load``.
 
     It is that of ``load_inline`` too, and does not ask ``library_paths``. It names torch's folder alone (``-L``), and
-    for a program of its own (``is_standalone``) as run path too.
+    for a program of its own (``is_standalone``) as run path too. Where its arguments stand differs between releases.
     """
+    signature = inspect.signature(prepare)
 
     @functools.wraps(prepare)
-    def with_ours(extra_ldflags: list[str], with_cuda: bool, verbose: bool, is_standalone: bool) -> list[str]:
-        flags = prepare(extra_ldflags, with_cuda, verbose, is_standalone)
-        wanted = [f"-L{ours}", *([f"-Wl,-rpath,{ours}"] if is_standalone else [])] if with_cuda else []
+    def with_ours(*arguments: Any, **named: Any) -> list[str]:
+        flags = prepare(*arguments, **named)
+        given = signature.bind(*arguments, **named).arguments
+        run_path = [f"-Wl,-rpath,{ours}"] if given.get("is_standalone") else []
+        wanted = [f"-L{ours}", *run_path] if given.get("with_cuda") else []
         return [*(flag for flag in wanted if flag not in flags), *flags]
 
     return with_ours
