@@ -79,6 +79,41 @@ def test_a_long_error_is_one_line_with_its_next_step(source: Path, tmp_path: Pat
         WrappedCMake(source, tmp_path / "build", environ=os.environ).configure()
 
 
+def test_an_error_that_quotes_is_told_to_its_end(source: Path, tmp_path: Path) -> None:
+    (source / "CMakeLists.txt").write_text(PROJECT.replace("LANGUAGES NONE", "C"))
+    environ = {**os.environ, "CC": "/bin/false", "WRAPPED_CMAKE_LAUNCHER": "none"}
+    with pytest.raises(WrappedCMakeError, match='compiler "/bin/false" is not able to compile a simple') as told:
+        WrappedCMake(source, tmp_path / "build", environ=environ).configure()
+    assert len(told.value.what) < 800 and "\n" not in told.value.what
+
+
+def test_a_build_outlives_the_environment_whose_ninja_and_cmake_began_it(source: Path, tmp_path: Path) -> None:
+    (source / "main.c").write_text("int main(void) { return 0; }\n")
+    (source / "CMakeLists.txt").write_text(PROJECT.replace("LANGUAGES NONE", "C") + "add_executable(tiny main.c)\n")
+    venv = tmp_path / "venv"
+    venv.mkdir()
+    shutil.copy(str(shutil.which("ninja")), venv / "ninja")
+    (venv / "cmake").symlink_to(str(shutil.which("cmake")))
+    path = f"{venv}{os.pathsep}{os.environ['PATH']}"
+    project = WrappedCMake(source, tmp_path / "build", environ={**os.environ, "PATH": path})
+    assert project.configure() and not project.configure()
+    project.build(["all"])
+    shutil.rmtree(venv)
+    project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
+    assert project.configure() and project.cache()["CMAKE_MAKE_PROGRAM"] == shutil.which("ninja")
+    assert project.build(["all"]).edges == 0
+
+
+def test_another_cmake_configures_again(source: Path, tmp_path: Path) -> None:
+    """Rules that CMake wrote call it by its path; a deleted one cannot be called."""
+    venv = tmp_path / "venv"
+    venv.mkdir()
+    (venv / "cmake").symlink_to(str(shutil.which("cmake")))
+    path = f"{venv}{os.pathsep}{os.environ['PATH']}"
+    assert WrappedCMake(source, tmp_path / "build", environ={**os.environ, "PATH": path}).configure()
+    assert WrappedCMake(source, tmp_path / "build", environ=os.environ).configure()
+
+
 def test_the_toolkit_in_a_checkout_lies_in_no_tree() -> None:
     assert upstream.find_tree(Settings({})) is None
 

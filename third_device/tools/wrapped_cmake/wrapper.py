@@ -11,8 +11,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import dropwhile, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ REPORT = "wrapped_cmake.json"
 _STAMP = "wrapped_cmake.configured"
 _GIVEN = "wrapped_cmake.given"
 """The names that CMake was given definitions of."""
+_LONGEST_MESSAGE = 600
+"""Characters of an error of CMake's: it may quote all that a compiler said, which the log has."""
 
 
 class WrappedCMake:
@@ -64,6 +67,9 @@ class WrappedCMake:
     def definitions(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return all ``-D`` for CMake; ``extra`` (the project's) wins over detected ones."""
         made = {"Python_EXECUTABLE": sys.executable}
+        program = self._find_program("ninja")
+        if program:  # CMake would keep the one of a virtual environment that is gone
+            made["CMAKE_MAKE_PROGRAM"] = program
         if self.install_prefix:
             made["CMAKE_INSTALL_PREFIX"] = str(self.install_prefix)
         made.update(self.features.definitions(self.settings))
@@ -72,6 +78,9 @@ class WrappedCMake:
         made.update(self.project.definitions(self.settings))
         made.update(extra or {})
         return made
+
+    def _find_program(self, name: str) -> str | None:
+        return shutil.which(name, path=self.environ.get("PATH"))
 
     def configure(self, extra: Mapping[str, str] | None = None, *, always: bool = False) -> bool:
         """Run CMake unless the same definitions were configured before (or ``always``).
@@ -88,7 +97,8 @@ class WrappedCMake:
         given = _list_definitions(arguments)
         pools = given.get("CMAKE_JOB_POOLS", "")
         stamp = self.build_dir / _STAMP
-        lasting = "\0".join(arguments).replace(pools, re.sub(r"=\d+", "", pools))
+        cmake = self._find_program(self._cmake.command) or self._cmake.command  # what it writes calls it by its path
+        lasting = "\0".join([cmake, *arguments]).replace(pools, re.sub(r"=\d+", "", pools))
         digest = hashlib.sha256(lasting.encode()).hexdigest()
         known = not always and stamp.exists() and stamp.read_text() == digest
         if known and (self.build_dir / "build.ninja").exists():
@@ -216,13 +226,14 @@ def _list_definitions(arguments: Sequence[str]) -> dict[str, str]:
 def _find_first_error(log: Path, offset: int) -> str:
     """Return the first error that CMake printed, as one line.
 
-    CMake prints 'CMake Error at file:line (command):' and the message below, indented and broken at 77 columns.
+    CMake prints 'CMake Error at file:line (command):' and the message below, indented and broken at 77 columns, with
+    blank lines around what it quotes.
     ``offset`` is where this run's part of the log begins, in bytes.
     """
     lines = log.read_bytes()[offset:].decode(errors="replace").splitlines()
     for number, line in enumerate(lines):
         if line.startswith("CMake Error"):
-            below = dropwhile(lambda text: not text.strip(), lines[number + 1 :])
-            message = " ".join(text.strip() for text in takewhile(lambda text: text.startswith(" "), below))
+            below = takewhile(lambda text: not text.strip() or text.startswith(" "), lines[number + 1 :])
+            message = textwrap.shorten(" ".join(below), _LONGEST_MESSAGE, placeholder=" ...")
             return f"{line.rstrip(':')}: {message}" if message else line
     return next((line for line in reversed(lines) if line.strip()), "failed without a word")
