@@ -19,10 +19,10 @@ PROJECT = """
 cmake_minimum_required(VERSION 3.18)
 project(tiny LANGUAGES NONE)
 set(TORCH_CUDA_CORE "$ENV{TORCH_CUDA_CORE}")
-configure_file(info.json.in info.json @ONLY)
+configure_file(info.json.in build_info.json @ONLY)
 add_custom_command(OUTPUT made.txt COMMAND "${CMAKE_COMMAND}" -E touch made.txt)
 add_custom_target(made ALL DEPENDS made.txt)
-install(FILES "${CMAKE_BINARY_DIR}/info.json" DESTINATION . RENAME build_info.json)
+install(FILES "${CMAKE_BINARY_DIR}/build_info.json" DESTINATION .)
 install(FILES "${CMAKE_BINARY_DIR}/made.txt" DESTINATION lib)
 """
 
@@ -91,6 +91,29 @@ def test_a_failure_is_one_line_with_what_to_read(project: Path, capsys: pytest.C
     assert backend.main(["configure"]) == 1
     said = capsys.readouterr().err
     assert "no CUDA compiler" in said and "wrapped_cmake.log" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["configure"], ["dist"]], ids=["in steps", "all at once"])
+def test_a_cuda_version_without_pins_is_told_before_anything_is_compiled(
+    project: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    (project / "info.json.in").write_text(json.dumps({**INFO, "core": "built", "cuda": "99.9"}))
+    assert backend.main(words) == 1
+    said = capsys.readouterr().err
+    assert "requirements.toml has no pins for CUDA 99.9 (it has 12.4, " in said and '["99.9"]' in said
+    assert said.count("\n") == 1 and not (project / "build/made.txt").exists()
+
+
+def test_a_thin_folder_without_pins_is_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thin = project.with_name("torch_acme")
+    thin.mkdir()
+    shutil.copy(project / "CMakeLists.txt", thin)
+    (thin / "info.json.in").write_text(json.dumps({"toolkit": "ACME", "toolkit_version": "1.2"}))
+    monkeypatch.setenv("TORCH_CUDA_PROJECT", str(thin))
+    assert backend.main(["configure"]) == 1
+    assert f"{thin / 'requirements.toml'} has no pins for ACME 1.2 (it has none)" in capsys.readouterr().err
 
 
 def test_a_developed_package_has_what_was_compiled_and_the_python_files_of_the_checkout(

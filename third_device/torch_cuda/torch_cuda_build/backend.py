@@ -91,12 +91,34 @@ def read_choices() -> dict[str, str]:
 def configure_project(settings: Mapping[str, Any] | None = None) -> WrappedCMake:
     """Run CMake in `build_dir`: always, for it reads more than its arguments.
 
-    Raises WrappedCMakeError.
+    Raises WrappedCMakeError, and BuildError when there could be no wheel of it: hours of compiling come next.
     """
     work = make_toolkit()
     given = {name: str(value) for name, value in (settings or {}).items() if name.isidentifier()}
     work.configure({**given, **read_choices()}, always=True)
+    list_requirements(read_info(build_dir()))
     return work
+
+
+def read_info(folder: Path) -> dict[str, Any]:
+    """Read what a build says of itself in *folder*, its own or that of its installed files."""
+    info: dict[str, Any] = json.loads((folder / "build_info.json").read_text(encoding="utf-8"))
+    return info
+
+
+def list_requirements(info: Mapping[str, Any]) -> list[str]:
+    """List what the wheel asks of pip.
+
+    Raises BuildError when the project's table has no pins for the version of the toolkit.
+    """
+    table, version = requirements_table(), wheel.find_version(info)
+    known = wheel.read_pins(table) if table.is_file() else {}
+    if version not in known:
+        raise BuildError(
+            f"{table} has no pins for {wheel.name_toolkit(info)} (it has {', '.join(known) or 'none'}); next: build "
+            f'with a version that it has, or write ["{version}"] and its pins there'
+        )
+    return wheel.list_requirements(table, info)
 
 
 def list_members(staged: Path, info: Mapping[str, Any]) -> dict[str, Path | bytes]:
@@ -143,9 +165,9 @@ def pack_wheel(work: WrappedCMake, folder: Path, *, stored: bool = False) -> str
     Raises WrappedCMakeError, BuildError.
     """
     staged = work.install(build_dir() / "stage", strip=True)
-    info = json.loads((staged / "build_info.json").read_text(encoding="utf-8"))
+    info = read_info(staged)
     folder.mkdir(parents=True, exist_ok=True)
-    requires = wheel.list_requirements(requirements_table(), info)
+    requires = list_requirements(info)
     tag = wheel.make_tag(info, sysconfig.get_platform())
     return wheel.write_wheel(list_members(staged, info), info, tag, folder, requires, stored=stored).name
 
@@ -162,7 +184,7 @@ def build_editable(
     work.build((), on_status=Lines(work.limits))
     folder = build_dir() / "editable"
     staged = work.install(folder / find_project().name)
-    info = json.loads((staged / "build_info.json").read_text(encoding="utf-8"))
+    info = read_info(staged)
     package = wheel.import_name(info)
     found: dict[str, Path | bytes] = {f"__editable__.{package}.pth": f"{folder}\n".encode()}
     for name, source in list_members(staged, info).items():
@@ -171,7 +193,7 @@ def build_editable(
             found[name] = source
         elif name != IN_TORCH and isinstance(source, Path) and source != place:
             place.symlink_to(source)
-    requires = wheel.list_requirements(requirements_table(), info)
+    requires = list_requirements(info)
     tag = wheel.make_tag(info, sysconfig.get_platform())
     return wheel.write_wheel(found, info, tag, Path(wheel_directory), requires).name
 

@@ -33,9 +33,19 @@ def import_name(info: Mapping[str, Any]) -> str:
     return str(info.get("package", "torch_cuda"))
 
 
-def _name_toolkit(info: Mapping[str, Any]) -> str:
-    """Whose toolkit it is, with its version, as a reader says it."""
-    return f"CUDA {info['cuda']}" if "cuda" in info else f"{info['toolkit']} {info['toolkit_version']}"
+def find_version(info: Mapping[str, Any]) -> str:
+    """Find the version of CUDA, or of the other vendor's toolkit."""
+    return str(info["cuda"] if "cuda" in info else info["toolkit_version"])
+
+
+def name_toolkit(info: Mapping[str, Any]) -> str:
+    """Say whose toolkit it is, with its version."""
+    return f"{'CUDA' if 'cuda' in info else info['toolkit']} {find_version(info)}"
+
+
+def read_pins(table: Path) -> dict[str, dict[str, Any]]:
+    """Read the TOML *table*: version of the toolkit -> name on PyPI -> its pin."""
+    return tomllib.loads(table.read_text(encoding="utf-8"))
 
 
 def list_requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
@@ -45,7 +55,7 @@ def list_requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
     ``torch==2.6.0`` would also take a torch that has CUDA of its own. Raises KeyError when the table has no pins for
     the version of CUDA, or of the other vendor's toolkit.
     """
-    pins = tomllib.loads(table.read_text(encoding="utf-8"))[info["cuda"] if "cuda" in info else info["toolkit_version"]]
+    pins = read_pins(table)[find_version(info)]
     found = [f"torch=={info['core_version'] if info['core'] == 'built' else info['torch']}"]
     libraries = info.get("libraries", {})
     for name, pin in sorted(pins.items()):
@@ -91,7 +101,7 @@ package, and `torch.cuda` works as in PyTorch's own CUDA builds. `TORCH_DEVICE_B
 
 def format_metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
     """Write the text of the METADATA file."""
-    whose = _name_toolkit(info).split()[0]
+    whose = name_toolkit(info).split()[0]
     lines = [
         "Metadata-Version: 2.1",
         f"Name: {import_name(info).replace('_', '-')}",
@@ -101,7 +111,7 @@ def format_metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
         *(f"Requires-Dist: {value}" for value in requires),
         "Description-Content-Type: text/markdown",
     ]
-    text = _DESCRIPTION.format(package=import_name(info), vendor=_name_toolkit(info), torch=info["torch"])
+    text = _DESCRIPTION.format(package=import_name(info), vendor=name_toolkit(info), torch=info["torch"])
     if info.get("kernels", "compiled") != "compiled":
         abi = "C++11" if info.get("cxx11_abi") == "1" else "pre-C++11"
         more = (_KINETO if info.get("kineto") == "ON" else "") + (_PATCHED if info.get("core") == "built" else "")
