@@ -132,9 +132,10 @@ def run_ninja(
 
 
 def set_pools(build_dir: Path, pools: str) -> None:
-    """Give the pools of a configured build other depths: ``name=depth``, as in CMake's JOB_POOLS.
+    """Give the pools of a configured build other depths.
 
-    They follow the memory, which is another at each build; CMake writes them into its rules, and no command with them.
+    ``pools`` is ``name=depth``, as in CMake's JOB_POOLS. The depths follow the memory, which is another at each build;
+    CMake writes them into its rules, and no command with them.
     """
     rules, depths = build_dir / "CMakeFiles" / "rules.ninja", dict(re.findall(r"(\w+)=(\d+)", pools))
     if not rules.is_file():
@@ -142,7 +143,7 @@ def set_pools(build_dir: Path, pools: str) -> None:
     text = rules.read_text(encoding="utf-8", errors="surrogateescape")
     made = re.sub(
         r"^(pool (\w+)\n  depth = )(\d+)$",
-        lambda pool: pool[1] + depths.get(pool[2], pool[3]),
+        lambda pool: f"{pool[1]}{depths.get(pool[2], pool[3])}",
         text,
         flags=re.MULTILINE,
     )

@@ -126,7 +126,10 @@ class WrappedCMake:
         note.write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")
 
     def _read_cache(self) -> dict[str, Any]:
-        """Read CMake's cache, its own variables too, which upstream's helper leaves out; none before a configure."""
+        """Read CMake's cache; it is empty before a configure.
+
+        With CMake's own variables, which upstream's helper leaves out.
+        """
         return standalone.read_cache(self.build_dir) if (self.build_dir / "CMakeCache.txt").exists() else {}
 
     def install(self, prefix: Path, *, strip: bool = False) -> Path:
@@ -213,7 +216,10 @@ def write_report(build_dir: Path, result: ninja.Result, limits: jobs.JobLimits) 
 
 
 def _list_definitions(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the definitions among CMake's ``arguments``: ``-DNAME=VALUE``, in one word or in two."""
+    """Return the definitions among CMake's ``arguments``.
+
+    They are written ``-DNAME=VALUE`` or ``-DNAME:TYPE=VALUE``, in one word or in two.
+    """
     found: dict[str, str] = {}
     words = iter(arguments)
     for word in words:

@@ -101,7 +101,10 @@ def configure_project(settings: Mapping[str, Any] | None = None) -> WrappedCMake
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """Read what a build says of itself in *folder*, its own or that of its installed files."""
+    """Read what a build says of itself in *folder*.
+
+    It is the build's own, or that of its installed files.
+    """
     info: dict[str, Any] = json.loads((folder / "build_info.json").read_text(encoding="utf-8"))
     return info
 
