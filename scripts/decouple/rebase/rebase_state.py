@@ -98,12 +98,12 @@ def refuse_edits(repository: Repository) -> None:
 
 
 def show_conflict(repository: Repository, tip: str, step: Step) -> None:
-    """Pick the patch's old commit on ``tip``, so that plain git shows the conflict."""
+    """Pick the patch's old commit on ``tip``, so that plain git shows the conflict.
+
+    What git merges cleanly is staged and not committed: it is what a person is asked about.
+    """
     repository.run("checkout", "-q", "--detach", tip)
-    repository.try_run(
-        "-c", "merge.conflictStyle=diff3", "-c", "user.name=decouple", "-c", "user.email=decouple@localhost",
-        "cherry-pick", "--allow-empty", step.after,
-    )  # fmt: skip
+    repository.try_run("-c", "merge.conflictStyle=diff3", "cherry-pick", "--no-commit", step.after)
 
 
 def drop_conflict(repository: Repository, tip: str) -> None:
@@ -123,7 +123,8 @@ def forget_locks(repository: Repository, since: float) -> None:
 def read_settled_tree(repository: Repository, tip: str) -> str:
     """Read the tree that a person made of the conflict.
 
-    It is committed on top of ``tip``, or staged. Raises UsageError while files are unmerged or nothing was done.
+    It is what the index holds, committed on top of ``tip`` or not. Raises UsageError while files are unmerged, edited
+    and not staged, or hold conflict markers.
     """
     unmerged = repository.read_text("diff", "--name-only", "--diff-filter=U")
     if unmerged:
@@ -137,9 +138,6 @@ def read_settled_tree(repository: Repository, tip: str) -> str:
             f"{repository.root}: {unstaged.splitlines()[0]} is edited but not staged",
             next_step="`git add` or `git checkout` it, then `decouple rebase --continue`",
         )
-    head = repository.resolve_commit("HEAD")
-    if head is not None and head != tip:
-        return repository.read_tree_id(head)
     tree = repository.read_text("write-tree")
     marked = repository.try_run("diff-tree", "-r", "--check", tip, tree)
     if b"leftover conflict marker" in marked.out:

@@ -286,6 +286,36 @@ def test_a_conflict_may_be_committed_instead_of_staged(project: Project) -> None
     assert "+both" in (project.root / "patches/1.1/0002-second.patch").read_text()
 
 
+def test_a_stop_that_git_merges_cleanly_is_settled_in_plain_git_too(project: Project) -> None:
+    """What the patch adds stands in the new release already, elsewhere: only a person knows which one goes."""
+    block = "".join(f"common {number}\n" for number in range(8))
+    changed, ours = block.replace("common 4\n", "cut here\n"), block.replace("common 4\n", "settled\n")
+    project.upstream("1.0", {"d": block + numbered(1, 30)})
+    project.upstream("1.1", {**dict.fromkeys("abc", numbered(1, 60)), "d": block + numbered(1, 30) + changed})
+    project.patch("0004-fourth", "d", block + numbered(1, 30), changed + numbered(1, 30))
+    assert project.begin() == 1
+    file = project.root / "build/rebase/src/d"
+    assert file.read_text() == changed + numbered(1, 30) + changed
+    assert project.git("diff", "--cached", "--name-only") == "d\n", "it is staged, not committed"
+    file.write_text(ours + numbered(1, 30) + changed)
+    project.git("add", "d")
+    assert project.again("--continue") == 0
+    text = (project.root / "patches/1.1/0004-fourth.patch").read_text()
+    assert "+settled\n" in text
+    assert "+cut here\n" not in text
+
+
+def test_what_is_staged_behind_a_commit_belongs_to_the_settlement(project: Project) -> None:
+    conflict_in_b(project)
+    project.begin()
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
+    project.git("commit", "-qam", "settled")
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both, mended\n"}))
+    project.git("add", "b")
+    assert project.again("--continue") == 0
+    assert "+both, mended" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
 def test_the_settlement_is_remembered_and_shown_for_review(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -304,10 +334,11 @@ def test_the_settlement_is_remembered_and_shown_for_review(
     assert project.begin() == 1
 
 
-def test_markers_left_in_a_file_are_refused(project: Project) -> None:
+@pytest.mark.parametrize("taken", [["add", "b"], ["commit", "-qam", "settled"]])
+def test_markers_left_in_a_file_are_refused(project: Project, taken: list[str]) -> None:
     conflict_in_b(project)
     project.begin()
-    project.git("add", "b")
+    project.git(*taken)
     assert project.again("--continue") == 2
 
 
