@@ -103,18 +103,21 @@ def check_file_kinds(patch: Patch) -> None:
 
 class _Batch(Struct):
     patches: list[Patch] = []
-    paths: set[str] = set()
+    changed: set[str] = set()
 
     def can_take(self, patch: Patch) -> bool:
-        return not self.patches or (self.patches[0].strip == patch.strip and self.paths.isdisjoint(patch.changed_paths))
+        # touched: git copies a file as it was before all of one input
+        return not self.patches or (
+            self.patches[0].strip == patch.strip and self.changed.isdisjoint(patch.touched_paths)
+        )
 
 
 def apply_patches(repository: Repository, tree: str, patches: Sequence[Patch], scratch: Path) -> list[AppliedPatch]:
     """Apply ``patches`` in order on top of ``tree`` (a tree or commit id).
 
-    Nothing but new objects is written. Neighbours that share no file go to git in one call. ``scratch`` is where the
-    small index is put. Raises ApplyError naming patch, file and hunk; it carries the outcomes of the patches that did
-    apply.
+    Nothing but new objects is written. Neighbours go to git in one call where none reads what one before it changes.
+    ``scratch`` is where the small index is put. Raises ApplyError naming patch, file and hunk; it carries the outcomes
+    of the patches that did apply.
     """
     state: dict[str, TreeEntry | None] = {}  # what the patches so far made of each path
     readable = [patch for patch in patches if not patch.problems]
@@ -135,7 +138,7 @@ def apply_patches(repository: Repository, tree: str, patches: Sequence[Patch], s
                 outcomes += _apply_batch(base, state, batch.patches, scratch)
                 batch = _Batch()
             batch.patches.append(patch)
-            batch.paths |= patch.changed_paths
+            batch.changed |= patch.changed_paths
         if batch.patches:
             outcomes += _apply_batch(base, state, batch.patches, scratch)
     except ApplyError as error:
@@ -155,7 +158,7 @@ class _BaseTree(Struct, frozen=True):
 def _apply_batch(
     base: _BaseTree, state: dict[str, TreeEntry | None], patches: Sequence[Patch], scratch: Path
 ) -> list[AppliedPatch]:
-    """Apply patches that share no file together, else singly to learn which fails."""
+    """Apply the patches of a batch together, else singly to learn which fails."""
     if len(patches) > 1:
         try:
             return _apply_at_once(base, state, patches, scratch)

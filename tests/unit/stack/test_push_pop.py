@@ -165,6 +165,17 @@ def created(path: str) -> str:
     return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
 
 
+def test_a_copy_holds_what_the_patch_before_it_made_of_the_file(world: World) -> None:
+    """In one input for `git apply`, a copy would be of the text before that input."""
+    world.patch("0004-edit", {"README.md": "A framework, decoupled.\n"})
+    copy = "diff --git a/README.md b/README.rst\nsimilarity index 100%\ncopy from README.md\ncopy to README.rst\n"
+    world.patch_text("2.6/0005-copy.patch", header("copy", "copy") + copy)
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        assert stack.top == "2.6/0005-copy.patch"
+    assert (world.source / "README.rst").read_text() == "A framework, decoupled.\n"
+
+
 @pytest.mark.parametrize(
     ("diff", "why"),
     [
