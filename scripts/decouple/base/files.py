@@ -217,6 +217,20 @@ def _flatten_folder(folder: Path | str) -> None:
             pending.append(place)
 
 
+def restore_files(paths: Iterable[Path], before: Mapping[Path, bytes]) -> None:
+    """Put each of ``paths`` back as ``before`` has it, the last first.
+
+    One that ``before`` lacks goes, and its folder with it where that is empty then. Raises OSError.
+    """
+    for path in reversed(list(paths)):
+        if path in before:
+            write_atomically(path, before[path])
+            continue
+        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()
+
+
 def is_unreadable(path: str) -> bool:
     """Say whether ``path`` is, or links to, what is no regular file.
 

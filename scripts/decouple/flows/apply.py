@@ -11,9 +11,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +20,7 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import hold_lock, remove_folder, write_atomically
+from decouple.base.files import hold_lock, restore_files, write_atomically
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.release_request import BaselineRequest
 from decouple.patch import series_file
@@ -72,9 +70,7 @@ def apply_series(request: ApplyRequest, listener: Listener = QUIET) -> AppliedSe
 
         request = replace(request, release=name_release(request.project, request.release))
         if request.release not in Checkout(request.project).list_releases():
-            with _restore_on_failure(Checkout(request.project), request.release):
-                _carry_series(request, listener)
-                return _apply_patches(request, listener)
+            return _carry_and_apply(request, listener)
     return _apply_patches(request, listener)
 
 
@@ -93,44 +89,44 @@ def _refuse_files_alone(request: ApplyRequest) -> None:
         )
 
 
-def _carry_series(request: ApplyRequest, listener: Listener) -> None:
+def _carry_and_apply(request: ApplyRequest, listener: Listener) -> AppliedSeries:
+    """Carry the nearest whole series to the release, and apply it.
+
+    Runs that would write a series, too, wait meanwhile. What fails takes the files back that it wrote, and no others.
+    """
+    from decouple.flows.rebase import hold_rebase_lock
+
+    checkout, release = Checkout(request.project), request.release
+    with hold_rebase_lock(request.project, listener):
+        if release not in checkout.list_releases():  # else another run carried it while this one waited
+            bodies = (checkout.patches / release).rglob("*")
+            before = {path: path.read_bytes() for path in bodies if path.is_file() and not path.is_symlink()}
+            written = _carry_series(request, listener)
+            try:
+                return _apply_patches(request, listener)
+            except BaseException:
+                restore_files(written, before)
+                raise
+    return _apply_patches(request, listener)
+
+
+def _carry_series(request: ApplyRequest, listener: Listener) -> tuple[Path, ...]:
     """Write the series that the release lacks, and a manifest where it has none.
 
-    What is read off a tree lies in ``build`` until then: a run that is killed, or stops for a person, leaves nothing.
-    Raises DecoupleError.
+    Returns these files, the series last: it needs the others. What is read off a tree lies in ``build`` until then: a
+    run that is killed, or stops for a person, leaves nothing. Raises DecoupleError.
     """
     from decouple.flows.carry import carry_series, read_manifest
     from decouple.release.manifest_toml import render_manifest
 
-    project, release = request.project, request.release
+    project, release, checkout = request.project, request.release, Checkout(request.project)
     manifest = read_manifest(project, release, request.source)
-    if manifest and not (Checkout(project).rebase / "state.json").exists():  # one that waits has its own; carry says so
-        write_atomically(Checkout(project).locate_draft_manifest(release), render_manifest(manifest))
-    carry_series(project, release, request.source, debian_patches=bool(request.debian_patches), listener=listener)
-
-
-@contextlib.contextmanager
-def _restore_on_failure(checkout: Checkout, release: str) -> Iterator[None]:
-    """Restore the files of ``release`` in the checkout when what runs inside fails."""
-    folder = checkout.patches / release
-    alone = (checkout.locate_series(release), checkout.locate_manifest(release))
-
-    def read_files() -> dict[Path, bytes]:
-        present = [path for path in (*alone, *folder.rglob("*")) if path.is_file() and not path.is_symlink()]
-        return {path: path.read_bytes() for path in present}
-
-    there, before = folder.is_dir(), read_files()
-    try:
-        yield
-    except BaseException:
-        for path in read_files().keys() - before.keys():
-            path.unlink()
-        for path, data in before.items():
-            if not path.is_file() or path.read_bytes() != data:
-                write_atomically(path, data)
-        if not there:
-            remove_folder(folder, ignore_errors=True)
-        raise
+    if manifest and not (checkout.rebase / "state.json").exists():  # one that waits has its own; carry says so
+        write_atomically(checkout.locate_draft_manifest(release), render_manifest(manifest))
+    written = carry_series(
+        project, release, request.source, debian_patches=bool(request.debian_patches), listener=listener
+    )
+    return (checkout.locate_manifest(release), *written) if manifest else written
 
 
 def _apply_patches(request: ApplyRequest, listener: Listener) -> AppliedSeries:

@@ -82,11 +82,12 @@ def find_nearest(project: Path, release: str) -> str:
 
 def carry_series(
     project: Path, release: str, source: str = "auto", *, debian_patches: bool = False, listener: Listener = QUIET
-) -> None:
-    """Write the series and patches of ``release``, carried from the nearest ones.
+) -> tuple[Path, ...]:
+    """Write the series and patches of ``release``; return these files.
 
     ``series/<release>`` and ``patches/<release>`` come from the nearest whole series; the listener hears a verdict for
-    each patch. Raises DecoupleError at a patch that a person must settle, with the command that goes on from there.
+    each patch. The caller holds the lock of `hold_rebase_lock`. Raises DecoupleError at a patch that a person must
+    settle, with the command that goes on from there.
     """
     old = find_nearest(project, release)
     listener.say(f"series: {release} has no whole series; carried from {old}")
@@ -95,8 +96,8 @@ def carry_series(
         for line in report.format_text(judged.outcome.carried).splitlines():
             listener.say(f"  {line}")
 
-    asked = choose_way(RebaseRequest(project, (old, release), source, debian_patches=debian_patches), listener)
-    result = rebase_series(asked, listener, report_judgement)
+    request = RebaseRequest(project, (old, release), source, debian_patches=debian_patches, alone=True)
+    result = rebase_series(choose_way(request, listener), listener, report_judgement)
     if result.stopped_at:
         again = f"decouple apply {release}" + (f" --source {source}" if source != "auto" else "")
         raise DecoupleError(
@@ -107,3 +108,4 @@ def carry_series(
     listener.say(
         f"series: {len(result.series.lines)} patches in series/{release}, {len(result.series.bodies)} new bodies"
     )
+    return result.written

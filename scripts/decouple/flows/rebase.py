@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -72,6 +72,8 @@ class RebaseRequest(Struct, frozen=True):
     """Why a conflict is settled so, or the patch left out: kept with the resolution."""
     replace: bool = False
     """Write the series of a release for a local tree that is not the official text."""
+    alone: bool = False
+    """The caller keeps other rebases out of the checkout: it holds `hold_rebase_lock`."""
 
     @property
     def folder(self) -> Path:
@@ -117,8 +119,17 @@ def rebase_series(
     while one waits; DecoupleError.
     """
     request.folder.mkdir(parents=True, exist_ok=True)
-    with hold_lock(request.folder, lambda: listener.say("waits: another rebase is at work in this checkout")):
+    with contextlib.nullcontext() if request.alone else hold_rebase_lock(request.project, listener):
         return _run_step(request, listener, heard)
+
+
+@contextlib.contextmanager
+def hold_rebase_lock(project: Path, listener: Listener = QUIET) -> Iterator[None]:
+    """Keep every other run that writes a carried series out of the checkout."""
+    folder = Checkout(project).rebase
+    folder.mkdir(parents=True, exist_ok=True)
+    with hold_lock(folder, lambda: listener.say("waits: another rebase is at work in this checkout")):
+        yield
 
 
 def _run_step(request: RebaseRequest, listener: Listener, heard: Callable[[RebaseJudgement], None]) -> RebaseResult:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import write_atomically
+from decouple.base.files import restore_files, write_atomically
 from decouple.base.git import Repository
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
@@ -86,20 +86,25 @@ def check_series(repository: Repository, sides: ReleasePair, outcome: RebaseOutc
 def write_series(project: Path, release: str, series: NewSeries, *, old: str) -> list[Path]:
     """Write the new series; the series file comes last.
 
-    So a kill leaves no series that names a missing patch. Returns the paths written. Raises UsageError when
-    ``series/<release>`` exists already.
+    So a kill leaves no series that names a missing patch; what fails leaves the files as they were. Returns the paths
+    written. Raises UsageError when ``series/<release>`` exists already.
     """
     target = Checkout(project).locate_series(release)
     if target.exists():
         raise UsageError(f"{target} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
-    written = []
-    for name, body in series.bodies:
-        path = Checkout(project).patches / name
-        write_atomically(path, body)
-        written.append(path)
     head = f"# PyTorch {release}: carried from {old} by `decouple rebase`; quilt syntax, paths relative to patches/\n"
     if series.made_on:
         measured = series.likeness or "its distance to the official wheel was not measured"
         head += f"{MADE_ON}{series.made_on}: {measured}\n"
-    write_atomically(target, head + "".join(f"{line}\n" for line in series.lines))
-    return [*written, target]
+    texts = {Checkout(project).patches / name: body for name, body in series.bodies}
+    texts[target] = (head + "".join(f"{line}\n" for line in series.lines)).encode()
+    before = {path: path.read_bytes() for path in texts if path.is_file()}
+    written: list[Path] = []
+    try:
+        for path, text in texts.items():
+            write_atomically(path, text)
+            written.append(path)
+    except BaseException:
+        restore_files(written, before)
+        raise
+    return written

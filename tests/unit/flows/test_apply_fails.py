@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import tarfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from decouple.base.errors import DecoupleError
 from decouple.cli import build_parser, main
 from decouple.cli.menu import VERBS
 from decouple.flows import apply as flow
+from decouple.flows.listener import Listener
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, conflict_in_b, project
 
@@ -113,16 +116,40 @@ def test_what_fails_behind_the_carrying_takes_the_new_series_back(
     assert main(["apply", "acme", vendor]) == 0
 
 
-def test_a_series_that_could_not_be_replaced_is_the_old_one(carried: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files of a release that has some are put back as they were."""
-    carried.write("series/1.1", "# an older one\n")
-    git(carried.root, "add", "-A")
-    git(carried.root, "commit", "-qm", "older")
-    with pytest.raises(OSError), flow._restore_on_failure(flow.Checkout(carried.root), "1.1"):
-        files.write_atomically(carried.root / "series/1.1", "1.0/0001-first.patch\n")
-        carried.write("patches/1.1/0001-first.patch", "new\n")
-        raise OSError
-    assert git(carried.root, "status", "--porcelain") == ""
+def test_a_failed_run_takes_no_file_of_another_back(carried: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes, older = carried.root / "patches/acme/notes", carried.root / "patches/acme/0001-first.patch"
+    carried.write("patches/acme/0001-first.patch", "an older one\n")
+
+    def write_and_fail(*_: object, **__: object) -> None:
+        assert older.read_text() != "an older one\n", "it has been carried"
+        notes.write_text("a person's\n")
+        raise DecoupleError("the disk is full")
+
+    monkeypatch.setattr(flow, "create_tree", write_and_fail)
+    assert main(["apply", "acme", f"--source={carried.sources['1.1']}"]) == 1
+    assert sorted(notes.parent.iterdir()) == [older, notes]
+    assert older.read_text() == "an older one\n"
+    assert not (carried.root / "series/acme").exists()
+    assert not (carried.root / "series/acme.toml").exists()
+
+
+def test_a_series_that_another_run_writes_meanwhile_is_applied(carried: Project) -> None:
+    """It waits for the other run, and has nothing to carry then."""
+    waits = threading.Event()
+
+    def say(line: str) -> None:
+        if line.startswith("waits"):
+            waits.set()
+
+    request = flow.ApplyRequest(carried.root, "1.1", source=f"local:{carried.sources['1.1']}")
+    (carried.root / "build/rebase").mkdir(parents=True)
+    with ThreadPoolExecutor(1) as pool:
+        with files.hold_lock(carried.root / "build/rebase"):
+            applied = pool.submit(flow.apply_series, request, Listener(say))
+            assert waits.wait(60)
+            carried.write("series/1.1", "1.0/0001-first.patch\n")
+        assert applied.result(60).pushed == ("1.0/0001-first.patch",)
+    assert (carried.root / "series/1.1").read_text() == "1.0/0001-first.patch\n"
 
 
 def test_a_stop_writes_nothing_before_it_was_settled(carried: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.patch.parse import Patch
 from decouple.rebase import new_series
+from decouple.rebase.new_series import NewSeries
 from decouple.rebase.series_carry import RebaseWork, ReleasePair
 from decouple.recipes.model import Edit, Recipe, Selector
 from tests.unit.rebase.releases import Upstream, numbered
@@ -40,3 +41,15 @@ def test_a_patch_that_its_recipe_made_keeps_its_header(tmp_path: Path) -> None:
     (made,) = new_series.read_patches(tmp_path, new_series.make_series(outcome, "1.1"))
     assert made.header_bytes == patch.header_bytes
     assert b"-x(2)" in made.data
+
+
+def test_a_series_that_cannot_be_written_whole_leaves_the_files_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "patches/1.1/0002-b.patch").mkdir(parents=True)  # no file can be put there
+    older = tmp_path / "patches/1.1/0001-a.patch"
+    older.write_text("an older one\n")
+    bodies = tuple((f"{name}.patch", b"new\n") for name in ("1.1/0001-a", "1.2/0001-c", "1.1/0002-b"))
+    with pytest.raises(OSError, match="0002-b"):
+        new_series.write_series(tmp_path, "1.1", NewSeries(("1.1/0001-a.patch",), bodies), old="1.0")
+    assert older.read_text() == "an older one\n"
+    assert not (tmp_path / "patches/1.2").exists()
+    assert not (tmp_path / "series/1.1").exists()
