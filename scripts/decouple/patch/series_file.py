@@ -116,9 +116,7 @@ class SeriesFile(Struct, frozen=True):
             at = next((index for index, line in enumerate(self.lines) if line.entry), len(self.lines))
         else:
             at = self._find_index(after) + 1
-        lines = list(self.lines)
-        if at and not lines[at - 1].raw.endswith("\n"):
-            lines[at - 1] = _Line(lines[at - 1].raw + "\n", lines[at - 1].entry)
+        lines = _end_lines(self.lines)
         entry = SeriesEntry(name, strip)
         lines.insert(at, _Line(entry.to_text() + "\n", entry))
         return _number_lines(lines)
@@ -161,9 +159,10 @@ class SeriesFile(Struct, frozen=True):
         wanted = list(names)
         if sorted(wanted) != sorted(self.names):
             raise DecoupleError("the new order names other patches than the series does", next_step="list each once")
-        by_name = {line.entry.name: line for line in self.lines if line.entry}
+        lines = _end_lines(self.lines)
+        by_name = {line.entry.name: line for line in lines if line.entry}
         following = iter(wanted)
-        return _number_lines([by_name[next(following)] if line.entry else line for line in self.lines])
+        return _number_lines([by_name[next(following)] if line.entry else line for line in lines])
 
     def _find_index(self, name: str) -> int:
         for index, line in enumerate(self.lines):
@@ -254,6 +253,11 @@ def _find_path_fault(name: str) -> str:
     if not is_relative_path(name):
         return "is not a plain path below patches/"
     return ""
+
+
+def _end_lines(lines: Iterable[_Line]) -> list[_Line]:
+    """Return the lines, also the last, with a newline at the end: another may come behind each."""
+    return [_Line(line.raw if line.raw.endswith("\n") else line.raw + "\n", line.entry) for line in lines]
 
 
 def _number_lines(lines: list[_Line]) -> SeriesFile:

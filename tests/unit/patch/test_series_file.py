@@ -51,6 +51,12 @@ def test_appending_to_a_series_that_has_only_comments_or_no_last_newline() -> No
     assert series_file.parse_series("").append("2.6/0001-a.patch").to_text() == "2.6/0001-a.patch\n"
 
 
+def test_reordering_a_series_that_has_no_last_newline() -> None:
+    series = series_file.parse_series("2.6/0001-a.patch\n2.6/0002-b.patch")
+    turned = series.reorder(["2.6/0002-b.patch", "2.6/0001-a.patch"])
+    assert turned.to_text() == "2.6/0002-b.patch\n2.6/0001-a.patch\n"
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
