@@ -23,6 +23,7 @@ def open_workspace(folder: Path, borrowed: Iterable[Path]) -> Repository:
     if not (repository.git_dir / "HEAD").exists():
         repository.run("init", "-q", "--template=")
     worktree.forget_ref_locks(repository)
+    worktree.forbid_conversion(repository)
     info = repository.git_dir / "objects" / "info"
     info.mkdir(parents=True, exist_ok=True)
     alternates = info / "alternates"

@@ -33,6 +33,7 @@ from decouple.stack.commits import (
     write_chain,
 )
 from decouple.stack.journal import Journal, OverlayCommit, StackEntry, StackState, Transaction
+from decouple.stack.worktree import forbid_conversion
 
 BRANCH = "refs/heads/decouple-"
 
@@ -367,10 +368,7 @@ def create_tree(
     part.mkdir()
     repository.run("init", "-q", "--template=")
     link_objects(baseline / "objects", repository.git_dir / "objects")
-    info = part / ".git" / "info"
-    info.mkdir(exist_ok=True)
-    # no conversion of any kind: what is in the tree is what is on disk, whatever .gitattributes say
-    (info / "attributes").write_text("* -text -eol -ident -filter -working-tree-encoding\n", encoding="ascii")
+    forbid_conversion(repository)
     for key, value in (
         ("core.autocrlf", "false"),
         ("core.trustctime", "false"),

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import remove_folder
+from decouple.base.files import remove_folder, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, Repository
 from decouple.base.steps import mark_step
 from decouple.stack.trees import Change, TreeEntry, compare_trees, hash_blob, list_parents, read_blobs, read_index
@@ -50,6 +50,13 @@ class EditedError(DecoupleError):
 
 def _make_untracked_error(root: Path, path: str) -> EditedError:
     return EditedError(path, "is not under version control", f"move {root / path} away")
+
+
+def forbid_conversion(repository: Repository) -> None:
+    """Keep every git from converting files, whatever a person has configured."""
+    path = repository.git_dir / "info" / "attributes"
+    if not path.exists():
+        write_atomically(path, "* -text -eol -ident -filter -working-tree-encoding\n")
 
 
 def move_worktree(repository: Repository, old: str, new: str) -> list[Change]:

@@ -316,6 +316,23 @@ def test_what_is_staged_behind_a_commit_belongs_to_the_settlement(project: Proje
     assert "+both, mended" in (project.root / "patches/1.1/0002-second.patch").read_text()
 
 
+def test_line_ends_stay_as_they_are_whatever_a_person_has_configured(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else their git writes other bytes than ours compares, and what they staged looks edited."""
+    (tmp_path / "gitconfig").write_text("[core]\n autocrlf = true\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    conflict_in_b(project)
+    assert project.begin() == 1
+    file = project.root / "build/rebase/src/b"
+    project.git("checkout", "--theirs", "b")
+    project.git("add", "b")
+    assert file.read_bytes() == numbered(1, 60, {20: "second\n"}).encode()
+    file.touch()
+    assert project.again("--continue") == 0
+    assert "+second" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
 def test_the_settlement_is_remembered_and_shown_for_review(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
