@@ -98,11 +98,8 @@ def read_draft_patches(stack: Stack) -> list[DraftPatch]:
     for commit, tree, text in chain:
         if text.find_trailer(OVERLAY_TRAILER) is not None:
             if not _is_same_overlay(stack, commit, parents[commit]):
-                raise DecoupleError(
-                    f"the overlay commit {commit[:12]} was edited",
-                    next_step="edit the files in third_device/ of the project; "
-                    f"`git rebase --onto {state.tip[:12]}` drops the edits",
-                )
+                on_top = commit == chain[-1][0] and parents[commit] == state.tip
+                raise _make_overlay_error(stack, commit, trees[parents[commit]], on_top=on_top)
             continue
         changes = {c.path: (c.old, c.new) for c in compare_trees(repository, trees[parents[commit]], tree)}
         for path in changes:
@@ -204,6 +201,31 @@ def refuse_overlay(stack: Stack, paths: Iterable[str]) -> None:
                 f"{path} comes from the overlay, not from a patch",
                 next_step=f"make the edit in the project's {path} and undo it here",
             )
+
+
+def _make_overlay_error(stack: Stack, commit: str, parent: str, *, on_top: bool) -> DecoupleError:
+    """Make the error for an overlay commit that holds more than the overlay, or another.
+
+    ``on_top``: nothing else was changed, as after ``git commit --amend``.
+    """
+    laid, state = _list_overlay_paths(stack), stack.state
+    edited = [change.path for change in compare_trees(stack.repository, parent, commit) if change.path not in laid]
+    drop = f"`git reset --hard {state.head[:12]}` drops"
+    if not edited:
+        return DecoupleError(
+            f"the overlay commit {commit[:12]} was edited",
+            next_step=f"edit the files in third_device/ of the project; {drop} all that was committed here since",
+        )
+    more = f" and {len(edited) - 1} more" if len(edited) > 1 else ""
+    what = f"the overlay commit {commit[:12]} is no patch, and the edit of {edited[0]}{more} is in it"
+    if on_top and state.overlay:
+        way = f"`git reset --soft {state.overlay.commit[:12]}`, then `decouple refresh {stack.places.release}`"
+        return DecoupleError(what, next_step=f"{way} (-p PATCH) takes it into a patch; {drop} it")
+    return DecoupleError(
+        what,
+        next_step="make it a commit of its own (`git rebase -i`, `edit` that commit); "
+        f"{drop} all that was committed here since",
+    )
 
 
 def find_other_releases(places: SeriesPlaces, name: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -227,8 +228,51 @@ def test_edits_of_overlay_files_are_refused_with_the_place_to_make_them(world: W
     (world.source / "third_device/torch_cuda/setup.py").write_text("# amended in the wrong place\n")
     git(world.source, "commit", "-qa", "--amend", "--no-edit")
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match="overlay commit"):
+        with pytest.raises(DecoupleError, match="overlay commit") as refused:
             edits.refresh_patches(stack)
+    step = re.findall(r"`git ([^`]*)`", refused.value.next_step or "")[-1]
+    git(world.source, *step.split())
+    with Stack.open(world.places) as stack:
+        assert edits.refresh_patches(stack).written.files == {}
+
+
+def test_an_edit_amended_into_the_overlay_commit_gets_into_a_patch_as_it_is_told(world: World) -> None:
+    """On a tree with the whole series, `git commit --amend` amends the overlay's commit: it is on top."""
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        head = stack.state.head
+    (world.source / "README.md").write_text("A framework, decoupled.\n")
+    (world.source / "torch/new.py").write_text("new = True\n")
+    git(world.source, "add", "README.md", "torch/new.py")
+    git(world.source, "commit", "-q", "--amend", "--no-edit")
+    amended = git(world.source, "rev-parse", "HEAD")
+    with Stack.open(world.places) as stack, pytest.raises(DecoupleError, match=r"README\.md and 1 more") as refused:
+        edits.refresh_patches(stack)
+    steps = re.findall(r"`git ([^`]*)`", refused.value.next_step or "")
+    assert [step.split()[:2] for step in steps] == [["reset", "--soft"], ["reset", "--hard"]]
+    git(world.source, *steps[0].split())
+    with Stack.open(world.places) as stack:
+        assert edits.refresh_patches(stack).taken == ("README.md", "torch/new.py")
+        assert stack.list_edited_files() == ()
+    assert "+A framework, decoupled." in (world.project / "patches/2.6/0003-split.patch").read_text()
+    git(world.source, "reset", "-q", "--hard", amended)
+    git(world.source, *steps[1].split())
+    assert git(world.source, "rev-parse", "HEAD") == head
+    assert git(world.source, "status", "--porcelain") == ""
+
+
+def test_an_edit_of_the_overlay_commit_below_other_commits_names_the_way_back(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        head = stack.state.head
+    (world.source / "README.md").write_text("A framework, decoupled.\n")
+    git(world.source, "commit", "-qa", "--amend", "--no-edit")
+    git(world.source, "commit", "-q", "--allow-empty", "-m", "another")
+    with Stack.open(world.places) as stack, pytest.raises(DecoupleError, match=r"README\.md") as refused:
+        edits.refresh_patches(stack)
+    steps = re.findall(r"`git ([^`]*)`", refused.value.next_step or "")
+    assert steps[-1] == f"reset --hard {head[:12]}"
+    assert not any("--soft" in step for step in steps), "it would take the other commit along"
 
 
 def test_binary_files_have_no_place_in_a_patch(world: World) -> None:
