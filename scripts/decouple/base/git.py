@@ -469,11 +469,16 @@ class Repository:
         bare = self.state_folder / "objects-only.git"
         if not (bare / "HEAD").is_file():
             make_bare_repository(bare)
-        place = {"GIT_DIR": str(bare), "GIT_OBJECT_DIRECTORY": str(self.git_dir / "objects")}
+        place = {"GIT_DIR": str(bare), "GIT_OBJECT_DIRECTORY": str(self._find_objects())}
         answer = try_git(*arguments, cwd=bare, env=place, held=self.held)
         if answer.status:
             raise self.make_error(arguments[0], answer)
         return answer.out
+
+    def _find_objects(self) -> Path:
+        """Return the folder of its objects; a linked work tree has none of its own."""
+        own = self.git_dir / "objects"
+        return own if own.is_dir() else self.root / self.read_text("rev-parse", "--git-path", "objects")
 
     def make_error(self, verb: str, answer: Answer) -> GitError:
         """Make the error that tells why ``git VERB`` failed here."""

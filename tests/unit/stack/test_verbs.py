@@ -154,9 +154,13 @@ def test_a_series_becomes_a_branch_of_any_clone_and_comes_back(world: World, tmp
     assert world.series.read_bytes() == series
 
 
-def test_a_branch_that_was_worked_on_comes_back_with_the_work(world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["clone", "linked work tree"])
+def test_a_branch_that_was_worked_on_comes_back_with_the_work(world: World, tmp_path: Path, kind: str) -> None:
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
+    if kind != "clone":
+        git(clone, "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+        clone = tmp_path / "linked"
     branch.make_branch(world.places, branch.open_repository(clone), "work", world.base)
     git(clone, "checkout", "-q", "work")
     (clone / "README.md").write_text("from the branch\n")
