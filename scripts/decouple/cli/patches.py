@@ -86,9 +86,7 @@ def _edit_files(arguments: argparse.Namespace) -> int:
 
 def _run_refresh(arguments: argparse.Namespace) -> int:
     with open_stack(arguments) as (stack, _):
-        into = stack.find_name(arguments.patch) if arguments.patch else None
-        rewrite = [stack.find_name(name) for name in arguments.rewrite]
-        done = edits.refresh_patches(stack, into=into, drop=arguments.drop, rewrite=rewrite)
+        done = edits.refresh_patches(stack, into=arguments.patch, drop=arguments.drop, rewrite=arguments.rewrite)
         for path in done.taken:
             print(f"{path}: edits go into {done.into}")
         print_written(done.written)

@@ -59,10 +59,13 @@ def refresh_patches(
 
     The edits are those that are not committed. Edits go into the top patch, or into ``into`` if no later patch touches
     the same files. ``rewrite`` names patches that get a canonical diff even if they did not change (to take offsets
-    out). All or nothing. Raises DecoupleError: a patch lost its commit and ``drop`` is not set, an edit is in the
-    overlay, a patch changed on disk as well, ...
+    out). All or nothing. Raises UsageError where a named patch is not applied; DecoupleError: a patch lost its commit
+    and ``drop`` is not set, an edit is in the overlay, a patch changed on disk as well, ...
     """
     items = read_draft_patches(stack)
+    names = [_get_stored_name(item) for item in items]
+    into = _find_applied(stack, names, into) if into else None
+    rewrite = [_find_applied(stack, names, name) for name in rewrite]
     index, tree, edits = _read_uncommitted_edits(stack)
     refuse_overlay(stack, (change.path for change in edits))
     target = None
@@ -71,14 +74,26 @@ def refresh_patches(
             raise DecoupleError(
                 f"{edits[0].path} is edited and no patch is applied", next_step="`decouple new NAME` makes one for it"
             )
-        names = [_get_stored_name(item) for item in items]
-        at = names.index(stack.find_name(into)) if into else len(items) - 1
+        at = names.index(into) if into else len(items) - 1
         items = _merge_edits(items, at, edits)
         target = _get_stored_name(items[at]) or items[at].text.title
     items = [replace(item, same_diff=False) if _get_stored_name(item) in rewrite else item for item in items]
     written = make_series_update(stack, items, drop=drop)
     _commit_patches(stack, verb, written, index=index if edits else None, worktree=tree if edits else None)
     return RefreshResult(written, tuple(change.path for change in edits), target)
+
+
+def _find_applied(stack: Stack, names: Collection[str], wanted: str) -> str:
+    """Find the full name of a patch that has a commit in the tree.
+
+    ``names`` are those that have one.
+    """
+    name = stack.find_name(wanted)
+    if name in names:
+        return name
+    if name in stack.applied:
+        raise UsageError(f"the commit of {name} is gone from the tree", next_step="name another patch")
+    raise UsageError(f"{name} is not applied", next_step=f"`decouple push {stack.places.release} {name}` applies it")
 
 
 def fold_diff(stack: Stack, data: bytes, *, strip: int = 1) -> RefreshResult:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.checkout import Checkout
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.stack import edits
 from decouple.stack.engine import Stack
 from tests.support.series import LINES, World, contents, git, header, tree_of
@@ -200,6 +200,25 @@ def test_a_refresh_of_a_tree_reset_to_upstream_does_not_delete_the_series(world:
         with pytest.raises(DecoupleError, match=r"straight|descend"):
             edits.refresh_patches(stack)
     assert project_files(world) == before
+
+
+@pytest.mark.parametrize("edited", [True, False])
+def test_only_an_applied_patch_takes_edits_or_is_written_anew(world: World, edited: bool) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(2)
+        if edited:
+            (world.source / "README.md").write_text("edited\n")
+        before = project_files(world)
+        with pytest.raises(UsageError, match=r"0003-split\.patch is not applied.*decouple push 2\.6 2\.6/0003-split"):
+            edits.refresh_patches(stack, into="0003")
+        with pytest.raises(UsageError, match=r"0003-split\.patch is not applied"):
+            edits.refresh_patches(stack, rewrite=["0003"])
+        assert project_files(world) == before
+        git(world.source, "reset", "-q", "--hard", "HEAD^")
+        if edited:
+            (world.source / "README.md").write_text("edited\n")
+        with pytest.raises(UsageError, match=r"commit of 2\.6/0002-hooks\.patch is gone"):
+            edits.refresh_patches(stack, into="0002", drop=True)
 
 
 def test_renames_stay_renames(world: World) -> None:
