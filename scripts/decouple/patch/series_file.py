@@ -256,7 +256,7 @@ def _find_path_fault(name: str) -> str:
 
 
 def _end_lines(lines: Iterable[_Line]) -> list[_Line]:
-    """Return the lines, also the last, with a newline at the end: another may come behind each."""
+    """Return the lines with a newline at the end of the last, too."""
     return [_Line(line.raw if line.raw.endswith("\n") else line.raw + "\n", line.entry) for line in lines]
 
 

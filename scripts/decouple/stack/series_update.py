@@ -204,7 +204,7 @@ def refuse_overlay(stack: Stack, paths: Iterable[str]) -> None:
 
 
 def _make_overlay_error(stack: Stack, commit: str, parent: str, *, on_top: bool) -> DecoupleError:
-    """Make the error for an overlay commit that holds more than the overlay, or another.
+    """Make the error for a commit that is the overlay's and not as it was laid.
 
     ``on_top``: nothing else was changed, as after ``git commit --amend``.
     """
