@@ -163,12 +163,20 @@ def find_levels(status: ReleaseStatus) -> dict[str, str]:
     """Map each Decouple-Id to what was proven of it.
 
     It is "built" where both stages were built from the series that is recorded, in the usual environment or as
-    portable wheels in which ``decouple verify`` found no fault.
+    portable wheels. Wheels in which ``decouple verify`` found a fault do not count, nor portable ones that it did not
+    check.
     """
     digest = status.series.digest if status.series else ""
     built = all(stage and stage.series == digest for stage in (status.stage1, status.stage2))
+    mark = status.recorded.get("verify")
+    verified = status.verify.series or (mark.series if mark else "")
+    built = built and not (verified == digest and _has_fault(status.verify))
     built = built or any(_is_faultless(wheel, digest) for wheel in status.portable.values())
     return {name: BUILT if built and row.level != NOTHING else row.level for name, row in status.proven.items()}
+
+
+def _has_fault(verify: VerifySection) -> bool:
+    return bool(verify.failed or verify.faults)
 
 
 def _is_faultless(portable: WheelSection, series: str) -> bool:
@@ -176,8 +184,7 @@ def _is_faultless(portable: WheelSection, series: str) -> bool:
 
     One of them is that torch_cuda was compiled against the core that is beside it.
     """
-    verify = portable.verify
-    return portable.series == series and bool(verify.checks) and not (verify.failed or verify.faults)
+    return portable.series == series and bool(portable.verify.checks) and not _has_fault(portable.verify)
 
 
 def _describe_patches(status: ReleaseStatus) -> str:
@@ -413,6 +420,20 @@ def _list_audits(status: ReleaseStatus) -> Iterator[Figure]:
         yield Figure("verify", _describe_audit(status.verify), _judge_audit(status.verify))
 
 
+def _list_checks(status: ReleaseStatus) -> Iterator[Figure]:
+    """Yield how many checks of our core and torch_cuda together passed."""
+    if status.verify.checks:
+        yield Figure("verify", _describe_checks(status.verify), _judge_checks(status.verify))
+
+
+def _describe_checks(verify: VerifySection) -> str:
+    return f"{verify.checks - len(verify.failed)} of {verify.checks} checks"
+
+
+def _judge_checks(verify: VerifySection) -> str:
+    return FAILS if verify.failed else HOLDS
+
+
 def _judge_audit(verify: VerifySection) -> str:
     return FAILS if verify.faults else HOLDS
 
@@ -438,8 +459,7 @@ def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
 def _list_systems(status: ReleaseStatus) -> Iterator[Figure]:
     """Yield what finished wheels gave on bare systems, as a user installs them."""
     for name, found in sorted(status.systems.items()):
-        text = f"{found.checks - len(found.failed)} of {found.checks} checks"
-        yield Figure(f"systems/{name}", text, FAILS if found.failed else HOLDS, name)
+        yield Figure(f"systems/{name}", _describe_checks(found), _judge_checks(found), name)
 
 
 def _list_whole(status: ReleaseStatus) -> Iterator[Figure]:
@@ -489,6 +509,7 @@ PROOFS: Mapping[str, ProofKind] = {
     ),
     PARITY: ProofKind("decouple verify {release}", _list_parity, "not checked"),
     "ELF audit": ProofKind("decouple verify {release}", _list_audits, "not checked"),
+    "checks of the wheels": ProofKind("decouple verify {release}", _list_checks, "not checked"),
     KERNELS: ProofKind("decouple verify {release} --kernels official", _list_kernels, "not compared"),
     "other vendors' objects against upstream's build": ProofKind(
         "decouple kernels unpatched {release} --toolkit VENDOR", _list_vendors, "not compared"

@@ -124,6 +124,22 @@ def test_portable_wheels_are_built_wheels_too() -> None:
         assert proofs.find_levels(replace(document, portable={"py3": other}))["one"] == "configured"
 
 
+def test_a_check_of_the_wheels_that_failed_is_in_the_table() -> None:
+    """``import`` failed, and no line of the table said so: "24 built | holds"."""
+    level, stage = "configured", replace(STAGE, series="aa")
+    seen = status.VerifySection("built", audited=9, checks=11, series="aa")
+    document = status.ReleaseStatus(
+        status.SeriesSection(2, "aa"), proven=proven(level), stage1=stage, stage2=stage, verify=seen
+    )
+    assert figures(document)["checks of the wheels"] == "11 of 11 checks | holds"
+    assert proofs.find_levels(document)["one"] == "built"
+    failed = replace(document, verify=replace(seen, failed=("import: ImportError",)))
+    assert figures(failed)["checks of the wheels"] == "10 of 11 checks | fails"
+    assert proofs.find_levels(failed)["one"] == level
+    older = replace(failed, verify=replace(failed.verify, series="older"))  # says nothing of today's wheels
+    assert proofs.find_levels(older)["one"] == "built"
+
+
 def test_figures_of_wheels_that_another_series_made_say_so() -> None:
     stages = (replace(STAGE, series="aa"), replace(STAGE, series="an older one"))
     document = status.ReleaseStatus(status.SeriesSection(2, "aa"), stage1=stages[0], stage2=stages[1])
