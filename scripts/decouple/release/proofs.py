@@ -35,6 +35,9 @@ _WITHOUT_PATCHES = ("debian", "other")
 _PARITY_OPTIONS = {"portable": "--env portable", "official": "--kernels official"}
 #: Of the contract's report: an item that other tests check, that no test of the run asked, that PyTorch prevents.
 _ITEM_STATES = {"elsewhere": "left to other tests", "missing": "not tried", "upstream gap": "prevented by PyTorch"}
+#: Labels of decouple.flows.contract -> the options that chose such a torch: our core alone, with torch_cuda, unpatched.
+CORE, STOCK = "core", "stock"
+_CONTRACT_OPTIONS = {CORE: "", "both": "--beside-cuda", STOCK: "--core stock"}
 #: Kinds of proofs that README's table is made of, as :data:`PROOFS` has them; the last two are labels.
 PATCHES, STAGES, PORTABLE = "patches", ("stage 1", "stage 2"), "portable wheels"
 PARITY, KERNELS, SUITES = "parity with Debian's monolith", "kernels", "CUDA suites"
@@ -478,21 +481,26 @@ def _list_whole(status: ReleaseStatus) -> Iterator[Figure]:
 
 
 def _list_contract(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield the items that the template keeps, of the run where most could be asked."""
-    if not status.contract:
-        return
-    label = max(status.contract, key=lambda name: status.contract[name].items.get("supported", 0))
-    run = status.contract[label]
-    patched = run.torch.endswith("+decoupled") or not run.torch
-    verdict = FAILS if run.tests.get("failed") else DIFFERS if run.items.get("missing") else HOLDS
-    yield Figure(f"contract/{label}", _describe_contract(run.items), verdict, run.torch, patched)
+    """Yield the items that the template keeps, torch by torch, our own core first."""
+    for label, options in _CONTRACT_OPTIONS.items():
+        if not (run := status.contract.get(label)):
+            continue
+        verdict = FAILS if run.tests.get("failed") else DIFFERS if run.items.get("missing") else HOLDS
+        yield Figure(
+            f"contract/{label}",
+            _describe_contract(run.items),
+            verdict,
+            f"{label} ({run.torch})" if run.torch else label,
+            label != STOCK,
+            f"decouple contract {{release}} {options} --upstream" if options else "",
+        )
 
 
 def _describe_contract(items: Mapping[str, int]) -> str:
     rest = ", ".join(
         f"{count} {_ITEM_STATES.get(state, state)}" for state, count in items.items() if state != "supported" and count
     )
-    return f"{items['supported']} of {sum(items.values())} items hold" + (f" ({rest})" if rest else "")
+    return f"{items.get('supported', 0)} of {sum(items.values())} items hold" + (f" ({rest})" if rest else "")
 
 
 #: docs/proofs.md: what a proof is called, which command records it, and its figures. A new proof is a row here.

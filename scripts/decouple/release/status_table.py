@@ -135,12 +135,13 @@ def _summarize_builds(rows: Sequence[proofs.ProofRow]) -> str:
 def _summarize_tests(rows: Sequence[proofs.ProofRow]) -> str:
     """Say how upstream's CUDA tests, the contract and bare systems ended.
 
-    The tests ran on our wheels, the contract on a simulated backend.
+    The tests ran on our wheels, the contract on our core with a simulated backend.
     """
     suites = [row for row in _select_rows(rows, proofs.SUITES) if _cut_label(row).startswith(f"{proofs.OURS} (")]
-    contract, systems = _select_rows(rows, proofs.CONTRACT), _select_rows(rows, proofs.SYSTEMS)
+    contract = [row for row in _select_rows(rows, proofs.CONTRACT) if _cut_label(row).split(" ")[0] == proofs.CORE]
+    systems = _select_rows(rows, proofs.SYSTEMS)
     parts = [(f"upstream's suites, {_cut_label(row).removeprefix(proofs.OURS).strip(' ()')}: ", row) for row in suites]
-    parts += [("contract of backends: ", row) for row in contract]
+    parts += [("contract of backends on our core: ", row) for row in contract]
     parts += [(f"wheels on {_cut_label(row)}: ", row) for row in systems]
     return _join_parts(parts)
 

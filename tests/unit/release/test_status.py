@@ -50,7 +50,7 @@ def test_a_record_that_fits_in_a_line_stands_in_one_and_what_it_does_not_say_is_
 def test_the_table_says_what_the_files_say() -> None:
     parity = {"total": 10, "missing": 1, "unexplained": ["names: a"]}
     verify = {"audited": 24, "parity": parity}
-    contract = {"core": {"items": {"supported": 45}}, "both": {"items": {"supported": 46, "upstream gap": 2}}}
+    contract = {"both": {"items": {"supported": 46, "upstream gap": 2}}}
     built = {"stage1": asdict(STAGE), "verify": verify, "contract": contract}
     known = {"2.6": status.parse_status(built), "2.10": status.ReleaseStatus()}
     rows = status_table.tabulate_proofs(known).splitlines()[2:]
@@ -59,7 +59,7 @@ def test_the_table_says_what_the_files_say() -> None:
     assert found["stage 1"].startswith("1528 objects, at least 120 min of compiling on 2 cores, 100 MiB")
     assert found["parity with Debian's monolith"] == "90.00 % of 10 | differs"
     assert found["ELF audit"] == "clean (24 files) | holds"
-    assert found["contract of backends"] == "46 of 48 items hold (2 prevented by PyTorch) | holds"
+    assert found["contract of backends: both"] == "46 of 48 items hold (2 prevented by PyTorch) | holds"
     assert figures(known["2.10"])["contract of backends"] == "not checked | "
 
 
@@ -189,9 +189,27 @@ def test_every_figure_in_readme_is_a_figure_in_the_table_of_proofs() -> None:
     known = {"2.6": status.read_status(PROJECT / "ci" / "status" / "2.6.json")}
     rows = proofs.list_proof_rows(known["2.6"])
     (line,) = [line for line in status_table.summarize_releases(known).splitlines() if line.startswith("| 2.6")]
-    for kind in ("CUDA suites: our wheels", "contract of backends", "parity with", "kernels: official"):
+    for kind in ("CUDA suites: our wheels", "contract of backends: core", "parity with", "kernels: official"):
         figures = [row.figure for row in rows if row.name.startswith(kind)]
         assert figures and all(figure in line for figure in figures)
+
+
+def test_a_contract_that_our_core_broke_is_not_hidden_behind_a_better_run_of_another_torch() -> None:
+    contract = {
+        "stock": {"items": {"supported": 57, "upstream gap": 6}, "torch": "2.6.0+debian"},
+        "both": {"items": {"supported": 46}, "torch": "2.6.0+decoupled"},
+        "core": {"items": {"supported": 40, "broken": 18}, "tests": {"failed": 18}, "torch": "2.6.0+decoupled"},
+    }
+    document = status.parse_status({"contract": contract})
+    rows = [row for row in proofs.list_proof_rows(document) if row.name.startswith("contract of backends")]
+    assert [(row.name.partition(": ")[2], row.command.format(release="2.6"), row.verdict) for row in rows] == [
+        ("core (2.6.0+decoupled)", "decouple contract 2.6 --upstream", "fails"),
+        ("both (2.6.0+decoupled)", "decouple contract 2.6 --beside-cuda --upstream", "holds"),
+        ("stock (2.6.0+debian)", "decouple contract 2.6 --core stock --upstream", "holds"),
+    ]
+    assert [row.series for row in rows] == ["not known", "not known", "none"]
+    summary = status_table.summarize_releases({"2.6": document})
+    assert "contract of backends on our core: 40 of 58 items hold" in summary and "57 of 63" not in summary
 
 
 def test_bare_systems_and_the_whole_torch_have_their_lines() -> None:
