@@ -49,6 +49,10 @@ from decouple.verify.kernels.compare import KernelComparison
 from decouple.verify.parity import Parity
 from decouple.verify.venvs import TorchEnvironment, Workplace
 
+_KERNEL_LABELS = {"official": "built", "monolith": f"built{status.MONOLITH}"}
+"""What machine code was compared with -> label of the record; a file's has none."""
+_NOTHING_NEW = "recorded as it was: an earlier run on these wheels looked at more, and this one found nothing new"
+
 Heard = Callable[[Sequence[ElfAudit]], None]
 """Gets the audits as soon as they are there: what follows takes minutes and may fail."""
 
@@ -168,7 +172,8 @@ def verify_wheels(
     result = VerifyResult(reports, tuple(found), tuple(same), code)
     series = {read_manifest(wheel).series.digest for wheel in (core, backend) if wheel}
     if len(series) == 1:
-        _record_result(request, backend, result, series.pop())
+        whole = compared and request.extensions and (tested or request.core == "stock")
+        _record_result(request, backend, result, series.pop(), listener, whole=whole)
     else:
         listener.warn(f"{places.dist}: the wheels are made of different series, so nothing is recorded; `{how}`")
     return result
@@ -300,20 +305,76 @@ class _Trial(Struct, frozen=True):
         ]
 
 
-def _record_result(request: VerifyRequest, backend: Path | None, result: VerifyResult, series: str) -> None:
+def _record_result(
+    request: VerifyRequest, backend: Path | None, result: VerifyResult, series: str, listener: Listener, *, whole: bool
+) -> None:
     """Record in ``ci/status``, somebody else's kernels in a section of their own.
 
-    They say nothing of those we compile.
+    They say nothing of those we compile, and an unmodified core nothing of ours. What a run that was not ``whole`` left
+    out is kept, where it was recorded of the same wheels.
     """
-    path, found = status.locate_status(request.project, request.release), make_section(request.core, result)
-    if request.over == "compiled" or backend is None:
-        status.update_status(path, verify=structs.replace(found, series=series))
-        if result.kernels:
-            record_kernels(request.project, request.release, "built", result.kernels, series)
+    if request.over != "compiled" and backend:
+        _record_installed(request, backend, result, series, listener, whole=whole)
         return
-    code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
-    over = status.WheelSection(backend.name, series, found, code)
-    status.update_status(path, over_installed=over)
+    if result.kernels and (label := _KERNEL_LABELS.get(request.kernels or "")):
+        record_kernels(request.project, request.release, label, result.kernels, series)
+    if request.core != "built":
+        listener.say(f"not recorded: checks on --core {request.core} say nothing of our core")
+        return
+    path, found = status.locate_status(request.project, request.release), make_section(request.core, result)
+    before, found = status.read_status(path).verify, structs.replace(found, series=series)
+    same = (before.core, before.series) == (request.core, series)
+    merged = _keep_unasked(found, before, result) if same and not whole else found
+    if merged == before != found:
+        listener.say(_NOTHING_NEW)
+    else:
+        status.update_status(path, verify=merged)
+
+
+def _record_installed(
+    request: VerifyRequest, backend: Path, result: VerifyResult, series: str, listener: Listener, *, whole: bool
+) -> None:
+    """Record what was seen of a wheel over an installed build's kernels."""
+    path, found = status.locate_status(request.project, request.release), make_section(request.core, result)
+    before = status.read_status(path).over_installed
+    same = before and (before.wheel, before.series) == (backend.name, series)
+    merged = _keep_unasked(found, before.verify, result) if before and same and not whole else found
+    code = choose_kernels(result.kernels if request.kernels == request.over else None, before, backend.name, series)
+    section = status.WheelSection(backend.name, series, merged, code)
+    if section == before and merged != found:
+        listener.say(_NOTHING_NEW)
+    else:
+        status.update_status(path, over_installed=section)
+
+
+def _keep_unasked(
+    found: status.VerifySection, before: status.VerifySection, result: VerifyResult
+) -> status.VerifySection:
+    """Add to ``found`` what this run left out and ``before`` has.
+
+    Both are of the same wheels, and ``found`` is of ``result``. Else a run with fewer checks would erase a comparison,
+    or a check that failed.
+    """
+    asked = tuple(f"{check.name}: " for check in result.checks)
+    unasked = [line for line in before.failed if not line.startswith(asked)]
+    fewer = found.audited < before.audited
+    return structs.replace(
+        found,
+        audited=max(found.audited, before.audited),
+        faults=tuple(dict.fromkeys([*before.faults, *found.faults])) if fewer else found.faults,
+        checks=max(found.checks, before.checks),
+        failed=(*unasked, *found.failed),
+        parity=found.parity or before.parity,
+    )
+
+
+def choose_kernels(
+    code: KernelComparison | None, before: status.WheelSection | None, wheel: str, series: str
+) -> status.KernelsSection | None:
+    """Return the section of ``code``, else what ``before`` has of the same wheel."""
+    if code:
+        return status.KernelsSection(**code.to_dict())
+    return before.kernels if before and (before.wheel, before.series) == (wheel, series) else None
 
 
 def make_section(core: str, result: VerifyResult) -> status.VerifySection:

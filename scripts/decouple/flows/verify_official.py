@@ -29,7 +29,7 @@ from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.official_python import find_official_torch
 from decouple.flows.tree_overlay import warn_of_older_wheels
-from decouple.flows.verify import VerifyResult, audit_wheels, make_section
+from decouple.flows.verify import VerifyResult, audit_wheels, choose_kernels, make_section
 from decouple.flows.work_environment import WorkRequest
 from decouple.prebuilt import core_half
 from decouple.release import status
@@ -119,14 +119,14 @@ def _record_result(request: VerifyOfficialRequest, wheel: Path, result: VerifyRe
     """Record a section of its own.
 
     What holds of upstream's kernels says nothing of those that we compile, and what holds on upstream's half nothing of
-    our core.
+    our core. A comparison of machine code that was not asked for stays, where it is of the same wheel.
     """
-    code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
-    series = read_manifest(wheel).series.digest
+    path, series = status.locate_status(request.project, request.release), read_manifest(wheel).series.digest
+    known, label = status.read_status(path), f"cu{request.cuda}-official-half"
+    before = known.portable.get(label) if request.cuda else known.over_official
+    code = choose_kernels(result.kernels, before, wheel.name, series)
     found = status.WheelSection(wheel.name, series, make_section("official", result), code)
-    path = status.locate_status(request.project, request.release)
     if request.cuda:
-        label = f"cu{request.cuda}-official-half"
         status.update_status(path, portable={label: found})
     else:
         status.update_status(path, over_official=found)

@@ -32,7 +32,7 @@ from decouple.flows.official_python import find_official_torch
 from decouple.flows.parity import unpack_wheels
 from decouple.flows.portable_wheels import PortableWheels
 from decouple.flows.tree_overlay import warn_of_older_wheels
-from decouple.flows.verify import VerifyResult, audit_wheels, make_section, record_kernels
+from decouple.flows.verify import VerifyResult, audit_wheels, choose_kernels, make_section, record_kernels
 from decouple.flows.work_environment import WorkRequest
 from decouple.release import projects, status
 from decouple.release.manifest import Toolchain
@@ -129,16 +129,12 @@ def _record_result(request: VerifyPortableRequest, version: str, backend: Path, 
     section keeps what was seen of the same wheel.
     """
     path, made = status.locate_status(request.project, request.release), wheel_finishing.read_manifest(backend)
-    before, label = status.read_status(path), f"py{version}-cu{made.cuda}"
-    code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
-    if result.kernels and request.kernels != "official":
-        if request.kernels == "monolith":
-            record_kernels(
-                request.project, request.release, label + status.MONOLITH, result.kernels, made.series.digest
-            )
-        one = before.portable.get(label)
-        code = one.kernels if one and (one.wheel, one.series) == (backend.name, made.series.digest) else None
-    found = status.WheelSection(backend.name, made.series.digest, make_section("built", result), code)
+    label, series = f"py{version}-cu{made.cuda}", made.series.digest
+    if result.kernels and request.kernels == "monolith":
+        record_kernels(request.project, request.release, label + status.MONOLITH, result.kernels, series)
+    official = result.kernels if request.kernels == "official" else None
+    code = choose_kernels(official, status.read_status(path).portable.get(label), backend.name, series)
+    found = status.WheelSection(backend.name, series, make_section("built", result), code)
     status.update_status(path, portable={label: found})
 
 

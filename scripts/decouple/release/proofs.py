@@ -98,6 +98,8 @@ SINCE = "since then"
 HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED = "holds", "explained", "differs", "fails", "recorded"
 #: What a verdict means: docs/proofs.md says it to a reader.
 VERDICTS = (HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED)
+#: Of a proof with several parts: one that nobody looked at is no fault, but leaves nothing that holds.
+_WORST_LAST = (HOLDS, EXPLAINED, RECORDED, DIFFERS, FAILS)
 
 
 def list_proof_rows(status: ReleaseStatus) -> list[ProofRow]:
@@ -271,14 +273,16 @@ def _list_parity(status: ReleaseStatus) -> Iterator[Figure]:
 def _judge_names(verify: VerifySection) -> str:
     """Say whether all names are as they must be; a missing one may have its reason."""
     found = verify.parity
-    if not (found and (found.missing or found.different)):
+    if not (found and found.total):
+        return RECORDED
+    if not (found.missing or found.different):
         return HOLDS
     return DIFFERS if found.unexplained else EXPLAINED
 
 
 def _describe_names(verify: VerifySection) -> str:
     found = verify.parity
-    if not found:
+    if not (found and found.total):
         return "not checked"
     alike = found.total - found.missing - found.different
     return f"{100 * alike / found.total:.2f} % of {found.total}" + (f", {found.extra} extra" if found.extra else "")
@@ -340,17 +344,14 @@ def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str
     """
     if wheel is None:
         return
-    bad = len(wheel.verify.failed)
-    parts = [
-        _describe_names(wheel.verify),
-        f"audit {_describe_audit(wheel.verify)}",
-        f"{bad} checks FAILED" if bad else "checks ok",
-    ]
-    code = wheel.kernels
+    verify, code, bad = wheel.verify, wheel.kernels, len(wheel.verify.failed)
+    checks = f"{bad} checks FAILED" if bad else "checks ok" if verify.checks else "no checks"
+    parts = [_describe_names(verify), f"audit {_describe_audit(verify)}", checks]
+    worth = [_judge_names(verify), _judge_audit(verify), _judge_checks(verify)]
     if code:
         parts.append(f"{code.same} of {code.total} functions {kept}{_describe_unexplained(code)}")
-    worth = [_judge_names(wheel.verify), _judge_kernels(code) if code else HOLDS, _judge_audit(wheel.verify)]
-    yield Figure(key, ", ".join(parts), FAILS if bad else max(worth, key=VERDICTS.index), label)
+        worth.append(_judge_kernels(code))
+    yield Figure(key, ", ".join(parts), max(worth, key=_WORST_LAST.index), label)
 
 
 def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
@@ -381,7 +382,7 @@ def _list_suites(status: ReleaseStatus) -> Iterator[Figure]:
         verdict = RECORDED
         if seen := run.against:
             same = seen.tests == seen.outcomes and seen.ledgers == seen.loose
-            verdict = DIFFERS if seen.unexplained else HOLDS if same else EXPLAINED
+            verdict = DIFFERS if seen.unexplained else EXPLAINED if not same else HOLDS if seen.tests else RECORDED
         yield Figure(f"suites/{key}", text, verdict, f"{describe_torch(run)} ({run.device}; {which})", _is_ours(run))
 
 
@@ -434,11 +435,11 @@ def _describe_checks(verify: VerifySection) -> str:
 
 
 def _judge_checks(verify: VerifySection) -> str:
-    return FAILS if verify.failed else HOLDS
+    return FAILS if verify.failed else HOLDS if verify.checks else RECORDED
 
 
 def _judge_audit(verify: VerifySection) -> str:
-    return FAILS if verify.faults else HOLDS
+    return FAILS if verify.faults else HOLDS if verify.audited else RECORDED
 
 
 def _describe_audit(verify: VerifySection) -> str:
@@ -455,7 +456,7 @@ def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
     for label, trial in sorted(status.patches.items()):
         good = trial.answers - len(trial.failed)
         name = f"{label.removesuffix(f'-{trial.device}')} ({trial.kind}; {trial.device})"
-        verdict = FAILS if trial.failed else HOLDS
+        verdict = FAILS if trial.failed else HOLDS if trial.answers else RECORDED
         yield Figure(f"patches/{label}", f"{good} of {trial.answers}", verdict, name, trial.kind in _PATCHED)
 
 

@@ -8,15 +8,19 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from decouple.flows import verify
+from decouple.flows import verify, verify_official, verify_portable
+from decouple.flows.listener import QUIET
 from decouple.flows.single_stage import SingleStageComparison
 from decouple.flows.verdict import SeriesVerdict
 from decouple.flows.verify import VerifyRequest, VerifyResult
+from decouple.flows.verify_official import VerifyOfficialRequest
+from decouple.flows.verify_portable import VerifyPortableRequest
 from decouple.release import status
 from decouple.verify.audit import ElfAudit, ElfFault
 from decouple.verify.checks import CheckResult
 from decouple.verify.kernels.compare import KernelComparison, KernelDifference
 from decouple.verify.parity import Parity
+from tests.unit.index.wheels import SERIES_A, SERIES_B, make_wheel
 
 SAME = KernelComparison("ours", "official", ("sm_90",), 1, 1, 1, 1, 1, 0, 0, 0, ())
 OTHER = structs.replace(SAME, found=(KernelDifference("code", "sm_90", "a.cu", "f", "2 bytes in both"),))
@@ -60,6 +64,93 @@ def test_what_is_recorded_of_wheels_is_of_their_series(tmp_path: Path) -> None:
     path, wheel = status.locate_status(tmp_path, "2.6"), tmp_path / "torch_cuda.whl"
     built = status.StageSection("other.whl", 1, 1, 1, 1.0, series="another build's")
     status.update_status(path, series=status.SeriesSection(2, "the checkout's"), stage2=built)
-    verify._record_result(VerifyRequest(tmp_path, "2.6"), wheel, GOOD, "the wheels'")
+    asked = VerifyRequest(tmp_path, "2.6", kernels="official")
+    verify._record_result(asked, wheel, GOOD, "the wheels'", QUIET, whole=True)
     marks = status.read_status(path).recorded
     assert {marks[key].series for key in ("verify", "kernels/built")} == {"the wheels'"}
+
+
+BAD = CheckResult("extension saxpy", False, "no nvcc")
+WHOLE = structs.replace(GOOD, checks=(*GOOD.checks, BAD), kernels=None)
+PART = structs.replace(GOOD, parity=(), kernels=None)
+"""As with --no-parity and --no-extensions."""
+
+
+def record(project: Path, result: VerifyResult, series: str = "aa", *, whole: bool = False, **options: Any) -> Path:
+    """Record as `decouple verify` does; returns the file."""
+    asked = VerifyRequest(project, "2.6", **options)
+    verify._record_result(asked, project / "torch_cuda.whl", result, series, QUIET, whole=whole)
+    return status.locate_status(project, "2.6")
+
+
+@pytest.mark.parametrize("options", [{}, {"core": "stock", "over": "monolith"}], ids=["ours", "over an installed one"])
+def test_a_run_with_fewer_checks_erases_nothing_of_the_same_wheels(tmp_path: Path, options: dict[str, str]) -> None:
+    """`verify 2.6 --no-parity --no-extensions` took the parity and the failed check out of the table."""
+    path = record(tmp_path, WHOLE, whole=True, **options)
+    key = "over_installed" if options else "verify"
+    status.update_status(path, recorded={key: status.RecordMark("2001-02-03", "aa")})
+    before = path.read_bytes()
+    record(tmp_path, PART, **options)
+    assert path.read_bytes() == before, "nothing new, and the day is that of the whole run"
+
+    record(tmp_path, structs.replace(PART, checks=(CheckResult("import", False, "it fails"),)), **options)
+    known = status.read_status(path)
+    seen = known.over_installed.verify if known.over_installed else known.verify
+    assert (seen.checks, seen.failed) == (2, ("extension saxpy: no nvcc", "import: it fails"))
+    assert seen.parity and known.recorded[key].date > "2001-02-03"
+
+    record(tmp_path, PART, "another series", **options)
+    known = status.read_status(path)
+    seen = known.over_installed.verify if known.over_installed else known.verify
+    assert (seen.checks, seen.failed, seen.parity) == (1, (), None)
+
+
+def test_a_whole_run_replaces_what_was_recorded(tmp_path: Path) -> None:
+    record(tmp_path, WHOLE, whole=True)
+    path = record(tmp_path, structs.replace(GOOD, kernels=None), whole=True)
+    assert (status.read_status(path).verify.checks, status.read_status(path).verify.failed) == (1, ())
+
+
+def test_checks_on_an_unmodified_core_are_not_recorded_as_those_of_ours(tmp_path: Path) -> None:
+    path = record(tmp_path, WHOLE, whole=True)
+    before = path.read_bytes()
+    record(tmp_path, structs.replace(GOOD, kernels=None), whole=True, core="stock")
+    assert path.read_bytes() == before
+
+
+def test_a_comparison_with_one_build_does_not_erase_that_with_another(tmp_path: Path) -> None:
+    """`verify 2.6 --kernels monolith` took the figures of the official wheel out of README."""
+    record(tmp_path, GOOD, kernels="official")
+    record(
+        tmp_path, structs.replace(GOOD, kernels=structs.replace(SAME, theirs="libtorch_cuda.so")), kernels="monolith"
+    )
+    path = record(tmp_path, structs.replace(GOOD, kernels=structs.replace(SAME, theirs="mine")), kernels="mine.xz")
+    assert {label: one.theirs for label, one in status.read_status(path).kernels.items()} == {
+        "built": "official",
+        "built/monolith": "libtorch_cuda.so",
+    }
+
+
+@pytest.mark.parametrize("kind", ["portable", "official", "official half"])
+def test_a_run_without_kernels_keeps_those_of_the_same_wheel(tmp_path: Path, kind: str) -> None:
+    """`verify 2.6 --env portable` took "19452 of 19458 functions the same" out of the table."""
+    cuda = "12.4" if kind == "official half" else ""
+
+    def run(result: VerifyResult, series: str = SERIES_A) -> status.WheelSection:
+        wheel, asked = (
+            make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4", series=series),
+            bool(result.kernels),
+        )
+        if kind == "portable":
+            portable = VerifyPortableRequest(tmp_path, "2.6", kernels="official" if asked else None)
+            verify_portable._record_result(portable, "3.13", wheel, result)
+        else:
+            official = VerifyOfficialRequest(tmp_path, "2.6", "portable", cuda=cuda, kernels=asked)
+            verify_official._record_result(official, wheel, result)
+        known = status.read_status(status.locate_status(tmp_path, "2.6"))
+        (found,) = [one for one in [known.over_official, *known.portable.values()] if one]
+        return found
+
+    first = run(GOOD)
+    assert first.kernels and run(structs.replace(GOOD, kernels=None)) == first
+    assert run(structs.replace(GOOD, kernels=None), SERIES_B).kernels is None

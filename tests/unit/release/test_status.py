@@ -542,6 +542,26 @@ def test_what_verify_saw_is_recorded_in_figures_and_by_name_where_it_went_wrong(
     assert make_section("built", VerifyResult(audits, checks)).parity is None
 
 
+def test_where_nothing_was_checked_nothing_holds() -> None:
+    """A wheel whose names nobody had compared, and on which no check ran, had "checks ok" and held."""
+
+    def tell(**seen: Any) -> str:
+        wheel = {"wheel": "w.whl", "series": "aa", "verify": seen}
+        found = figures(status.parse_status({"over_official": wheel, "portable": {"py3": wheel}}))
+        assert found["over the official kernels"] == found["portable wheels: py3"]
+        return found["portable wheels: py3"]
+
+    parity = {"total": 9}
+    assert tell(audited=3, checks=2, parity=parity) == "100.00 % of 9, audit clean (3 files), checks ok | holds"
+    assert tell(audited=3, checks=2) == "not checked, audit clean (3 files), checks ok | recorded"
+    assert tell(audited=3, parity=parity) == "100.00 % of 9, audit clean (3 files), no checks | recorded"
+    assert tell() == "not checked, audit not checked, no checks | recorded"
+    assert tell(audited=3, checks=2, failed=["import: no"]).endswith("1 checks FAILED | fails")
+    bare = figures(status.parse_status({"whole": {"half": {}}, "systems": {"debian-13": {}}}))
+    assert bare["all of torch against the official wheel: half"] == "not checked, 0 unexplained | recorded"
+    assert bare["wheels on a bare system: debian-13"] == "0 of 0 checks | recorded"
+
+
 def test_upstreams_own_kernels_never_stand_in_the_column_of_ours() -> None:
     seen = status.VerifySection(
         "official",
