@@ -6,6 +6,7 @@ verdict.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -33,6 +34,7 @@ _PATCHED = ("patched", "core", "half")
 _WITHOUT_PATCHES = ("debian", "other")
 #: Words of a label that decouple.flows.parity writes -> the option that chose such a build.
 _PARITY_OPTIONS = {"portable": "--env portable", "official": "--kernels official"}
+_VERIFY_PORTABLE = "decouple verify {release} --env portable --python PYTHON"
 #: Of the contract's report: an item that other tests check, that no test of the run asked, that PyTorch prevents.
 _ITEM_STATES = {"elsewhere": "left to other tests", "missing": "not tried", "upstream gap": "prevented by PyTorch"}
 #: Labels of decouple.flows.contract -> the options that chose such a torch: our core alone, with torch_cuda, unpatched.
@@ -295,7 +297,8 @@ def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
     official = {key: section for key, section in (found | wheels).items() if section.theirs.startswith("official")}
     if official:
         key = max(official, key=lambda name: official[name].total)
-        yield Figure(key, _describe_kernels(official[key]), _judge_kernels(official[key]), OFFICIAL)
+        text, verdict = _describe_kernels(official[key]), _judge_kernels(official[key])
+        yield Figure(key, text, verdict, OFFICIAL, command=_name_comparison(key, "official"))
     for key, section in sorted(found.items()):
         if key.endswith(MONOLITH):
             text = f"{section.same} of {section.total}, {section.unexplained} unexplained"
@@ -304,7 +307,7 @@ def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
                 text,
                 _judge_kernels(section),
                 "Debian's monolith",
-                command="decouple verify {release} --kernels monolith",
+                command=_name_comparison(key.removesuffix(MONOLITH), "monolith"),
             )
     if sample := status.kernels.get(UNPATCHED):
         text = f"{sample.same} of {sample.total} in {sample.sources} files{_describe_unexplained(sample)}"
@@ -315,6 +318,27 @@ def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
             "unpatched tree",
             command="decouple kernels unpatched {release}",
         )
+
+
+def _name_comparison(key: str, other: str) -> str:
+    """Name the command that compares the machine code of the wheel under ``key``."""
+    label = key.partition("/")[2]
+    if label == "smoke":
+        return "decouple smoke {release} --record"
+    if label == BUILT:
+        return f"decouple verify {{release}} --kernels {other}"
+    return f"{_name_portable(label)} --kernels {other}"
+
+
+def _name_portable(label: str) -> str:
+    """Name the command that checks the portable wheel of a label.
+
+    That is "py3.13-cu12.4", or "cu12.4-official-half".
+    """
+    if not (found := re.fullmatch(r"(?:py([\d.]+)-)?cu([\d.]+)(-official-half)?", label)):
+        return _VERIFY_PORTABLE
+    python, cuda, half = found.groups(default="")
+    return f"{_VERIFY_PORTABLE}{python}{' --core official' if half else ''} --cuda {cuda}"
 
 
 def _judge_kernels(kernels: KernelsSection) -> str:
@@ -337,7 +361,9 @@ def _describe_unexplained(found: KernelsSection) -> str:
     return f", {found.unexplained} unexplained" if found.unexplained else ""
 
 
-def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str = "untouched") -> Iterator[Figure]:
+def _list_wheel(
+    key: str, wheel: WheelSection | None, label: str = "", kept: str = "untouched", command: str = ""
+) -> Iterator[Figure]:
     """Yield the comparison of a wheel of bindings over another build's kernels.
 
     It is compared with that build; or the wheel is of our own kernels.
@@ -351,7 +377,7 @@ def _list_wheel(key: str, wheel: WheelSection | None, label: str = "", kept: str
     if code:
         parts.append(f"{code.same} of {code.total} functions {kept}{_describe_unexplained(code)}")
         worth.append(_judge_kernels(code))
-    yield Figure(key, ", ".join(parts), max(worth, key=_WORST_LAST.index), label)
+    yield Figure(key, ", ".join(parts), max(worth, key=_WORST_LAST.index), label, command=command)
 
 
 def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
@@ -370,7 +396,23 @@ def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
 
 def _list_portable(status: ReleaseStatus) -> Iterator[Figure]:
     for label, wheel in sorted(status.portable.items()):
-        yield from _list_wheel(f"portable/{label}", wheel, label, "the same")
+        command = _name_portable(label) + (" --kernels official" if wheel.kernels else "")
+        yield from _list_wheel(f"portable/{label}", wheel, label, "the same", command)
+
+
+def _list_over_official(status: ReleaseStatus) -> Iterator[Figure]:
+    wheel = status.over_official
+    where = " --env portable" if wheel and "manylinux" in wheel.wheel else ""
+    kernels = " --kernels official" if wheel and wheel.kernels else ""
+    command = f"decouple verify {{release}}{where} --core official{kernels} --python PYTHON"
+    yield from _list_wheel("over_official", wheel, command=command)
+
+
+def _list_over_installed(status: ReleaseStatus) -> Iterator[Figure]:
+    wheel = status.over_installed
+    kernels = " --kernels monolith" if wheel and wheel.kernels else ""
+    command = f"decouple verify {{release}} --core stock --over monolith{kernels}"
+    yield from _list_wheel("over_installed", wheel, command=command)
 
 
 def _list_suites(status: ReleaseStatus) -> Iterator[Figure]:
@@ -455,9 +497,11 @@ def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
     """
     for label, trial in sorted(status.patches.items()):
         good = trial.answers - len(trial.failed)
-        name = f"{label.removesuffix(f'-{trial.device}')} ({trial.kind}; {trial.device})"
+        torch = label.removesuffix(f"-{trial.device}")
+        name = f"{torch} ({trial.kind}; {trial.device})"
+        command = f"decouple try patches {{release}} --torch PYTHON --device {trial.device} --label {torch} --record"
         verdict = FAILS if trial.failed else HOLDS if trial.answers else RECORDED
-        yield Figure(f"patches/{label}", f"{good} of {trial.answers}", verdict, name, trial.kind in _PATCHED)
+        yield Figure(f"patches/{label}", f"{good} of {trial.answers}", verdict, name, trial.kind in _PATCHED, command)
 
 
 def _list_systems(status: ReleaseStatus) -> Iterator[Figure]:
@@ -524,18 +568,20 @@ PROOFS: Mapping[str, ProofKind] = {
         "decouple kernels unpatched {release} --toolkit VENDOR", _list_vendors, "not compared"
     ),
     "over the official kernels": ProofKind(
-        "decouple verify {release} --core official --kernels official",
-        lambda status: _list_wheel("over_official", status.over_official),
+        "decouple verify {release} --core official --kernels official --python PYTHON",
+        _list_over_official,
         "not checked",
     ),
     "over Debian's kernels on its CPU torch": ProofKind(
-        "decouple verify {release} --core stock --over monolith",
-        lambda status: _list_wheel("over_installed", status.over_installed),
+        "decouple verify {release} --core stock --over monolith --kernels monolith",
+        _list_over_installed,
         "not checked",
     ),
-    PORTABLE: ProofKind("decouple verify {release} --env portable", _list_portable, "not checked"),
+    PORTABLE: ProofKind(_VERIFY_PORTABLE, _list_portable, "not checked"),
     SUITES: ProofKind("decouple test-cuda {release} --record", _list_suites, "not run"),
-    "patches' own checks": ProofKind("decouple try patches {release} --torch PYTHON", _list_patch_checks, "not asked"),
+    "patches' own checks": ProofKind(
+        "decouple try patches {release} --torch PYTHON --record", _list_patch_checks, "not asked"
+    ),
     CONTRACT: ProofKind("decouple contract {release} --upstream", _list_contract, "not checked"),
     SYSTEMS: ProofKind("decouple try wheels {release} SYSTEM --record", _list_systems, "not recorded"),
     "all of torch against the official wheel": ProofKind(

@@ -13,6 +13,7 @@ import pytest
 
 from decouple.cli import build_parser
 from decouple.cli.menu import VERBS
+from decouple.release import proofs, status
 
 ROOT = Path(__file__).parents[3]
 TYPED = re.compile(r"(?<![\w/.-])decouple ([a-z][a-z0-9-]*)((?: (?!decouple )[^\s`,;:()|]+)*)")
@@ -75,6 +76,20 @@ def test_what_a_page_advises_can_be_typed(page: str) -> None:
 
 def test_what_the_readme_advises_can_be_typed() -> None:
     assert not list(wrong((ROOT / "README.md").read_text(encoding="utf-8")))
+
+
+def test_the_commands_of_the_table_of_proofs_can_be_typed() -> None:
+    """`decouple verify 2.6 --env portable` asks for a Python, and the table named none."""
+    known = {path.stem: status.read_status(path) for path in sorted((ROOT / "ci/status").glob("[0-9]*.json"))}
+    rows = [(release, row) for release in known for row in proofs.list_proof_rows(known[release])]
+    for release, row in rows:
+        _, *words = row.command.format(release=release).split()
+        typed = build_parser(words).parse_args(words)
+        if words[0] == "verify" and (typed.core == "official" or typed.env == "portable"):
+            assert typed.python, row.command
+        assert row.name.partition(":")[0] != "patches' own checks" or typed.record, row.command
+    (one,) = [row for release, row in rows if (release, row.name) == ("2.6", "portable wheels: py3.13-cu12.4")]
+    assert one.command.endswith(" --env portable --python PYTHON3.13 --cuda 12.4 --kernels official")
 
 
 def test_a_wrong_option_is_found() -> None:

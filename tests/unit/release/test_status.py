@@ -542,6 +542,30 @@ def test_what_verify_saw_is_recorded_in_figures_and_by_name_where_it_went_wrong(
     assert make_section("built", VerifyResult(audits, checks)).parity is None
 
 
+def test_a_wheel_s_line_has_the_command_that_checks_that_wheel() -> None:
+    code = {"theirs": "official 2.6.0", "same": 7, "total": 7, "archs": ["sm_90"]}
+    wheel = {"wheel": "w.whl", "series": "aa", "verify": {}}
+    labels = ("py3.13-cu11.8", "cu12.4-official-half")
+    document = {
+        "portable": {**dict.fromkeys(labels, wheel), "py3.9-cu12.4": {**wheel, "kernels": code}},
+        "kernels": {label: {**code, "theirs": "a"} for label in ("built/monolith", "py3.9-cu12.4/monolith")},
+        "over_official": {**wheel, "wheel": "w-manylinux_2_31_x86_64.whl"},
+        "over_installed": {**wheel, "kernels": code},
+    }
+    rows = proofs.list_proof_rows(status.parse_status(document))
+    told = [(row.name, row.command.format(release="2.6").removeprefix("decouple verify 2.6 ")) for row in rows]
+    assert {
+        ("portable wheels: py3.13-cu11.8", "--env portable --python PYTHON3.13 --cuda 11.8"),
+        ("portable wheels: py3.9-cu12.4", "--env portable --python PYTHON3.9 --cuda 12.4 --kernels official"),
+        ("portable wheels: cu12.4-official-half", "--env portable --python PYTHON --core official --cuda 12.4"),
+        ("kernels: official", "--env portable --python PYTHON3.9 --cuda 12.4 --kernels official"),
+        ("kernels: Debian's monolith", "--kernels monolith"),
+        ("kernels: Debian's monolith", "--env portable --python PYTHON3.9 --cuda 12.4 --kernels monolith"),
+        ("over the official kernels", "--env portable --core official --python PYTHON"),
+        ("over Debian's kernels on its CPU torch", "--core stock --over monolith --kernels monolith"),
+    } <= set(told)
+
+
 def test_where_nothing_was_checked_nothing_holds() -> None:
     """A wheel whose names nobody had compared, and on which no check ran, had "checks ok" and held."""
 
