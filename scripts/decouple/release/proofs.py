@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from decouple.base.percent import cut_percent
 from decouple.release.status import (
     MONOLITH,
     SINGLE_STAGE,
@@ -287,7 +288,9 @@ def _describe_names(verify: VerifySection) -> str:
     if not (found and found.total):
         return "not checked"
     alike = found.total - found.missing - found.different
-    return f"{100 * alike / found.total:.2f} % of {found.total}" + (f", {found.extra} extra" if found.extra else "")
+    return f"{cut_percent(alike, found.total):.2f} % of {found.total}" + (
+        f", {found.extra} extra" if found.extra else ""
+    )
 
 
 def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
@@ -350,10 +353,9 @@ def _judge_kernels(kernels: KernelsSection) -> str:
 def _describe_kernels(found: KernelsSection) -> str:
     """Say how many functions of the official wheel are ours byte for byte."""
     rest = "".join(f", {count} {what}" for what, count in (("missing", found.missing), ("extra", found.extra)) if count)
-    percent = 100 * found.same / found.total  # cut, not rounded: 100.00 only when all are
     part = f" in {found.sources} of {found.of_sources} sources" if found.sources < found.of_sources else ""
     rest += _describe_unexplained(found)
-    return f"{int(100 * percent) / 100:.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
+    return f"{cut_percent(found.same, found.total):.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
 
 
 def _describe_unexplained(found: KernelsSection) -> str:

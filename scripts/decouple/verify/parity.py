@@ -20,6 +20,7 @@ from packaging.specifiers import SpecifierSet
 from decouple.base import program_output, toml
 from decouple.base.errors import DecoupleError
 from decouple.base.interpreter import run_python
+from decouple.base.percent import cut_percent
 
 _FILE = Path(__file__).with_name("parity.toml")
 _DUMP = Path(__file__).parent / "inside" / "dump.py"
@@ -58,9 +59,7 @@ class Parity(Struct, frozen=True):
 
         100 only when nothing is missing or different.
         """
-        if self.total == 0:
-            return 0.0
-        return 100.0 * (self.total - len(self.missing) - len(self.different)) / self.total
+        return cut_percent(self.total - len(self.missing) - len(self.different), self.total)
 
 
 class ExportedSymbols(Struct, frozen=True):

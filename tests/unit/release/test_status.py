@@ -69,6 +69,7 @@ def test_a_missing_name_is_explained_by_its_reason_alone() -> None:
         return figures(known)["parity with Debian's monolith"]
 
     assert judge(extra=1) == "100.00 % of 10, 1 extra | holds"
+    assert judge(total=162639, missing=1, unexplained=["API: a"]) == "99.99 % of 162639 | differs", "all but one"
     assert judge(missing=2) == "80.00 % of 10 | explained"
     assert judge(missing=2, unexplained=["symbols: a"]) == "80.00 % of 10 | differs"
 

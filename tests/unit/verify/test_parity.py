@@ -113,3 +113,11 @@ def test_what_is_missing_on_purpose_lowers_the_figure_and_is_no_fault() -> None:
 def test_a_python_without_torch_is_told_in_its_own_words(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="ModuleNotFoundError"):
         parity.dump_torch([sys.executable, "-I", "-S"], tmp_path)
+
+
+def test_a_hundred_percent_is_all_of_them() -> None:
+    """With one name of 162639 missing `verify` printed "100.00 %"."""
+    one = parity.Parity("API", 162639, ("torch.f",), ())
+    assert f"{one.percent:.2f}" == "99.99"
+    assert parity.Parity("API", 162639, (), ()).percent == 100.0
+    assert parity.Parity("API", 100, tuple("abc"), ()).percent == 97.0

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
+from decouple.base.percent import cut_percent
 from decouple.verify.kernels import host_code
 from decouple.verify.kernels.cubin import PATH_OF
 from decouple.verify.kernels.dump import Kernel, KernelDump, KernelUnit
@@ -82,7 +83,7 @@ class KernelComparison(Struct, frozen=True):
 
         100 only when all are.
         """
-        return 100.0 * self.same / self.total if self.total else 0.0
+        return cut_percent(self.same, self.total)
 
     def count(self, what: str) -> int:
         """Return how many differences of this kind were found."""
