@@ -121,15 +121,16 @@ def _summarize_patches(rows: Sequence[proofs.ProofRow]) -> str:
 
 
 def _summarize_builds(rows: Sequence[proofs.ProofRow]) -> str:
-    """Name the systems that both stages were built for."""
+    """Name the systems that both stages were built for, each with what changed since."""
     stages = [row for row in rows if row.name in proofs.STAGES and row.verdict]
     stages = stages if len(stages) == len(proofs.STAGES) else []
     wheels = _select_rows(rows, proofs.PORTABLE)
-    parts = ["both stages on Debian 13"] if stages else []
+    parts = [_say_since("both stages on Debian 13", stages)] if stages else []
     if wheels:
         labels = (_cut_label(row).replace("-cu", " with CUDA ").replace("py", "Python ") for row in wheels)
-        parts.append(f"portable wheels: {', '.join(labels)}")
-    return _say_since("; ".join(parts), [*stages, *wheels])
+        named = (_say_since(label, [row]) for label, row in zip(labels, wheels, strict=True))
+        parts.append(f"portable wheels: {', '.join(named)}")
+    return "; ".join(parts) or "no"
 
 
 def _summarize_tests(rows: Sequence[proofs.ProofRow]) -> str:
@@ -182,7 +183,7 @@ def _join_parts(parts: Sequence[tuple[str, proofs.ProofRow]]) -> str:
 def _say_since(text: str, rows: Sequence[proofs.ProofRow]) -> str:
     """Add what changed after the oldest of the proofs that ``text`` is made of."""
     old = min((row for row in rows if row.since is not None), key=lambda row: row.date, default=None)
-    return f"{text} ({proofs.SINCE} {old.since})" if old else text or "no"
+    return f"{text} ({proofs.SINCE} {old.since})" if old else text
 
 
 #: README's table behind the release: what a column is called, and what the proofs give for it.

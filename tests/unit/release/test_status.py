@@ -186,6 +186,22 @@ def test_each_cell_of_readme_says_what_changed_after_the_oldest_proof_in_it() ->
     assert row[5].startswith("2 of 4 proofs are older than today's patches: stage 1, stage 2")
 
 
+def test_only_wheels_that_are_older_than_the_patches_are_called_so() -> None:
+    """One wheel of four was old, and README said it of the stages and of all four."""
+    seen = {"verify": {"audited": 1, "checks": 1}, "wheel": "w.whl"}
+    document = status.parse_status({
+        "series": {"patches": 1, "digest": "now"},
+        "stage1": {**asdict(STAGE), "series": "now"},
+        "stage2": {**asdict(STAGE), "series": "now"},
+        "portable": {"py3.13-cu12.4": {**seen, "series": "old"}, "py3.9-cu12.4": {**seen, "series": "now"}},
+    })  # fmt: skip
+    row = status_table.summarize_releases({"1.0": document}).splitlines()[-1].split(" | ")
+    assert row[2] == (
+        "both stages on Debian 13; portable wheels: "
+        "Python 3.13 with CUDA 12.4 (since then changes that are not known), Python 3.9 with CUDA 12.4"
+    )
+
+
 def test_every_figure_in_readme_is_a_figure_in_the_table_of_proofs() -> None:
     known = {"2.6": status.read_status(PROJECT / "ci" / "status" / "2.6.json")}
     rows = proofs.list_proof_rows(known["2.6"])
