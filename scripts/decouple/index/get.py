@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import re
 import shutil
@@ -12,18 +13,32 @@ from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
+from packaging.utils import canonicalize_version
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, create_file, hold_lock
 from decouple.base.interpreter import OWN, run_python
 from decouple.base.steps import mark_step
-from decouple.index import provenance, wheel
+from decouple.index import archive, provenance, wheel
 from decouple.index.offer import Offer, parse_local_path
 from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import STATEMENT
 from decouple.index.wheel import Wheel
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
+
+_LIST_RECORDS = """
+import importlib.metadata as metadata, json, sys
+found = {}
+for name in sys.argv[1:]:
+    try:
+        wheel = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        continue
+    found[name] = wheel.version, wheel.read_text("RECORD") or ""
+print(json.dumps(found))
+"""
+"""Run by somebody's Python: projects -> version and ``RECORD`` of those that are installed."""
 
 
 class Trust(Struct, frozen=True):
@@ -140,10 +155,15 @@ def install_wheels(wheels: Sequence[Wheel], python: Path) -> None:
     It need not have a pip of its own; their other dependencies pip takes from where it is configured to. Raises
     DecoupleError.
 
+    A wheel whose version is installed with other files is installed over it, which pip alone leaves: an earlier build
+    of the same version, or PyTorch's own.
+
     NVIDIA's wheels for two CUDAs write the same files (cuDNN, NCCL): where those of another are installed too, the ones
     that the wheels ask for are installed again, so that the files are theirs.
     """
     pip = [*OWN, "-m", "pip", "--python", str(python)]
+    for stale in sorted(_select_stale(wheels, python), key=lambda one: one.name):  # the core first
+        _run_pip([*pip, "install", "--force-reinstall", "--no-deps", str(stale.path)], wheels, python)
     _run_pip([*pip, "install", *(str(wheel.path) for wheel in wheels)], wheels, python)
     if own := {wheel.manifest.cuda.partition(".")[0] for wheel in wheels if wheel.manifest.cuda}:
         listed = _run_pip([*pip, "list", "--format=json"], wheels, python, stdout=subprocess.PIPE)
@@ -153,6 +173,34 @@ def install_wheels(wheels: Sequence[Wheel], python: Path) -> None:
                 (ours if match[1] in own else others).append(f"{row['name']}=={row['version']}")
         if ours and others:
             _run_pip([*pip, "install", "--force-reinstall", "--no-deps", *ours], wheels, python)
+
+
+def _select_stale(wheels: Sequence[Wheel], python: Path) -> Iterator[Wheel]:
+    """Select the wheels of which ``python`` has the version, but not every file.
+
+    Files are compared by the hashes of both ``RECORD``, without those that an installer changes (scripts).
+    """
+    done = run_python([str(python), "-c", _LIST_RECORDS, *(wheel.name for wheel in wheels)])
+    if done.returncode:
+        raise DecoupleError(
+            f"{python}: cannot tell what is installed: {(done.stderr.strip() or 'no word why').splitlines()[-1]}",
+            next_step=f"the files are verified and kept in {wheels[0].path.parent}",
+        )
+    found = json.loads(done.stdout.splitlines()[-1])
+    for one in wheels:
+        version, record = found.get(one.name, ("", ""))
+        if canonicalize_version(str(version), strip_trailing_zero=False) == str(one.version):
+            with archive.open_wheel(one.path) as members:
+                info = archive.find_dist_info(members, one.path.name)
+                ours = archive.read_member(members, f"{info}/RECORD", one.path.name, archive.RECORD_BOUND)
+            if _list_hashes(ours.decode()) - _list_hashes(record):
+                yield one
+
+
+def _list_hashes(record: str) -> set[tuple[str, str]]:
+    """List the files of a ``RECORD`` that are installed as they are, with hashes."""
+    rows = csv.reader(record.splitlines())
+    return {(row[0], row[1]) for row in rows if len(row) > 1 and row[1] and not re.match(r"[^/]+\.data/", row[0])}
 
 
 def _run_pip(command: Sequence[str], wheels: Sequence[Wheel], python: Path, stdout: int | None = None) -> str:

@@ -64,6 +64,27 @@ def test_an_upgrade_to_the_next_series(
     assert installed(environment) == {"torch": "2.6.0+decoupled.2", "torch-cuda": "2.6.0+cu124.2"}
 
 
+def test_what_has_the_version_of_a_verified_wheel_and_other_files_is_replaced(
+    wheels: Callable[..., int], environment: Path, tmp_path: Path, digest: str
+) -> None:
+    """An earlier series, or PyTorch's own: pip says "already installed with the same version" and leaves it."""
+    old = {"torch/old.py": b"", "torch/__init__.py": b"__version__ = 'old'"}
+    make_pair(tmp_path / "earlier", series=SERIES_B, core_members=old)
+    pip = [sys.executable, "-m", "pip", "--python", str(environment), "install", "-q", "--no-index"]
+    subprocess.run([*pip, *map(str, sorted((tmp_path / "earlier").iterdir()))], check=True)
+    [site_packages] = environment.parent.parent.glob("lib/python*/site-packages")
+
+    assert wheels() == 0
+    assert installed(environment) == BOTH
+    assert not (site_packages / "torch/old.py").exists()
+    manifests = [json.loads(path.read_text()) for path in site_packages.glob("*.dist-info/decouple.json")]
+    assert [one["series"]["digest"] for one in manifests] == [digest, digest]
+
+    before = (site_packages / "torch/__init__.py").stat().st_ino
+    assert wheels() == 0
+    assert (site_packages / "torch/__init__.py").stat().st_ino == before, "the very wheel is not installed again"
+
+
 def swapped(server: FaultyServer, folder: Path) -> None:
     """The page is of one site, the file behind its link of another."""
     make_pair(folder / "other", series=SERIES_B)
