@@ -99,10 +99,8 @@ class ProofKind(Struct, frozen=True):
 
 SINCE = "since then"
 HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED = "holds", "explained", "differs", "fails", "recorded"
-#: What a verdict means: docs/proofs.md says it to a reader.
-VERDICTS = (HOLDS, EXPLAINED, DIFFERS, FAILS, RECORDED)
-#: Of a proof with several parts: one that nobody looked at is no fault, but leaves nothing that holds.
-_WORST_LAST = (HOLDS, EXPLAINED, RECORDED, DIFFERS, FAILS)
+#: The worst last; docs/proofs.md says what they mean. A part that nobody looked at is no fault, but then not all holds.
+VERDICTS = (HOLDS, EXPLAINED, RECORDED, DIFFERS, FAILS)
 
 
 def list_proof_rows(status: ReleaseStatus) -> list[ProofRow]:
@@ -379,7 +377,7 @@ def _list_wheel(
     if code:
         parts.append(f"{code.same} of {code.total} functions {kept}{_describe_unexplained(code)}")
         worth.append(_judge_kernels(code))
-    yield Figure(key, ", ".join(parts), max(worth, key=_WORST_LAST.index), label, command=command)
+    yield Figure(key, ", ".join(parts), max(worth, key=VERDICTS.index), label, command=command)
 
 
 def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
