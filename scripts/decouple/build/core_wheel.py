@@ -9,15 +9,19 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, hold_lock, write_atomically
 from decouple.base.steps import mark_step
-from decouple.build import inputs, settings
-from decouple.build.environment import Environment, Places, RootEnvironment
+from decouple.build import inputs, settings, toolchain
+from decouple.build.environment import Environment, Places, RootEnvironment, read_output
+from decouple.build.options import Choices
 from decouple.release.wheel_name import WheelName
 
 _LOCK = "core.lock"
 """Held by all who compile against the unpacked core, and alone by who exchanges it."""
+_PYTHON_TAG = "import sys; print(f'cp{sys.version_info[0]}{sys.version_info[1]}')"
 
 
-def unpack_core(environment: Environment, version: str, say: Callable[[str], None] = lambda _: None) -> None:
+def unpack_core(
+    environment: Environment, version: str, choices: Choices | None = None, say: Callable[[str], None] = lambda _: None
+) -> None:
     """Unpack the newest stage-1 wheel for stage 2 to build against, if needed.
 
     Waits, and says so, while others compile against the one that is there. Raises DecoupleError.
@@ -30,11 +34,7 @@ def unpack_core(environment: Environment, version: str, say: Callable[[str], Non
             f"{places.dist}: no core wheel of {version} to build stage 2 against",
             next_step="build stage 1 first (--stage 1), or use --core stock",
         )
-    if environment.kind == "portable" and WheelName.parse(wheel.name).glibc is None:
-        raise DecoupleError(
-            f"{wheel}: the last core that was built is of another environment",
-            next_step="build stage 1 first (--env portable --stage 1)",
-        )
+    _refuse_other_environment(wheel, environment, choices or Choices())
     marker = places.core / "wheel.sha256"
     digest = compute_sha256(wheel)
     if read_core_digest(places) == digest:
@@ -44,6 +44,29 @@ def unpack_core(environment: Environment, version: str, say: Callable[[str], Non
         mark_step("unpack the core wheel")
         inputs.unpack_changed_files(wheel, places.core)
         write_atomically(marker, digest)
+
+
+def _refuse_other_environment(wheel: Path, environment: Environment, choices: Choices) -> None:
+    """Raise DecoupleError where the tags of the core say another system or Python.
+
+    What is compiled against it would go with no core: its wheel gets the tags of ``environment``.
+    """
+    name, portable = WheelName.parse(wheel.name), environment.kind == "portable"
+    python = toolchain.choose_interpreter(2, choices, environment.kind).python
+    if (name.glibc is not None) != portable:
+        other = f"platform {name.platform}"
+    else:
+        own = read_output(environment, [python, "-c", _PYTHON_TAG], {})
+        theirs = {tag.interpreter for tag in name.tags}
+        if own is None or theirs & {own, "py3"}:
+            return
+        other = f"Python {', '.join(sorted(theirs))}, and {python} is {own}"
+    chosen = f" --python {choices.python}" if choices.python else ""
+    raise DecoupleError(
+        f"{wheel}: the last core that was built is of another environment ({other})",
+        next_step="build stage 1 first: "
+        f"decouple build {environment.places.release} --env {environment.kind}{chosen} --stage 1",
+    )
 
 
 @contextlib.contextmanager
@@ -69,14 +92,14 @@ def read_core_digest(places: Places) -> str:
     return marker.read_text() if marker.exists() else ""
 
 
-def find_core_folder(environment: Environment, version: str, core: str) -> Path:
+def find_core_folder(environment: Environment, version: str, choices: Choices) -> Path:
     """Return where this machine has what stage 2 builds against.
 
     The newest stage-1 wheel is unpacked. Raises DecoupleError.
     """
-    if core == "built":
-        unpack_core(environment, version)
-    inside = settings.find_core(core).prefix.format_map(environment.name_places())
+    if choices.core == "built":
+        unpack_core(environment, version, choices)
+    inside = settings.find_core(choices.core).prefix.format_map(environment.name_places())
     if inside == environment.name_places()["core"]:
         return environment.places.core
     return environment.root.tree / inside.lstrip("/") if isinstance(environment, RootEnvironment) else Path(inside)

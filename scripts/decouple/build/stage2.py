@@ -31,7 +31,7 @@ class Stage2(Stage):
         self.core = ""
         """Of our own core: the SHA-256 of its wheel."""
         if job.choices.core == "built":
-            unpack_core(job.environment, job.provenance.version, job.say)
+            unpack_core(job.environment, job.provenance.version, job.choices, job.say)
             self.core = read_core_digest(self.places)
         self.check_environment()
 

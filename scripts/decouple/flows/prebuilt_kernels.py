@@ -77,7 +77,7 @@ def build_over_kernels(request: BuildRequest, listener: Listener) -> StageWheel:
         listener,
         components,
     )
-    core = find_core_folder(environment, read_provenance(places).version, request.against)
+    core = find_core_folder(environment, read_provenance(places).version, choices)
     offered = (
         *official_symbols.read_folder_symbols(core, official_symbols.CORE),
         *(installed_torch.read_third_parties(core) if request.against == "stock" else ()),

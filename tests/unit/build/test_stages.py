@@ -294,9 +294,10 @@ class Packed(OnThisMachine):
 
 def make_core(places: Places, text: str) -> None:
     """What stage 1 leaves, with one file in its wheel."""
-    with zipfile.ZipFile(places.dist / "torch.whl", "w") as wheel:
+    name = "torch-2.6.0+decoupled-py3-none-linux_x86_64.whl"
+    with zipfile.ZipFile(places.dist / name, "w") as wheel:
         wheel.writestr("torch/version.py", text)
-    inputs.write_stamp(places.core_state / "stage1.json", inputs.Stamp("0", "torch.whl", "0", 1.0, 1))
+    inputs.write_stamp(places.core_state / "stage1.json", inputs.Stamp("0", name, "0", 1.0, 1))
 
 
 def test_another_core_or_a_wheel_that_is_not_the_one_it_made_makes_stage_2_build_again(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -123,15 +125,40 @@ def test_a_host_compiler_that_is_too_new() -> None:
     probe.check_stage2(replace(found, host_gcc=None), wanted)
 
 
-def test_a_core_of_another_environment_is_not_built_against(host: HostEnvironment, tmp_path: Path) -> None:
-    places: Places = host.places
-    wheel = places.dist / "torch-2.6.0+decoupled-cp313-cp313-linux_x86_64.whl"
-    wheel.write_bytes(b"")
+def give_core(places: Places, tag: str) -> None:
+    """The last core wheel that stage 1 made."""
+    wheel = places.dist / f"torch-2.6.0+decoupled-{tag}.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("torch/version.py", "__version__ = '2.6.0+decoupled'\n")
     inputs.write_stamp(places.core_state / "stage1.json", inputs.Stamp("0", wheel.name, "0", 1.0, 1))
+
+
+def test_a_core_of_another_environment_is_not_built_against(host: HostEnvironment, tmp_path: Path) -> None:
+    """After `--env portable --stage 1` hours of `--env rootfs --stage 2` gave a wheel that no core goes with."""
     shipped = root_description.load_description(root_description.PORTABLE)
-    portable = RootEnvironment(places, Root(shipped, tmp_path, ("core",)), kind="portable")
-    with pytest.raises(DecoupleError, match="of another environment"):
-        unpack_core(portable, "2.6.0")
+    portable = RootEnvironment(host.places, Root(shipped, tmp_path, ("core",)), kind="portable")
+    debian = RootEnvironment(host.places, Root(root_description.load_description(), tmp_path, ("core",)))
+    own = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    asked = {
+        "portable": (portable, f"{own}-{own}-linux_x86_64"),
+        "rootfs": (debian, "cp39-cp39-manylinux_2_31_x86_64"),
+        "host": (host, f"{own}-{own}-manylinux_2_31_x86_64.manylinux_2_17_x86_64"),
+    }
+    for kind, (environment, tag) in asked.items():
+        give_core(host.places, tag)
+        with pytest.raises(DecoupleError, match=f"{tag}.*decouple build 2.6 --env {kind} --stage 1"):
+            unpack_core(environment, "2.6.0")
+    assert not (host.places.core / "torch").exists()
+
+
+def test_a_core_for_another_python_is_not_built_against(host: HostEnvironment) -> None:
+    give_core(host.places, "cp38-cp38-linux_x86_64")
+    with pytest.raises(DecoupleError, match=r"Python cp38.*decouple build 2\.6 --env host --stage 1"):
+        unpack_core(host, "2.6.0")
+    own = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    give_core(host.places, f"{own}-{own}-linux_x86_64")
+    unpack_core(host, "2.6.0")
+    assert (host.places.core / "torch/version.py").exists()
 
 
 def test_another_vendors_toolkit_stands_in_place_of_cudas() -> None:
