@@ -21,6 +21,7 @@ from decouple.base.files import compute_sha256, write_atomically
 from decouple.base.git import PLAIN_DIFF, run_git, try_git
 from decouple.base.path_names import is_relative_path
 from decouple.base.untrusted_input import read_json
+from decouple.build import tree_status
 
 
 class Stamp(Struct, frozen=True):
@@ -38,11 +39,11 @@ class Stamp(Struct, frozen=True):
 def read_tree_state(tree: Path) -> tuple[str, str]:
     """Read the id of HEAD's git tree and a digest of what differs from it.
 
-    The digest is over tracked files, and empty when nothing differs. Raises DecoupleError when ``tree`` is not an
-    applied tree.
+    A person's new files differ, too. The digest is empty when nothing does. Raises DecoupleError when ``tree`` is not
+    an applied tree.
     """
     head = read_head_tree(tree)
-    changed = _run_git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary")
+    changed = _run_git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary") + _describe_new_files(tree, ())
     return head, hashlib.sha256(changed).hexdigest() if changed else ""
 
 
@@ -55,17 +56,35 @@ def read_head_tree(tree: Path) -> str:
 
 
 def hash_tree_content(tree: Path, without: Sequence[str]) -> str:
-    """Return 64 hex digits over the tree's tracked files but those in ``without``.
+    """Return 64 hex digits over the tree's files but those in ``without``.
 
-    The files are taken as they are now; those below ``without`` are left out. Raises DecoupleError when ``tree`` is not
-    an applied tree.
+    They are the tracked files and a person's new ones, as they are now; those below ``without`` are left out. Raises
+    DecoupleError when ``tree`` is not an applied tree.
     """
     left_out = tuple(f"{path}/" for path in without)
     listed = _run_git(tree, "ls-tree", "-r", "-z", "--full-tree", "HEAD").decode("utf-8", "surrogateescape").split("\0")
     kept = [line for line in listed if not f"{line.partition(chr(9))[2]}/".startswith(left_out)]
     excluded = [f":(exclude,top){path}" for path in without]
     changed = _run_git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary", "--", ":/", *excluded)
+    changed += _describe_new_files(tree, left_out)
     return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape") + b"\0\0" + changed).hexdigest()
+
+
+def _describe_new_files(tree: Path, left_out: tuple[str, ...]) -> bytes:
+    """Return a line for each file that a person made and git does not know yet.
+
+    It has the name and what the file holds. Nothing where there is none: the digests are then what they always were.
+    """
+    names = [name for name in tree_status.list_new_files(tree) if not f"{name}/".startswith(left_out)]
+    lines = [f"new {name}\0{_describe_content(tree / name)}\n" for name in names]
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _describe_content(path: Path) -> str:
+    if path.is_symlink():
+        return f"link {path.readlink()}"
+    # a folder is a repository of its own
+    return f"{path.stat().st_mode & 0o100:o} {compute_sha256(path)}" if path.is_file() else ""
 
 
 def list_tracked_files(tree: Path) -> frozenset[str]:

@@ -67,12 +67,31 @@ def finish_exclusion(tree: Path, name: str) -> None:
     """Exclude what is new since the work ``name`` began; nothing where that is done."""
     before = _locate_snapshot(tree, name)
     try:
-        known = set(before.read_bytes().decode("utf-8", "surrogateescape").split("\0"))
+        known = _read_snapshot(before)
     except FileNotFoundError:
         return
     made = sorted(path for path in _list_unknown_paths(tree) - known if "\n" not in path)  # a pattern is one line
     exclude_patterns(tree, ["/" + _SPECIAL.sub(r"\\\g<0>", path) for path in made])
     before.unlink(missing_ok=True)
+
+
+def list_new_files(tree: Path) -> list[str]:
+    """List the files that a person made and git does not know yet, sorted.
+
+    What builds and tests make is not among them, also while they run or where they were killed. In a work tree of a
+    person's repository, where nobody excludes that, there are none. A repository in the tree is one file.
+    """
+    if not (tree / ".git").is_dir():
+        return []
+    snapshots = []  # read before the files are listed: what a work leaves when it ends is excluded then
+    for path in (tree / ".git").glob(_locate_snapshot(tree, "*").name):
+        with contextlib.suppress(FileNotFoundError):  # it ended just now
+            snapshots.append(_read_snapshot(path))
+    names = split_names(_run_ls_files(tree, *(f"--exclude={pattern}" for pattern in MADE)))
+    for known in snapshots:
+        folders = tuple(path for path in known if path.endswith("/"))
+        names = [name for name in names if name in known or name.startswith(folders)]
+    return sorted(names)
 
 
 def is_applied(tree: Path) -> bool:
@@ -84,13 +103,20 @@ def _locate_snapshot(tree: Path, name: str) -> Path:
     return tree / ".git" / f"unknown-before-{name}"
 
 
+def _read_snapshot(path: Path) -> set[str]:
+    return set(path.read_bytes().decode("utf-8", "surrogateescape").split("\0"))
+
+
 def _list_unknown_paths(tree: Path) -> set[str]:
     """Return what git neither knows nor ignores; a folder of such files is one."""
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
+    return set(split_names(_run_ls_files(tree, "--directory")))
+
+
+def _run_ls_files(tree: Path, *options: str) -> bytes:
     step = f"`git -C {tree} status` shows the state it is in"
-    listed = run_git("ls-files", "-z", "--others", "--exclude-standard", "--directory", cwd=tree, next_step=step)
-    return set(split_names(listed))
+    return run_git("ls-files", "-z", "--others", "--exclude-standard", *options, cwd=tree, next_step=step)
 
 
 def main(tree: str, name: str, lock: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock
-from decouple.base.git import read_git_text, run_git
+from decouple.base.git import PLAIN_DIFF, read_git_text, run_git
 from decouple.base.process import run_logged
 from decouple.build import inputs, root_description, rootfs, stage, toolchain, toolkits
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment, locate_environment_note
@@ -398,6 +399,66 @@ def test_a_stage_is_not_built_again_for_what_it_does_not_read(host: HostEnvironm
         path.write_text("who knows\n")
         commit(host.places.tree)
         assert Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
+
+
+def test_an_edit_in_a_file_that_git_does_not_know_makes_it_build_again(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    """A new header was compiled, and an edit of it called up to date until it was added."""
+    tree = host.places.tree
+    (tree / "part0.c").write_text('#include "mine.h"\nint part0(void) { return MINE; }\n')
+    (tree / "mine.h").write_text("#define MINE 1\n")
+    first = Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
+    said = read_manifest(first.wheel).tree
+    assert not Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built, "what it left counts as little as ever"
+    (tree / "mine.h").write_text("#define MINE 2\n")
+    second = Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
+    assert second.built and read_manifest(second.wheel).tree != said
+    (tree / "third_device/layer").mkdir(parents=True)
+    (tree / "third_device/layer/mine.cpp").write_text("of neither stage\n")
+    assert not Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
+
+
+def test_a_tree_without_files_of_a_person_has_the_digest_that_it_always_had(tree: Path) -> None:
+    """Else each build that is there would be made again."""
+    (tree / "part0.c").write_text("int part0(void) { return 10; }\n")
+    (tree / "build").mkdir()
+    (tree / "build/part0.o").write_text("as .gitignore has it")
+    (tree / "part0.egg-info").mkdir()
+    (tree / "part0.egg-info/PKG-INFO").write_text("what packing leaves, in a tree in which no build ended yet")
+    listed = run_git("ls-tree", "-r", "-z", "HEAD", cwd=tree)
+    changed = run_git("diff", "HEAD", *PLAIN_DIFF, "--binary", cwd=tree)
+    before = inputs.hash_tree_content(tree, ())
+    assert before == hashlib.sha256(listed + b"\0\0" + changed).hexdigest()
+    assert inputs.read_tree_state(tree)[1] == hashlib.sha256(changed).hexdigest()
+    with keep_clean(tree, "x"):
+        (tree / "made.so").write_text("")
+        assert inputs.hash_tree_content(tree, ()) == before, "what a build under way makes is not a person's"
+    assert inputs.hash_tree_content(tree, ()) == before
+
+
+def test_names_links_and_contents_of_a_persons_files_count(tree: Path) -> None:
+    seen = {inputs.hash_tree_content(tree, ())}
+
+    def changes() -> bool:
+        before = len(seen)
+        seen.add(inputs.hash_tree_content(tree, ()))
+        return len(seen) > before
+
+    (tree / "new").mkdir()
+    assert not changes(), "an empty folder"
+    (tree / "new/ä b.c").write_text("int one;\n")
+    assert changes() and inputs.read_tree_state(tree)[1]
+    (tree / "new/ä b.c").rename(tree / "new/c.c")
+    assert changes()
+    (tree / "new/c.c").chmod(0o755)
+    assert changes()
+    (tree / "new/link").symlink_to("c.c")
+    assert changes()
+    (tree / "new/link").unlink()
+    (tree / "new/link").symlink_to("nowhere")
+    assert changes()
+    assert len({inputs.hash_tree_content(tree, ["new"]), inputs.hash_tree_content(tree, ["new/c.c", "new/link"])}) == 1
 
 
 def test_stage_1_reads_of_the_overlay_the_python_that_its_packer_takes() -> None:
