@@ -106,3 +106,37 @@ def test_a_disk_too_small_for_the_root_is_said_before_anything_is_made(
     assert refused.value.code == CANNOT_HERE
     Usage.free += 1 << 20
     estimate.refuse_if_too_small(costs, folder=checkout, memory=None, root=root)
+
+
+def test_swap_counts_as_memory(tmp_path: Path) -> None:
+    """The refusal says to add swap; whoever did was refused again."""
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 9 kB\nMemAvailable:   1048576 kB\nSwapTotal: 4194304 kB\nSwapFree: 3145728 kB\n")
+    assert estimate.read_available_memory(meminfo) == 4 << 30
+    meminfo.write_text("MemAvailable: 1048576 kB\n")
+    assert estimate.read_available_memory(meminfo) == 1 << 30
+    assert estimate.read_available_memory(tmp_path / "of another system") is None
+
+
+def test_too_little_memory_is_refused_with_steps_that_help(checkout: Path) -> None:
+    """--no-flash was one: a compile of stage 2 is reckoned with as much memory without flash attention."""
+    for flash in (True, False):
+        (cost,) = estimate_stages(BuildRequest(checkout, "2.6", env="rootfs", stage=2, flash=flash))
+        enough = cost.job_mib << 20
+        estimate.refuse_if_too_small([cost], folder=checkout, memory=enough)
+        with pytest.raises(DecoupleError, match=r"stage 2: one compile needs .*swap included") as refused:
+            estimate.refuse_if_too_small([cost], folder=checkout, memory=enough - 1)
+        assert refused.value.next_step == "free memory or add swap"
+
+
+def test_a_build_with_nothing_left_to_compile_needs_no_memory_for_it(checkout: Path) -> None:
+    request = BuildRequest(checkout, "2.6", env="rootfs", stage=2)
+    build = request.places.stage2
+    build.mkdir(parents=True)
+    (build / "build.ninja").write_text("build a.o: CUDA_COMPILER__x_y src\nbuild b.o: CUDA_COMPILER__x_y src\n")
+    (build / ".ninja_log").write_text("# ninja log v5\n0\t1\t0\ta.o\tx\n0\t1\t0\tb.o\tx\n")
+    (build / "a.o").touch()
+    with pytest.raises(DecoupleError, match="GiB of memory"):
+        estimate.refuse_if_too_small(estimate_stages(request), folder=checkout, memory=1)
+    (build / "b.o").touch()
+    estimate.refuse_if_too_small(estimate_stages(request), folder=checkout, memory=1)
