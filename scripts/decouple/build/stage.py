@@ -158,6 +158,11 @@ class Stage(ABC):
         """Return the command of the Python that the wheel is for."""
         return toolchain.choose_interpreter(self.number, self.job.choices, self.environment.kind).python
 
+    @functools.cached_property
+    def toolchain(self) -> dict[str, Any]:
+        """What it is made with, asked once."""
+        return self.describe_toolchain()
+
     def describe_toolchain(self) -> dict[str, Any]:
         """Describe what it is made with, by `toolchain.describe_toolchain`."""
         return toolchain.describe_toolchain(self.environment, self.number, self.list_layers(), self.variables)
@@ -175,7 +180,6 @@ class Stage(ABC):
             self.held = (held, *inputs_held)
             tree, dirty = inputs.read_tree_state(self.places.tree)  # here, as others may move the tree before
             self._refuse_other_tree(tree)
-            toolchain = self.describe_toolchain()
             relevant = {name: value for name, value in self.variables.items() if name not in HOW}
             unread = toolkits.list_unread_paths(self.number, self.job.choices.toolkit)
             content = inputs.hash_tree_content(self.places.tree, unread)
@@ -183,7 +187,7 @@ class Stage(ABC):
                 {
                     "content": content,
                     "series": self.job.provenance.series_digest,  # stands in the wheel
-                    "toolchain": toolchain,
+                    "toolchain": self.toolchain,
                     "variables": relevant,
                     "included": self._hash_included_file(),
                     "version": self.version,
@@ -216,7 +220,7 @@ class Stage(ABC):
                 series=SeriesContent(provenance.series_digest, provenance.patches),
                 overlay=OverlayContent(provenance.overlay_digest),
                 tree=f"{tree}+{dirty[:12]}" if dirty else tree,
-                toolchain=toolchain | {"inputs": self.environment.describe_inputs(self.list_layers())},
+                toolchain=self.toolchain | {"inputs": self.environment.describe_inputs(self.list_layers())},
                 environment=dict(sorted(relevant.items())),
                 # How long it took differs each time; it stands in the stamp and ci/status, so that wheels can be equal.
                 times={"source_date_epoch": epoch},
@@ -272,6 +276,14 @@ class Stage(ABC):
             took = effort.measure_effort(time.monotonic() - began, before, after)
         expected = (sum(weights[target] for target in chosen), sum(weights.values()))
         return ShardResult(self.number, shard, len(chosen), len(weights), took, expected)
+
+    def find_other_compilers(self) -> str:
+        """Return why the objects there are of another toolchain, "" where they are not.
+
+        It reads behind "the objects in a folder".
+        """
+        other = toolchain.find_other_compilers(self.folder, self.toolchain)
+        return f"were compiled with {other}" if other else ""
 
     def _keep_tree_clean(self) -> AbstractContextManager[None]:
         name = f"stage{self.number}"

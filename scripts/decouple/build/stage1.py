@@ -13,7 +13,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.mounts import remove_tree
-from decouple.build import inputs, settings
+from decouple.build import inputs, settings, toolchain
 from decouple.build.environment import locate_environment_note, read_environment_note, read_output
 from decouple.build.stage import HOW, Stage
 from decouple.release import projects
@@ -37,7 +37,7 @@ class Stage1(Stage):
         return {"flags": {"profile": self.job.choices.profile}}
 
     def prepare(self) -> None:
-        self._clear_other_environment()
+        self._clear_other_objects()
         for prepare in self.facts.prepare:
             made, needless = self.places.tree / prepare.makes, self.places.tree / prepare.unless
             if prepare.environment == self.environment.kind and not made.exists() and not needless.exists():
@@ -61,21 +61,25 @@ class Stage1(Stage):
             raw, lambda what, command: self.run_step(what, command, f"{self.names['raw']}/stage1"), self.log
         )
 
-    def _clear_other_environment(self) -> None:
-        """Delete a build directory of another environment or another Python.
+    def _clear_other_objects(self) -> None:
+        """Delete a build directory of another environment, Python or compiler.
 
-        CMake keeps what it found there for good.
+        CMake keeps what it found there for good, and ninja what is newer than the new compiler's headers.
 
         The environment's name lies in it; directories from before it was written are no portable ones.
         """
         name = " ".join(filter(None, (self.environment.kind, self.job.choices.python)))
         before = read_environment_note(self.folder)
-        if self.folder.exists() and (before != name if before else self.environment.kind == "portable"):
-            self.job.say(f"stage 1: the objects in {self.folder} are of another environment or Python: deleted")
+        why = "are of another environment or Python"
+        if before == name or not (before or self.environment.kind == "portable"):
+            why = self.find_other_compilers()
+        if self.folder.exists() and why:
+            self.job.say(f"stage 1: the objects in {self.folder} {why}: deleted")
             self._uninstall_files()
             remove_tree(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(locate_environment_note(self.folder), name)
+        toolchain.note_compilers(self.folder, self.toolchain)
 
     def _configure_tree(self) -> None:
         """Run upstream's configure step unless the same variables were configured before."""

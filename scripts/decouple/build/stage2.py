@@ -80,20 +80,23 @@ class Stage2(Stage):
         return f"{self.names['tree']}/third_device/torch_cuda"
 
     def prepare(self) -> None:
-        self._clear_other_tree()
+        self._clear_other_objects()
         self.run_step("configure stage 2", [*self.make_backend_command(), "configure"], self.source)
 
-    def _clear_other_tree(self) -> None:
-        """Delete the objects of another tree (``--tree``).
+    def _clear_other_objects(self) -> None:
+        """Delete the objects of another tree (``--tree``) or another compiler.
 
-        In a root both have one name, and ninja takes an object for up to date that is newer than the other's source.
+        In a root trees have one name, and ninja takes an object for up to date that is newer than the other's source.
         """
         note, tree = self.folder / "decouple-tree", str(self.places.tree.resolve())
-        if note.exists() and note.read_text() != tree:
-            self.job.say(f"stage 2: the objects in {self.folder} are of the tree {note.read_text()}: deleted")
+        before = note.read_text() if note.exists() else tree
+        why = self.find_other_compilers() if before == tree else f"are of the tree {before}"
+        if why:
+            self.job.say(f"stage 2: the objects in {self.folder} {why}: deleted")
             remove_tree(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(note, tree)
+        toolchain.note_compilers(self.folder, self.toolchain)
 
     def make_raw_wheel(self) -> Path:
         self.compile_targets()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
+from decouple.base.untrusted_input import read_json
 from decouple.build import inputs, settings, toolkits
 from decouple.build.environment import Environment, Places, RootEnvironment, read_output
 from decouple.build.options import Choices, Provenance
 from decouple.build.sandbox import BindMount
 from decouple.build.settings import Interpreter
+
+_COMPILE_NOTHING = ("cmake", "ninja", "linker", "ccache")
+"""Programs of `describe_toolchain` whose version no object depends on."""
 
 
 def list_layers(number: int, choices: Choices, kind: str) -> list[str]:
@@ -117,3 +124,40 @@ def describe_toolchain(
         versions = root.read_versions()
         made["packages"] = {name: versions[name] for name in sorted(named) if name in versions}
     return made
+
+
+def list_compilers(described: Mapping[str, Any]) -> dict[str, str]:
+    """Return what of a described toolchain objects depend on, name -> version.
+
+    They are the compilers and the packages of a root. What did not answer is left out, and so is Python's patch level.
+    """
+    made = {name: str(line) for name, line in described.items() if line and name not in (*_COMPILE_NOTHING, "packages")}
+    if "python" in made:
+        made["python"] = made["python"].rpartition(".")[0]
+    return {**made, **described.get("packages", {})}
+
+
+def locate_compilers_note(folder: Path) -> Path:
+    """Return the file that says what the objects in ``folder`` were compiled with."""
+    return folder / "decouple-toolchain.json"
+
+
+def note_compilers(folder: Path, described: Mapping[str, Any]) -> None:
+    """Note what the objects in ``folder`` are compiled with."""
+    write_atomically(locate_compilers_note(folder), json.dumps(list_compilers(described), indent=2) + "\n")
+
+
+def find_other_compilers(folder: Path, described: Mapping[str, Any]) -> str:
+    """Say what the objects in ``folder`` were compiled with, where that changed.
+
+    Ninja sees nothing of it: the headers of a package have the time at which it was packed. Only what is known of then
+    and of now counts, as the answer costs hours; "" also where nothing was noted.
+    """
+    try:
+        before = read_json(locate_compilers_note(folder), dict[str, str], mend="")
+    except (OSError, DecoupleError):
+        return ""
+    now = list_compilers(described)
+    changed = [f"{name} {before[name]}, now {now[name]}" for name in before.keys() & now if before[name] != now[name]]
+    more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+    return f"{min(changed)}{more}" if changed else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -26,7 +27,7 @@ from decouple.build import inputs, root_description, rootfs, stage, toolchain, t
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment, locate_environment_note
 from decouple.build.options import Choices, Provenance
 from decouple.build.shards import ObjectShard
-from decouple.build.stage import BuildJob
+from decouple.build.stage import BuildJob, StageWheel
 from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import Bindings, Stage2
 from decouple.build.toolchain import make_variables
@@ -558,6 +559,61 @@ def test_objects_of_another_environment_are_not_linked_into_this_one(
     assert any("are of another environment or Python: deleted" in line for line in said)
     assert not left.exists() and note.read_text() == "host"
     assert not installed.exists(), "it would be packed into this one's wheel"
+
+
+def test_objects_of_another_compiler_are_not_linked_into_a_wheel_that_names_this_one(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    """A package's headers are older than the objects, so ninja compiled nothing; the manifest had the new version."""
+
+    def build() -> tuple[StageWheel, list[str]]:
+        said: list[str] = []
+        return Stage1(BuildJob(host, provenance, NO_CACHE, say=said.append)).build_wheel(), said
+
+    first, _ = build()
+    compiler = read_manifest(first.wheel).toolchain["cc"]
+    note = toolchain.locate_compilers_note(host.places.stage1)
+    known = json.loads(note.read_text())
+    assert known["cc"] == compiler and "cmake" not in known, "what compiles nothing"
+    left, stamp = host.places.stage1 / "left-over", host.places.state / "stage1.json"
+
+    def change(**more: str) -> None:
+        left.write_text("")
+        stamp.unlink()
+        note.write_text(json.dumps({**known, **more}))
+
+    change(cc="gcc 1.0")
+    assert any(f"compiled with cc gcc 1.0, now {compiler}: deleted" in line for line in build()[1])
+    assert not left.exists() and json.loads(note.read_text()) == known
+    change(rustc="of another release's table")
+    assert not any("deleted" in line for line in build()[1]) and left.exists(), "this one does not use it"
+    change()
+    note.unlink()
+    assert not any("deleted" in line for line in build()[1]) and left.exists(), "begun before there was a note"
+    assert json.loads(note.read_text()) == known
+
+
+def test_of_stage_2_too(host: HostEnvironment, provenance: Provenance) -> None:
+    said: list[str] = []
+    stage2 = OnThisMachine(BuildJob(host, provenance, Choices(core="stock"), say=said.append))
+    stage2.run_step = lambda *_, **__: None  # type: ignore[method-assign]
+    stage2.toolchain = {"nvcc": "release 12.4", "packages": {"libc6-dev": "2.41-1", "git": "1"}}
+    stage2.prepare()
+    (stage2.folder / "Gemm.cu.o").touch()
+    stage2.toolchain = {"nvcc": None, "packages": {"libc6-dev": "2.41-1", "gawk": "2"}}
+    stage2.prepare()
+    assert not said and (stage2.folder / "Gemm.cu.o").exists(), "nvcc did not answer, a package came and one went"
+    stage2.toolchain = {"nvcc": "release 12.4", "packages": {"libc6-dev": "2.41-2"}}
+    stage2.prepare()
+    assert said == [f"stage 2: the objects in {stage2.folder} were compiled with libc6-dev 2.41-1, now 2.41-2: deleted"]
+    assert not (stage2.folder / "Gemm.cu.o").exists()
+
+
+def test_a_python_of_another_minor_version_has_other_headers_and_one_of_another_patch_level_has_not() -> None:
+    one, two, three = (
+        toolchain.list_compilers({"python": f"Python {name}"}) for name in ("3.12.3", "3.12.11", "3.13.0")
+    )
+    assert one == two != three
 
 
 def test_wheels_of_several_pythons_share_the_tree_and_nothing_else(tmp_path: Path) -> None:
