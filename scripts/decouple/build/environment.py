@@ -144,6 +144,11 @@ class Environment(Protocol):
         """Return where the toolchain came from and how it was checked, for the manifest."""
 
 
+def keep_host_variables() -> dict[str, str]:
+    """Return the variables of this process that its user's own toolchain keeps."""
+    return {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
+
+
 class HostEnvironment(Struct, frozen=True):
     """The machine's own toolchain; every place keeps its name.
 
@@ -160,8 +165,7 @@ class HostEnvironment(Struct, frozen=True):
         return {**named, "base": str(places.tree.parent), "release": places.release, "project": str(places.project)}
 
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
-        assignments = [f"{name}={value}" for name, value in sorted({**kept, **variables}.items())]
+        assignments = [f"{name}={value}" for name, value in sorted({**keep_host_variables(), **variables}.items())]
         return [*make_offline_prefix(), "env", "-C", start, "-i", *assignments, *command]
 
     def describe_inputs(self, layers: Sequence[str]) -> dict[str, Any]:
