@@ -85,7 +85,7 @@ def ensure_tree(
     check_named_tree(work, places)
     for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
         bundled = work.env == portable_environment.KIND
-        debian = not bundled and not _can_use_host(work, places, cuda=False)
+        debian = not bundled and not _can_use_host(work, places, cuda=toolkits.has_cuda(layers))
         if check:
             check_machine(work, places, layers)
         has = (places.tree / "debian" / "patches").is_dir()

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from decouple.base.errors import DecoupleError
-from decouple.build import preflight, rootfs
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.build import preflight, rootfs, settings
 from decouple.flows import portable_environment, work_environment
 from decouple.flows.listener import Listener
-from decouple.flows.work_environment import WorkRequest, prepare_tree_and_root
+from decouple.flows.work_environment import WorkRequest, ensure_tree, needs_root, prepare_tree_and_root
 
 LAYERS = ["core"]
 
@@ -112,6 +112,26 @@ def test_what_is_there_leaves_nothing_to_do_at_once(
     stand_in(monkeypatch, make_tree, lambda _: order.append("root"))
     prepare_tree_and_root(work, work.places, LAYERS, listener)
     assert order == ["tree", "root"]
+
+
+def test_a_tree_that_is_built_in_the_debian_root_for_want_of_nvcc_needs_debians_patches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--env auto` asked whether the machine has CUDA for the root alone, and compiled a tree that the root cannot."""
+    programs, tree = tmp_path / "bin", tmp_path / "tree"
+    programs.mkdir()
+    for name in ("cmake", "ninja", "c++", "git", "python3"):
+        (programs / name).symlink_to("/bin/true")  # nothing is missing
+    for name in settings.read_facts().host.submodules:
+        (tree / "third_party" / name / "src").mkdir(parents=True)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.delenv("CUDACXX", raising=False)
+    work = WorkRequest(tmp_path, "2.6", tree=tree)
+    ensure_tree(work, work.places, Listener(), ["core"], check=False)
+    assert not needs_root(work, work.places, ["core"])
+    assert needs_root(work, work.places, ["core", "cuda"])
+    with pytest.raises(UsageError, match="without Debian's patches, which the Debian root needs"):
+        ensure_tree(work, work.places, Listener(), ["core", "cuda"], check=False)
 
 
 def test_the_disk_is_not_checked_beside_a_root_that_is_half_there(
