@@ -5,6 +5,7 @@ It is setup.py, or what its pyproject.toml names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from decouple.build.environment import locate_environment_note, read_environment
 from decouple.build.stage import HOW, Stage
 from decouple.release import projects
 from decouple.release.wheel_name import WheelName
+
+_HOME = re.compile(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", re.MULTILINE)
 
 
 class Stage1(Stage):
@@ -112,19 +115,28 @@ class Stage1(Stage):
         """Remove what earlier runs installed into the tree and gathered for the wheel.
 
         Setup.py packages what it finds.
-
-        The list is CMake's own; a file that git tracks stays.
         """
-        tree, tracked = Path(self.names["tree"]), inputs.list_tracked_files(self.places.tree)
-        manifest = self.folder / "install_manifest.txt"
-        for line in manifest.read_text(encoding="utf-8").splitlines() if manifest.exists() else ():
-            if not Path(line).is_relative_to(tree):
-                continue
-            name = Path(line).relative_to(tree).as_posix()
-            if name not in tracked:
-                (self.places.tree / name).unlink(missing_ok=True)
+        uninstall_files(self.places.tree, self.folder)
         for gathered in (*self.folder.glob("lib.*"), *self.folder.glob("bdist.*")):
             remove_tree(gathered)
+
+
+def uninstall_files(tree: Path, folder: Path) -> None:
+    """Remove what the build in ``folder`` installed into the tree.
+
+    The list is CMake's own, with the name that the tree had for it: a root has another than the host. A file that git
+    tracks stays. Raises DecoupleError when ``tree`` is no applied tree.
+    """
+    manifest, cache = folder / "install_manifest.txt", folder / "CMakeCache.txt"
+    if not manifest.exists():
+        return
+    named = _HOME.search(cache.read_text(encoding="utf-8", errors="replace")) if cache.exists() else None
+    prefix, tracked = Path(named[1]) if named else tree, inputs.list_tracked_files(tree)
+    for line in manifest.read_text(encoding="utf-8").splitlines():
+        if Path(line).is_relative_to(prefix):
+            name = Path(line).relative_to(prefix).as_posix()
+            if name not in tracked:
+                (tree / name).unlink(missing_ok=True)
 
 
 Run = Callable[[str, Sequence[str]], None]

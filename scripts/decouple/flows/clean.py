@@ -18,6 +18,7 @@ from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.build import root_description, rootfs
 from decouple.build.environment import Places
+from decouple.build.stage1 import uninstall_files
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import WorkRequest
 
@@ -57,6 +58,8 @@ def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]
                 held.enter_context(hold_lock(places.state / f"stage{stage}.lock", refuse_running_build))
         for folder in folders:
             if folder.exists():
+                if folder == places.stage1 and (places.tree / ".git").exists():
+                    uninstall_files(places.tree, folder)  # which nobody could tell from the tree's own files then
                 remove_tree(folder)
                 deleted.append(folder)
                 listener.say(f"deleted {folder}")

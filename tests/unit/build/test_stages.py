@@ -33,6 +33,7 @@ from decouple.build.stage2 import Bindings, Stage2
 from decouple.build.toolchain import make_variables
 from decouple.build.tree_status import keep_clean
 from decouple.build.wheel_finishing import read_manifest
+from decouple.flows.clean import CleanRequest, clean_build
 from decouple.flows.provenance import list_overlay_files
 from tests.unit.build.conftest import commit, make_tree
 
@@ -559,6 +560,40 @@ def test_objects_of_another_environment_are_not_linked_into_this_one(
     assert any("are of another environment or Python: deleted" in line for line in said)
     assert not left.exists() and note.read_text() == "host"
     assert not installed.exists(), "it would be packed into this one's wheel"
+
+
+def test_what_was_installed_under_another_name_of_the_tree_does_not_come_into_the_wheel(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    """A root calls the tree /decouple/2.6/src: of a build there everything stayed, and was packed on the host."""
+    Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
+    left_by_root(host.places)
+    with zipfile.ZipFile(Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().wheel) as wheel:
+        assert [name for name in wheel.namelist() if ".so" in name] == ["tiny/lib/libtiny.so"]
+
+
+def test_clean_takes_what_was_installed_too(host: HostEnvironment, provenance: Provenance, tmp_path: Path) -> None:
+    """Only the build directory knows what it was; without it the next wheel had all of it."""
+    Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
+    left_by_root(host.places)
+    (tmp_path / "checkout/series").mkdir(parents=True)
+    (tmp_path / "checkout/series/2.6.toml").touch()
+    clean_build(CleanRequest(tmp_path / "checkout", "2.6", tree=host.places.tree, stage=1))
+    assert not host.places.stage1.exists()
+    assert not list((host.places.tree / "tiny/lib").iterdir())
+    assert (host.places.tree / "tiny/__init__.py").exists(), "git knows it"
+
+
+def left_by_root(places: Places) -> None:
+    """Make the build one of the Debian root, which installed a file more and one that git knows."""
+    (places.tree / "tiny/lib/libold.so").write_text("")
+    with (places.stage1 / "install_manifest.txt").open("a") as manifest:
+        manifest.write(f"\n{places.tree}/tiny/lib/libold.so\n{places.tree}/tiny/__init__.py\n/usr/lib/libc.so\n")
+    for name in ("install_manifest.txt", "CMakeCache.txt"):
+        text = (places.stage1 / name).read_text()
+        (places.stage1 / name).write_text(text.replace(str(places.tree), "/decouple/2.6/src"))
+    locate_environment_note(places.stage1).write_text("rootfs")
+    (places.state / "stage1.json").unlink()
 
 
 def test_objects_of_another_compiler_are_not_linked_into_a_wheel_that_names_this_one(
