@@ -22,7 +22,7 @@ from decouple.build.environment import Environment, Places
 from decouple.build.estimate import count_cores, read_available_memory, refuse_if_too_small, sum_object_seconds
 from decouple.build.options import Choices, Provenance
 from decouple.build.shards import ObjectShard
-from decouple.build.stage import BuildJob, ShardResult, StageWheel
+from decouple.build.stage import BuildJob, ShardResult, Stage, StageWheel
 from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import OtherVendor, Stage2
 from decouple.flows import portable_environment
@@ -34,8 +34,6 @@ from decouple.flows.work_environment import check_named_tree
 from decouple.patch import series_file
 from decouple.release import status
 from decouple.series.digest import compute_change_digests
-
-_STAGES = {1: Stage1, 2: Stage2}
 
 
 def build_wheels(request: BuildRequest, listener: Listener = QUIET) -> tuple[StageWheel, ...]:
@@ -66,7 +64,7 @@ def build_shard(request: BuildRequest, shard: ObjectShard, listener: Listener = 
     with _open_shared_cache(request, listener) as cache:
         environment, known, choices = _open_build(request, listener, cache)
         job = BuildJob(select_stage(environment, number, choices), known, choices, listener.progress, listener.say)
-        made = _STAGES[number](job).compile_shard(shard)
+        made = _make_stage(number, job).compile_shard(shard)
     part, whole = made.expected
     listener.say(
         f"stage {number}, shard {shard}: {made.objects} of {made.total} objects, {part / whole:.1%} of the expected "
@@ -127,15 +125,21 @@ def _build_stages(
     made = []
     for stage in request.stages:
         job = BuildJob(select_stage(environment, stage, choices), known, choices, listener.progress, listener.say)
-        outcome = (OtherVendor if choices.toolkit else _STAGES[stage])(job).build_wheel()
+        outcome = _make_stage(stage, job).build_wheel()
         usual = not choices.cuda and not choices.toolkit
         counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and usual
         # the table has one row per stage: the usual environment's and CUDA's
         if outcome.built and counts and request.env != portable_environment.KIND:
-            _record_stage(outcome, places, known, request.jobs or count_cores())
+            _record_stage(outcome, places, known, choices.jobs or count_cores())
         listener.say(outcome.format_line())
         made.append(outcome)
     return tuple(made)
+
+
+def _make_stage(number: int, job: BuildJob) -> Stage:
+    if number == 1:
+        return Stage1(job)
+    return OtherVendor(job) if job.choices.toolkit else Stage2(job)
 
 
 def _record_stage(outcome: StageWheel, places: Places, known: Provenance, jobs: int) -> None:

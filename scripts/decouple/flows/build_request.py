@@ -149,7 +149,7 @@ def estimate_stages(request: BuildRequest) -> list[Estimate]:
             if planned
             else None
         )
-        jobs = request.jobs or count_cores()
+        jobs = choices.jobs or count_cores()
         made.append(
             estimate_remaining(f"stage {stage}", cost, done=len(done), jobs=jobs, share=share, measured=measured)
         )
@@ -212,6 +212,12 @@ def settle_choices(request: BuildRequest) -> Choices:
                 f"--python {request.python}: the Python of the official wheel is taken", next_step="leave --python out"
             )
         settings.read_facts().portable.find_interpreter(request.python)
+    if request.third_party and request.env != portable_environment.KIND:
+        raise UsageError(
+            f"--third-party {request.third_party}: of --env portable alone",
+            next_step="add --env portable, or leave it out: another environment takes the tree's or Debian's",
+        )
+    _check_kernels(request)
     cuda = _choose_cuda(request)
     most = os.environ.get("MAX_JOBS", "")
     return Choices(
@@ -228,6 +234,20 @@ def settle_choices(request: BuildRequest) -> Choices:
         toolkit=request.toolkit,
         variables={name: value for name, value in os.environ.items() if name.startswith(_PASSED)},
     )
+
+
+def _check_kernels(request: BuildRequest) -> None:
+    """Raise UsageError where compiled kernels are taken and others are asked for."""
+    if request.kernels == "compiled":
+        return
+    theirs = f"--kernels {request.kernels}: the kernels are as they were compiled"
+    if request.archs and (request.archs, request.kernels) != (OFFICIAL, kernel_folder.KIND):
+        raise UsageError(
+            f"--arch {request.archs}, {theirs}",
+            next_step="leave --arch out; `decouple repack thin WHEEL --arch ARCHS` makes a smaller wheel of it",
+        )
+    if not request.flash:
+        raise UsageError(f"--no-flash, {theirs}", next_step="leave --no-flash out, or compile them: no --kernels")
 
 
 def _check_toolkit(request: BuildRequest) -> None:
