@@ -99,7 +99,8 @@ class Counts:
             self.on_device.append(nodeid)
 
     def pytest_runtest_logreport(self, report):
-        if report.when == "call" or report.skipped or report.failed:
+        ended = report.when == "call" or report.skipped or report.failed
+        if ended and self.outcomes.get(report.nodeid) != "failed":  # behind a failed subtest comes "passed"
             self.outcomes[report.nodeid] = report.outcome
 
 def take_trace():

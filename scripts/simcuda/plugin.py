@@ -159,11 +159,12 @@ class Recorder:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-        """Note the outcome: that of the call, or of the phase that did not pass."""
+        """Note the outcome: of the call, or of the first part that failed."""
         result = yield
         report: pytest.TestReport = result.get_result()  # type: ignore[attr-defined]
         self.current["seconds"] = round(self.current["seconds"] + call.duration, 3)
-        if report.when == "call" or report.outcome != "passed":
+        ended = report.when == "call" or report.outcome != "passed"
+        if ended and self.current["outcome"] != "failed":  # behind a failed subtest comes the test's own "passed"
             self.current["outcome"] = "xfailed" if hasattr(report, "wasxfail") else report.outcome
             if report.outcome != "passed":
                 message = read_reason(report)

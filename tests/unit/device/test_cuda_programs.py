@@ -36,6 +36,35 @@ def test_a_run_without_a_test_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
         cuda_programs.run_tests(Path("python"), tmp_path / "made_up-1.0", PROGRAM, "")
 
 
+TORCH = """
+from types import SimpleNamespace
+class device: pass
+manual_seed = print
+serialization = SimpleNamespace(_package_registry=[])
+overrides = SimpleNamespace(_get_current_function_mode_stack=list)
+"""
+PARTS = """
+import unittest
+
+class TestParts(unittest.TestCase):
+    def test_a_part_fails(self):
+        with self.subTest("first"):
+            self.fail("two is not three")
+    def test_good(self): pass
+"""
+
+
+def test_a_test_of_which_a_part_failed_has_failed(tmp_path: Path) -> None:
+    """Behind the report of a failed subTest pytest 9 sends one of the whole test, which says "passed"."""
+    source = tmp_path / "made_up-1.0"
+    (source / "tests").mkdir(parents=True)
+    (source / "torch.py").write_text(TORCH)
+    (source / "numpy.py").write_text("class random: seed = print\n")
+    (source / "tests/test_parts.py").write_text(PARTS)
+    outcomes, _, _ = cuda_programs.run_tests(Path(sys.executable), source, PROGRAM, "")
+    assert cuda_programs.count_outcomes(outcomes) == {"passed": 1, "failed": 1}
+
+
 def test_a_kill_while_unpacking_leaves_no_half_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unpack_half(archive: Path, to: Path) -> None:
         (to / "made_up-1.0").mkdir(parents=True)

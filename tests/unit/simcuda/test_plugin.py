@@ -89,6 +89,36 @@ def test_a_failed_test_holds_nothing(tmp_path: Path) -> None:
     assert found["test_b_looks_through_memory"] == ("passed", None)
 
 
+PARTS = """
+import unittest
+
+class TestParts(unittest.TestCase):
+    def test_a_part_fails(self):
+        for number in range(3):
+            with self.subTest(number=number):
+                self.assertNotEqual(number, 1)
+    def test_a_part_fails_and_the_rest_is_skipped(self):
+        with self.subTest("first"):
+            self.fail("two is not three")
+        self.skipTest("no such device")
+    def test_a_part_is_skipped(self):
+        with self.subTest("first"):
+            self.skipTest("no such device")
+    def test_fails_and_cannot_tidy(self):
+        self.addCleanup(self.skipTest, "nothing to tidy")
+        self.fail("two is not three")
+"""
+
+
+def test_a_test_of_which_a_part_failed_has_failed(tmp_path: Path) -> None:
+    """Behind the report of a failed subTest pytest 9 sends one of the whole test, which says "passed"."""
+    found = outcomes(tmp_path, PARTS)
+    assert found["test_a_part_fails"] == ("failed", "AssertionError: 1 == 1")
+    assert found["test_a_part_fails_and_the_rest_is_skipped"] == ("failed", "AssertionError: two is not three")
+    assert found["test_a_part_is_skipped"][0] != "failed"
+    assert found["test_fails_and_cannot_tidy"] == ("failed", "AssertionError: two is not three")
+
+
 @pytest.mark.parametrize("error", ["self.fail('no')", "raise SystemExit(3)"])
 def test_a_test_that_fails_is_reported_in_its_own_words(tmp_path: Path, error: str) -> None:
     found = outcomes(tmp_path, f"import unittest\nclass TestOne(unittest.TestCase):\n    def test_it(self): {error}\n")
