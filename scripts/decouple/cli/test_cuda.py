@@ -16,6 +16,7 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.flows import test_cuda
+from decouple.flows.test_cuda import SuiteRun
 from decouple.flows.work_environment import WorkRequest
 from decouple.suites import catalog, compare, store
 from decouple.suites.compare import SuiteComparison
@@ -29,7 +30,8 @@ def register(subparsers: Any) -> None:
     tests = subparsers.add_parser(
         "test-cuda",
         description="Runs what is not stored yet; interrupt it and run it again. Exit code 1: a test failed that is "
-        "not known to, or two builds differ in a way that is not known.",
+        "not known to, two builds differ in a way that is not known, or fewer than half of the chosen tests have a "
+        "result.",
     )
     tests.add_argument("release")
     tests.add_argument("suite", nargs="*", help="suites by name (default: all; --list names them)")
@@ -123,13 +125,14 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
     theirs = test_cuda.read_stored_results(wanted, arguments.against, arguments.release) if arguments.against else {}
     done = test_cuda.run_suites(torch, wanted.tests, choice, theirs=theirs, progress=output.make_progress())
     good = _print_results(done.results, torch.device, None if arguments.all else 10, theirs, torch.label)
+    good &= _print_left_out(done, torch.device)
     print(f"{done.ran} run now, results in {done.folder}")
     if arguments.keep:
         store.write_packed(done.results.values(), arguments.keep, ledgers=not arguments.outcomes)
         print(arguments.keep)
     comparison: SuiteComparison | None = None
     if arguments.against:
-        comparison = compare.compare_results(done.results, theirs, f"{torch.label}/{arguments.against}")
+        comparison = test_cuda.compare_run(done, theirs, f"{torch.label}/{arguments.against}")
         print_comparison(comparison, torch.label, arguments.against, None if arguments.all else 10)
         good &= comparison.ok
     if arguments.record:
@@ -178,6 +181,19 @@ def _print_results(
     return rest == 0
 
 
+def _print_left_out(done: SuiteRun, device: str) -> bool:
+    """Print what was chosen and not run; return whether at least half was."""
+    for suite in done.left_out:
+        more = f" (--devices {suite.devices})" if device == "simulated" else ""
+        print(f"{suite.name:<14} left out: needs {suite.devices} devices{more}, {done.devices} there")
+    if done.unfinished:
+        word, few = ("unfinished", "") if done.enough else ("FAILED", ", fewer than half")
+        chosen = len(done.results) + len(done.unfinished)
+        print(f"{word:<14} {len(done.results)} of {chosen} chosen tests have a result{few}")
+        print("       the same command without --again runs the others")
+    return done.enough
+
+
 def print_comparison(found: SuiteComparison, ours: str, theirs: str, limit: int | None) -> None:
     """Print one line of figures, then each difference."""
     unknown = [difference for difference in found.differences if not difference.reason]
@@ -189,6 +205,11 @@ def print_comparison(found: SuiteComparison, ours: str, theirs: str, limit: int 
     print(
         f"{'ok' if found.ok else 'FAILED':<6} {ours} against {theirs}: {found.tests} tests on both, {found.outcomes} "
         f"outcomes the same, {same}; {len(found.differences) - len(unknown)} differences known, {len(unknown)} not"
+        + "".join(
+            f"; {number} on {side} alone"
+            for side, number in ((ours, found.only_ours), (theirs, found.only_theirs))
+            if number
+        )
     )
     for difference in unknown[:limit]:
         print(f"       {difference.what}: {difference.test}: {difference.ours}; {theirs}: {difference.theirs}")

@@ -29,6 +29,7 @@ from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.work_environment import WorkRequest, ensure_tree, open_environment
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
+from decouple.suites.catalog import Suite
 from decouple.suites.store import OUTCOMES, ResultStore, SuiteResult
 from decouple.suites.target import Target
 from decouple.verify import checks, extensions, venvs
@@ -60,7 +61,10 @@ class SuiteChoice(Struct, frozen=True):
 class SuiteRun(Struct, frozen=True):
     """What was run now, and every result that is stored of the chosen tests.
 
-    ``collected`` counts the tests of the suites, chosen or not; None where nothing was collected.
+    ``collected`` counts the tests of the suites, chosen or not: of what another build ran those that it has.
+    ``unfinished`` are chosen tests without a result yet. ``lacking`` are tests that the other build has in the same
+    suites and this one has not; they are not known with words for ``-k``. ``left_out`` are suites that need more than
+    the ``devices`` of this torch.
     """
 
     ran: int
@@ -69,6 +73,15 @@ class SuiteRun(Struct, frozen=True):
     series: tuple[str, ...] = ()
     """Digests of the series that the wheels of this torch were made of."""
     collected: int | None = None
+    unfinished: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+    left_out: tuple[Suite, ...] = ()
+    devices: int = 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether at least half of the chosen tests have a result."""
+        return len(self.unfinished) <= len(self.results)
 
 
 QUICK = 10.0
@@ -96,13 +109,24 @@ def run_suites(
     target.check_device(about, torch.device)
     torch.folder.mkdir(parents=True, exist_ok=True)
     store = ResultStore(torch.folder, about, target.hash_identity(about), again=choice.again)
-    chosen = [suite for suite in catalog.select_suites(choice.suites) if suite.devices <= about["devices"]]
+    asked = catalog.select_suites(choice.suites)
+    left_out = tuple(suite for suite in asked if suite.devices > about["devices"])
+    chosen = [suite for suite in asked if suite not in left_out]
+    if not chosen:
+        names, least = ", ".join(suite.name for suite in asked), max(suite.devices for suite in asked)
+        raise DecoupleError(
+            f"{names}: needs {least} devices, {about['devices']} there",
+            next_step=f"--devices {least}" if torch.device == "simulated" else "--device simulated, or other suites",
+        )
     files = [(suite, file) for suite in chosen for file in suite.find_files(tests)]
     progress.start(f"collecting {len(files)} files", float(len(files)), "files")
     collected = []
     before = store.read_collected()
     known: dict[str, list[str]] = {}
+    tests_of_theirs = 0
     if theirs and choice.slice and not choice.words and not choice.every:
+        names = {file for _, file in files}
+        tests_of_theirs = sum(test.partition("::")[0] in names for test in theirs)
         for result in theirs.values():
             if result.outcome in ("passed", "xfailed") and result.seconds < QUICK:
                 known.setdefault(result.id.partition("::")[0], []).append(result.id)
@@ -146,7 +170,28 @@ def run_suites(
     wanted = {test for test in every if only(test)} | {result.name for result in collected if result.broken}
     results = {test: result for test, result in store.results.items() if test in wanted}
     junit.write_junit(results.values(), torch.folder / "junit.xml")
-    return SuiteRun(ran, results, torch.folder, tuple(about.get("series", ())), collected=None if known else len(every))
+    return SuiteRun(
+        ran,
+        results,
+        torch.folder,
+        tuple(about.get("series", ())),
+        collected=tests_of_theirs if known else len(every),
+        unfinished=tuple(sorted(wanted - results.keys())),
+        # of known tests each is run, so one that this torch has not has failed
+        lacking=() if known or choice.words or not theirs else tuple(run.list_lacking(collected, theirs)),
+        left_out=left_out,
+        devices=about["devices"],
+    )
+
+
+def compare_run(done: SuiteRun, theirs: Mapping[str, SuiteResult], sides: str) -> compare.SuiteComparison:
+    """Compare a run with another build's results of the same choice of tests.
+
+    That build may have run more: other suites, or the tests outside a slice.
+    """
+    chosen = done.results.keys() | {*done.unfinished, *done.lacking}
+    within = {test: result for test, result in theirs.items() if test in chosen}
+    return compare.compare_results(done.results, within, sides, done.lacking)
 
 
 def count_jobs(device: str) -> int:

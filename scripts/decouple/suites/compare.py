@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -43,7 +43,8 @@ class SuiteComparison(Struct, frozen=True):
     ``tests`` ran on both, ``outcomes`` of them ended the same, ``ledgers`` of them have a ledger on both. ``exact``
     counts ledgers that are the same to the last byte with pointers as (allocation, offset), ``loose`` those that are
     with all pointers alike; where a real GPU is one of the devices both count launches without their arguments, copies,
-    fills, events and graphs (``plain``). ``only_ours`` and ``only_theirs`` count tests that the other side did not run.
+    fills, events and graphs (``plain``). ``only_ours`` and ``only_theirs`` count tests that the other side did not run;
+    of these each that our build was to have is a difference.
     """
 
     tests: int
@@ -69,16 +70,24 @@ class SuiteComparison(Struct, frozen=True):
 
 
 def compare_results(
-    ours: Mapping[str, SuiteResult], theirs: Mapping[str, SuiteResult], sides: str = ""
+    ours: Mapping[str, SuiteResult],
+    theirs: Mapping[str, SuiteResult],
+    sides: str = "",
+    lacking: Collection[str] = (),
 ) -> SuiteComparison:
     """Compare two builds test by test.
+
+    ``lacking``: tests of theirs that our build was to have and has not; each is a difference of outcome.
 
     ``sides`` ("built/official") selects the known differences, with those of a real GPU and the simulated device where
     one side is of each. Raises DecoupleError when the ledgers of a test were recorded with different lists of bytes
     that nobody sets.
     """
     both = sorted(ours.keys() & theirs.keys())
-    differences: list[Difference] = []
+    differences = [
+        Difference(test, theirs[test].suite, "outcome", "there is no such test", _describe_outcome(theirs[test]))
+        for test in sorted(lacking)
+    ]
     ledgers = exact = loose = same = 0
     plain = False
     for test in both:
@@ -135,10 +144,10 @@ def _find_reason(
 
     Or why the two kinds of devices do that they ran on.
     """
-    pair = ours[difference.test], theirs[difference.test]
+    pair = [side[difference.test] for side in (ours, theirs) if difference.test in side]
     devices = [(result.ledger or {}).get("device") for result in pair]
     reason = find_reason(difference.test, difference.what, sides, difference.ours)
-    if reason or GPU not in devices or devices[0] == devices[1]:
+    if reason or GPU not in devices or len(set(devices)) == 1:
         return reason
     cannot = next((result.known for result in pair if result.known), "") if difference.what == "outcome" else ""
     said = difference.theirs if devices[0] == GPU else difference.ours

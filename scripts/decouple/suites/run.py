@@ -34,6 +34,7 @@ from decouple.suites.target import Target
 START = 240.0
 _PYTEST = ("-m", "pytest", "-q", "-c", "/dev/null", "--noconftest", "-p", "no:cacheprovider", "--no-header")
 _BAD = {"failed", "died", "too slow"}
+_COLLECTION = "::(collection)"
 _TIMEOUTS = ("Timeout", "terminated or timed out after")  # the second: upstream's harness, of a rank that waits
 
 
@@ -52,7 +53,7 @@ class CollectionResult(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The id that stands for the file itself among the ids of its tests."""
-        return f"{self.file}::(collection)"
+        return f"{self.file}{_COLLECTION}"
 
 
 def collect_tests(target: Target, suite: Suite, file: str) -> CollectionResult:
@@ -81,6 +82,20 @@ def collect_tests(target: Target, suite: Suite, file: str) -> CollectionResult:
         or [f"exit status {process.returncode}"]
     )
     return CollectionResult(suite, file, (), error_lines[-1].removeprefix("E  ").strip(), broken=True)
+
+
+def list_lacking(collected: Sequence[CollectionResult], theirs: Mapping[str, SuiteResult]) -> list[str]:
+    """Return the tests that another build has in these suites and this one has not.
+
+    ``collected`` are all files of the suites. What ``theirs`` has of other suites does not count.
+    """
+    suites = {collection.suite.name for collection in collected}
+    ours = {test for collection in collected for test in collection.ids}
+    return sorted(
+        test
+        for test, result in theirs.items()
+        if result.suite in suites and test not in ours and not test.endswith(_COLLECTION)
+    )
 
 
 def run_tests(

@@ -516,6 +516,91 @@ def test_what_the_plug_in_wrote_is_compared_on_the_command_line(
     assert cli.main([*words, str(tmp_path / "ours")]) == 0
 
 
+def run_here(
+    here: Target,
+    monkeypatch: pytest.MonkeyPatch,
+    choice: flow.SuiteChoice,
+    theirs: Mapping[str, SuiteResult] | None = None,
+    suites: tuple[Suite, ...] = (structs.replace(SUITE, select="TestGood"),),
+) -> flow.SuiteRun:
+    """The good tests of TESTS, or the ``suites``, as the command runs them; no torch has to be there."""
+    monkeypatch.setattr(Target, "describe_torch", lambda _: ABOUT | {"available": True})
+    monkeypatch.setattr(catalog, "select_suites", lambda _: suites)
+    return flow.run_suites(here, Path(here.tests), choice, theirs=theirs)
+
+
+def results_of_theirs(*tests: str, suite: str = "things", file: str = "test_things.py") -> dict[str, SuiteResult]:
+    ids = [f"{file}::{test}" for test in tests]
+    return {test: SuiteResult(test, "passed", suite=suite) for test in ids}
+
+
+@needs_plugin
+def test_a_test_that_only_the_other_build_has_is_a_difference(
+    here: Target, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the figures nor the verdict told of it, so a build that lost tests was as good as the other."""
+    theirs = results_of_theirs("TestGood::test_one", "TestGood::test_two", "TestGood::test_gone", "(collection)")
+    done = run_here(here, monkeypatch, flow.SuiteChoice(), theirs)
+    found = flow.compare_run(done, theirs, "built/official")
+    assert (found.ok, found.tests, found.only_theirs, found.to_dict()["unexplained"]) == (False, 2, 1, 1)
+    cli_test_cuda.print_comparison(found, "built", "official", None)
+    told = capsys.readouterr().out
+    assert "; 1 on official alone" in told
+    assert "outcome: test_things.py::TestGood::test_gone: there is no such test; official: passed" in told
+    row = compare.KnownDifference(re.compile("gone$"), ("outcome",), ("built/official",), "needs Python 3.14")
+    monkeypatch.setattr(compare, "load_known", lambda: [row])
+    assert flow.compare_run(done, theirs, "built/official").ok
+
+
+@needs_plugin
+@pytest.mark.parametrize("choice", [flow.SuiteChoice(), flow.SuiteChoice(words="one"), flow.SuiteChoice(slice=1)])
+def test_what_the_other_build_ran_beyond_the_choice_is_no_difference(
+    here: Target, monkeypatch: pytest.MonkeyPatch, choice: flow.SuiteChoice
+) -> None:
+    theirs = results_of_theirs("TestGood::test_one", "TestGood::test_two")
+    theirs |= results_of_theirs("test_x", file="other.py", suite="other")  # a suite that was not asked for
+    found = flow.compare_run(run_here(here, monkeypatch, choice, theirs), theirs, "built/official")
+    assert (found.ok, found.only_theirs) == (True, 0)
+
+
+@needs_plugin
+def test_tests_that_a_time_limit_left_out_are_told_and_fewer_than_half_are_no_success(
+    here: Target, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run_here(here, monkeypatch, flow.SuiteChoice(minutes=0.0))
+    assert (done.results, len(done.unfinished), done.collected) == ({}, 2, 2)
+    assert not cli_test_cuda._print_left_out(done, "simulated")
+    assert "0 of 2 chosen tests have a result, fewer than half" in capsys.readouterr().out
+    run_here(here, monkeypatch, flow.SuiteChoice(words="one"))
+    half = run_here(here, monkeypatch, flow.SuiteChoice(minutes=0.0))
+    assert cli_test_cuda._print_left_out(half, "simulated")
+    assert "1 of 2 chosen tests have a result\n" in capsys.readouterr().out
+    assert cli_test_cuda._print_left_out(run_here(here, monkeypatch, flow.SuiteChoice()), "simulated")
+    assert capsys.readouterr().out == ""
+
+
+@needs_plugin
+def test_a_slice_of_what_another_build_ran_is_recorded_as_a_part_of_it(
+    here: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = results_of_theirs("TestGood::test_one", "TestGood::test_two")
+    done = run_here(here, monkeypatch, flow.SuiteChoice(slice=1, minutes=0.0), theirs)
+    assert (len(done.unfinished), done.collected) == (1, 2)
+
+
+def test_a_suite_that_needs_more_devices_is_named(
+    here: Target, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = structs.replace(SUITE, name="ranks", devices=2)
+    done = run_here(here, monkeypatch, flow.SuiteChoice(minutes=0.0), suites=(SUITE, two))
+    cli_test_cuda._print_left_out(done, "simulated")
+    told = capsys.readouterr().out
+    assert "ranks          left out: needs 2 devices (--devices 2), 1 there" in told and "things " not in told
+    with pytest.raises(DecoupleError, match="ranks: needs 2 devices, 1 there") as said:
+        run_here(structs.replace(here, device="simulated"), monkeypatch, flow.SuiteChoice(), suites=(two,))
+    assert said.value.next_step == "--devices 2"
+
+
 def test_skips_are_counted_by_their_reason() -> None:
     rows = [
         SuiteResult(f"t::{n}", "skipped", why=why) for n, why in enumerate(("Skipped: no SciPy\nx", "no SciPy", ""))
