@@ -132,11 +132,11 @@ def run_suites(
                 known.setdefault(result.id.partition("::")[0], []).append(result.id)
         files = [(suite, file) for suite, file in files if file in known]
     for suite, file in files:
-        if known:
-            collected.append(run.CollectionResult(suite, file, tuple(known[file])))
-            continue
         words = " and ".join(f"({part})" for part in (suite.select, choice.words) if part)
         patient = replace(suite, select=words, seconds=suite.seconds * choice.patience)
+        if known:
+            collected.append(run.CollectionResult(patient, file, tuple(known[file])))
+            continue
         key = f"{file} {(tests / file).stat().st_mtime_ns} -k {words}"
         if key in before:
             collected.append(run.CollectionResult(patient, file, tuple(before[key])))

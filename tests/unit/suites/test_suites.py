@@ -588,6 +588,20 @@ def test_a_slice_of_what_another_build_ran_is_recorded_as_a_part_of_it(
     assert (len(done.unfinished), done.collected) == (1, 2)
 
 
+@needs_plugin
+@pytest.mark.parametrize("slice_", [None, 1])
+def test_a_test_may_take_longer_for_who_has_patience(
+    here: Target, monkeypatch: pytest.MonkeyPatch, slice_: int | None
+) -> None:
+    """Not with a slice against another build, which is what plain nox runs."""
+    Path(here.tests, "test_slow.py").write_text("import time\ndef test_it(): time.sleep(3)\n")
+    slow = Suite("slow", ("test_slow.py",), "", process=50, seconds=0.5)
+    theirs = results_of_theirs("test_it", suite="slow", file="test_slow.py")
+    choice = flow.SuiteChoice(slice=slice_, patience=60.0, retries=0)
+    (result,) = run_here(here, monkeypatch, choice, theirs, (slow,)).results.values()
+    assert result.outcome == "passed"
+
+
 def test_a_suite_that_needs_more_devices_is_named(
     here: Target, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
