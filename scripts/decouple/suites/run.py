@@ -113,19 +113,27 @@ def run_tests(
     """Run the tests without a stored result, and return how many were run.
 
     ``only`` selects tests, ``expected`` says of which a failure is known: it is not tried again. With ``minutes`` no
-    new process starts after that time; the next call continues.
+    new process starts after that time; the next call continues, and tries again what failed and was not tried again.
     """
     began = time.monotonic()
     shards: list[tuple[Suite, Shard]] = []
+    failed: list[tuple[Suite, Shard]] = []
+
+    def is_unsettled(result: SuiteResult) -> bool:
+        return result.outcome in _BAD and not result.known and not expected(result.id) and result.attempts <= retries
+
     for collection in collected:
-        ids = [test for test in collection.ids if only(test) and test not in store.results]
-        shards += [
-            (collection.suite, shard)
-            for shard in cut_shards(collection.suite.name, collection.file, ids, collection.suite.process)
+        suite, file = collection.suite, collection.file
+        chosen = [test for test in collection.ids if only(test)]
+        ids = [test for test in chosen if test not in store.results]
+        shards += [(suite, shard) for shard in cut_shards(suite.name, file, ids, suite.process)]
+        ids = [test for test in chosen if test in store.results and is_unsettled(store.results[test])]
+        failed += [
+            (suite, replace(shard, name=f"{shard.name}-again")) for shard in cut_shards(suite.name, file, ids, 1)
         ]
         if collection.broken:
             store.add([SuiteResult(collection.name, "failed", why=collection.why, suite=collection.suite.name)])
-    total = sum(len(shard.ids) for _, shard in shards)
+    total = sum(len(shard.ids) for _, shard in shards + failed)
     progress.start(f"CUDA suites on {target.label} ({target.device})", float(total), "tests")
     lock = threading.Lock()
     ran = 0
@@ -153,20 +161,20 @@ def run_tests(
             ended = {result.id for result in results}
             remaining = tuple(test for test in remaining if test not in ended)
             for result in results:
-                if (
-                    len(shard.ids) > 1
-                    and result.outcome in _BAD
-                    and not result.known
-                    and not expected(result.id)
-                    and not is_late()
-                ):
+                if len(shard.ids) > 1 and is_unsettled(result) and not is_late():
                     better = retry_alone(target, suite, shard, result, retries, stopped)
                     with lock:
                         store.add([better])
 
+    def retry_failed(task: tuple[Suite, Shard]) -> None:
+        suite, shard = task
+        if not is_late():
+            store_result(retry_alone(target, suite, shard, store.results[shard.ids[0]], retries, stopped))
+
     with _interrupt_on_sigterm(), ThreadPoolExecutor(max_workers=jobs) as pool:
         try:
-            for future in [pool.submit(run_shard, task) for task in shards]:
+            tasks = [pool.submit(run_shard, task) for task in shards]
+            for future in [*tasks, *(pool.submit(retry_failed, task) for task in failed)]:
                 future.result()
         except BaseException:
             stopped.set()  # ends the processes: they are in sessions of their own, and hear of no interrupt
@@ -197,10 +205,10 @@ def retry_alone(
 ) -> SuiteResult:
     """Run a failed test again up to ``retries`` times, each in its own process.
 
-    Returns the last result; it is flaky when the test passed.
+    Those that ``result`` counts are among them. Returns the last result; it is flaky when the test passed.
     """
     latest = result
-    for attempt in range(1, retries + 1):
+    for attempt in range(result.attempts, retries + 1):
         single = replace(shard, ids=(latest.id,), name=f"{shard.name}-alone-{attempt}")
         results = run_process(target, suite, single, stopped=stopped)
         if results:

@@ -109,6 +109,20 @@ def test_a_run_goes_on_where_it_was_stopped(here: Target) -> None:
     assert run.run_tests(here, collected, again) == 0
 
 
+@needs_plugin
+def test_a_failure_that_was_not_tried_again_before_the_stop_is_tried_again(here: Target) -> None:
+    """The next run took it for settled, so a flaky test stayed a failure for good."""
+    collected = [run.collect_tests(here, structs.replace(SUITE, select="flaky or fails"), "test_things.py")]
+    first = ResultStore(here.folder, ABOUT, "d")
+    assert run.run_tests(here, collected, first, retries=0) == 2  # as it is when the time of --minutes is over
+    again = ResultStore(here.folder, ABOUT, "d")
+    assert run.run_tests(here, collected, again, expected=lambda test: "fails" in test) == 1
+    found = {name.rpartition("::")[2]: (one.outcome, one.flaky, one.attempts) for name, one in again.results.items()}
+    assert found == {"test_a_fails": ("failed", False, 1), "test_b_flaky": ("passed", True, 2)}
+    assert run.run_tests(here, collected, ResultStore(here.folder, ABOUT, "d")) == 1
+    assert run.run_tests(here, collected, ResultStore(here.folder, ABOUT, "d")) == 0  # each as often as --retries says
+
+
 def test_what_is_added_behind_a_line_that_a_kill_left_can_be_read(tmp_path: Path) -> None:
     """Else the third run refuses the whole file, with the hours in it."""
     ResultStore(tmp_path, ABOUT, "d").add([SuiteResult("one", "passed")])
