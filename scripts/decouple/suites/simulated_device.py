@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from decouple.base import program_output
 from decouple.base.errors import DecoupleError
-from decouple.base.files import remove_folder
+from decouple.base.files import make_work_folder, remove_folder
 from decouple.base.interpreter import OWN
 
 #: Words of `simcuda` that name the folders of a torch that Debian packaged, per word of ``--torch``.
@@ -61,10 +61,7 @@ def share_stand_ins(cache: Path, shared: Path, project: Path, say: Callable[[str
     if process.returncode:
         raise _parse_failure(process, path)
     stand_ins = Path(process.stdout.strip().splitlines()[-1])
-    copy = shared / "stand-ins" / stand_ins.name
-    if not (copy / "done").exists():
-        remove_folder(copy, ignore_errors=True)
-        shutil.copytree(stand_ins, copy)
+    _copy_folders([(stand_ins, ".")], shared / "stand-ins" / stand_ins.name, "done")
     wheels = cache / "wheels"
     for folder in (entry for entry in wheels.iterdir() if entry.is_dir() and (entry / "nvidia").is_dir()):
         _copy_headers(folder, shared / "wheels" / folder.name)
@@ -81,7 +78,20 @@ def _parse_failure(process: subprocess.CompletedProcess[str], path: str) -> Deco
 
 def _copy_headers(wheel: Path, target: Path) -> None:
     """Copy the headers of an unpacked wheel, once."""
-    if target.exists():
+    _copy_folders([(include, str(include.relative_to(wheel))) for include in wheel.glob("nvidia/*/include")], target)
+
+
+def _copy_folders(folders: Sequence[tuple[Path, str]], target: Path, mark: str = "") -> None:
+    """Copy each folder to its place in ``target``, once.
+
+    ``target`` is whole where it is there, or the file ``mark`` in it; so it gets its name when all is copied.
+    """
+    if not folders or (target / mark).exists():
         return
-    for include in wheel.glob("nvidia/*/include"):
-        shutil.copytree(include, target / include.relative_to(wheel))
+    with make_work_folder(target.parent, target.name) as part:
+        if (target / mark).exists():  # by another run, which held the lock
+            return
+        for folder, place in folders:
+            shutil.copytree(folder, part / target.name / place)
+        remove_folder(target, ignore_errors=True)
+        (part / target.name).rename(target)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +38,30 @@ def test_an_end_without_a_word_is_told_with_the_command(tmp_path: Path) -> None:
         simulated_device.share_stand_ins(tmp_path / "cache", tmp_path / "shared", project)
     assert "exit status 9" in failed.value.what
     assert "python -m simcuda build --no-torch" in str(failed.value.next_step)
+
+
+@pytest.mark.parametrize("cut", ["lib.so", "cuda.h"])
+def test_a_copy_that_was_cut_off_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: str) -> None:
+    """It had its name, and "done" in it, from the first file on: each run in the root failed until it was deleted."""
+    cache, shared, real = tmp_path / "cache", tmp_path / "shared", shutil.copy2
+    stand_ins, headers = cache / "stand-ins/digest", "wheels/nvidia_x-1/nvidia/x/include"
+    for path in (stand_ins / "done", stand_ins / "lib.so", cache / headers / "a.h", cache / headers / "cuda.h"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    project = project_with(tmp_path, f"print({str(stand_ins)!r})")
+
+    def copy_half(source: str, target: str, **_: Any) -> str:
+        if source.endswith(f"/{cut}"):
+            raise KeyboardInterrupt
+        return str(real(source, target))
+
+    monkeypatch.setattr(shutil, "copytree", partial(shutil.copytree, copy_function=copy_half))
+    with pytest.raises(KeyboardInterrupt):
+        simulated_device.share_stand_ins(cache, shared, project)
+    monkeypatch.undo()
+    simulated_device.share_stand_ins(cache, shared, project)
+    copied = sorted(str(path.relative_to(shared)) for path in shared.rglob("*") if path.is_file())
+    assert copied == ["stand-ins/digest/done", "stand-ins/digest/lib.so", f"{headers}/a.h", f"{headers}/cuda.h"]
 
 
 def test_a_python_of_this_machine_takes_the_stand_ins_that_the_roots_share(
