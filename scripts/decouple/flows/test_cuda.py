@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import compute_sha256
 from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings, toolkits, tree_status
@@ -119,6 +120,7 @@ def run_suites(
             next_step=f"--devices {least}" if torch.device == "simulated" else "--device simulated, or other suites",
         )
     files = [(suite, file) for suite in chosen for file in suite.find_files(tests)]
+    store.forget_changed({file: compute_sha256(tests / file) for _, file in files})
     progress.start(f"collecting {len(files)} files", float(len(files)), "files")
     collected = []
     before = store.read_collected()

@@ -34,6 +34,7 @@ from decouple.suites.target import Target
 START = 240.0
 _PYTEST = ("-m", "pytest", "-q", "-c", "/dev/null", "--noconftest", "-p", "no:cacheprovider", "--no-header")
 _BAD = {"failed", "died", "too slow"}
+_NOT_DONE = "not done in"
 _COLLECTION = "::(collection)"
 _TIMEOUTS = ("Timeout", "terminated or timed out after")  # the second: upstream's harness, of a rank that waits
 
@@ -84,6 +85,11 @@ def collect_tests(target: Target, suite: Suite, file: str) -> CollectionResult:
     return CollectionResult(suite, file, (), error_lines[-1].removeprefix("E  ").strip(), broken=True)
 
 
+def has_more_time(result: SuiteResult, suite: Suite) -> bool:
+    """Return whether a test that was too slow may now take longer (``--patience``)."""
+    return result.outcome == "too slow" and result.why.startswith(_NOT_DONE) and result.seconds < suite.seconds
+
+
 def list_lacking(collected: Sequence[CollectionResult], theirs: Mapping[str, SuiteResult]) -> list[str]:
     """Return the tests that another build has in these suites and this one has not.
 
@@ -113,7 +119,8 @@ def run_tests(
     """Run the tests without a stored result, and return how many were run.
 
     ``only`` selects tests, ``expected`` says of which a failure is known: it is not tried again. With ``minutes`` no
-    new process starts after that time; the next call continues, and tries again what failed and was not tried again.
+    new process starts after that time; the next call continues, and tries again what failed and was not tried again,
+    or what was too slow and may take longer now.
     """
     began = time.monotonic()
     shards: list[tuple[Suite, Shard]] = []
@@ -124,13 +131,16 @@ def run_tests(
 
     for collection in collected:
         suite, file = collection.suite, collection.file
-        chosen = [test for test in collection.ids if only(test)]
-        ids = [test for test in chosen if test not in store.results]
-        shards += [(suite, shard) for shard in cut_shards(suite.name, file, ids, suite.process)]
-        ids = [test for test in chosen if test in store.results and is_unsettled(store.results[test])]
-        failed += [
-            (suite, replace(shard, name=f"{shard.name}-again")) for shard in cut_shards(suite.name, file, ids, 1)
-        ]
+        new, again = list[str](), list[str]()
+        for test in filter(only, collection.ids):
+            stored = store.results.get(test)
+            if stored is None or has_more_time(stored, suite):
+                new.append(test)
+            elif is_unsettled(stored):
+                again.append(test)
+        shards += [(suite, shard) for shard in cut_shards(suite.name, file, new, suite.process)]
+        alone = cut_shards(suite.name, file, again, 1)
+        failed += [(suite, replace(shard, name=f"{shard.name}-again")) for shard in alone]
         if collection.broken:
             store.add([SuiteResult(collection.name, "failed", why=collection.why, suite=collection.suite.name)])
     total = sum(len(shard.ids) for _, shard in shards + failed)
@@ -259,7 +269,7 @@ def run_process(
         ending = f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
         if timed_out:
             result = SuiteResult(
-                reader.running_test, "too slow", suite.seconds, f"not done in {suite.seconds:g} s", suite=suite.name
+                reader.running_test, "too slow", suite.seconds, f"{_NOT_DONE} {suite.seconds:g} s", suite=suite.name
             )
         else:
             result = SuiteResult(reader.running_test, "died", why=ending, suite=suite.name)

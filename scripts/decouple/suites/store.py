@@ -55,6 +55,15 @@ class TorchRecord(Struct, frozen=True):
     """Digests of the series that its wheels were made of."""
     records: Mapping[str, str] = {}
     """Distribution -> SHA-256 of what its RECORD has of its files; empty where that was not noted."""
+    devices: int | None = None
+    memory: tuple[int, ...] | None = None
+    recorded: bool | None = None
+
+    def list_other_options(self, about: Mapping[str, Any]) -> list[str]:
+        """Return the options of a run that were others than those of ``about``."""
+        fields = {"--devices": self.devices, "--memory": self.memory, "--ledger": self.recorded}
+        now = {"--devices": about["devices"], "--memory": tuple(about["memory"]), "--ledger": about["recorded"]}
+        return [option for option, value in fields.items() if value is not None and value != now[option]]
 
 
 class ResultStore:
@@ -67,16 +76,19 @@ class ResultStore:
         self.folder = folder
         self._file = folder / "results.jsonl"
         self._names = folder / "collected.json"
+        self._texts = folder / "texts.json"
         about_path = folder / "about.json"
         if again:
-            for path in (self._file, self._names, about_path):
+            for path in (self._file, self._names, self._texts, about_path):
                 path.unlink(missing_ok=True)
         if about_path.exists():
             stored = read_json(about_path, TorchRecord, mend=_AGAIN)
             if stored.digest != digest or (stored.records and stored.records != about.get("records", {})):
+                options = " and ".join(stored.list_other_options(about))
+                other = f"a run with another {options}" if options else "another build"
                 raise UsageError(
-                    f"{folder}: holds the results of another build ({stored.torch}, {stored.device})",
-                    next_step="--again throws them away, --results DIR keeps both",
+                    f"{folder}: holds the results of {other} ({stored.torch}, {stored.device})",
+                    next_step="--again throws them away, --label NAME keeps both",
                 )
         else:
             write_atomically(about_path, json.dumps({**about, "digest": digest}, indent=2, sort_keys=True) + "\n")
@@ -88,7 +100,20 @@ class ResultStore:
             _cut_torn_line(self._file)
             for result in results:
                 self.results[result.id] = result
-                file.write(json.dumps(to_builtins(result), sort_keys=True) + "\n")
+                file.write(_format_row(result))
+
+    def forget_changed(self, texts: Mapping[str, str]) -> None:
+        """Forget the results of test files whose text changed since their tests ran.
+
+        ``texts``: file below ``test/`` -> SHA-256. A file of which none was noted keeps its results.
+        """
+        noted = read_json(self._texts, dict[str, str], mend=_AGAIN) if self._texts.exists() else {}
+        changed = {file for file, digest in texts.items() if noted.get(file, digest) != digest}
+        kept = {test: result for test, result in self.results.items() if test.partition("::")[0] not in changed}
+        if len(kept) < len(self.results):
+            self.results = kept
+            write_atomically(self._file, "".join(map(_format_row, kept.values())))
+        write_atomically(self._texts, json.dumps({**noted, **texts}, indent=2, sort_keys=True) + "\n")
 
     def read_collected(self) -> dict[str, list[str]]:
         """Return the tests that pytest collected before, per file and selection."""
@@ -99,6 +124,10 @@ class ResultStore:
     def write_collected(self, collected: Mapping[str, list[str]]) -> None:
         """Store what pytest collected for the next run on the same torch."""
         write_atomically(self._names, json.dumps(collected))
+
+
+def _format_row(result: SuiteResult) -> str:
+    return json.dumps(to_builtins(result), sort_keys=True) + "\n"
 
 
 def read_folder(folder: Path) -> tuple[TorchRecord, dict[str, SuiteResult], int]:

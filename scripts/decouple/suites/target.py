@@ -26,10 +26,12 @@ for name, found in list_wheels().items():
 folder = os.path.join(os.path.dirname(torch.__file__), "lib")
 names = sorted(name for name in os.listdir(folder) if ".so" in name) if os.path.isdir(folder) else []
 stat = {name: os.stat(os.path.join(folder, name)).st_size for name in names}
+seen = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+memory = [torch.cuda.get_device_properties(number).total_memory for number in seen]
 print("decouple:" + json.dumps({"torch": torch.__version__, "git": torch.version.git_version,
  "cuda": torch.version.cuda,
  "python": sys.version.split()[0], "libraries": stat, "available": torch.cuda.is_available(),
- "devices": torch.cuda.device_count(), "records": records, "series": list_series()}))
+ "devices": torch.cuda.device_count(), "memory": memory, "records": records, "series": list_series()}))
 """
 
 
@@ -81,7 +83,7 @@ class Target(Struct, frozen=True):
                 next_step=hint or " ".join(self.python) + " -c 'import torch'",
             )
         description: dict[str, Any] = json.loads(lines[-1].removeprefix("decouple:"))
-        return description | {"label": self.label, "device": self.device}
+        return description | {"label": self.label, "device": self.device, "recorded": self.recorded}
 
 
 def check_device(about: Mapping[str, Any], wanted: str) -> None:
@@ -114,6 +116,10 @@ def choose_device(wanted: str, gpu: bool) -> str:
 
 
 def hash_identity(about: Mapping[str, Any]) -> str:
-    """Return a hash of the torch and its device, which stored results belong to."""
-    parts = {name: about[name] for name in ("torch", "git", "cuda", "python", "libraries", "device", "devices")}
+    """Return a hash of the torch and its device, which stored results belong to.
+
+    Upstream skips tests that need more memory; on a GPU ledgers are recorded or not.
+    """
+    names = ("torch", "git", "cuda", "python", "libraries", "device", "devices", "memory", "recorded")
+    parts = {name: about[name] for name in names}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -58,6 +58,7 @@ needs_plugin = pytest.mark.skipif(
 )
 SUITE = Suite("things", ("test_things.py",), "", process=50, seconds=3.0)
 ABOUT = {"torch": "2.6.0", "git": "x", "cuda": "12.4", "python": "3.13", "libraries": {}, "device": "gpu", "devices": 1}
+ABOUT |= {"memory": [8 << 30], "recorded": False}
 
 
 @pytest.fixture
@@ -169,6 +170,7 @@ def test_a_torch_with_another_file_is_another_build_and_says_its_series(tmp_path
     (site / "torch.py").write_text(
         "import types\n__version__ = '2.6.0'\nversion = types.SimpleNamespace(git_version='x', cuda=None)\n"
         "cuda = types.SimpleNamespace(is_available=lambda: True, device_count=lambda: 1)\n"
+        "cuda.get_device_properties = lambda number: types.SimpleNamespace(total_memory=1)\n"
     )
     (info / "METADATA").write_text("Name: torch\nVersion: 2.6.0\n")
     (info / "decouple.json").write_text(json.dumps({"series": {"digest": "ab"}}))
@@ -224,6 +226,51 @@ def test_results_of_another_machine_are_recorded_from_their_folders(tmp_path: Pa
 def test_what_is_a_device_of_its_own_has_a_digest_of_its_own() -> None:
     assert target.hash_identity(ABOUT) != target.hash_identity({**ABOUT, "device": "simulated"})
     assert target.hash_identity(ABOUT) != target.hash_identity({**ABOUT, "libraries": {"libtorch_cuda.so": 5}})
+
+
+@pytest.mark.parametrize(
+    ("option", "field", "value"),
+    [("--devices", "devices", 2), ("--memory", "memory", [1]), ("--ledger", "recorded", True)],
+)
+def test_results_with_other_options_that_decide_outcomes_are_not_mixed_in(
+    tmp_path: Path, option: str, field: str, value: object
+) -> None:
+    """Tests that were skipped for want of memory stayed skipped with more of it."""
+    assert target.hash_identity(ABOUT) != target.hash_identity({**ABOUT, field: value})
+    ResultStore(tmp_path, ABOUT, target.hash_identity(ABOUT))
+    other = {**ABOUT, field: value}
+    with pytest.raises(UsageError, match=f"results of a run with another {option} ") as said:
+        ResultStore(tmp_path, other, target.hash_identity(other))
+    assert "--label NAME" in str(said.value.next_step)
+
+
+@needs_plugin
+def test_the_tests_of_a_file_whose_text_changed_run_again(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that was mended kept its failure, and one that was broken its success."""
+    file, other = Path(here.tests, "test_things.py"), Path(here.tests, "test_other.py")
+    other.write_text("def test_it(): pass\n")
+    suites = (
+        structs.replace(SUITE, select="TestGood"),
+        Suite("other", ("test_other.py",), "", process=50, seconds=3.0),
+    )
+    assert run_here(here, monkeypatch, flow.SuiteChoice(), suites=suites).ran == 3
+    file.write_text(TESTS.replace("def test_two(self): pass", "def test_three(self): pass"))
+    done = run_here(here, monkeypatch, flow.SuiteChoice(), suites=suites)
+    assert (done.ran, {name.rpartition("::")[2] for name in done.results}) == (2, {"test_one", "test_three", "test_it"})
+    assert len(store.read_results(here.folder)) == 3  # what is compared with later
+    assert run_here(here, monkeypatch, flow.SuiteChoice(), suites=suites).ran == 0
+
+
+@needs_plugin
+def test_a_test_that_was_too_slow_runs_again_with_more_patience(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(here.tests, "test_slow.py").write_text("import time\ndef test_it(): time.sleep(3)\n")
+    slow = (Suite("slow", ("test_slow.py",), "", process=50, seconds=0.5),)
+    ended = [
+        (done.ran, *(result.outcome for result in done.results.values()))
+        for patience in (1.0, 1.0, 60.0, 60.0)
+        for done in (run_here(here, monkeypatch, flow.SuiteChoice(patience=patience, retries=0), suites=slow),)
+    ]
+    assert ended == [(1, "too slow"), (0, "too slow"), (1, "passed"), (0, "passed")]
 
 
 def test_a_python_without_torch_is_told_in_its_own_words(here: Target) -> None:
