@@ -395,15 +395,18 @@ def suite_results(body: bytes, folder: Path) -> None:
     assert all(isinstance(one.seconds, int | float) and isinstance(one.outcome, str) for one in found.values())
 
 
-ABOUT = {"torch": "2.6.0", "device": "simulated", "digest": SHA}
+ABOUT = {"torch": "2.6.0", "device": "simulated", "digest": SHA, "devices": 2, "memory": [1, 1], "recorded": False}
 
 
 def suite_store(body: bytes, folder: Path) -> None:
     (folder / "about.json").write_bytes(body)
     (folder / "collected.json").write_bytes(body)
+    (folder / "texts.json").write_bytes(body)
     with contextlib.suppress(DecoupleError):
         store.ResultStore(folder, {}, SHA)
     (folder / "about.json").unlink(missing_ok=True)
+    with contextlib.suppress(DecoupleError):
+        store.ResultStore(folder, {}, SHA).forget_changed({"t.py": SHA})
     found = store.ResultStore(folder, {}, SHA).read_collected()
     assert all(isinstance(name, str) for names in found.values() for name in names)
 

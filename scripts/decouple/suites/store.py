@@ -56,14 +56,13 @@ class TorchRecord(Struct, frozen=True):
     records: Mapping[str, str] = {}
     """Distribution -> SHA-256 of what its RECORD has of its files; empty where that was not noted."""
     devices: int | None = None
-    memory: tuple[int, ...] | None = None
+    memory: list[int] | None = None
     recorded: bool | None = None
 
     def list_other_options(self, about: Mapping[str, Any]) -> list[str]:
         """Return the options of a run that were others than those of ``about``."""
-        fields = {"--devices": self.devices, "--memory": self.memory, "--ledger": self.recorded}
-        now = {"--devices": about["devices"], "--memory": tuple(about["memory"]), "--ledger": about["recorded"]}
-        return [option for option, value in fields.items() if value is not None and value != now[option]]
+        fields = (("--devices", "devices"), ("--memory", "memory"), ("--ledger", "recorded"))
+        return [option for option, name in fields if getattr(self, name) not in (None, about.get(name))]
 
 
 class ResultStore:
