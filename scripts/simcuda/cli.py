@@ -147,6 +147,7 @@ def find_program(options: argparse.Namespace) -> tuple[str, list[str]]:
 def run_record(options: argparse.Namespace) -> int:
     """``record``: replaces this process."""
     program, command = find_program(options)
+    launch_environment.check_preloadable(build.find_cache_folder())  # before it is made
     env = launch_environment.make_recording_environment(
         build.make_recorder(Path("/nowhere"), options.cuda or vendor.CUDA), ledger=options.ledger
     )
@@ -190,6 +191,7 @@ def run_simulated(options: argparse.Namespace) -> int:
     """``run``: replaces this process."""
     program, command = find_program(options)
     python = Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
+    launch_environment.check_preloadable((options.built or build.find_cache_folder()).resolve())  # before it is made
     built = options.built or make_libraries(options, python)
     device = launch_environment.Device(options.devices, options.memory, options.arch)
     env = launch_environment.make_environment(

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from simcuda.errors import SimcudaError
+
 HERE = Path(__file__).parent
 NO_RANDOM_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE of personality(2)
 
@@ -19,6 +21,21 @@ class Device:
     devices: int = 2
     memory: int = 16 << 30
     arch: str = "9.0"
+
+
+def check_preloadable(path: Path) -> Path:
+    """Return ``path`` if the dynamic linker can be given it in a list.
+
+    Nor can names of libraries be given in place of paths: where a program has a DT_RPATH, NVIDIA's are found by that.
+
+    Raises SimcudaError.
+    """
+    if set(str(path)) & set(" \t\n:;"):
+        raise SimcudaError(
+            f"{path}: has a blank, ':' or ';', where the dynamic linker separates paths, so nothing there is preloaded",
+            next_step="set SIMCUDA_CACHE, or --built where it was given, to a folder without them in its path",
+        )
+    return path
 
 
 def make_environment(
@@ -36,8 +53,10 @@ def make_environment(
 
     With ``shadows`` it gives values. ``base``: without it this process's own. ``ledger``: every entry goes to that
     file, with the number of the process appended. ``log``: names of functions that were asked for and are not
-    implemented. ``unset`` and ``shake``: see `simcuda.unset_bytes`.
+    implemented. ``unset`` and ``shake``: see `simcuda.unset_bytes`. Raises SimcudaError where ``built`` cannot be
+    preloaded from.
     """
+    check_preloadable(built)
     env = dict(os.environ if base is None else base)
     names = (built / "preload").read_text(encoding="utf-8").split()
     env["LD_PRELOAD"] = ":".join([*(str(built / name) for name in names), *filter(None, [env.get("LD_PRELOAD")])])
@@ -64,7 +83,11 @@ def make_environment(
 
 
 def make_recording_environment(recorder: Path, *, ledger: Path | None = None) -> dict[str, str]:
-    """Return this process's environment with the recorder before NVIDIA's runtime."""
+    """Return this process's environment with the recorder before NVIDIA's runtime.
+
+    Raises SimcudaError where it cannot be preloaded from there.
+    """
+    check_preloadable(recorder)
     env = dict(os.environ)
     env["LD_PRELOAD"] = ":".join([str(recorder), *filter(None, [env.get("LD_PRELOAD")])])
     if ledger:
