@@ -127,8 +127,8 @@ def run_suites(
     known: dict[str, list[str]] = {}
     tests_of_theirs = 0
     if theirs and choice.slice and not choice.words and not choice.every:
-        names = {file for _, file in files}
-        tests_of_theirs = sum(test.partition("::")[0] in names for test in theirs)
+        there = {file for _, file in files}
+        tests_of_theirs = sum(test.partition("::")[0] in there for test in theirs)
         for result in theirs.values():
             if result.outcome in ("passed", "xfailed") and result.seconds < QUICK:
                 known.setdefault(result.id.partition("::")[0], []).append(result.id)
