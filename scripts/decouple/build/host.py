@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from decouple.base import program_output
+from decouple.base.interpreter import run_python
 from decouple.build import settings
 from decouple.build.environment import keep_host_variables
 
@@ -36,7 +36,7 @@ def _list_missing_modules(names: Sequence[str]) -> list[str]:
     python = shutil.which("python3")
     if python is None:
         return ["python3 is not on the PATH"]
-    done = program_output.run_program([python, "-c", _FIND, *names], keep_host_variables())
+    done = run_python([python, "-c", _FIND, *names], keep_host_variables())
     if done.returncode:
         return [f"{python} does not run"]
     return [f"Python module {name} is not installed for {python}" for name in done.stdout.split()]

@@ -41,9 +41,9 @@ from decouple.base.progress import SILENT, Progress
 from decouple.base.steps import mark_step
 from decouple.base.untrusted_input import parse_json, read_bounded
 from decouple.index import catalog, dependencies, landing
+from decouple.index.archive import TEXT_BOUND
 from decouple.index.catalog import CatalogEntry
 from decouple.index.dependencies import LinkedFile
-from decouple.index.remote import STATEMENT_BOUND
 from decouple.index.wheel import Wheel, read_wheel
 from decouple.release import variants
 from decouple.release.projects import BACKENDS, CORE, LIBRARIES, name_libraries
@@ -163,7 +163,7 @@ def _refuse_other_statement(wheel: Wheel) -> None:
     if not path.exists():
         return
     try:
-        payload = parse_json(base64.b64decode(parse_json(read_bounded(path, STATEMENT_BOUND))["payload"]))
+        payload = parse_json(base64.b64decode(parse_json(read_bounded(path, TEXT_BOUND))["payload"]))
         digests = [subject["digest"]["sha256"] for subject in payload["subject"]]
     except (ValueError, KeyError, TypeError):
         digests = []

@@ -141,7 +141,8 @@ def test_on_the_command_line_with_the_result_in_the_status(
     assert document.recorded["patches/mine-gpu"].series == "the wheel's"
     table = status_table.tabulate_proofs({"2.6": document})
     today = document.recorded["patches/mine-gpu"].date
-    assert "| patches' own checks: mine (unpatched; gpu) | `decouple try patches 2.6 --torch PYTHON` |" in table
+    command = "decouple try patches 2.6 --torch PYTHON --device gpu --label mine --record"
+    assert f"| patches' own checks: mine (unpatched; gpu) | `{command}` |" in table
     assert f"| {today} | none | 1 of 1 | holds |" in table
     (tmp_path / "site/torch/__init__.py").write_text(TORCH.format(said="another"))
     assert cli.main(words[:-1]) == 1

@@ -87,20 +87,25 @@ def test_an_error_that_quotes_is_told_to_its_end(source: Path, tmp_path: Path) -
     assert len(told.value.what) < 800 and "\n" not in told.value.what
 
 
+def locate(command: str) -> str:
+    """The path of a command that the fixture ``source`` asks for."""
+    return str(shutil.which(command))
+
+
 def test_a_build_outlives_the_environment_whose_ninja_and_cmake_began_it(source: Path, tmp_path: Path) -> None:
     (source / "main.c").write_text("int main(void) { return 0; }\n")
     (source / "CMakeLists.txt").write_text(PROJECT.replace("LANGUAGES NONE", "C") + "add_executable(tiny main.c)\n")
     venv = tmp_path / "venv"
     venv.mkdir()
-    shutil.copy(str(shutil.which("ninja")), venv / "ninja")
-    (venv / "cmake").symlink_to(str(shutil.which("cmake")))
+    shutil.copy(locate("ninja"), venv / "ninja")
+    (venv / "cmake").symlink_to(locate("cmake"))
     path = f"{venv}{os.pathsep}{os.environ['PATH']}"
     project = WrappedCMake(source, tmp_path / "build", environ={**os.environ, "PATH": path})
     assert project.configure() and not project.configure()
     project.build(["all"])
     shutil.rmtree(venv)
     project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
-    assert project.configure() and project.cache()["CMAKE_MAKE_PROGRAM"] == shutil.which("ninja")
+    assert project.configure() and project.cache()["CMAKE_MAKE_PROGRAM"] == locate("ninja")
     assert project.build(["all"]).edges == 0
 
 
@@ -108,7 +113,7 @@ def test_another_cmake_configures_again(source: Path, tmp_path: Path) -> None:
     """Rules that CMake wrote call it by its path; a deleted one cannot be called."""
     venv = tmp_path / "venv"
     venv.mkdir()
-    (venv / "cmake").symlink_to(str(shutil.which("cmake")))
+    (venv / "cmake").symlink_to(locate("cmake"))
     path = f"{venv}{os.pathsep}{os.environ['PATH']}"
     assert WrappedCMake(source, tmp_path / "build", environ={**os.environ, "PATH": path}).configure()
     assert WrappedCMake(source, tmp_path / "build", environ=os.environ).configure()
