@@ -22,37 +22,56 @@ from torch._prims_common import compute_required_storage_length
 from .._build_info import NAME
 
 CALL = "run_on_host"
+WIDEST = 16
+"""Bytes of the widest type. A block begins at a multiple, so that views of every type find their elements in it."""
 
 
 def run_on_host(kernel: Callable[..., None], kinds: Sequence[str], *arguments: Any) -> None:
     """Call a kernel for CPUs with tensors of the device.
 
     ``kinds`` are its parameters in C++, as ``const float*``. A kernel gets addresses and knows the strides, so what
-    goes over is the memory from a tensor's first element to its last one. Tensors that begin at one place share their
-    copy, as they share their memory.
+    goes over is the memory from a tensor's first element to its last one. Tensors that overlap share their copy, as
+    they share their memory.
     """
-    spans: dict[int, int] = {}
-    for argument in arguments:
-        if _is_ours(argument):
-            span = compute_required_storage_length(argument.shape, argument.stride(), 0)
-            spans[argument.data_ptr()] = max(spans.get(argument.data_ptr(), 0), span)
-    copies: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-    given, written = [], set()
-    for kind, argument in zip(kinds, arguments, strict=True):
-        if not _is_ours(argument):
-            given.append(argument)
-            continue
-        place = argument.data_ptr()
-        if place not in copies:
-            flat = argument.detach().as_strided((spans[place],), (1,), argument.storage_offset())
-            copies[place] = flat, flat.cpu()
-        given.append(copies[place][1])
-        if not kind.startswith("const "):
-            written.add(place)
+    given = list(arguments)
+    written: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for begin, end, numbers in _find_blocks(arguments):
+        storage = max((arguments[number].untyped_storage() for number in numbers), key=lambda each: each.nbytes())
+        there = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage, begin, (end - begin,), (1,))
+        here = there.cpu()
+        for number in numbers:
+            view, size = arguments[number], arguments[number].itemsize
+            given[number] = torch.empty(0, dtype=view.dtype, device="cpu").set_(
+                here.untyped_storage(), view.storage_offset() - begin // size, view.shape, view.stride()
+            )
+        if not all(kinds[number].startswith("const ") for number in numbers):
+            written.append((there, here))
     kernel(*given)
-    for place in written:
-        there, here = copies[place]
+    for there, here in written:
         there.copy_(here)
+
+
+def _find_blocks(arguments: Sequence[Any]) -> list[tuple[int, int, list[int]]]:
+    """Return the blocks of memory that tensors of the device reach.
+
+    Each is its first byte in the storage, its end, and the numbers of the arguments that lie in it. No two overlap.
+    """
+    spans = []
+    for number, argument in enumerate(arguments):
+        if _is_ours(argument) and argument.numel() > 0:
+            begin = argument.storage_offset() * argument.itemsize
+            end = begin + argument.itemsize * compute_required_storage_length(argument.shape, argument.stride(), 0)
+            spans.append((argument.untyped_storage().data_ptr(), begin // WIDEST * WIDEST, end, number))
+    blocks: list[tuple[int, int, list[int]]] = []
+    former = None
+    for place, begin, end, number in sorted(spans):
+        if place == former and begin < blocks[-1][1]:
+            first, last, numbers = blocks[-1]
+            blocks[-1] = first, max(last, end), [*numbers, number]
+        else:
+            blocks.append((begin, end, [number]))
+        former = place
+    return blocks
 
 
 def _is_ours(argument: Any) -> bool:
