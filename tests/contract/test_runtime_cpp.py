@@ -61,12 +61,16 @@ def test_a_driver_over_a_runtime_with_another_prefix_compiles() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_graphs_over_a_runtime_run_and_leave_nothing(tmp_path: Path) -> None:
-    """With a leak check: each call that was captured goes with its graph, every other one once it ran."""
+@pytest.mark.parametrize("what", ["graphs", "errors"])
+def test_a_driver_over_a_runtime_runs_and_leaves_nothing(what: str, tmp_path: Path) -> None:
+    """With a leak check: each call that was captured goes with its graph, every other one once it ran.
+
+    And no error that the driver told stays the runtime's last one.
+    """
     require_tool("c++")
-    program = tmp_path / "graphs"
+    program = tmp_path / what
     command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsanitize=address", "-Iinclude"]
-    sources = [str(MADE_UP / name) for name in ("driver.cpp", "graphs.cpp")]
+    sources = [str(MADE_UP / name) for name in ("driver.cpp", f"{what}.cpp")]
     done = subprocess.run([*command, *sources, "-o", str(program)], cwd=LAYER, capture_output=True, text=True)
     if re.search("cannot find .*asan", done.stderr):
         pytest.skip("the compiler has no address sanitizer library")

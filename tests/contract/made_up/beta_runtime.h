@@ -52,9 +52,17 @@ struct Block {
 inline std::map<const char*, Block> blocks;
 inline std::mutex lock;
 inline thread_local int current = 0;
+inline thread_local betaError_t last = betaSuccess;
+inline int devices = 2;
+inline bool late = false;  // whether queries find work that is not done
+// Remembers the error for betaGetLastError of this thread and returns it.
+inline betaError_t tell(betaError_t code) {
+  if (code != betaSuccess) last = code;
+  return code;
+}
 inline betaError_t add(void** address, size_t bytes, betaPointerAttribute_t is) {
   *address = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
-  if (*address == nullptr) return betaErrorMemoryAllocation;
+  if (*address == nullptr) return tell(betaErrorMemoryAllocation);
   std::lock_guard<std::mutex> hold(lock);
   blocks[static_cast<const char*>(*address)] = {bytes, is};
   return betaSuccess;
@@ -73,10 +81,15 @@ inline betaError_t remove(void* address) {
 }  // namespace beta
 
 inline const char* betaGetErrorString(betaError_t) { return "beta says no"; }
-inline betaError_t betaGetLastError() { return betaSuccess; }
-inline betaError_t betaGetDeviceCount(int* count) { return *count = 2, betaSuccess; }
+inline betaError_t betaGetLastError() { return std::exchange(beta::last, betaSuccess); }
+inline betaError_t betaGetDeviceCount(int* count) {
+  return *count = beta::devices, beta::tell(beta::devices > 0 ? betaSuccess : betaErrorNoDevice);
+}
 inline betaError_t betaGetDevice(int* device) { return *device = beta::current, betaSuccess; }
-inline betaError_t betaSetDevice(int device) { return beta::current = device, betaSuccess; }
+inline betaError_t betaSetDevice(int device) {
+  if (device < 0 || device >= beta::devices) return beta::tell(betaErrorInvalidDevice);
+  return beta::current = device, betaSuccess;
+}
 inline betaError_t betaDeviceSynchronize() { return betaSuccess; }
 inline betaError_t betaGetDeviceProperties(betaDeviceProp* found, int) {
   *found = {"made up", size_t{1} << 30, 1, 0, 1};
@@ -117,7 +130,7 @@ inline betaError_t betaStreamCreateWithPriority(betaStream_t* made, unsigned, in
   return *made = new betaStreamOf{beta::current, nullptr}, betaSuccess;
 }
 inline betaError_t betaStreamDestroy(betaStream_t stream) { return delete stream, betaSuccess; }
-inline betaError_t betaStreamQuery(betaStream_t) { return betaSuccess; }
+inline betaError_t betaStreamQuery(betaStream_t) { return beta::tell(beta::late ? betaErrorNotReady : betaSuccess); }
 inline betaError_t betaStreamSynchronize(betaStream_t) { return betaSuccess; }
 inline betaError_t betaStreamWaitEvent(betaStream_t, betaEvent_t, unsigned) { return betaSuccess; }
 inline betaError_t betaLaunchHostFunc(betaStream_t stream, void (*function)(void*), void* argument) {
@@ -132,7 +145,7 @@ inline betaError_t betaStreamGetCaptureInfo(betaStream_t stream, betaStreamCaptu
 }
 inline betaError_t betaStreamEndCapture(betaStream_t stream, betaGraph_t* graph) {
   *graph = std::exchange(stream->captured, nullptr);
-  return *graph ? betaSuccess : betaErrorInvalidValue;
+  return beta::tell(*graph ? betaSuccess : betaErrorInvalidValue);
 }
 inline betaError_t betaGraphInstantiateWithFlags(betaGraphExec_t* made, betaGraph_t graph, unsigned long long) {
   return *made = new std::vector<std::function<void()>>(*graph), betaSuccess;
@@ -150,7 +163,7 @@ inline betaError_t betaEventDestroy(betaEvent_t event) { return delete event, be
 inline betaError_t betaEventRecord(betaEvent_t event, betaStream_t) {
   return event->at = std::chrono::steady_clock::now(), betaSuccess;
 }
-inline betaError_t betaEventQuery(betaEvent_t) { return betaSuccess; }
+inline betaError_t betaEventQuery(betaEvent_t) { return beta::tell(beta::late ? betaErrorNotReady : betaSuccess); }
 inline betaError_t betaEventSynchronize(betaEvent_t) { return betaSuccess; }
 inline betaError_t betaEventElapsedTime(float* measured, betaEvent_t start, betaEvent_t end) {
   *measured = std::chrono::duration<float, std::milli>(end->at - start->at).count();

@@ -35,9 +35,10 @@ std::atomic<bool> host_function_failed{false};
 
 td_status status_of(TD_RUNTIME(Error_t) code) {
   if (code == TD_RUNTIME(Success)) return TD_OK;
+  // Errors that do not stick are told once, here: "not ready", too, or who checks a launch next takes it for the launch's.
+  (void)TD_RUNTIME(GetLastError)();
   if (code == TD_RUNTIME(ErrorNotReady)) return TD_NOT_READY;
   last_error = TD_RUNTIME(GetErrorString)(code);
-  (void)TD_RUNTIME(GetLastError)();  // errors that do not stick are told once
   // no switch: a runtime may give two of them one value
   if (code == TD_RUNTIME(ErrorMemoryAllocation)) return TD_OUT_OF_MEMORY;
   if (code == TD_RUNTIME(ErrorInvalidValue) || code == TD_RUNTIME(ErrorInvalidDevice)) return TD_INVALID;
@@ -73,8 +74,9 @@ td_status init() { return TD_OK; }
 
 td_status device_count(int* count) {
   const TD_RUNTIME(Error_t) code = TD_RUNTIME(GetDeviceCount)(count);
-  if (code != TD_RUNTIME(Success)) *count = 0;
-  return code == TD_RUNTIME(ErrorNoDevice) ? TD_OK : status_of(code);
+  const td_status status = status_of(code);
+  if (status != TD_OK) *count = 0;
+  return code == TD_RUNTIME(ErrorNoDevice) ? TD_OK : status;
 }
 
 td_status device_set(int device) { return status_of(TD_RUNTIME(SetDevice)(device)); }
