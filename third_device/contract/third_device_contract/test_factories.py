@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 STACK = 2 << 20
 """Bytes of stack that a walk has: operators that call each other without end reach its end soon."""
@@ -58,3 +59,27 @@ def test_every_factory_answers_or_refuses(
     assert not ended, "\n".join(ended)
     assert not wrong, f"{told}, {len(wrong)} wrong\n" + "\n".join(wrong[:40])
     assert counts["right"] > 1000, told
+
+
+@pytest.mark.contract_item(51)
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=str)
+def test_sparse_tensors_are_made_on_a_device_that_is_not_current(name: str, layout: torch.layout, two: None) -> None:
+    dense = torch.tensor([[0.0, 2.0], [3.0, 0.0]])
+    device = torch.device(name, 1)
+    there = dense.to(device).to_sparse(layout=layout)
+    made = {
+        "made": there,
+        "moved": dense.to_sparse(layout=layout).to(device),
+        "cloned": there.clone(),
+        "computed": there * 2,
+        "like it": torch.empty_like(there),
+        "empty": torch.empty(2, 2, layout=layout, device=device),
+    }
+    for how, each in made.items():
+        values = each._values() if layout == torch.sparse_coo else each.values()
+        assert each.layout == layout and each.device == values.device == device, how
+    assert torch.equal(made["cloned"].to_dense().cpu(), dense)
+    assert torch.equal(made["computed"].to_dense().cpu(), dense * 2)
+    back = there.to(f"{name}:0")
+    assert back.device.index == 0 and torch.equal(back.to_dense().cpu(), dense)
+    assert torch.empty_like(there, device="cpu").device.type == "cpu"

@@ -27,7 +27,12 @@
 #include <ATen/ops/sparse_resize_native.h>
 #include <ATen/ops/values_native.h>
 #include <ATen/ops/zero_native.h>
+#include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
+
+#include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "fallback.h"
 
@@ -48,13 +53,39 @@ Tensor copy_sparse_back(const Tensor& source, const Tensor& target) {
   return into;
 }
 
+// The device that is asked for, or else that of the first tensor.
+template <typename Argument>
+void choose_device(std::optional<c10::Device>& chosen, const Argument& argument) {
+  if constexpr (std::is_same_v<Argument, std::optional<c10::Device>>) {
+    if (argument.has_value()) chosen = argument;
+  } else if constexpr (std::is_same_v<Argument, Tensor>) {
+    if (!chosen.has_value()) chosen = argument.device();
+  }
+}
+
+template <auto Function, typename = decltype(Function)>
+struct OnItsDevice;
+
+// A function of ATen's with the device of what it makes as the current one: SparseTensorImpl makes its parts there, whatever
+// device they are for (aten/src/ATen/SparseTensorImpl.cpp).
+template <auto Function, typename Result, typename... Arguments>
+struct OnItsDevice<Function, Result (*)(Arguments...)> {
+  static Result call(Arguments... arguments) {
+    std::optional<c10::Device> chosen;
+    (choose_device(chosen, arguments), ...);
+    const c10::OptionalDeviceGuard guard(chosen);
+    return Function(std::forward<Arguments>(arguments)...);
+  }
+};
+
 // What is about the parts and not about the numbers in them is ATen's own; it works for any device.
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
-  m.impl("_sparse_coo_tensor_with_dims", TORCH_FN(at::native::new_with_dims_sparse));
-  m.impl("_sparse_coo_tensor_with_dims_and_tensors", TORCH_FN(at::native::new_with_dims_and_tensor_sparse_symint));
-  m.impl("empty.memory_format", TORCH_FN(at::native::empty_sparse));
-  m.impl("empty_like", TORCH_FN(at::native::empty_like_sparse_coo));
-  m.impl("clone", TORCH_FN(at::native::clone_sparse));
+  m.impl("_sparse_coo_tensor_with_dims", TORCH_FN(OnItsDevice<at::native::new_with_dims_sparse>::call));
+  m.impl("_sparse_coo_tensor_with_dims_and_tensors",
+         TORCH_FN(OnItsDevice<at::native::new_with_dims_and_tensor_sparse_symint>::call));
+  m.impl("empty.memory_format", TORCH_FN(OnItsDevice<at::native::empty_sparse>::call));
+  m.impl("empty_like", TORCH_FN(OnItsDevice<at::native::empty_like_sparse_coo>::call));
+  m.impl("clone", TORCH_FN(OnItsDevice<at::native::clone_sparse>::call));
   m.impl("copy_", TORCH_FN(at::native::copy_sparse_wrapper_));
   m.impl("copy_sparse_to_sparse_", TORCH_FN(at::native::copy_sparse_));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_sparse_back));
