@@ -347,6 +347,16 @@ def test_making_and_reshaping(name: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.contract_item(29)
+def test_storages_are_set_on_a_device_that_is_not_current(name: str, two: None) -> None:
+    there = torch.arange(4.0, device=f"{name}:1")
+    view = torch.empty(0, device=there.device)
+    assert view.set_(there.untyped_storage(), 1, (2,), (1,)).tolist() == [1, 2]
+    emptied = there.set_()
+    assert emptied is there and emptied.numel() == 0 and emptied.untyped_storage().device.index == 1
+    assert view.tolist() == [1, 2]
+
+
+@pytest.mark.contract_item(29)
 def test_storage_resize(name: str) -> None:
     tensor = torch.arange(4.0).to(name)
     storage = tensor.untyped_storage()

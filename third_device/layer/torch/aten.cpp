@@ -149,6 +149,7 @@ Tensor& set_tensor(Tensor& self, const Tensor& source) {
 }
 
 Tensor& set_nothing(Tensor& self) {
+  c10::DeviceGuard guard(self.device());
   c10::Storage storage(make_storage(0, device_allocator()->allocate(0), device_allocator(), true));
   return set_storage(self, std::move(storage), 0, {0}, {});
 }
