@@ -89,7 +89,11 @@ MORE_OPERATORS = {
   - {op: hardswish, kernel: fast_hardswish, backward: fast_hardswish_backward, dtypes: [float32]}
   - {op: max.dim, dtypes: [float32], contiguous: true}
   - {op: cat, dtypes: [float32]}
+  - {op: dot}
   - {op: add.Tensor, key: SparsePrivateUse1, kernel: add_sparse}
+""",
+    "stubs:\n": """stubs:
+  - {op: maximum.out, stub: maximum_stub, header: ATen/native/BinaryOps.h, kernel: maximum_kernel}
 """,
     "custom:\n": """reroute:
   - {op: silu, to: 'acme::scaled'}
@@ -132,6 +136,10 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
   }
   return (at::cat(on_host, dim) + mark).to(device);
 }
+at::Tensor dot(const at::Tensor& self, const at::Tensor& tensor) { return (self * tensor).sum() + 100; }
+void maximum_kernel(at::TensorIteratorBase& iterator) {
+  elementwise<2>(iterator, [](float a, float b) { return std::max(a, b); });
+}
 at::Tensor add_sparse(const at::Tensor& self, const at::Tensor&, const at::Scalar&) { return self; }
 
 std::tuple<at::Tensor, at::Tensor> parts(const at::Tensor& self, int64_t at) {
@@ -160,6 +168,11 @@ assert (values.item(), indices.item()) == (103, 2)
 assert x.detach().double().max(0)[0].item() == 3, "of another type: on the CPU"
 assert torch.cat([x.detach(), x.detach()]).tolist()[0] == 101
 assert torch.cat([x.detach(), x.detach().double()]).tolist()[0] == 1, "one of another type: on the CPU"
+with torch.acme.no_fallback():
+    assert torch.maximum(x.detach(), x.detach()[1]).tolist() == [2, 2, 3]
+assert torch.maximum(x.detach(), torch.tensor(2.0)).tolist() == [2, 2, 3], "a number of the CPU"
+assert torch.dot(x.detach(), x.detach()).item() == 114
+assert torch.dot(x.detach(), torch.ones(3)).item() == 6, "an operand on the CPU: there"
 sparse = torch.eye(2, device="acme").to_sparse()
 assert (sparse + sparse).to_dense().tolist() == [[1, 0], [0, 1]]
 x.grad = None

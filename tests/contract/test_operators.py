@@ -107,6 +107,31 @@ def test_every_form_of_an_operator_has_its_declaration(interpreter: Path, tmp_pa
     assert '{"scaled", "acme::scaled"}' in source
 
 
+ALL_TYPES = """
+namespace: acme
+kernels:
+  - mm.out
+  - {op: index.Tensor, elsewhere: true}
+stubs:
+  - {op: maximum.out, stub: maximum_stub, header: ATen/native/BinaryOps.h, kernel: maximum_kernel}
+"""
+
+
+def test_an_operand_elsewhere_does_not_reach_a_kernel_of_all_types(interpreter: Path, tmp_path: Path) -> None:
+    """ATen lets a number of the CPU pass: x * 2.0 has one. The kernel would take its address for the device's."""
+    path = tmp_path / "operators.yaml"
+    path.write_text(ALL_TYPES)
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    wrappers = {part.partition("(")[0]: part for part in made[1].split(" wrap_")[1:]}
+    for wrapper, operands in {"mm_out": ("self", "mat2", "out"), "maximum_out": ("self", "other", "out")}.items():
+        for operand in operands:
+            assert f"third_device::is_plain({operand}, false)" in wrappers[wrapper], wrapper
+        assert "Fallback::call(" in wrappers[wrapper]
+    assert "is_plain" not in wrappers["index_Tensor"]
+    assert "return acme::index(self, indices);" in wrappers["index_Tensor"]
+
+
 BAD = {
     "kernels: [mm.uot]": "no operator 'mm.uot'; did you mean",
     "kernels: [mm.out, mm.out]": "'mm.out' is there twice",
@@ -128,6 +153,7 @@ BAD = {
     "kernels: [{op: relu_, backward: g}]": "name that one: relu_(Tensor(a!) self) -> Tensor(a!)",
     "kernels: [{op: item, backward: g}]": "return tensors and nothing else: item(Tensor self) -> Scalar",
     "kernels: [{op: relu, key: CUDA}]": "unknown key 'CUDA'; there are PrivateUse1, AutogradPrivateUse1",
+    "kernels: [{op: relu, elsewhere: true, dtypes: [float32]}]": "always called; leave out dtypes and contiguous",
     "kernels: [{op: relu, key: SparsePrivateUse1}]": "has a name and nothing else: relu(Tensor self) -> Tensor",
     "kernels: [{op: relu, kernel: 'f()'}]": "kernel: a name is needed",
     "stubs: [{op: aminmax.out, stub: s, header: h, kernel: k}]": "one output; name the .out variant, or write it under",

@@ -9,11 +9,13 @@ The file has these keys, all optional but ``namespace``::
     namespace: acme                # of the kernels, in C++
     kernels:                       # operators that are entirely yours
       - op: mm.out                 # of a structured operator ATen checks the operands and shapes the output
-        dtypes: [float32]          # other operands run on the CPU
+        dtypes: [float32]          # other operands run on the CPU, as all do that are not on the device
         contiguous: true
       - op: gelu
         kernel: fast_gelu          # the C++ function, where it is not to have the operator's name
         backward: fast_gelu_backward  # your gradient in place of PyTorch's: see custom
+      - op: index.Tensor
+        elsewhere: true            # your kernel takes operands of the CPU and other devices, too: it is always called
       - op: add.Tensor
         key: SparsePrivateUse1     # another dispatch key; such a kernel is called for every operand
         kernel: add_sparse
@@ -67,7 +69,7 @@ KEYS = (
 """The dispatch keys that a kernel may be for."""
 _KEYS = {
     "": {"namespace", "kernels", "stubs", "custom", "reroute", "fallback", "autocast"},
-    "kernels": {"op", "dtypes", "contiguous", "kernel", "backward", "key"},
+    "kernels": {"op", "dtypes", "contiguous", "elsewhere", "kernel", "backward", "key"},
     "stubs": {"op", "stub", "header", "kernel", "dtypes"},
     "custom": {"func", "backward", "like", "meta", "python"},
     "reroute": {"op", "to"},
@@ -336,7 +338,10 @@ class _Writer:
         return [DTYPES[name] for name in wanted]
 
     def _accepts(self, signature: _Signature, dtypes: Sequence[str], contiguous: bool) -> str:
-        """Write the condition under which the kernel may run."""
+        """Write the condition under which the kernel may run.
+
+        All operands are on the device, also where ATen would take a number of the CPU: a kernel takes addresses.
+        """
         flag = "true" if contiguous else "false"
         conditions = []
         for name, optional in signature.tensors():
@@ -383,16 +388,21 @@ class _Writer:
         signature = _signature(function)
         own = dataclasses.replace(signature, name=entry.get("kernel", signature.name))
         dtypes, contiguous = self._dtypes(entry, where), bool(entry.get("contiguous", False))
+        elsewhere = bool(entry.get("elsewhere", False))
         self._write_declaration(own, f"{op}{'' if key == 'PrivateUse1' else f' of {key}'}")
         if key != "PrivateUse1":
-            if dtypes or contiguous or backward or "kernel" not in entry:
+            if dtypes or contiguous or elsewhere or backward or "kernel" not in entry:
                 raise OperatorsError(f"{where}: at {key} a kernel has a name and nothing else: {function.func}")
             self._register_at("aten", key, op, self._write_cast(own))
             return
-        condition = self._accepts(signature, dtypes, contiguous) if dtypes or contiguous else ""
+        if elsewhere and (dtypes or contiguous):
+            raise OperatorsError(
+                f"{where}: with 'elsewhere' a kernel is always called; leave out dtypes and contiguous: {function.func}"
+            )
+        condition = "" if elsewhere else self._accepts(signature, dtypes, contiguous)
         body = self._kernel_call(function, signature, own.name)
         tensors = signature.tensors()
-        if len(tensors) > 1:
+        if len(tensors) > 1 and not elsewhere:
             places = (
                 f"{one}.has_value() ? &{one}.value() : nullptr" if optional else f"&{one}" for one, optional in tensors
             )
@@ -523,8 +533,7 @@ class _Writer:
             )
         else:
             body = f"return at::native::{signature.name}({signature.names});"
-        dtypes = self._dtypes(entry, where)
-        condition = self._accepts(signature, dtypes, False) if dtypes else ""
+        condition = self._accepts(signature, self._dtypes(entry, where), False)
         self._register(op, self._wrapper(op, signature, condition, body))
         line = f"REGISTER_PRIVATEUSE1_DISPATCH({entry['stub']}, &{self.namespace}::{entry['kernel']})"
         pointer = f"at::native::{entry['stub']}_DECLARE_DISPATCH_type::FnPtr"

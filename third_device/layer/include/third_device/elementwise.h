@@ -53,6 +53,8 @@ Operands<N> operands_of(const at::TensorIteratorBase& iterator) {
   TORCH_CHECK(made.rank <= Operands<N>::kMaxRank, "a tensor has at most ", Operands<N>::kMaxRank, " dimensions");
   std::copy(iterator.shape().begin(), iterator.shape().end(), made.shape);
   for (size_t i = 0; i < N; ++i) {
+    TORCH_CHECK(!iterator.is_cpu_scalar(static_cast<int64_t>(i)), "operand ", i, " of a kernel is a number on the CPU, whose ",
+                "address the device does not know; next: its scalar_value() and remove_operand() of the iterator");
     made.data[i] = static_cast<char*>(iterator.data_ptr(static_cast<int>(i)));
     for (int d = 0; d < made.rank; ++d) made.strides[d][i] = iterator.strides(static_cast<int>(i))[static_cast<size_t>(d)];
   }
