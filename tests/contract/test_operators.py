@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -105,6 +106,37 @@ def test_every_form_of_an_operator_has_its_declaration(interpreter: Path, tmp_pa
     assert "return at::silu_(self);" in source
     assert source.count('m.impl("scaled.by"') == 2  # on the device, and without data
     assert '{"scaled", "acme::scaled"}' in source
+
+
+POLICIES = {
+    "LOWER_PRECISION_FP": "lower_precision_fp",
+    "FP32": "fp32",
+    "FP32_SET_OPT_DTYPE": "fp32_set_opt_dtype",
+    "DIFFERENT_REDISPATCH_SIGNATURE": "fp32",
+    "PROMOTE": "promote",
+}
+"""What upstream's lists are called, and ours."""
+
+
+def test_autocast_has_every_operator_that_upstream_has(interpreter: Path, tmp_path: Path) -> None:
+    path = tmp_path / "operators.yaml"
+    path.write_text("namespace: acme\n")
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    asked = subprocess.run(
+        [str(interpreter), "-c", "import torch; print(torch.__path__[0])"],
+        capture_output=True, text=True, check=True, env=backend_env.build_environment(interpreter),
+    )  # fmt: skip
+    header = Path(asked.stdout.strip(), "include/ATen/autocast_mode.h").read_text().replace("\\\n", " ")
+    listed = 0
+    for macro, policy in POLICIES.items():
+        (text,) = re.findall(rf"#define AT_FORALL_{macro}\(_\)(.*)", header)
+        operators = re.findall(r'"(\w+)\.(\w+)"' if "SIGNATURE" in macro else r"_\((\w+)(?:, (\w+))?\)", text)
+        for base, overload in operators:
+            words = ", ".join(word for word in (base, overload, policy) if word)
+            assert f"KERNEL_PRIVATEUSEONE({words})" in made[1], words
+        listed += len(operators)
+    assert listed > 100
 
 
 ALL_TYPES = """

@@ -250,6 +250,26 @@ def test_autocast(name: str) -> None:
 
 
 @pytest.mark.contract_item(39)
+def test_autocast_reduces_in_float32(name: str) -> None:
+    """Whatever overload a program calls: a sum of more than float16 can hold is no infinity."""
+    ones = torch.ones(70000, 2, dtype=torch.float16, device=name)
+    image = torch.ones(1, 1, 2, 2, dtype=torch.float16, device=name)
+    with torch.autocast(name, dtype=torch.float16):
+        assert ones.sum(0).tolist() == [70000] * 2 and ones.sum().item() == 140000
+        reduced = {
+            "prod": ones.prod(0),
+            "vector_norm": torch.linalg.vector_norm(ones, dim=0),
+            "matrix_norm": torch.linalg.matrix_norm(image),
+            "nuclear norm": torch.linalg.matrix_norm(image, "nuc"),
+            "norm": ones.norm(),
+            "interpolate": torch.nn.functional.interpolate(image, scale_factor=2, mode="bilinear"),
+        }
+        hidden, cell = torch.nn.LSTMCell(3, 4).to(name)(torch.ones(1, 3, device=name))
+    assert {what: made.dtype for what, made in reduced.items()} == dict.fromkeys(reduced, torch.float32)
+    assert hidden.dtype == cell.dtype == torch.float16
+
+
+@pytest.mark.contract_item(39)
 def test_autocast_warns_for_other_dtypes(name: str, mod: types.ModuleType) -> None:
     assert torch.float16 in mod.get_amp_supported_dtype()
     with warnings.catch_warnings(record=True) as caught:
