@@ -283,6 +283,30 @@ def test_rng_state(name: str, mod: types.ModuleType) -> None:
     assert torch.equal(torch.rand(5, device=name).cpu(), inside)
 
 
+RANDOM_CALLS_BEFORE_FIRST_USE = {
+    "a seed": "torch.NAME.set_rng_state(STATE); torch.NAME.manual_seed(7)",
+    "a seed of all": "torch.NAME.set_rng_state(STATE); torch.manual_seed(7)",
+    "a generator": "torch.manual_seed(8); torch.NAME.default_generators[0].manual_seed(7)",
+    "a state": "torch.NAME.manual_seed(8); torch.NAME.set_rng_state(SEVEN)",
+}
+
+
+@pytest.mark.contract_item(28)
+@pytest.mark.parametrize("last", RANDOM_CALLS_BEFORE_FIRST_USE)
+def test_the_last_of_the_random_calls_before_the_first_use_counts(
+    name: str, mod: types.ModuleType, python: Run, last: str
+) -> None:
+    """The calls wait until the driver starts, and are then made in their order."""
+    state = f"torch.tensor({mod.get_rng_state().tolist()}, dtype=torch.uint8)"
+    seven = f"torch.Generator('{name}').manual_seed(7).get_state()"
+    calls = RANDOM_CALLS_BEFORE_FIRST_USE[last].replace("STATE", state).replace("SEVEN", seven).replace("NAME", name)
+    drawn = f"torch.rand(50, device='{name}').tolist()"
+    done = python(f"import torch\n{calls}\nprint({drawn})\ntorch.{name}.manual_seed(7)\nprint({drawn})")
+    assert done.returncode == 0, done.stderr
+    first, again = done.stdout.splitlines()
+    assert first == again
+
+
 @pytest.mark.contract_item(53)
 def test_a_generator_is_a_seed_and_an_offset(name: str, mod: types.ModuleType) -> None:
     """Check that a generator's state is 16 bytes, as CUDA has them.

@@ -32,6 +32,39 @@ def test_init_is_lazy_and_once(mod: types.ModuleType) -> None:
     assert not mod._is_in_bad_fork()
 
 
+# Whoever finds the driver started may not find undone what was put off until then.
+SECOND_THREAD = """
+import threading, torch
+begun, go, done = threading.Event(), threading.Event(), []
+
+def put_off():
+    begun.set()
+    go.wait(60)
+    done.append("put off")
+
+torch.NAME._lazy_call(put_off)
+first = threading.Thread(target=torch.NAME.init)
+second = threading.Thread(target=lambda: (torch.NAME.init(), done.append("second")))
+first.start()
+begun.wait(60)
+second.start()
+second.join(1)
+assert not done
+go.set()
+first.join()
+second.join()
+assert done == ["put off", "second"], done
+"""
+
+
+@pytest.mark.contract_item(10)
+def test_another_thread_waits_for_what_was_put_off(name: str, mod: types.ModuleType, python: Run) -> None:
+    if not hasattr(mod, "_lazy_call"):
+        pytest.skip("this backend has no _lazy_call(function)")
+    done = python(SECOND_THREAD.replace("NAME", name))
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.contract_item(11)
 def test_fork_is_refused(python: Run, name: str) -> None:
     code = f"""

@@ -27,6 +27,7 @@ OutOfMemoryError = torch.OutOfMemoryError
 
 _lazy_lock = threading.RLock()
 _lazy_calls: list[Callable[[], None]] = []
+_lazy_runs = False  # whether the thread that holds the lock is making these calls
 
 
 # --- state of the process ---
@@ -55,19 +56,30 @@ def _lazy_init() -> None:
     """Start the driver, once.
 
     Raises RuntimeError in a forked child, and without a device. PyTorch's C++ starts it, too (pinned memory, a
-    torch.Stream): then what was put off until now is still to be done.
+    torch.Stream): then what was put off until now is still to be done. Other threads wait until it is; a call that was
+    put off finds the driver started.
     """
+    global _lazy_runs
     if is_initialized() and not _lazy_calls:
         return
     with _lazy_lock:
+        if _lazy_runs:
+            return
         if _is_in_bad_fork():
             raise RuntimeError(
                 f"Cannot re-initialize {NAME.upper()} in forked subprocess. To use {NAME.upper()} with "
                 "multiprocessing, you must use the 'spawn' start method"
             )
         _C.init()
-        while _lazy_calls:
-            _lazy_calls.pop(0)()
+        _lazy_runs = True
+        try:
+            while _lazy_calls:
+                try:
+                    _lazy_calls[0]()
+                finally:
+                    del _lazy_calls[0]  # not before: while there is one, other threads do not pass
+        finally:
+            _lazy_runs = False
 
 
 def init() -> None:
@@ -455,11 +467,14 @@ def host_memory_stats() -> dict[str, Any]:
 
 
 def _default_generators() -> Sequence[torch.Generator]:
+    if is_available():
+        _lazy_init()  # or a seed from before would come after what the caller does with them
     return tuple(_C.default_generator(index) for index in range(device_count()))
 
 
 def _get_generator(device: torch.device) -> torch.Generator:
     """Return the default generator of ``device``; torch.compile asks for it."""
+    _lazy_init()
     made: torch.Generator = _C.default_generator(_index(device))
     return made
 
