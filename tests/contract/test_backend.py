@@ -109,6 +109,7 @@ custom:
   - {func: scaled(Tensor self) -> Tensor, like: self, backward: scaled_backward, python: scaled}
   - {func: 'scaled.by(Tensor self, float by) -> Tensor', like: self}
   - {func: how_many(Tensor self) -> int, meta: how_many}
+  - {func: where(Tensor self) -> int, meta: how_many}
 """,
 }
 MORE_KERNELS = """
@@ -155,6 +156,7 @@ at::Tensor scaled(const at::Tensor& self) { return self * 3; }
 at::Tensor scaled(const at::Tensor& self, double by) { return self * by; }
 std::vector<at::Tensor> scaled_backward(const at::Tensor& grad, const at::Tensor&) { return {grad * 3}; }
 int64_t how_many(const at::Tensor& self) { return self.numel(); }
+int64_t where(const at::Tensor&) { return third_device::current_device(); }
 
 }  // namespace acme
 """
@@ -190,6 +192,7 @@ assert torch.ops.acme.halve(y, out=torch.empty_like(y)).tolist() == [1, 1]
 assert torch.acme.scaled(y).tolist() == [6, 6] and torch.acme.scaled(y, 0.5).tolist() == [1, 1]
 assert torch.nn.functional.silu(y).tolist() == [6, 6]
 assert torch.ops.acme.how_many(y) == 2
+assert torch.ops.acme.where(torch.ones(1, device="acme:1")) == 1 and torch.acme.current_device() == 0
 z = torch.ones(1, device="acme", requires_grad=True)
 torch.acme.scaled(z).backward()
 assert z.grad.item() == 3

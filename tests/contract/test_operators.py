@@ -105,6 +105,13 @@ def test_every_form_of_an_operator_has_its_declaration(interpreter: Path, tmp_pa
     assert "third_device::are_plain(tensors, false, {at::kFloat, at::kHalf})" in source
     assert "return at::silu_(self);" in source
     assert source.count('m.impl("scaled.by"') == 2  # on the device, and without data
+    wrappers = {part.partition("(")[0]: part.partition("\n}")[0] for part in source.split(" guarded_")[1:]}
+    for wrapper, tensor in {
+        "custom_scaled_by": "self",
+        "custom_halve_out": "out",
+        "SparsePrivateUse1_add_Tensor": "self",
+    }.items():
+        assert f"guard(at::device_of({tensor}));" in wrappers[wrapper], "vendors' functions run where their tensors are"
     assert '{"scaled", "acme::scaled"}' in source
 
 

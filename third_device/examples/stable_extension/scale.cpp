@@ -2,6 +2,7 @@
 #include <third_device/sim_driver.h>
 #include <third_device/stable.h>
 
+#include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
@@ -32,6 +33,7 @@ td_status run(void* argument) {
 
 Tensor scale(const Tensor& input, double factor) {
   STD_TORCH_CHECK(input.scalar_type() == torch::headeronly::ScalarType::Float, "scale takes float32");
+  const torch::stable::accelerator::DeviceGuard guard(input.get_device_index());
   const Tensor operand = torch::stable::clone(input);
   Tensor result = torch::stable::empty_like(operand);
   td_stream stream = nullptr;

@@ -368,11 +368,7 @@ class _Writer:
                 f"    return Fallback::call({signature.names});",
                 "  }",
             ]
-        tensors = [tensor for tensor, optional in signature.tensors() if not optional]
-        where = tensors or [name for name, optional in signature.lists() if not optional]
-        if where:
-            last = where[-1] if self.aten.functions[op].func.arguments.out else where[0]
-            lines.append(f"  const c10::OptionalDeviceGuard guard(at::device_of({last}));")
+        lines += _write_guard(signature, self.aten.functions[op].func)
         lines += [f"  {line}" for line in body.splitlines()] + ["}", ""]
         self.wrappers.append("\n".join(lines))
         return name
@@ -393,7 +389,9 @@ class _Writer:
         if key != "PrivateUse1":
             if dtypes or contiguous or elsewhere or backward or "kernel" not in entry:
                 raise OperatorsError(f"{where}: at {key} a kernel has a name and nothing else: {function.func}")
-            self._register_at("aten", key, op, self._write_cast(own))
+            guarded = "Auto" not in key  # a kernel for AutogradPrivateUse1 or its like calls others, which have theirs
+            call = self._wrap_guarded(f"{key}_{op}", own, function.func) if guarded else self._write_cast(own)
+            self._register_at("aten", key, op, call)
             return
         if elsewhere and (dtypes or contiguous):
             raise OperatorsError(
@@ -472,6 +470,17 @@ class _Writer:
 
     def _write_declaration(self, signature: _Signature, what: str) -> None:
         self.declared.append(f"{signature.returns} {signature.name}({signature.parameters});  // {what}")
+
+    def _wrap_guarded(self, name: str, own: _Signature, schema: Any) -> str:
+        """Write a function that calls the vendor's on the device of its tensors.
+
+        Returns it as a registration takes it.
+        """
+        wrapper = f"guarded_{_make_identifier(name)}"
+        lines = [f"{own.returns} {wrapper}({own.parameters}) {{", *_write_guard(own, schema)]
+        lines += [f"  return {self.namespace}::{own.name}({own.names});", "}", ""]
+        self.wrappers.append("\n".join(lines))
+        return f"TORCH_FN({wrapper})"
 
     def _write_cast(self, signature: _Signature) -> str:
         """Write the vendor's function as a registration takes it.
@@ -556,7 +565,7 @@ class _Writer:
         self.schemas[op] = schema
         self.definitions.append(f'  m.def("{entry["func"]}");')
         self._write_declaration(signature, "custom")
-        self._register_at(self.namespace, "PrivateUse1", op, self._write_cast(signature))
+        self._register_at(self.namespace, "PrivateUse1", op, self._wrap_guarded(f"custom_{op}", signature, schema))
         written = [argument.name for argument in schema.arguments.flat_all if argument.is_write]
         if set(written) & {name for name, _ in signature.lists()}:
             raise OperatorsError(f"{where}: a list of tensors cannot be written to: {schema}")
@@ -729,6 +738,19 @@ def _schema_signature(schema: Any) -> _Signature:
         native = NativeSignature(schema, symint=False)
         arguments = tuple((argument.type, argument.name) for argument in native.arguments())
         return _Signature(cpp.name(schema), cpp.returns_type(schema.returns, symint=False).cpp_type(), arguments)
+
+
+def _write_guard(signature: _Signature, schema: Any) -> list[str]:
+    """Write the line by which an operator's device is the current one meanwhile.
+
+    It is the device of the output where that is an argument, else that of the first tensor. No line without a tensor.
+    """
+    tensors = [name for name, optional in signature.tensors() if not optional]
+    where = tensors or [name for name, optional in signature.lists() if not optional]
+    where = where or [name for name, _ in signature.tensors()]
+    if not where:
+        return []
+    return [f"  const c10::OptionalDeviceGuard guard(at::device_of({where[-1 if schema.arguments.out else 0]}));"]
 
 
 def _write_call(namespace: str, op: str, signature: _Signature, names: str) -> str:
