@@ -204,7 +204,7 @@ def test_a_transformer_trains_compiled_by_inductor(name: str) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("c++") is None, reason="Inductor's kernels for CPUs need a C++ compiler")
 def test_inductor_writes_to_two_views_of_one_buffer(name: str) -> None:
-    """The columns of a result are written by one kernel, each as a view of its own."""
+    """Write the columns of a result by one kernel, each as a view of its own."""
 
     def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.cat([x.sum(-1, keepdim=True), y.sum(-1, keepdim=True)], 1)
@@ -217,7 +217,10 @@ def test_inductor_writes_to_two_views_of_one_buffer(name: str) -> None:
 
 @pytest.mark.contract_item(62)
 def test_a_kernel_on_the_host_gets_views_that_share_memory(name: str, package: str) -> None:
-    """Views of one buffer: other types, other places, what one writes is read by another."""
+    """Pass views of one buffer, of other types and at other places.
+
+    What is written through one is read through another.
+    """
     run_on_host = pytest.importorskip(f"{package}._layer.inductor").run_on_host
 
     def kernel(numbers: torch.Tensor, inside: torch.Tensor, column: torch.Tensor, last: torch.Tensor, add: int) -> None:

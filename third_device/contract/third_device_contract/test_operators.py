@@ -251,7 +251,7 @@ def test_autocast(name: str) -> None:
 
 @pytest.mark.contract_item(39)
 def test_autocast_reduces_in_float32(name: str) -> None:
-    """Whatever overload a program calls: a sum of more than float16 can hold is no infinity."""
+    """Reduce more than float16 can hold, by any overload: that is no infinity."""
     ones = torch.ones(70000, 2, dtype=torch.float16, device=name)
     image = torch.ones(1, 1, 2, 2, dtype=torch.float16, device=name)
     with torch.autocast(name, dtype=torch.float16):
