@@ -177,8 +177,10 @@ def _build_ext(package: str, root: Path, third_device: Path, work: Path) -> type
                 backend_dir=staged,
                 extra_compile_args=["-g0", "-Wall", "-Wno-unknown-pragmas"],
             )
+            listed = module.sources
             vars(module).update(vars(made))  # setuptools has noted things of its own on the first one
             super().build_extensions()
+            module.sources = listed  # an editable install lists them afterwards, and refuses absolute paths
             self.add(staged, Path(self.get_ext_fullpath(module.name)).parent)
 
         def copy_extensions_to_source(self) -> None:  # what `pip install -e` and `build_ext --inplace` do afterwards
