@@ -159,7 +159,7 @@ class Stage(ABC):
         return toolchain.choose_interpreter(self.number, self.job.choices, self.environment.kind).python
 
     @functools.cached_property
-    def toolchain(self) -> dict[str, Any]:
+    def own_toolchain(self) -> dict[str, Any]:
         """What it is made with, asked once."""
         return self.describe_toolchain()
 
@@ -187,7 +187,7 @@ class Stage(ABC):
                 {
                     "content": content,
                     "series": self.job.provenance.series_digest,  # stands in the wheel
-                    "toolchain": self.toolchain,
+                    "toolchain": self.own_toolchain,
                     "variables": relevant,
                     "included": self._hash_included_file(),
                     "version": self.version,
@@ -220,7 +220,7 @@ class Stage(ABC):
                 series=SeriesContent(provenance.series_digest, provenance.patches),
                 overlay=OverlayContent(provenance.overlay_digest),
                 tree=f"{tree}+{dirty[:12]}" if dirty else tree,
-                toolchain=self.toolchain | {"inputs": self.environment.describe_inputs(self.list_layers())},
+                toolchain=self.own_toolchain | {"inputs": self.environment.describe_inputs(self.list_layers())},
                 environment=dict(sorted(relevant.items())),
                 # How long it took differs each time; it stands in the stamp and ci/status, so that wheels can be equal.
                 times={"source_date_epoch": epoch},
@@ -282,7 +282,7 @@ class Stage(ABC):
 
         It reads behind "the objects in a folder".
         """
-        other = toolchain.find_other_compilers(self.folder, self.toolchain)
+        other = toolchain.find_other_compilers(self.folder, self.own_toolchain)
         return f"were compiled with {other}" if other else ""
 
     def _keep_tree_clean(self) -> AbstractContextManager[None]:

@@ -82,7 +82,7 @@ class Stage1(Stage):
             remove_tree(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(locate_environment_note(self.folder), name)
-        toolchain.note_compilers(self.folder, self.toolchain)
+        toolchain.note_compilers(self.folder, self.own_toolchain)
 
     def _configure_tree(self) -> None:
         """Run upstream's configure step unless the same variables were configured before."""

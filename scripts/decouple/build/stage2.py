@@ -96,7 +96,7 @@ class Stage2(Stage):
             remove_tree(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(note, tree)
-        toolchain.note_compilers(self.folder, self.toolchain)
+        toolchain.note_compilers(self.folder, self.own_toolchain)
 
     def make_raw_wheel(self) -> Path:
         self.compile_targets()

@@ -187,11 +187,11 @@ def _print_left_out(done: SuiteRun, device: str) -> bool:
         more = f" (--devices {suite.devices})" if device == "simulated" else ""
         print(f"{suite.name:<14} left out: needs {suite.devices} devices{more}, {done.devices} there")
     if done.unfinished:
-        word, few = ("unfinished", "") if done.enough else ("FAILED", ", fewer than half")
+        word, few = ("unfinished", "") if done.is_half_done else ("FAILED", ", fewer than half")
         chosen = len(done.results) + len(done.unfinished)
         print(f"{word:<14} {len(done.results)} of {chosen} chosen tests have a result{few}")
         print("       the same command without --again runs the others")
-    return done.enough
+    return done.is_half_done
 
 
 def print_comparison(found: SuiteComparison, ours: str, theirs: str, limit: int | None) -> None:

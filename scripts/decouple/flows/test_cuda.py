@@ -80,7 +80,7 @@ class SuiteRun(Struct, frozen=True):
     devices: int = 0
 
     @property
-    def enough(self) -> bool:
+    def is_half_done(self) -> bool:
         """Whether at least half of the chosen tests have a result."""
         return len(self.unfinished) <= len(self.results)
 

@@ -632,13 +632,13 @@ def test_of_stage_2_too(host: HostEnvironment, provenance: Provenance) -> None:
     said: list[str] = []
     stage2 = OnThisMachine(BuildJob(host, provenance, Choices(core="stock"), say=said.append))
     stage2.run_step = lambda *_, **__: None  # type: ignore[method-assign]
-    stage2.toolchain = {"nvcc": "release 12.4", "packages": {"libc6-dev": "2.41-1", "git": "1"}}
+    stage2.own_toolchain = {"nvcc": "release 12.4", "packages": {"libc6-dev": "2.41-1", "git": "1"}}
     stage2.prepare()
     (stage2.folder / "Gemm.cu.o").touch()
-    stage2.toolchain = {"nvcc": None, "packages": {"libc6-dev": "2.41-1", "gawk": "2"}}
+    stage2.own_toolchain = {"nvcc": None, "packages": {"libc6-dev": "2.41-1", "gawk": "2"}}
     stage2.prepare()
     assert not said and (stage2.folder / "Gemm.cu.o").exists(), "nvcc did not answer, a package came and one went"
-    stage2.toolchain = {"nvcc": "release 12.4", "packages": {"libc6-dev": "2.41-2"}}
+    stage2.own_toolchain = {"nvcc": "release 12.4", "packages": {"libc6-dev": "2.41-2"}}
     stage2.prepare()
     assert said == [f"stage 2: the objects in {stage2.folder} were compiled with libc6-dev 2.41-1, now 2.41-2: deleted"]
     assert not (stage2.folder / "Gemm.cu.o").exists()

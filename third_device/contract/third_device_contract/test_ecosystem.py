@@ -206,13 +206,13 @@ def test_a_transformer_trains_compiled_by_inductor(name: str) -> None:
 def test_inductor_writes_to_two_views_of_one_buffer(name: str) -> None:
     """Write the columns of a result by one kernel, each as a view of its own."""
 
-    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def join_sums(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.cat([x.sum(-1, keepdim=True), y.sum(-1, keepdim=True)], 1)
 
     torch._dynamo.reset()
     x, y = torch.randn(4, 8), torch.randn(4, 8)
-    made = torch.compile(function, backend="inductor", fullgraph=True)(x.to(name), y.to(name))
-    torch.testing.assert_close(made.cpu(), function(x, y))
+    made = torch.compile(join_sums, backend="inductor", fullgraph=True)(x.to(name), y.to(name))
+    torch.testing.assert_close(made.cpu(), join_sums(x, y))
 
 
 @pytest.mark.contract_item(62)
@@ -223,7 +223,9 @@ def test_a_kernel_on_the_host_gets_views_that_share_memory(name: str, package: s
     """
     run_on_host = pytest.importorskip(f"{package}._layer.inductor").run_on_host
 
-    def kernel(numbers: torch.Tensor, inside: torch.Tensor, column: torch.Tensor, last: torch.Tensor, add: int) -> None:
+    def write_numbers(
+        numbers: torch.Tensor, inside: torch.Tensor, column: torch.Tensor, last: torch.Tensor, add: int
+    ) -> None:
         assert {each.device.type for each in (numbers, inside, column, last)} == {"cpu"}
         numbers.fill_(add)
         assert inside[:3].tolist() == [0, 0, 0] and column.tolist() == [add, 7]
@@ -234,7 +236,7 @@ def test_a_kernel_on_the_host_gets_views_that_share_memory(name: str, package: s
     numbers, inside = buffer[1:6], buffer.view(torch.uint8)[21:40]  # from the last number's second byte
     column, last = buffer[4:12:6], buffer[15:].view(torch.int16)
     kinds = ("int32_t*", "uint8_t*", "const int32_t*", "int16_t*", "long")
-    run_on_host(kernel, kinds, numbers, inside, column, last, 5)
+    run_on_host(write_numbers, kinds, numbers, inside, column, last, 5)
     ones = 0x01010101
     expected = [7, 5, 5, 5, 5, 5, (ones & ~0xFF) | 7, *[ones] * 3, *[7] * 5, 5 << 16 | 5]
     assert buffer.tolist() == expected, buffer
