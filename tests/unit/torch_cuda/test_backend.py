@@ -104,6 +104,17 @@ def test_a_cuda_version_without_pins_is_told_before_anything_is_compiled(
     assert said.count("\n") == 1 and not (project / "build/made.txt").exists()
 
 
+def test_a_toolkit_that_does_not_name_itself_is_told_before_anything_is_compiled(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the description that a vendor begins with, third_device/template_key."""
+    info = {name: value for name, value in INFO.items() if name != "cuda"}
+    (project / "info.json.in").write_text(json.dumps({**info, "newdevice": "1.0"}))
+    assert backend.main(["configure"]) == 1
+    said = capsys.readouterr().err
+    assert "TOOLKIT_BUILD_INFO" in said and said.count("\n") == 1
+
+
 def test_a_thin_folder_without_pins_is_told(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

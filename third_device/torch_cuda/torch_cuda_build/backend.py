@@ -112,8 +112,14 @@ def read_info(folder: Path) -> dict[str, Any]:
 def list_requirements(info: Mapping[str, Any]) -> list[str]:
     """List what the wheel asks of pip.
 
-    Raises BuildError when the project's table has no pins for the version of the toolkit.
+    Raises BuildError when the build does not name its toolkit, or the project's table has no pins for that version.
     """
+    if "cuda" not in info and not {"toolkit", "toolkit_version"} <= info.keys():
+        raise BuildError(
+            "build_info.json names no toolkit, so no wheel can be packed; next: put package, toolkit, toolkit_version "
+            "and word into TOOLKIT_BUILD_INFO of its description, as cmake/toolkit/rocm.cmake does, or build with "
+            "cmake and ninja alone"
+        )
     table, version = requirements_table(), wheel.find_version(info)
     known = wheel.read_pins(table) if table.is_file() else {}
     if version not in known:
