@@ -1,5 +1,6 @@
-"""What every test has: the commands that it needs are asked for before its fixtures are made (``@pytest.mark.tools``),
-and what it leaves of variables and working directory is what it found: others run after it in the same process."""
+"""What every test has: the commands that it needs are asked for before its fixtures are made (``@pytest.mark.tools``);
+Git goes by no settings of the machine; and what a test leaves of variables and working directory is what it found:
+others run after it in the same process."""
 
 from __future__ import annotations
 
@@ -10,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.tools import require_tool
+
+# A machine with nothing set up has no name for Git's commits, and one that is in use may sign them or convert line
+# ends: the tests, and the commands they run, see neither (git-config(1), ENVIRONMENT).
+os.environ.update(GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_NOSYSTEM="1")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -237,7 +237,12 @@ class TestLocal:
 
         def git(*words: str, given: str | None = None) -> str:
             return subprocess.run(
-                ["git", *words], cwd=repository, input=given, capture_output=True, text=True, check=True
+                ["git", "-c", "user.name=t", "-c", "user.email=t@t", *words],
+                cwd=repository,
+                input=given,
+                capture_output=True,
+                text=True,
+                check=True,
             ).stdout.strip()
 
         ids = {
