@@ -11,7 +11,7 @@ decouple.base.errors.UsageError: ...dist/2.6: nothing built yet (nox -s build-2.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,8 @@ class VerifyResult(Struct, frozen=True):
     checks: tuple[CheckResult, ...]
     parity: tuple[Parity, ...] = ()
     kernels: KernelComparison | None = None
+    wheels: Mapping[str, str] = {}
+    """File of each wheel -> its SHA-256."""
 
     @property
     def ok(self) -> bool:
@@ -154,6 +156,7 @@ def verify_wheels(
     trial = _Trial(open_environment(request, places, layers, listener), listener)
     reports = audit_wheels(core, backend)
     heard(reports)
+    looked = status.hash_wheels(wheel for wheel in (core, backend) if wheel)  # at once: what follows takes long
     found = checks.check_core_alone(venvs.install_wheels(trial.place, "core", [core])) if core else []
     if core and tested:
         found.append(trial.run_upstream_tests(core))
@@ -169,7 +172,7 @@ def verify_wheels(
     code = None
     if backend and request.kernels:
         code = kernels.compare_backend(trial.environment, backend, request.kernels, progress=listener.progress)
-    result = VerifyResult(reports, tuple(found), tuple(same), code)
+    result = VerifyResult(reports, tuple(found), tuple(same), code, looked)
     series = {read_manifest(wheel).series.digest for wheel in (core, backend) if wheel}
     if len(series) == 1:
         whole = compared and request.extensions and (tested or request.core == "stock")
@@ -311,7 +314,7 @@ def _record_result(
     """Record in ``ci/status``, somebody else's kernels in a section of their own.
 
     They say nothing of those we compile, and an unmodified core nothing of ours. What a run that was not ``whole`` left
-    out is kept, where it was recorded of the same wheels.
+    out is kept, where it was recorded of the same wheels, byte for byte.
     """
     if request.over != "compiled" and backend:
         _record_installed(request, backend, result, series, listener, whole=whole)
@@ -323,8 +326,7 @@ def _record_result(
         return
     path, found = status.locate_status(request.project, request.release), make_section(request.core, result)
     before, found = status.read_status(path).verify, structs.replace(found, series=series)
-    same = (before.core, before.series) == (request.core, series)
-    merged = _keep_unasked(found, before, result) if same and not whole else found
+    merged = found if whole else _keep_unasked(found, before, result)
     if merged == before != found:
         listener.say(_NOTHING_NEW)
     else:
@@ -337,9 +339,9 @@ def _record_installed(
     """Record what was seen of a wheel over an installed build's kernels."""
     path, found = status.locate_status(request.project, request.release), make_section(request.core, result)
     before = status.read_status(path).over_installed
-    same = before and (before.wheel, before.series) == (backend.name, series)
-    merged = _keep_unasked(found, before.verify, result) if before and same and not whole else found
-    code = choose_kernels(result.kernels if request.kernels == request.over else None, before, backend.name, series)
+    merged = _keep_unasked(found, before.verify, result) if before and not whole else found
+    asked = result.kernels if request.kernels == request.over else None
+    code = choose_kernels(asked, before, backend.name, result.wheels)
     section = status.WheelSection(backend.name, series, merged, code)
     if section == before and merged != found:
         listener.say(_NOTHING_NEW)
@@ -350,11 +352,13 @@ def _record_installed(
 def _keep_unasked(
     found: status.VerifySection, before: status.VerifySection, result: VerifyResult
 ) -> status.VerifySection:
-    """Add to ``found`` what this run left out and ``before`` has.
+    """Add to ``found`` what this run left out and ``before`` has of the same wheels.
 
-    Both are of the same wheels, and ``found`` is of ``result``. Else a run with fewer checks would erase a comparison,
-    or a check that failed.
+    ``found`` is of ``result``. Else a run with fewer checks would erase a comparison, or a check that failed. Nothing
+    is added of other wheels, nor of a record that does not say which they were.
     """
+    if not found.wheels or before.wheels != found.wheels:
+        return found
     asked = tuple(f"{check.name}: " for check in result.checks)
     unasked = [line for line in before.failed if not line.startswith(asked)]
     fewer = found.audited < before.audited
@@ -369,12 +373,16 @@ def _keep_unasked(
 
 
 def choose_kernels(
-    code: KernelComparison | None, before: status.WheelSection | None, wheel: str, series: str
+    code: KernelComparison | None, before: status.WheelSection | None, wheel: str, wheels: Mapping[str, str]
 ) -> status.KernelsSection | None:
-    """Return the section of ``code``, else what ``before`` has of the same wheel."""
+    """Return the section of ``code``, else what ``before`` has of the same wheel.
+
+    ``wheels`` are the SHA-256 of this run's; the same is one of the same bytes.
+    """
     if code:
         return status.KernelsSection(**code.to_dict())
-    return before.kernels if before and (before.wheel, before.series) == (wheel, series) else None
+    same = before is not None and wheel in wheels and before.verify.wheels.get(wheel) == wheels[wheel]
+    return before.kernels if before and same else None
 
 
 def make_section(core: str, result: VerifyResult) -> status.VerifySection:
@@ -390,6 +398,7 @@ def make_section(core: str, result: VerifyResult) -> status.VerifySection:
         checks=len(result.checks),
         failed=tuple(f"{part.name}: {part.observed}" for part in result.checks if not part.passed),
         parity=make_parity_section(result.parity) if result.parity else None,
+        wheels=result.wheels,
     )
 
 

@@ -96,6 +96,7 @@ def verify_official_wheel(
     site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
     reports, found = core_half_differences.judge_reports(audit_wheels(site / "torch/lib", wheel))
     heard(reports)
+    looked = status.hash_wheels([wheel])
     listener.progress.start("parity with the untouched wheel")
     ours = parity.dump_torch([str(python)], python.parent.parent)
     same = parity.compare_parity(ours, parity.dump_torch([str(official)], python.parent.parent))
@@ -110,7 +111,7 @@ def verify_official_wheel(
         code = kernels.compare_backend(
             HostEnvironment(places), wheel, "official", kept=True, progress=listener.progress
         )
-    result = VerifyResult(tuple(reports), tuple(found), tuple(same), code)
+    result = VerifyResult(tuple(reports), tuple(found), tuple(same), code, looked)
     _record_result(request, wheel, result)
     return result
 
@@ -124,7 +125,7 @@ def _record_result(request: VerifyOfficialRequest, wheel: Path, result: VerifyRe
     path, series = status.locate_status(request.project, request.release), read_manifest(wheel).series.digest
     known, label = status.read_status(path), f"cu{request.cuda}-official-half"
     before = known.portable.get(label) if request.cuda else known.over_official
-    code = choose_kernels(result.kernels, before, wheel.name, series)
+    code = choose_kernels(result.kernels, before, wheel.name, result.wheels)
     found = status.WheelSection(wheel.name, series, make_section("official", result), code)
     if request.cuda:
         status.update_status(path, portable={label: found})

@@ -73,6 +73,7 @@ def verify_portable_wheels(
     warn_of_older_wheels(request, places, [core, backend], made.format_command(), listener)
     reports = audit_wheels(core, backend)
     heard(reports)
+    looked = status.hash_wheels([core, backend])
     alone = _make_torch_environment("core", unpack_wheels(python, places.verify / "alone", [core]))
     results = [_check_same_core(places, core), *checks.check_core_alone(alone)]
     both = _make_torch_environment("both", _install_wheels(python, places, [core, backend], other=bool(other)))
@@ -88,7 +89,7 @@ def verify_portable_wheels(
     if request.kernels:
         code = kernels.compare_backend(HostEnvironment(places), backend, request.kernels, progress=listener.progress)
     same = tuple(parity.explain_missing(item, "built", other) for item in parity.compare_parity(ours, theirs))
-    result = VerifyResult(tuple(reports), tuple(results), same, code)
+    result = VerifyResult(tuple(reports), tuple(results), same, code, looked)
     _record_result(request, version, backend, result)
     return result
 
@@ -133,7 +134,7 @@ def _record_result(request: VerifyPortableRequest, version: str, backend: Path, 
     if result.kernels and request.kernels == "monolith":
         record_kernels(request.project, request.release, label + status.MONOLITH, result.kernels, series)
     official = result.kernels if request.kernels == "official" else None
-    code = choose_kernels(official, status.read_status(path).portable.get(label), backend.name, series)
+    code = choose_kernels(official, status.read_status(path).portable.get(label), backend.name, result.wheels)
     found = status.WheelSection(backend.name, series, make_section("built", result), code)
     status.update_status(path, portable={label: found})
 

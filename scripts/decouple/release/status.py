@@ -10,7 +10,7 @@ the command that wrote it prints the rest.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from msgspec import Struct, ValidationError, convert, field
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import hold_lock, write_atomically
+from decouple.base.files import compute_sha256, hold_lock, write_atomically
 from decouple.base.untrusted_input import read_json
 
 SCHEMA = 2
@@ -154,6 +154,8 @@ class VerifySection(StatusSection, frozen=True):
     parity: ParitySection | None = None
     series: str = ""
     """Digest of the series that finished wheels were made of, which may be older than the checkout's."""
+    wheels: Mapping[str, str] = field(default_factory=dict)
+    """File of each wheel -> its SHA-256; empty in records up to 2026-11-28, of which nobody knows the bytes."""
 
 
 class WheelSection(StatusSection, frozen=True):
@@ -327,6 +329,15 @@ class ReleaseStatus(StatusSection, frozen=True):
     """Proof ("stage1", "suites/built-simulated") -> when; `update_status` writes it."""
     changes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Digest of a series that a proof is of -> name of a patch -> digest of what it changes in the tree."""
+
+
+def hash_wheels(wheels: Iterable[Path]) -> dict[str, str]:
+    """Return by what a record knows its wheels again: each file's SHA-256.
+
+    Name and series stay the same when a wheel is built again with another flag, another architecture or a changed
+    backend.
+    """
+    return {wheel.name: compute_sha256(wheel) for wheel in wheels}
 
 
 def locate_status(project: Path, release: str) -> Path:

@@ -76,10 +76,14 @@ PART = structs.replace(GOOD, parity=(), kernels=None)
 """As with --no-parity and --no-extensions."""
 
 
-def record(project: Path, result: VerifyResult, series: str = "aa", *, whole: bool = False, **options: Any) -> Path:
-    """Record as `decouple verify` does; returns the file."""
-    asked = VerifyRequest(project, "2.6", **options)
-    verify._record_result(asked, project / "torch_cuda.whl", result, series, QUIET, whole=whole)
+def record(
+    project: Path, result: VerifyResult, made: str = "as it was", *, whole: bool = False, **options: Any
+) -> Path:
+    """Record what `decouple verify` saw of a wheel, ``made`` in one way or another; returns the file."""
+    asked, wheel = VerifyRequest(project, "2.6", **options), project / "torch_cuda.whl"
+    wheel.write_text(made)
+    seen = structs.replace(result, wheels=status.hash_wheels([wheel]))
+    verify._record_result(asked, wheel, seen, "aa", QUIET, whole=whole)
     return status.locate_status(project, "2.6")
 
 
@@ -99,10 +103,18 @@ def test_a_run_with_fewer_checks_erases_nothing_of_the_same_wheels(tmp_path: Pat
     assert (seen.checks, seen.failed) == (2, ("extension saxpy: no nvcc", "import: it fails"))
     assert seen.parity and known.recorded[key].date > "2001-02-03"
 
-    record(tmp_path, PART, "another series", **options)
+    record(tmp_path, PART, "with another flag", **options)
     known = status.read_status(path)
     seen = known.over_installed.verify if known.over_installed else known.verify
-    assert (seen.checks, seen.failed, seen.parity) == (1, (), None)
+    assert (seen.checks, seen.failed, seen.parity) == (1, (), None), "of the same series, and another wheel"
+
+
+def test_nothing_is_kept_of_a_record_that_does_not_say_which_wheels_it_is_of(tmp_path: Path) -> None:
+    """Up to 2026-11-28 none said it: what those wheels were is not known."""
+    path = record(tmp_path, WHOLE, whole=True)
+    status.update_status(path, verify=structs.replace(status.read_status(path).verify, wheels={}))
+    record(tmp_path, PART)
+    assert (status.read_status(path).verify.checks, status.read_status(path).verify.parity) == (1, None)
 
 
 def test_a_whole_run_replaces_what_was_recorded(tmp_path: Path) -> None:
@@ -136,11 +148,10 @@ def test_a_run_without_kernels_keeps_those_of_the_same_wheel(tmp_path: Path, kin
     """`verify 2.6 --env portable` took "19452 of 19458 functions the same" out of the table."""
     cuda = "12.4" if kind == "official half" else ""
 
-    def run(result: VerifyResult, series: str = SERIES_A) -> status.WheelSection:
-        wheel, asked = (
-            make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4", series=series),
-            bool(result.kernels),
-        )
+    def run(result: VerifyResult, series: str = SERIES_A, arch: str = "9.0", core: str = "") -> status.WheelSection:
+        wheel = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4", series=series, arch=arch)
+        asked = bool(result.kernels)
+        result = structs.replace(result, wheels={**status.hash_wheels([wheel]), "torch.whl": core})
         if kind == "portable":
             portable = VerifyPortableRequest(tmp_path, "2.6", kernels="official" if asked else None)
             verify_portable._record_result(portable, "3.13", wheel, result)
@@ -152,5 +163,8 @@ def test_a_run_without_kernels_keeps_those_of_the_same_wheel(tmp_path: Path, kin
         return found
 
     first = run(GOOD)
-    assert first.kernels and run(structs.replace(GOOD, kernels=None)) == first
-    assert run(structs.replace(GOOD, kernels=None), SERIES_B).kernels is None
+    without = structs.replace(GOOD, kernels=None)
+    assert first.kernels and run(without) == first
+    assert run(without, core="another").kernels, "of the same torch_cuda"
+    assert run(GOOD).kernels and run(without, SERIES_B).kernels is None
+    assert run(GOOD).kernels and run(without, arch="8.0").kernels is None, "of the same name and series, built again"
