@@ -74,7 +74,8 @@ def print_table(table: WholeTable, limit: int | None = None) -> int:
         _print_left(judged, limit)
     for line in table.unused:
         print(f"out of date in reasons.toml ({table.side}): {line}")
-    print(f"verdict ({table.side}):", "ok" if table.ok else f"FAILED: {table.unexplained} unexplained")
+    failed = f"{table.unexplained} unexplained" if table.total else "nothing to compare"
+    print(f"verdict ({table.side}):", "ok" if table.ok else f"FAILED: {failed}")
     return OK if table.ok else CHECK_FAILED
 
 

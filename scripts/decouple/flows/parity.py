@@ -116,17 +116,17 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
 def record_table(request: ParityRequest, table: WholeTable, digests: Set[str]) -> None:
     """Write the figures to ``ci/status``, under the kind of torch and of build.
 
-    Raises DecoupleError when its wheels were made of series with different ``digests``.
+    Reasons out of date stand among what has none. Raises DecoupleError when its wheels were made of series with
+    different ``digests``.
     """
     _refuse_mixed(request, digests)
     parts = [judged.compared for judged in table.sections]
     counted = [(len(part.missing), len(part.extra), len(part.different)) for part in parts]
     missing, extra, different = (sum(counts) for counts in zip(*counted, strict=True))
-    names = tuple(f"{judged.compared.section}: {name}" for judged in table.sections for name in judged.unexplained)
+    names = [f"{judged.compared.section}: {name}" for judged in table.sections for name in judged.unexplained]
+    names += [f"out of date in reasons.toml: {reason}" for reason in table.unused]
     section = status.VerifySection(
-        parity=status.ParitySection(
-            sum(part.equal for part in parts) + missing + different, missing, extra, different, names
-        ),
+        parity=status.ParitySection(table.total, missing, extra, different, tuple(names)),
         series=next(iter(digests)),
     )
     built = [request.env if request.env == portable_environment.KIND else "", request.kernels]

@@ -403,13 +403,17 @@ def make_section(core: str, result: VerifyResult) -> status.VerifySection:
 
 
 def make_parity_section(parts: Sequence[Parity]) -> status.ParitySection:
-    """Make the section of all compared names: counts, and names without a reason."""
+    """Make the section of all compared names: counts, and names without a reason.
+
+    A category without names, which makes the verdict FAILED too, stands among these.
+    """
+    nothing = [f"{part.category}: nothing to compare" for part in parts if not part.total]
     return status.ParitySection(
         sum(part.total for part in parts),
         sum(len(part.missing) for part in parts),
         sum(len(part.extra) for part in parts),
         sum(len(part.different) for part in parts),
-        tuple(f"{part.category}: {name}" for part in parts for name in part.unexplained),
+        (*nothing, *(f"{part.category}: {name}" for part in parts for name in part.unexplained)),
     )
 
 

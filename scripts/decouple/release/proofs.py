@@ -274,32 +274,38 @@ def _list_parity(status: ReleaseStatus) -> Iterator[Figure]:
 def _judge_names(verify: VerifySection) -> str:
     """Say whether all names are as they must be; a missing one may have its reason."""
     found = verify.parity
+    if found and found.unexplained:
+        return DIFFERS
     if not (found and found.total):
         return RECORDED
-    if not (found.missing or found.different):
-        return HOLDS
-    return DIFFERS if found.unexplained else EXPLAINED
+    return EXPLAINED if found.missing or found.different else HOLDS
 
 
 def _describe_names(verify: VerifySection) -> str:
     found = verify.parity
     if not (found and found.total):
-        return "not checked"
+        return "nothing to compare" if found and found.unexplained else "not checked"
     alike = found.total - found.missing - found.different
-    return f"{cut_percent(alike, found.total):.2f} % of {found.total}" + (
-        f", {found.extra} extra" if found.extra else ""
-    )
+    counts = {"extra": found.extra, "unexplained": len(found.unexplained)}
+    rest = "".join(f", {count} {what}" for what, count in counts.items() if count)
+    return f"{cut_percent(alike, found.total):.2f} % of {found.total}{rest}"
 
 
 def _list_kernels(status: ReleaseStatus) -> Iterator[Figure]:
-    """Yield the official wheel's largest part, each monolith, the unpatched tree."""
+    """Yield those with the official wheel, with monoliths, with the unpatched tree.
+
+    The largest with the official wheel comes first. A portable wheel's is in the row of that wheel, too, so here it
+    stands only where it is the largest.
+    """
     found = {f"kernels/{label}": section for label, section in status.kernels.items()}
     wheels = {f"portable/{label}": wheel.kernels for label, wheel in status.portable.items() if wheel.kernels}
     official = {key: section for key, section in (found | wheels).items() if section.theirs.startswith("official")}
     if official:
-        key = max(official, key=lambda name: official[name].total)
-        text, verdict = _describe_kernels(official[key]), _judge_kernels(official[key])
-        yield Figure(key, text, verdict, OFFICIAL, command=_name_comparison(key, "official"))
+        largest = max(official, key=lambda name: official[name].total)
+        for key in [largest, *sorted(key for key in official if key in found and key != largest)]:
+            text, verdict = _describe_kernels(official[key]), _judge_kernels(official[key])
+            label = OFFICIAL if key == largest else f"{OFFICIAL} ({key.partition('/')[2]})"
+            yield Figure(key, text, verdict, label, command=_name_comparison(key, "official"))
     for key, section in sorted(found.items()):
         if key.endswith(MONOLITH):
             text = f"{section.same} of {section.total}, {section.unexplained} unexplained"
@@ -343,7 +349,7 @@ def _name_portable(label: str) -> str:
 
 
 def _judge_kernels(kernels: KernelsSection) -> str:
-    if kernels.unexplained:  # a function, or a variable where all functions are the same
+    if kernels.unexplained or not kernels.total:  # a function, or a variable where all functions are the same
         return DIFFERS
     return HOLDS if kernels.same == kernels.total and not kernels.extra else EXPLAINED
 
@@ -513,7 +519,8 @@ def _list_systems(status: ReleaseStatus) -> Iterator[Figure]:
 def _list_whole(status: ReleaseStatus) -> Iterator[Figure]:
     """Yield how many names and files of the official wheel ours has, by kind of torch."""
     for name, found in sorted(status.whole.items()):
-        text = f"{_describe_names(found)}, {len(found.parity.unexplained) if found.parity else 0} unexplained"
+        bare = not (found.parity and found.parity.unexplained)
+        text = f"{_describe_names(found)}{', 0 unexplained' if bare else ''}"
         options = " ".join(option for word, option in _PARITY_OPTIONS.items() if word in name.split("-"))
         yield Figure(
             f"whole/{name}",

@@ -106,7 +106,7 @@ class ParitySection(StatusSection, frozen=True):
     extra: int = 0
     different: int = 0
     unexplained: tuple[str, ...] = ()
-    """Those that differ, and that are missing without a reason."""
+    """Those that differ or are missing without a reason, categories with nothing to compare, reasons out of date."""
 
 
 UNPATCHED = "unpatched"

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from decouple import cli
 from decouple.base.files import compute_sha256
 from decouple.base.paths import find_project
+from decouple.cli.parity import print_table
 from decouple.flows import parity as flow
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.release import status
@@ -117,6 +119,12 @@ def test_what_it_found_is_recorded_where_asked_to(
     found = section.parity
     assert found and found.different == len(found.unexplained) == 2 and found.total > 2
     assert section.series == "old", "of the series that the wheels were made of"
+
+    flow.record_table(
+        request, structs.replace(compared, sections=compared.sections[:1], unused=("API: torch.gone",)), {"old"}
+    )
+    found = status.read_status(tmp_path / "ci" / "status" / "2.6.json").whole["other"].parity
+    assert found and found.unexplained == ("out of date in reasons.toml: API: torch.gone",), "the command failed by it"
 
 
 def test_a_hidden_module_is_one_line_of_the_page(both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,6 +255,12 @@ def test_a_reason_explains_what_is_missing_or_different_and_one_that_nothing_mee
     assert not comparison.judge_sections(
         [section], "half", [reason("a|gone")]
     ).ok  # those of another kind of torch do not count
+
+
+def test_where_the_other_side_has_no_name_nothing_was_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    empty = comparison.judge_sections([comparison.compare_names("API", {}, {})], "other")
+    assert print_table(empty) == 1
+    assert "verdict (other): FAILED: nothing to compare" in capsys.readouterr().out
 
 
 def test_the_kind_of_a_torch_is_known_by_its_packages_or_version() -> None:

@@ -37,6 +37,11 @@ class SectionComparison(Struct, frozen=True):
     extra: tuple[str, ...] = ()
     different: tuple[ChangedName, ...] = ()
 
+    @property
+    def total(self) -> int:
+        """The number of names that the other side has."""
+        return self.equal + len(self.missing) + len(self.different)
+
 
 class Side(Struct, frozen=True):
     """One entry ``[[side]]``: a kind of torch with reasons of its own.
@@ -108,14 +113,22 @@ class WholeTable(Struct, frozen=True):
     unused: tuple[str, ...]
 
     @property
+    def total(self) -> int:
+        """The number of names that the other side has."""
+        return sum(section.compared.total for section in self.sections)
+
+    @property
     def unexplained(self) -> int:
         """The number of missing or different names without a reason."""
         return sum(len(section.unexplained) for section in self.sections)
 
     @property
     def ok(self) -> bool:
-        """Whether every difference has a reason, and every reason a difference."""
-        return not self.unexplained and not self.unused
+        """Whether every difference has a reason, and every reason a difference.
+
+        And the other side has a name at all.
+        """
+        return self.total > 0 and not self.unexplained and not self.unused
 
 
 @cache
