@@ -76,11 +76,13 @@ def compare_single_stage(
 ) -> SingleStageComparison:
     """Compare ``count`` objects with device code and as many of the others.
 
-    The figures go to ``ci/status``. After ``minutes`` for each kind no further one is compiled: those that are there
-    are compared, the next run finds them cached. Raises DecoupleError where stage 2 has no objects or wheel, hipify
-    fails, or a source does not compile.
+    The figures go to ``ci/status``, as of the series that the objects are of. After ``minutes`` for each kind no
+    further one is compiled: those that are there are compared, the next run finds them cached. Raises DecoupleError
+    where stage 2 has no objects or wheel, hipify fails, or a source does not compile.
     """
     built = stage2_commands.open_commands(request, listener, _SUFFIXES)
+    wheel = _find_wheel(built.environment.places, request)
+    of_objects = stage2_commands.find_series(built.environment.places, request, listener)
     pristine = hipify_pristine(built, listener)
     units = {unit: name for unit in built.objects if (name := find_upstream_name(built, unit, pristine)) is not None}
     device = [unit for unit in units if unit.file.suffix in _DEVICE]
@@ -110,13 +112,13 @@ def compare_single_stage(
         folders,
     )
     comparison = comparing.compare_dumps(ours, theirs, sides=f"{request.toolkit}/single stage")
-    record_kernels(request.project, request.release, f"{request.toolkit}/{SINGLE_STAGE}", comparison)
-    wheel = _find_wheel(seeing.environment.places, request)
     registered = _compare_registrations(seeing, request, wheel)
-    path = status.locate_status(request.project, request.release)
-    series = read_manifest(wheel).series.digest
-    section = status.VerifySection(core=request.against, parity=make_parity_section(registered), series=series)
-    status.update_status(path, vendors={request.toolkit: section})
+    parity, series = make_parity_section(registered), read_manifest(wheel).series.digest
+    section = status.VerifySection(core=request.against, parity=parity, series=series)
+    status.update_status(status.locate_status(request.project, request.release), vendors={request.toolkit: section})
+    if of_objects is not None:
+        label = f"{request.toolkit}/{SINGLE_STAGE}"
+        record_kernels(request.project, request.release, label, comparison, of_objects)
     return SingleStageComparison(comparison, registered)
 
 

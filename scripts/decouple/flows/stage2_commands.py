@@ -17,12 +17,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import compute_sha256
 from decouple.base.progress import Progress
 from decouple.base.worker_pool import WorkerPool
-from decouple.build import toolchain
-from decouple.build.environment import Environment, RootEnvironment, replace_places
+from decouple.build import inputs, toolchain, toolkits, tree_status
+from decouple.build.environment import Environment, Places, RootEnvironment, replace_places
 from decouple.build.estimate import count_cores
 from decouple.build.sandbox import BindMount
+from decouple.build.wheel_finishing import read_manifest
 from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import open_environment
@@ -128,6 +130,36 @@ def open_commands(
             f"{places.stage2}: no object of a {' or '.join(suffixes)} file", next_step="build stage 2 first"
         )
     return Stage2Commands(environment, there)
+
+
+def find_series(places: Places, request: BuildRequest, listener: Listener = QUIET) -> str | None:
+    """Return the digest of the series that stage 2's objects in ``places`` are of.
+
+    The wheel that they were linked for names it; the checkout's may be another by now. None, and it is said that
+    nothing is recorded, without that wheel, and where the tree is not as it was compiled: a build that did not end may
+    have left objects of both.
+    """
+    stamp, again = inputs.read_stamp(places.state / "stage2.json"), _format_build(request)
+    wheel = places.dist / stamp.wheel if stamp else None
+    if not (stamp and wheel and wheel.is_file() and compute_sha256(wheel) == stamp.sha256):
+        listener.warn(f"not recorded: no wheel in {places.dist} says of which series stage 2's objects are; `{again}`")
+        return None
+    unread = toolkits.list_unread_paths(2, request.toolkit)
+    known = stamp.content and tree_status.is_applied(places.tree)  # not of a stamp of an earlier version
+    if known and inputs.hash_tree_content(places.tree, unread) != stamp.content:
+        listener.warn(f"not recorded: {places.tree} changed since stage 2 was built; `{again}` takes that up")
+        return None
+    return read_manifest(wheel).series.digest
+
+
+def _format_build(request: BuildRequest) -> str:
+    """Return the command that makes the objects."""
+    if request.toolkit and request.part != "all":
+        return f"decouple smoke {request.release} --toolkit {request.toolkit}"
+    env = "" if request.env == "auto" else request.env
+    chosen = {"--env": env, "--python": request.python, "--cuda": request.cuda, "--toolkit": request.toolkit}
+    words = [f"{option} {value}" for option, value in {**chosen, "--core": request.core}.items() if value]
+    return " ".join([f"decouple build {request.release} --stage 2", *words])
 
 
 def _strip_folder(path: PurePosixPath, folder: str) -> str:

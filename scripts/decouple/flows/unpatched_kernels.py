@@ -30,10 +30,11 @@ def compare_unpatched(request: BuildRequest, count: int, listener: Listener = QU
     """Compile ``count`` of stage 2's ``.cu`` files from the release's own tree.
 
     They are such that stage 2 has objects of, and are compared with those. That tree's headers go before all others.
-    What torchgen and CMake generate is the build's, on both sides. The figures go to ``ci/status``. Raises
-    DecoupleError where stage 2 has no objects, or a source does not compile.
+    What torchgen and CMake generate is the build's, on both sides. The figures go to ``ci/status``, as of the series
+    that the objects are of. Raises DecoupleError where stage 2 has no objects, or a source does not compile.
     """
     built = stage2_commands.open_commands(request, listener)
+    series = stage2_commands.find_series(built.environment.places, request, listener)
     pristine = fetch_source(load_release(request.project, request.release), progress=listener.progress).path
     relocation = relocate_files(RelocateRequest(request.project, request.release, tree=pristine))
     origins = {move.target: move.origin for move in relocation.plan.moves}
@@ -51,7 +52,8 @@ def compare_unpatched(request: BuildRequest, count: int, listener: Listener = QU
         [folder / made[unit] for unit in chosen], "the unpatched tree", None, listener.progress
     )
     comparison = comparing.compare_dumps(ours, theirs, sides="built/unpatched")
-    record_kernels(request.project, request.release, UNPATCHED, comparison)
+    if series is not None:
+        record_kernels(request.project, request.release, UNPATCHED, comparison, series)
     return comparison
 
 

@@ -417,10 +417,10 @@ def make_parity_section(parts: Sequence[Parity]) -> status.ParitySection:
     )
 
 
-def record_kernels(project: Path, release: str, label: str, comparison: KernelComparison, series: str = "") -> None:
+def record_kernels(project: Path, release: str, label: str, comparison: KernelComparison, series: str) -> None:
     """Write figures of our build ``label`` to the status file; keep those of others.
 
-    ``series`` is the digest that its wheel names, "" for the checkout's.
+    ``series`` is the digest that its wheel names.
     """
     path = status.locate_status(project, release)
     section = status.KernelsSection(**comparison.to_dict(), series=series)

@@ -1,11 +1,23 @@
-"""The command that compiles a moved source from the tree where nobody moved it."""
+"""The command that compiles a moved source from the tree where nobody moved it, and what is recorded of it."""
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
+from decouple.base.files import compute_sha256
+from decouple.build import inputs, toolkits
+from decouple.flows.build_request import BuildRequest
+from decouple.flows.listener import Listener
+from decouple.flows.stage2_commands import find_series
 from decouple.flows.unpatched_kernels import make_command
+from decouple.flows.verify import record_kernels
+from decouple.release import status
+from decouple.release.status import UNPATCHED
+from decouple.stack.engine import Stack
+from decouple.verify.kernels.compare import KernelComparison
 from decouple.verify.stage1_units import TranslationUnit
+from tests.support.series import usual_world
+from tests.unit.index.wheels import SERIES_A, SERIES_B, make_wheel
 
 NAMES = {"stage2": "/d/stage2", "tree": "/d/src"}
 MOVED = "/d/src/third_device/torch_cuda/torch_cuda/csrc/aten/cuda/Sleep.cu"
@@ -28,3 +40,42 @@ def test_the_release_s_own_tree_stands_where_moved_files_have_upstream_s_names()
         *("nvcc", "-I/d/unpatched/aten/src", "-I/d/unpatched", "-I/d/stage2/generated"),
         *("-c", "/d/unpatched/aten/src/ATen/cuda/Sleep.cu", "-o", "/d/stage2/unpatched/0-Sleep.cu.o"),
     )
+
+
+def test_a_comparison_is_recorded_of_the_series_that_the_objects_are_of(tmp_path: Path) -> None:
+    """The patches had changed since the build: "2053 of 2053 ... holds" stood there for the new ones."""
+    world, warned = usual_world(tmp_path / "world"), list[str]()
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+    request, listener = BuildRequest(world.project, "2.6", env="host"), Listener(warn=warned.append)
+    places, path = request.places, status.locate_status(world.project, "2.6")
+
+    def ask() -> str | None:
+        warned.clear()
+        return find_series(places, request, listener)
+
+    assert ask() is None and "no wheel" in warned[0], "an unfinished build, or one of objects alone"
+    wheel = make_wheel(places.dist, "torch-cuda", "2.6.0+cu124", cuda="12.4", series=SERIES_A)
+    content = inputs.hash_tree_content(places.tree, toolkits.list_unread_paths(2, ""))
+    stamp = inputs.Stamp("0" * 64, wheel.name, compute_sha256(wheel), 1.0, 1, content)
+    inputs.write_stamp(places.state / "stage2.json", stamp)
+    status.update_status(path, series=status.SeriesSection(1, SERIES_B))  # as `decouple record` does
+    series = ask()
+    assert series == SERIES_A and not warned
+    compared = KernelComparison("stage 2", "the unpatched tree", ("sm_90",), 1, 1, 1, 1, 1, 0, 0, 0, ())
+    record_kernels(world.project, "2.6", UNPATCHED, compared, series)
+    assert status.read_status(path).recorded[f"kernels/{UNPATCHED}"].series == SERIES_A
+
+    (places.tree / "torch/core.py").write_text("# what the next build compiles\n")
+    assert ask() is None and f"{places.tree} changed" in warned[0], "it may have begun, and left objects of its own"
+    assert "`decouple build 2.6 --stage 2 --env host`" in warned[0]
+
+
+def test_objects_without_a_wheel_of_their_own_are_of_no_known_series(tmp_path: Path) -> None:
+    """Another build put its wheel there under the same name."""
+    request, warned = BuildRequest(tmp_path, "2.6", toolkit="rocm", core="stock", part="runtime"), list[str]()
+    places = request.places
+    wheel = make_wheel(places.dist, "torch-hip", "2.6.0")
+    inputs.write_stamp(places.state / "stage2.json", inputs.Stamp("0" * 64, wheel.name, "0" * 64, 1.0, 1))
+    assert find_series(places, request, Listener(warn=warned.append)) is None
+    assert f"no wheel in {places.dist}" in warned[0] and "`decouple smoke 2.6 --toolkit rocm`" in warned[0]
