@@ -29,8 +29,8 @@ from decouple.release.status import (
 
 BUILT = "built"
 NOTHING = "not proven"
-#: Of decouple.flows.test_patches: the kinds of a torch that has our patches, of the core or of torch_cuda.
-_PATCHED = ("patched", "core", "half")
+#: Of decouple.verify.patches: the kinds of a torch that is made of our series, the core or torch_cuda.
+_PATCHED = ("patched", "core", "half", "unpatched")
 #: Of decouple.verify.full_parity: the kinds of a torch that has none of them.
 _WITHOUT_PATCHES = ("debian", "other")
 #: Words of a label that decouple.flows.parity writes -> the option that chose such a build.

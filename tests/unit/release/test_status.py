@@ -250,6 +250,19 @@ def test_a_torch_without_our_patches_is_of_no_series() -> None:
     assert (row.date, row.series, row.verdict) == ("2026-01-02", "none", "recorded")
 
 
+@pytest.mark.parametrize(("kind", "old"), [("patched", True), ("unpatched", True), ("single", False), ("cpu", False)])
+def test_answers_of_a_torch_with_our_torch_cuda_grow_old_with_the_patches(kind: str, old: bool) -> None:
+    """On Debian's unmodified core it is made of our series all the same."""
+    trial = status.PatchTrialSection(kind, "2.6.0", "simulated", 11, series="old" if old else "")
+    mark = status.RecordMark("2026-01-02", "old")
+    document = status.ReleaseStatus(
+        status.SeriesSection(1, "now"), patches={"stock-simulated": trial}, recorded={"patches/stock-simulated": mark}
+    )
+    (row,) = [row for row in proofs.list_proof_rows(document) if row.name.startswith("patches'")]
+    since = "holds; since then changes that are not known"
+    assert (row.series, row.full_verdict) == (("old", since) if old else ("none", "holds"))
+
+
 @pytest.mark.parametrize(
     ("label", "options"),
     [
