@@ -141,4 +141,5 @@ def print_verdict(result: flow.VerifyResult, limit: int | None = None) -> int:
 def print_checks(results: Sequence[CheckResult]) -> None:
     """Print a line per promise, with what was seen."""
     for result in results:
-        print(f"{'ok' if result.passed else 'FAILED':<6} {result.name}: {result.observed}")
+        verdict = "FAILED" if not result.passed else "ok" if result.done else "-"
+        print(f"{verdict:<6} {result.name}: {result.observed}")

@@ -103,8 +103,7 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
             f"{places.dist}: {len(core)} core wheels for Python {system.python}, which {system.name} has",
             next_step=f"decouple build {request.release} --env portable --stage 1 --python {system.python}, or --wheel",
         )
-    if request.record:  # before an hour of tests
-        _read_series(request, wheels)
+    section = describe_trial(request, wheels) if request.record else None  # refused before an hour of tests
     preflight.check_root(find_cache(), system.make_description())
     shown = []
     if request.tests:
@@ -131,16 +130,35 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
     finally:
         if not request.keep:
             remove_tree(folder)
-    if request.record:
-        record_checks(request, wheels, found)
+    if section:
+        record_checks(request, section, found)
     return tuple(found)
 
 
-def record_checks(request: TryoutRequest, wheels: Sequence[Path], found: Sequence[CheckResult]) -> None:
-    """Write to ``ci/status`` what these wheels gave on the system."""
-    failed = tuple(f"{result.name}: {result.observed}" for result in found if not result.passed)
+def describe_trial(request: TryoutRequest, wheels: Sequence[Path]) -> status.VerifySection:
+    """Describe for ``ci/status`` what is tried.
+
+    Raises DecoupleError where the wheels are of several series, and UsageError where projects were tried on the same
+    wheels that this run leaves out: a record of fewer would hide what they found.
+    """
     names, series = ", ".join(sorted(wheel.name for wheel in wheels)), _read_series(request, wheels)
-    section = status.VerifySection(core=names, checks=len(found), failed=failed, series=series)
+    section = status.VerifySection(
+        core=names, series=series, wheels=status.hash_wheels(wheels), projects=tuple(dict.fromkeys(request.projects))
+    )
+    before = status.read_status(status.locate_status(request.project, request.release)).systems.get(request.system)
+    same = before.projects if before and before.wheels == section.wheels else ()
+    if left_out := [project for project in same if project not in section.projects]:
+        raise UsageError(
+            f"--record: {', '.join(left_out)} was tried on these wheels on {request.system}, and would be left out",
+            next_step=f"add {' '.join(f'--with {project}' for project in left_out)}, or leave --record out",
+        )
+    return section
+
+
+def record_checks(request: TryoutRequest, section: status.VerifySection, found: Sequence[CheckResult]) -> None:
+    """Write to ``ci/status`` what the wheels of ``section`` gave on the system."""
+    failed = tuple(f"{result.name}: {result.observed}" for result in found if not result.passed)
+    section = replace(section, checks=sum(result.done for result in found), failed=failed)
     path = status.locate_status(request.project, request.release)
     status.update_status(path, systems={request.system: section})
 

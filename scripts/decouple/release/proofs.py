@@ -513,7 +513,9 @@ def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
 def _list_systems(status: ReleaseStatus) -> Iterator[Figure]:
     """Yield what finished wheels gave on bare systems, as a user installs them."""
     for name, found in sorted(status.systems.items()):
-        yield Figure(f"systems/{name}", _describe_checks(found), _judge_checks(found), name)
+        words = ["decouple try wheels {release}", name, *(f"--with {project}" for project in found.projects)]
+        command = " ".join([*words, "--record"]) if found.wheels else ""  # an older record does not say what was tried
+        yield Figure(f"systems/{name}", _describe_checks(found), _judge_checks(found), name, command=command)
 
 
 def _list_whole(status: ReleaseStatus) -> Iterator[Figure]:

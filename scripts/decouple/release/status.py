@@ -156,6 +156,8 @@ class VerifySection(StatusSection, frozen=True):
     """Digest of the series that finished wheels were made of, which may be older than the checkout's."""
     wheels: Mapping[str, str] = field(default_factory=dict)
     """File of each wheel -> its SHA-256; empty in records up to 2026-11-28, of which nobody knows the bytes."""
+    projects: tuple[str, ...] = ()
+    """Of a bare system: what of PyPI was tried on top, as ``--with`` names it."""
 
 
 class WheelSection(StatusSection, frozen=True):

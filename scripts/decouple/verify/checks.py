@@ -29,6 +29,8 @@ class CheckResult(Struct, frozen=True):
     name: str
     passed: bool
     observed: str
+    done: bool = True
+    """False of what cannot be checked here; ``observed`` says why. It is no fault, and no check that passed."""
 
 
 def check_core_alone(alone: TorchEnvironment) -> list[CheckResult]:

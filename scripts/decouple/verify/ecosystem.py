@@ -81,7 +81,7 @@ def try_project(on: TorchEnvironment, project: Project, site: Path, *, cuda: str
     runtimes = {name for library in libraries for name in library.needed if name.startswith("libcudart.so.")}
     if cuda and runtimes and cuda.partition(".")[0] not in {name.split(".")[2] for name in runtimes}:
         said = f"it needs {', '.join(sorted(runtimes))}, and this torch is of CUDA {cuda}"
-        return [*found, CheckResult(f"{project.requirement}: not used", True, said)]
+        return [*found, CheckResult(f"{project.requirement}: not used", True, said, done=False)]
     found.append(_check_program(on, project))
     if cuda:
         found.append(_check_operators(on, project))

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.build import bare_systems, wheel_finishing
+from decouple.build import bare_systems
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import make_clean_environment
-from decouple.flows.tryout import BareSystem, TryoutRequest, record_checks, select_fitting, try_wheels
-from decouple.release import status
+from decouple.flows.tryout import (
+    BareSystem,
+    TryoutRequest,
+    describe_trial,
+    record_checks,
+    select_fitting,
+    try_wheels,
+)
+from decouple.release import proofs, status
 from decouple.verify.checks import CheckResult
+from tests.unit.index.wheels import SERIES_A, SERIES_B, make_wheel
 
 PROJECT = Path(__file__).parents[3]
 
@@ -60,22 +68,51 @@ def test_what_cannot_be_tried_is_said_before_anything_is_made(request_: TryoutRe
         try_wheels(request_)
 
 
-def test_what_wheels_gave_on_a_system_is_recorded_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+SEEN = (CheckResult("import torch", True, "2.6.0"), CheckResult("pip check", False, "torch requires acme"))
+
+
+def record(project: Path, wheels: Sequence[Path], found: Sequence[CheckResult], *projects: str) -> proofs.ProofRow:
+    """Record as `try wheels --record --with PROJECT` does; returns the row of the table of proofs."""
+    request = TryoutRequest(project, "2.6", system="debian-12", projects=projects)
+    record_checks(request, describe_trial(request, wheels), found)
+    return read_row(project)
+
+
+def read_row(project: Path) -> proofs.ProofRow:
+    rows = proofs.list_proof_rows(status.read_status(status.locate_status(project, "2.6")))
+    (row,) = [row for row in rows if row.name == f"{proofs.SYSTEMS}: debian-12"]
+    return row
+
+
+def test_what_wheels_gave_on_a_system_is_recorded_by_its_name(tmp_path: Path) -> None:
     """And with their series: the checkout's may be another one."""
-    (tmp_path / "ci" / "status").mkdir(parents=True)
-    made = {"torch-1.whl": "old", "torch_cuda-1.whl": "old", "torch_cuda-2.whl": "new"}
-    monkeypatch.setattr(
-        wheel_finishing, "read_manifest", lambda wheel: SimpleNamespace(series=SimpleNamespace(digest=made[wheel.name]))
-    )
-    seen = (CheckResult("import torch", True, "2.6.0"), CheckResult("pip check", False, "torch requires acme"))
-    record_checks(TryoutRequest(tmp_path, "2.6", system="debian-12"), [Path("torch-1.whl")], seen)
+    core, other = make_wheel(tmp_path, "torch", "2.6.0"), make_wheel(tmp_path, "torch-cuda", "2.6.0", series=SERIES_B)
+    record(tmp_path, [core], SEEN)
     found = status.read_status(status.locate_status(tmp_path, "2.6")).systems["debian-12"]
-    assert (found.core, found.checks, found.failed) == ("torch-1.whl", 2, ("pip check: torch requires acme",))
-    assert found.series == "old"
+    assert (found.core, found.checks, found.failed) == (core.name, 2, ("pip check: torch requires acme",))
+    assert found.series == SERIES_A
     with pytest.raises(DecoupleError, match="different series"):
-        record_checks(
-            TryoutRequest(tmp_path, "2.6", system="debian-12"), [Path("torch-1.whl"), Path("torch_cuda-2.whl")], seen
-        )
+        record(tmp_path, [core, other], SEEN)
+
+
+def test_a_run_with_fewer_projects_does_not_hide_what_failed_on_the_same_wheels(tmp_path: Path) -> None:
+    """A failed torchvision went by typing the command of the table, which had no --with."""
+    core = make_wheel(tmp_path, "torch", "2.6.0")
+    fails = CheckResult("torchvision==0.21.0: used", False, "Segmentation fault")
+    row = record(tmp_path, [core], (*SEEN[:1], fails), "torchvision")
+    assert (row.figure, row.verdict) == ("1 of 2 checks", "fails")
+    assert row.command == "decouple try wheels {release} debian-12 --with torchvision --record"
+    with pytest.raises(UsageError, match="torchvision was tried on these wheels") as caught:
+        record(tmp_path, [core], SEEN[:1])
+    assert str(caught.value.next_step).startswith("add --with torchvision") and read_row(tmp_path).verdict == "fails"
+    assert record(tmp_path, [core], SEEN[:1], "torchaudio", "torchvision").verdict == "holds", "a run with more"
+    another = make_wheel(tmp_path, "torch", "2.6.0", extra_members={"torch/more.py": b""})
+    assert another == core and record(tmp_path, [another], SEEN[:1]).verdict == "holds", "built again"
+
+
+def test_what_could_not_be_tried_is_no_check_that_passed(tmp_path: Path) -> None:
+    unused = CheckResult("torchvision==0.21.0: not used", True, "it needs libcudart.so.12", done=False)
+    assert record(tmp_path, [make_wheel(tmp_path, "torch", "2.6.0")], (*SEEN[:1], unused)).figure == "1 of 1 checks"
 
 
 def test_a_run_without_upstreams_tests_is_not_recorded(tmp_path: Path) -> None:
