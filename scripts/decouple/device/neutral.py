@@ -7,6 +7,8 @@ What is rewritten keeps its comments and its place. Whatever else of CUDA a prog
 
 from __future__ import annotations
 
+import ast
+import warnings
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -39,7 +41,7 @@ def rewrite_program(text: str, *, device: str = "", file: str = "the program") -
 
     ``device`` names what torch.accelerator has no function for: ``torch.NAME.X``.
 
-    Raises DecoupleError when the text does not parse, UsageError when libcst is not installed.
+    Raises DecoupleError when the text does not parse, or would not any more; UsageError when libcst is not installed.
     """
     try:
         import libcst
@@ -58,7 +60,22 @@ def rewrite_program(text: str, *, device: str = "", file: str = "the program") -
     made = wrapper.module.visit(ChangeTransformer(plan.instead))
     assert isinstance(made, libcst.Module)
     code = _insert_import(made) if plan.instead and plan.torch is None else made.code
+    broken = _find_syntax_error(code)
+    if broken and not _find_syntax_error(text):  # a program for a newer Python than this one has its own
+        raise DecoupleError(
+            f"{file}: rewritten, this line is no Python: {(broken.text or '').strip()}",
+            next_step="rewrite that line by hand first",
+        )
     return NeutralProgram(code, len(plan.instead), tuple(RemainingName(*row) for row in plan.left))
+
+
+def _find_syntax_error(text: str) -> SyntaxError | None:
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            return error
+    return None
 
 
 def _insert_import(module: libcst.Module) -> str:

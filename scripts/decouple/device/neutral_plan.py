@@ -15,6 +15,8 @@ from typing import Any
 import libcst as cst
 from libcst import matchers as m
 from libcst.metadata import (
+    ExpressionContext,
+    ExpressionContextProvider,
     MetadataWrapper,
     ParentNodeProvider,
     PositionProvider,
@@ -78,12 +80,18 @@ class ChangePlan:
         self.left: list[tuple[int, str, str]] = []
         """Line, text and reason."""
         self._module: Any = wrapper.module
-        self._table = table = toml.read_toml(TABLE, NameTable, mend="see the comment at its top", schema=None)
+        self._table = toml.read_toml(TABLE, NameTable, mend="see the comment at its top", schema=None)
         self._names = wrapper.resolve(QualifiedNameProvider)
         self._parents: Any = wrapper.resolve(ParentNodeProvider)
         self._places: Any = wrapper.resolve(PositionProvider)
         self._settled: set[Any] = set()
-        self._amp = {f"torch.cuda.amp.{name}" for name in table.amp.names}
+        self._contexts: Any = wrapper.resolve(ExpressionContextProvider)
+        self._amp = self._list_movable_amp()
+        self._own_questions = {
+            self._module.code_for_node(attribute)
+            for attribute in self._find(m.Attribute(attr=m.Name("is_cuda")))
+            if self._contexts.get(attribute) is not ExpressionContext.LOAD
+        }
         self.torch = self._find_torch()
         self._torch = torch = self.torch or "torch"
         self._accelerator = f"{torch}.accelerator.current_accelerator()"
@@ -114,6 +122,40 @@ class ChangePlan:
                 elif self._module.code_for_node(alias.name).startswith("torch.") and alias.asname is None:
                     found = found or "torch"
         return found
+
+    def _list_movable_amp(self) -> frozenset[str]:
+        """List the names of torch.cuda.amp that can be torch.amp's in the whole program.
+
+        torch.amp's take the type of the device first, so each use must be a call that can be given it, and the import
+        must be one that becomes torch.amp's.
+        """
+        names = {f"torch.cuda.amp.{name}" for name in self._table.amp.names}
+        for node in self._find(m.Name() | m.Attribute()):
+            parent = self._parents.get(node)
+            if self._contexts.get(node) is not ExpressionContext.LOAD or self._is_type(node):
+                continue
+            if not (isinstance(parent, cst.Call) and parent.func is node and not any(arg.star for arg in parent.args)):
+                names.discard(self._read_full_name(node))
+        imports = [self._list_amp_imports(statement) for statement in self._find(m.ImportFrom())]
+        while kept := {name for listed in imports if not listed <= names for name in listed & names}:
+            names -= kept
+        return frozenset(names)
+
+    def _list_amp_imports(self, statement: Any) -> set[str]:
+        """Return the full names that a statement imports from torch.cuda.amp."""
+        module = m.Attribute(m.Attribute(m.Name("torch"), m.Name("cuda")), m.Name("amp"))
+        if not m.matches(statement, m.ImportFrom(module=module, names=[m.ZeroOrMore()])):
+            return set()
+        return {f"torch.cuda.amp.{alias.evaluated_name}" for alias in statement.names}
+
+    def _is_type(self, node: Any) -> bool:
+        """Return whether a class is only asked about: by an annotation or isinstance."""
+        above = self._parents.get(node)
+        while isinstance(above, cst.BaseExpression | cst.BaseElement | cst.SubscriptElement | cst.Index | cst.Arg):
+            if isinstance(above, cst.Call):
+                return m.matches(above, m.Call(func=m.Name("isinstance")))
+            above = self._parents.get(above)
+        return isinstance(above, cst.Annotation)
 
     def _read_full_name(self, node: Any) -> str:
         """Return the name that an expression has by the program's imports.
@@ -201,7 +243,10 @@ class ChangePlan:
             elif len(values) == 2 and found[1] is None:
                 self._settled.add(values[0])
                 self._settle(
-                    call, change=lambda made: made.with_changes(args=[made.args[1].with_changes(keyword=None)])
+                    call,
+                    change=lambda made: made.with_changes(
+                        args=[made.args[1].with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)]
+                    ),
                 )
         elif isinstance(values[0], cst.FormattedString):
             self._plan_device(values[0])
@@ -256,7 +301,7 @@ class ChangePlan:
         other = target.comparator
         named = isinstance(other, cst.SimpleString) and other.evaluated_value == "cuda"
         if named and isinstance(target.operator, cst.Equal | cst.NotEqual):
-            self._settle(other, '"cpu"')
+            self._settle(other, f"{other.quote}cpu{other.quote}")
             self._settle(
                 target.operator, change=lambda made: cst.NotEqual() if isinstance(made, cst.Equal) else cst.Equal()
             )
@@ -278,13 +323,31 @@ class ChangePlan:
         elif found in self._amp:
             self._settle(attribute, f"{self._torch}.amp.{name}")
         elif attribute.attr.value == "is_cuda":
-            self._settle(attribute, change=_change_question)
+            self._plan_question(attribute)
+
+    def _plan_question(self, attribute: Any) -> None:
+        """``x.is_cuda``, unless the program sets it or calls it.
+
+        Then it is no tensor's.
+        """
+        parent, quote = self._parents.get(attribute), self._choose_quote(attribute)
+        called = isinstance(parent, cst.Call) and parent.func is attribute
+        if quote and not called and self._module.code_for_node(attribute) not in self._own_questions:
+            self._settle(attribute, change=lambda made: _change_question(made, quote))
+
+    def _choose_quote(self, node: Any) -> str:
+        """Return a quote that no f-string around ``node`` has, as Python before 3.12 asks.
+
+        "" where they have both.
+        """
+        taken = ""
+        while (node := self._parents.get(node)) is not None:
+            taken += node.start if isinstance(node, cst.FormattedString) else ""
+        return next((quote for quote in "\"'" if quote not in taken), "")
 
     def _plan_import(self, statement: Any) -> None:
-        source = self._module.code_for_node(statement.module) if statement.module else ""
-        listed = [] if isinstance(statement.names, cst.ImportStar) else statement.names
-        names = {f"{source}.{alias.evaluated_name}" for alias in listed}
-        if source == "torch.cuda.amp" and names and names <= self._amp:
+        names = self._list_amp_imports(statement)
+        if names and names <= self._amp:
             self.instead[statement.module] = lambda _: cst.parse_expression("torch.amp")
             self._settled.update((statement, statement.module))
 
@@ -306,7 +369,9 @@ class ChangePlan:
                 continue
             told.add(line)
             shown = str(self._module.code.splitlines()[line - 1].strip())
-            self.left.append((line, shown, _explain_rest(self._read_full_name(whole), text)))
+            above = self._parents.get(whole)
+            name = "torch.cuda.amp" if self._list_amp_imports(above) else self._read_full_name(whole)
+            self.left.append((line, shown, _explain_rest(name, text)))
         self.left.sort(key=lambda left: left[0])
 
     def _is_changed(self, node: Any) -> bool:
@@ -334,10 +399,10 @@ def _make_first_argument(text: str, others: list[Any]) -> cst.Arg:
     return cst.Arg(cst.parse_expression(text), comma=comma)
 
 
-def _change_question(made: Any) -> Any:
+def _change_question(made: Any, quote: str) -> Any:
     """``x.is_cuda``."""
     kind = cst.Attribute(cst.Attribute(made.value, cst.Name("device")), cst.Name("type"))
-    other = cst.ComparisonTarget(cst.NotEqual(), cst.SimpleString('"cpu"'))
+    other = cst.ComparisonTarget(cst.NotEqual(), cst.SimpleString(f"{quote}cpu{quote}"))
     return cst.Comparison(kind, [other], lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
@@ -345,6 +410,8 @@ def _explain_rest(name: str, text: str) -> str:
     """Explain what is left."""
     if name.startswith("torch.backends.cudnn"):
         return "cuDNN has no neutral name: keep it for CUDA alone"
+    if name.startswith("torch.cuda.amp"):
+        return "torch.amp has it with the type of the device as an argument: import it from there, and call it so"
     if name.startswith("torch.cuda"):
         return f"torch.accelerator has nothing like {name}"
     if name.startswith("torch.version"):

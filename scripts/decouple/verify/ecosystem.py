@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -105,21 +106,28 @@ def _check_symbols(project: Project, site: Path, libraries: Sequence[Library]) -
 
 def _check_program(on: TorchEnvironment, project: Project) -> CheckResult:
     done = run_python([*on.prefix, "-c", project.trial])
-    lines = (done.stdout if done.returncode == 0 else done.stdout + done.stderr).strip().splitlines() or [""]
-    return CheckResult(f"{project.requirement}: used", bool(re.fullmatch(project.says, lines[-1])), lines[-1])
+    said = _read_last_line(done)
+    return CheckResult(
+        f"{project.requirement}: used", done.returncode == 0 and bool(re.fullmatch(project.says, said)), said
+    )
 
 
 def _check_operators(on: TorchEnvironment, project: Project) -> CheckResult:
     argv = [*on.prefix, "-c", _ASK, project.name, *project.operators]
     done = run_python(argv)
-    lines = (done.stdout or done.stderr).strip().splitlines() or [""]
-    name = f"{project.requirement}: CUDA operators"
+    said, name = _read_last_line(done), f"{project.requirement}: CUDA operators"
     if done.returncode:
-        return CheckResult(name, False, lines[-1])
-    lacking = [operator for operator, there in json.loads(lines[-1]).items() if not there]
+        return CheckResult(name, False, said)
+    lacking = [operator for operator, there in json.loads(said).items() if not there]
     return CheckResult(
         name, not lacking, _append_faults(f"{len(project.operators)} registered, {len(lacking)} missing", lacking)
     )
+
+
+def _read_last_line(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a program said last; of one that failed, its status and the error's."""
+    *_, said = ["", *(done.stderr if done.returncode else done.stdout).strip().splitlines()]
+    return f"exit status {done.returncode}: {said or 'no error told'}" if done.returncode else said
 
 
 def _append_faults(said: str, faults: Sequence[object]) -> str:

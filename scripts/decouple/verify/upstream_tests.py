@@ -22,6 +22,10 @@ from decouple.verify.checks import CheckResult
 from decouple.verify.venvs import TorchEnvironment
 
 _FILE = Path(__file__).with_name("upstream_tests.toml")
+_FAILED = 1
+"""pytest's exit status where all tests ran and some failed."""
+_NOT_COLLECTED = ("collection failure", "collection skipped")
+"""What pytest's report says of what has no tests in it."""
 
 
 class UpstreamSuite(Struct, frozen=True):
@@ -49,9 +53,10 @@ def run_suites(tried: TorchEnvironment, tests: str, suites: Iterable[UpstreamSui
     """Run the suites with the torch of ``tried``; return test -> outcome.
 
     "passed", "skipped" or "failed"; ``tests`` is upstream's ``test/`` in there. A file that ended by a signal is one
-    entry under its own name, with that signal's ("SIGSEGV"); the others run. What pytest says of a file where not all
-    is well goes to the end of ``log``. Raises DecoupleError when a suite ran no test at all, so that an empty answer is
-    never a pass.
+    entry under its own name, with that signal's ("SIGSEGV"), beside those of the tests that it reported; the others
+    run. What pytest says of a file where not all is well goes to the end of ``log``. Raises DecoupleError when a suite
+    ran no test at all (the file cannot be imported, nothing is selected) or broke off, so that an empty answer is never
+    a pass.
     """
     found: dict[str, str] = {}
     for suite in suites:
@@ -66,12 +71,13 @@ def run_suites(tried: TorchEnvironment, tests: str, suites: Iterable[UpstreamSui
             log.parent.mkdir(parents=True, exist_ok=True)
             with open_for_append(log) as kept:
                 kept.write(f"{suite.file} on {tried.name}:\n{done.stdout}{done.stderr}")
-        if not seen and (name := _name_signal(done.returncode)):
-            seen = {suite.file: name}
-        if not seen:
+        if name := _name_signal(done.returncode):
+            seen[suite.file] = name
+        elif not seen or done.returncode not in (0, _FAILED):
             said = (done.stdout + done.stderr).strip().splitlines() or [f"exit status {done.returncode}"]
+            told = [line for line in said if line.startswith("E ")] or said
             raise DecoupleError(
-                f"{suite.file} on {tried.name}: no test ran: {said[-1]}",
+                f"{suite.file} on {tried.name}: {'the tests broke off' if seen else 'no test ran'}: {told[-1]}",
                 next_step=f"read {log}; --no-tests leaves these tests out",
             )
         found |= seen
@@ -90,10 +96,13 @@ def _name_signal(status: int) -> str:
 def parse_report(report: str, file: str) -> dict[str, str]:
     """Parse the outcomes in pytest's JUnit XML.
 
-    An error while a test is set up or collected counts as failed.
+    An error while a test is set up counts as failed. A file or class that could not be collected, or asked to be
+    skipped as a whole, is no test.
     """
     found = {}
     for case in ElementTree.fromstring(report).iter("testcase"):
+        if any(child.get("message") in _NOT_COLLECTED for child in case):
+            continue
         name = f"{file}::{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
         kinds = {child.tag for child in case}
         found[name] = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
@@ -123,7 +132,8 @@ def check_outcomes(seen: Mapping[str, str], crashes: Mapping[str, str]) -> Check
 
     ``crashes``: file -> why it ends by a signal there with the official wheel too, or "".
     """
-    known = sorted(name for name in seen if crashes.get(name))  # a file's name is there in place of its tests'
+    # a file that ended by a signal has its name there, beside its tests' or in their place
+    known = sorted(name for name in seen if crashes.get(name))
     bad = sorted(name for name, outcome in seen.items() if outcome not in ("passed", "skipped") and name not in known)
     counted = Counter(seen.values())
     said = [f"{counted['passed']} passed, {counted['skipped']} skipped, {len(bad)} failed"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ PAIRS = {
     'torch.device("cuda")': ACCELERATOR,
     "torch.device('cuda:1')": "torch.device(1)",
     'torch.device("cuda", rank)': "torch.device(rank)",
+    'torch.device("cuda", index=rank)': "torch.device(rank)",
+    'torch.device(type="cuda", index=1)': "torch.device(1)",
     'torch.device(f"cuda:{rank}")': "torch.device(rank)",
     'torch.device("cuda" if fast else "cpu")': f'torch.device({ACCELERATOR}.type if fast else "cpu")',
     "x.cuda()": f"x.to({ACCELERATOR})",
@@ -33,6 +36,9 @@ PAIRS = {
     "x.is_cuda": '(x.device.type != "cpu")',
     "x.cuda().is_cuda": f'(x.to({ACCELERATOR}).device.type != "cpu")',
     "torch.ones(2).cuda().is_cuda": f'(torch.ones(2).to({ACCELERATOR}).device.type != "cpu")',
+    'f"{x.is_cuda}"': "f\"{(x.device.type != 'cpu')}\"",
+    "f'''{x.is_cuda}'''": "f'''{(x.device.type != \"cpu\")}'''",
+    "f\"{x.device.type == 'cuda'}\"": "f\"{x.device.type != 'cpu'}\"",
     'x.device.type == "cuda"': 'x.device.type != "cpu"',
     'x.device.type != "cuda"': 'x.device.type == "cpu"',
     'torch.autocast("cuda", torch.half)': f"torch.autocast({ACCELERATOR}.type, torch.half)",
@@ -47,6 +53,7 @@ PAIRS = {
 def test_what_names_cuda_becomes_neutral(said: str, meant: str) -> None:
     done = rewrite_program(f"import torch\ny = {said}  # kept\n")
     assert done.text == f"import torch\ny = {meant}  # kept\n" and done.changes and not done.left
+    ast.parse(done.text)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +68,18 @@ def test_what_names_cuda_becomes_neutral(said: str, meant: str) -> None:
         'parser.add_argument("--device", default="cuda")\n',
         'def fill(device="cuda"):\n    pass\n',
         'if device == "cuda":\n    pass\n',
+        "x.is_cuda = y\n",
+        "x.is_cuda += y\n",
+        "x.is_cuda: bool = y\n",
+        "del x.is_cuda\n",
+        "for x.is_cuda in y:\n    pass\n",
+        "x.is_cuda()\n",
+        "y = f\"{f'{x.is_cuda}'}\"\n",  # no quote is left for Python 3.11
+        "import torch\n@torch.cuda.amp.autocast\ndef f(): pass\n",
+        "import torch\nmake = torch.cuda.amp.GradScaler\n",
+        "import torch\nx = torch.cuda.amp.autocast(*y)\n",
+        "from torch.cuda.amp import autocast\n@autocast\ndef f(): pass\n",
+        "from torch.cuda.amp import GradScaler, custom_fwd\nx = GradScaler()\n",
     ],
 )
 def test_what_cannot_be_rewritten_is_told_with_its_line(text: str) -> None:
@@ -86,6 +105,22 @@ def test_names_follow_the_program_s_imports() -> None:
     assert "import torch\n" in made and f"autocast({ACCELERATOR}.type)" in made
     own = "class torch:\n    pass\ntorch.cuda.synchronize()\n"
     assert rewrite_program(own).text == own  # no torch of PyTorch's
+
+
+def test_a_name_of_amp_that_is_only_asked_about_becomes_neutral_too() -> None:
+    text = (
+        "import torch\nfrom torch.cuda.amp import GradScaler\nx = GradScaler()\n"
+        "def f(x: GradScaler | None, y: torch.cuda.amp.GradScaler): isinstance(x, (int, GradScaler))\n"
+    )
+    done = rewrite_program(text)
+    assert "torch.cuda" not in done.text and f"GradScaler({ACCELERATOR}.type)" in done.text and not done.left
+
+
+def test_an_answer_that_the_program_sets_itself_stays_its_own() -> None:
+    text = "self.is_cuda = x.is_cuda\nprint(self.is_cuda)\n"
+    done = rewrite_program(f"import torch\n{text}")
+    assert done.text.endswith('self.is_cuda = (x.device.type != "cpu")\nprint(self.is_cuda)\n')
+    assert [left.line for left in done.left] == [2, 3]
 
 
 def test_a_device_may_be_named() -> None:
@@ -123,6 +158,15 @@ def test_a_file_that_does_not_parse_changes_none(tmp_path: Path) -> None:
     assert "torch.cuda" in good.read_text()
     with pytest.raises(DecoupleError, match="missing"):
         rewrite_programs(NeutralRequest((tmp_path / "missing.py",)))
+
+
+def test_what_would_be_no_python_any_more_is_refused_and_no_file_changes(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text("import torch\ntorch.cuda.synchronize()\n")
+    bad.write_text("match x:\n    case y.is_cuda:\n        pass\n")
+    with pytest.raises(DecoupleError, match=r"bad\.py: rewritten, this line is no Python: case \(y"):
+        rewrite_programs(NeutralRequest((good, bad), write=True))
+    assert "torch.cuda" in good.read_text()
 
 
 def test_the_command_says_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

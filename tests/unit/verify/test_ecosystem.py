@@ -69,6 +69,16 @@ def test_one_that_does_not_is_named(on: TorchEnvironment, project: Project, fail
     assert verdicts(on, project)[fails] is False
 
 
+def test_one_that_crashes_when_python_ends_does_not_work(on: TorchEnvironment) -> None:
+    """After its last print: two copies of a registry are unloaded in the wrong order."""
+    crash = "import atexit, os, signal\natexit.register(lambda: os.kill(os.getpid(), signal.SIGSEGV))\n"
+    (on.folder / "thing/__init__.py").write_text(f"{crash}def sum(): return 3\n")
+    project = replace(THING, trial="import thing; print(thing.sum(), flush=True)")
+    _, used, operators = ecosystem.try_project(on, project, on.folder, cuda="12.4")
+    assert not used.passed and not operators.passed
+    assert used.observed == operators.observed == "exit status -11: no error told"
+
+
 @pytest.mark.parametrize(("runtime", "own", "other"), [("12", "12.4", "11.8"), ("11.0", "11.8", "12.4")])
 def test_one_that_is_linked_with_another_cuda_is_said_to_be_and_not_used(
     on: TorchEnvironment, runtime: str, own: str, other: str

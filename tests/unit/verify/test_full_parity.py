@@ -9,7 +9,7 @@ import shutil
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec import structs
@@ -24,7 +24,7 @@ from decouple.release import status
 from decouple.verify import elf
 from decouple.verify.elf import Library
 from decouple.verify.full_parity import comparison, exports, files, installation
-from decouple.verify.full_parity.comparison import Reason, SectionComparison
+from decouple.verify.full_parity.comparison import ChangedName, Reason, SectionComparison, What
 from tests.unit.verify import pretended
 from tests.unit.verify.conftest import Compile
 
@@ -239,8 +239,9 @@ def test_another_wheel_of_that_name_is_refused(
     assert f"no {path.name} in it" in capsys.readouterr().err
 
 
-def reason(names: str, section: str = "API", sides: tuple[str, ...] = ("built",)) -> Reason:
-    return Reason(frozenset(sides), re.compile(section), re.compile(names), f"because of {names}")
+def reason(names: str, what: What | None = None, sides: tuple[str, ...] = ("built",)) -> Reason:
+    kinds = frozenset([what] if what else get_args(What))
+    return Reason(frozenset(sides), re.compile("API"), re.compile(names), kinds, f"because of {names}")
 
 
 def test_a_reason_explains_what_is_missing_or_different_and_one_that_nothing_meets_is_a_fault() -> None:
@@ -261,6 +262,34 @@ def test_where_the_other_side_has_no_name_nothing_was_compared(capsys: pytest.Ca
     empty = comparison.judge_sections([comparison.compare_names("API", {}, {})], "other")
     assert print_table(empty) == 1
     assert "verdict (other): FAILED: nothing to compare" in capsys.readouterr().out
+
+
+def test_a_reason_explains_only_what_it_says_that_it_does() -> None:
+    section = comparison.compare_names("API", {"changed": 1, "more": 1}, {"changed": 2, "gone": 1})
+    wrong: tuple[What, ...] = ("different", "missing", "missing")
+    found = comparison.judge_sections([section], "built", [*map(reason, ("gone", "changed", "more"), wrong)])
+    assert found.sections[0].unexplained == ("gone", "changed") and len(found.unused) == 3
+    right: tuple[What, ...] = ("missing", "different", "extra")
+    assert comparison.judge_sections([section], "built", [*map(reason, ("gone", "changed", "more"), right)]).ok
+
+
+CHANGED = {
+    "headers": ("torch/include/ATen/Config.h", "torch/include/torch/csrc/utils.h", "torch/include/sleef.h"),
+    "CMake files": ("torch/share/cmake/Torch/TorchConfig.cmake", "torch/share/cmake/Caffe2/Caffe2Config.cmake"),
+    "Python files": ("torch/cuda/__init__.py", "torch/utils/cpp_extension.py"),
+    "licences": ("torch.dist-info/LICENSE",),
+    "torch.backends": ("torch.backends.nnpack.is_available()",),
+}
+
+
+def test_why_the_series_changes_a_file_does_not_explain_a_wheel_without_it() -> None:
+    """Each ``find_package(Torch)`` fails with a wheel that has lost TorchConfig.cmake."""
+    without = [SectionComparison(section, 1, missing=names) for section, names in CHANGED.items()]
+    table = comparison.judge_sections(without, "built")
+    assert {judged.compared.section: judged.unexplained for judged in table.sections} == CHANGED
+    changed = {section: tuple(ChangedName(name, "a", "b") for name in names) for section, names in CHANGED.items()}
+    other = [SectionComparison(section, 1, different=names) for section, names in changed.items()]
+    assert comparison.judge_sections(other, "built").unexplained == 0
 
 
 def test_the_kind_of_a_torch_is_known_by_its_packages_or_version() -> None:
@@ -390,5 +419,6 @@ def test_each_core_header_that_a_patch_changes_has_a_reason() -> None:
     changed = re.findall(r"^\+\+\+ b/(?:aten/src/|(?=torch/csrc/))(\S+\.h)$", patches, re.MULTILINE)
     installed = [f"torch/include/{path}" for path in changed if "/jit/codegen/" not in path]
     assert "torch/include/ATen/detail/CUDAHooksInterface.h" in installed
-    known = [reason.names for reason in comparison.load_reasons().reason if reason.section.fullmatch("headers")]
+    reasons = [each for each in comparison.load_reasons().reason if "different" in each.what]
+    known = [reason.names for reason in reasons if reason.section.fullmatch("headers")]
     assert [path for path in installed if not any(names.fullmatch(path) for names in known)] == []

@@ -43,6 +43,14 @@ def test_every_line_that_differs_is_explained_and_every_reason_is_met(core: str,
     assert not any(name in section.compared.missing for name in ("CUDA_VERSION", "CUDNN_VERSION", "USE_CUDA"))
 
 
+def test_a_part_that_is_off_is_no_other_word_for_one_that_is_on() -> None:
+    official = installation.parse_settings((SHOWN / "official-2.6.0.txt").read_text())
+    off = {**with_cuda("core-2.6-portable.txt"), "USE_NCCL": "OFF", "USE_CUSPARSELT": "OFF"}
+    (section,) = comparison.judge_sections([comparison.compare_names(SECTION, off, official)], "built").sections
+    assert set(section.unexplained) == {"USE_NCCL", "USE_CUSPARSELT"}
+    assert "USE_ROCM" not in [each.name for each in section.compared.different]  # 0 is OFF
+
+
 def test_the_core_alone_says_that_it_has_no_cuda() -> None:
     alone = installation.parse_settings((SHOWN / "core-2.6-portable.txt").read_text())
     assert {alone[name] for name in ("USE_CUDA", "USE_CUDNN", "USE_NCCL", "USE_CUSPARSELT")} == {"OFF"}

@@ -53,11 +53,34 @@ def test_a_suite_that_runs_nothing_is_an_error_and_not_a_pass(tmp_path: Path) ->
         run(tmp_path, UpstreamSuite("test_things.py", "nothing_is_called_so"))
 
 
-def test_a_file_that_does_not_import_has_failed(tmp_path: Path) -> None:
+def test_a_file_that_does_not_import_is_an_error_and_not_as_on_the_stock_build(tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text("import a_module_that_is_not_there\n")
-    assert set(run(tmp_path, UpstreamSuite("test_broken.py", "")).values()) == {"failed"}
+    with pytest.raises(DecoupleError, match=r"test_broken\.py on here: no test ran: E .*a_module_that_is_not_there"):
+        run(tmp_path, UpstreamSuite("test_broken.py", ""))
     said = (tmp_path / "tests.log").read_text()
     assert said.startswith("test_broken.py on here:") and "No module named 'a_module_that_is_not_there'" in said
+
+
+def test_a_file_that_skips_itself_as_a_whole_ran_no_test(tmp_path: Path) -> None:
+    (tmp_path / "test_away.py").write_text("import unittest\nraise unittest.SkipTest('not here')\n")
+    with pytest.raises(DecoupleError, match=r"test_away\.py on here: no test ran: 1 skipped"):
+        run(tmp_path, UpstreamSuite("test_away.py", ""))
+
+
+def test_a_file_that_breaks_off_after_a_test_is_an_error(tmp_path: Path) -> None:
+    text = "import pytest\ndef test_one(): pass\ndef test_two(): pytest.exit('enough', 3)\ndef test_three(): pass\n"
+    (tmp_path / "test_half.py").write_text(text)
+    with pytest.raises(DecoupleError, match=r"test_half\.py on here: the tests broke off: .*enough"):
+        run(tmp_path, UpstreamSuite("test_half.py", ""))
+
+
+def test_a_file_that_ends_by_a_signal_after_its_tests_is_named_beside_them(tmp_path: Path) -> None:
+    crash = "import atexit, os, signal\natexit.register(lambda: os.kill(os.getpid(), signal.SIGSEGV))\n"
+    (tmp_path / "test_end.py").write_text(f"{crash}def test_one(): pass\n")
+    seen = run(tmp_path, UpstreamSuite("test_end.py", ""))
+    assert seen == {"test_end.py::test_end::test_one": "passed", "test_end.py": "SIGSEGV"}
+    assert not check_outcomes(seen, {}).passed and check_outcomes(seen, {"test_end.py": "a reason"}).passed
+    assert not compare_outcomes(seen, {"test_end.py::test_end::test_one": "passed"}).passed
 
 
 def test_a_file_that_ends_by_a_signal_is_named_and_the_others_run(tmp_path: Path) -> None:

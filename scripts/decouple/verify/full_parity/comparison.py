@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from decouple.base import toml
 _FILE = Path(__file__).with_name("reasons.toml")
 Named = Mapping[str, Any] | Iterable[str]
 """Names, or names with values."""
+What = Literal["missing", "different", "extra"]
 
 
 class ChangedName(Struct, frozen=True):
@@ -68,7 +69,7 @@ class Side(Struct, frozen=True):
 
 
 class Reason(Struct, frozen=True):
-    """One entry ``[[reason]]``: sides, section, names, and why they differ.
+    """One entry ``[[reason]]``: sides, section, names, what of them, and why.
 
     A pattern matches a whole name.
     """
@@ -76,6 +77,7 @@ class Reason(Struct, frozen=True):
     sides: frozenset[str]
     section: re.Pattern[str]
     names: re.Pattern[str]
+    what: frozenset[What]
     why: str
 
 
@@ -156,7 +158,7 @@ def compare_names(section: str, ours: Named, theirs: Named) -> SectionComparison
 
 
 def judge_sections(found: Sequence[SectionComparison], side: str, known: Sequence[Reason] | None = None) -> WholeTable:
-    """Explain each difference by the first reason that fits its name.
+    """Explain each difference by the first reason that fits its name and its kind.
 
     The reasons are those of this kind of side, and of the one that it extends.
     """
@@ -168,14 +170,15 @@ def judge_sections(found: Sequence[SectionComparison], side: str, known: Sequenc
         here = [reason for reason in ours if reason.section.fullmatch(section.section)]
         told: dict[str, list[str]] = {}
         left = []
-        asked = [*section.missing, *(each.name for each in section.different)]
-        for number, name in enumerate([*asked, *section.extra]):
-            reason = next((each for each in here if each.names.fullmatch(name)), None)
-            if reason:
-                met.add(reason)
-                told.setdefault(reason.why, []).append(name)
-            elif number < len(asked):
-                left.append(name)
+        different = tuple(each.name for each in section.different)
+        for what, names in (("missing", section.missing), ("different", different), ("extra", section.extra)):
+            for name in names:
+                reason = next((each for each in here if what in each.what and each.names.fullmatch(name)), None)
+                if reason:
+                    met.add(reason)
+                    told.setdefault(reason.why, []).append(name)
+                elif what != "extra":
+                    left.append(name)
         reasons = tuple(AppliedReason(why, tuple(names)) for why, names in told.items())
         judged.append(JudgedSection(section, reasons, tuple(left)))
     unused = tuple(f"{reason.section.pattern}: {reason.names.pattern}" for reason in ours if reason not in met)

@@ -148,6 +148,8 @@ def _normalise_value(key: str, value: str) -> str:
 
 #: One setting of the last line of ``torch.__config__.show()``: what follows runs up to the next name in capitals.
 _SETTING = re.compile(r"([A-Z][A-Z0-9_]*)=(.*?), (?=[A-Z][A-Z0-9_]*=|$)")
+#: How CMake's switches may be written.
+_SWITCHES = {"1": "ON", "0": "OFF"}
 #: A library and its version, as ``show()`` and ``parallel_info()`` write them.
 _VERSION = re.compile(r"(.+?)(?: Version| v)? ?(\d[\w.+-]*\b.*)")
 
@@ -155,18 +157,20 @@ _VERSION = re.compile(r"(.+?)(?: Version| v)? ?(\d[\w.+-]*\b.*)")
 def parse_settings(show: str) -> dict[str, str]:
     r"""Parse ``torch.__config__.show()`` into names with values.
 
-    Each compiler flag is a name of its own.
+    Each compiler flag is a name of its own. A part is ON or OFF, also where whoever configured wrote 1 or 0.
 
-    >>> parse_settings("PyTorch built with:\n  - GCC 9.3\n  - LAPACK is enabled (x)\n  - Build settings: BLAS_INFO=mkl, CXX_FLAGS= -O2 -fPIC, ")
-    {'GCC': '9.3', 'LAPACK': 'is enabled (x)', 'BLAS_INFO': 'mkl', 'CXX_FLAGS -O2': '', 'CXX_FLAGS -fPIC': ''}
+    >>> parse_settings("PyTorch built with:\n  - GCC 9.3\n  - LAPACK is enabled (x)\n  - Build settings: CXX_FLAGS= -O2 -fPIC, USE_NCCL=1, ")
+    {'GCC': '9.3', 'LAPACK': 'is enabled (x)', 'CXX_FLAGS -O2': '', 'CXX_FLAGS -fPIC': '', 'USE_NCCL': 'ON'}
     """  # noqa: E501 - a line of torch's
     found: dict[str, str] = {}
     for line in show.splitlines():
         text = line.strip().removeprefix("- ")
         if text.startswith("Build settings:"):
             for name, value in _SETTING.findall(f"{text.removeprefix('Build settings:').strip()} "):
-                flags = {f"{name} {flag}": "" for flag in value.split()} if name.endswith("_FLAGS") else {name: value}
-                found.update(flags)
+                if name.endswith("_FLAGS"):
+                    found.update({f"{name} {flag}": "" for flag in value.split()})
+                else:
+                    found[name] = _SWITCHES.get(value, value) if name.startswith("USE_") else value
         elif line.lstrip().startswith("- "):
             found.update([_parse_line(text)])
     return found
