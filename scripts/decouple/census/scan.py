@@ -24,6 +24,7 @@ from decouple.syntax.globs import find_match
 
 SKIPPED = (".git", "__pycache__", "build", "node_modules")
 CHUNK = 120  # files per task: small enough that both processes end together
+_LEFT = "the rules move it, and it stands here"
 
 
 def list_tree_files(tree: Path) -> list[str]:
@@ -132,7 +133,7 @@ class _ChunkScanner:
                 continue
             text = data.decode("utf-8", "replace")
             if kind == "cpp":
-                names = not self._context.is_moved(path)
+                names = not self._context.is_whole(path)
                 findings += cpp.scan_cpp(path, text, self._taxonomy, self._context.moved_headers, names=names)
             elif kind == "python":
                 findings += python.scan_python(path, text, self._taxonomy)
@@ -172,14 +173,16 @@ def _find_scanner(path: str) -> str | None:
 
 
 def _report_whole_files(context: ScannedTree, paths: frozenset[str], taxonomy: Taxonomy) -> list[RawFinding]:
-    """Return one finding for each file that is all the vendor's, at its path now."""
+    """Return one finding for each file that is all the vendor's, at its path now.
+
+    One that moved and stands at its old place, too, has two.
+    """
     current_paths = {old: new for new, old in context.origins.items()}
     findings = []
     for origin, kind in context.membership.items():
-        path = current_paths.get(origin, origin)
-        if path in paths:
-            detail = f"the file as a whole is {taxonomy.title}'s"
-            findings.append(RawFinding("inter-file", kind, path, 1, 1, 1, detail=detail))
+        detail = f"the file as a whole is {taxonomy.title}'s"
+        places = sorted({origin, current_paths.get(origin, origin)} & paths)
+        findings += [RawFinding("inter-file", kind, path, 1, 1, 1, detail=detail) for path in places]
     return findings
 
 
@@ -228,6 +231,8 @@ def _find_verdict(raw: RawFinding, origin: str, context: ScannedTree, taxonomy: 
     if context.is_moved(raw.path):
         target = context.targets.get(raw.path, raw.path)
         return "moved", f"stands below {target.rpartition('/')[0]}"
+    if raw.category == "inter-file" and raw.path in context.left:
+        return "open", _LEFT
     if raw.category == "inter-file":
         keep_reason = context.find_keep_reason(origin)
         if keep_reason:
@@ -241,4 +246,4 @@ def _find_verdict(raw: RawFinding, origin: str, context: ScannedTree, taxonomy: 
         return "stays", f"{taxonomy.compiler}'s branch of a header that both stages use; never compiled at stage 1"
     if raw.path not in context.stage1 and raw.category in ("macro", "include", "name", "dispatch"):
         return "stays", "not part of the stage-1 build"
-    return "open", ""
+    return "open", _LEFT if raw.path in context.left else ""

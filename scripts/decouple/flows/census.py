@@ -81,7 +81,7 @@ def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusRes
     after: list[Census] | list[None] = [None] * len(words)
     edits: Mapping[str, Sequence[Removal]] = {}
     if not request.before and applied.is_dir():
-        after = _scan_tree(request, make_context(applied, rules, plan.mapping), words, listener)
+        after = _scan_tree(request, make_context(applied, rules, plan.mapping, applied=True), words, listener)
         edits = _find_removals(project, release)
     elif request.after or request.applied:
         raise UsageError(f"{applied}: no such tree", next_step=f"decouple apply {release}")

@@ -58,6 +58,48 @@ def test_what_is_left_after_the_series_fails(tree: Path, capsys: pytest.CaptureF
     assert "torch/csrc/planted_include.cpp:1: include cuda_runtime.h: unguarded" in lines
 
 
+def test_a_file_that_the_rules_move_and_that_stands_in_the_core_counts_as_the_cores(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So it is where the relocation patch is older than the rules: nothing has moved the file, and stage 1 has it."""
+    applied, report = planted.tree(tree.parent / "applied"), tree.parent / "census.json"
+    for name in ("torch/csrc/a.cpp", *planted.UNITS):
+        (applied / name).write_text("")
+    (applied / "torch/csrc/cuda/Module.cpp").write_text("#include <cuda_runtime.h>\n#ifdef USE_CUDA\nint x;\n#endif\n")
+    with (applied / "build_variables.bzl").open("a") as lists:
+        lists.write('torch_cpp_srcs = ["torch/csrc/cuda/Module.cpp"]\n')
+    words = ["census", "2.6", "--tree", str(tree), "--applied", str(applied), "--vendor", "cuda"]
+    assert main([*words, "--couplings", "--json", str(report)]) == 1
+    assert [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "torch/csrc/cuda/Module.cpp:1",
+        "torch/csrc/cuda/Module.cpp:2",
+    ]
+    found = [one for one in json.loads(report.read_text())["findings"] if one["origin"] == "torch/csrc/cuda/Module.cpp"]
+    assert {one["reason"] for one in found} == {"the rules move it, and it stands here"}
+    assert {one["category"] for one in found} == {"inter-file", "include", "macro"}
+
+
+def test_in_an_applied_tree_where_nothing_moved_nothing_counts_as_moved(tree: Path) -> None:
+    report = tree.parent / "census.json"
+    assert main(["census", "2.6", "--tree", str(tree), "--applied", str(tree), "--json", str(report)]) == 1
+    told = json.loads(report.read_text())
+    assert "moved" not in {one["verdict"] for one in told["findings"]}
+    for row in told["summary"]["vendors"]["cuda"]["modules"]:
+        assert row["after"] == row["before"], row
+
+
+def test_a_file_at_its_old_and_its_new_place_is_told_at_both(tree: Path) -> None:
+    """A later patch of a series may put one back where others look for it."""
+    applied, report = planted.tree(tree.parent / "applied"), tree.parent / "census.json"
+    new = "third_device/torch_cuda/torch_cuda/csrc/aten/cuda/Planted.cu"
+    (applied / new).parent.mkdir(parents=True)
+    (applied / new).write_text("")
+    assert main(["census", "2.6", "--tree", str(tree), "--applied", str(applied), "--json", str(report)]) == 1
+    old = "aten/src/ATen/cuda/Planted.cu"
+    found = {one["path"]: one["verdict"] for one in json.loads(report.read_text())["findings"] if one["origin"] == old}
+    assert found == {old: "open", new: "moved"}
+
+
 @pytest.mark.parametrize(
     ("file", "line"),
     [
