@@ -22,27 +22,34 @@ from decouple.census.finding import Census, Finding, RawFinding, identify_findin
 from decouple.census.taxonomy import Taxonomy
 from decouple.syntax.globs import find_match
 
-SKIPPED = (".git", "__pycache__", "build", "node_modules")
+_SKIPPED = ("__pycache__", "node_modules")
+_BUILD = "build"
+"""The build folder at the root of a tree; others of that name are upstream's, such as ``tools/build``."""
 CHUNK = 120  # files per task: small enough that both processes end together
 _LEFT = "the rules move it, and it stands here"
 
 
 def list_tree_files(tree: Path) -> list[str]:
-    """Return the files of ``tree``: those that git tracks, or all of them.
+    """Return the files of ``tree`` outside its build folder.
 
-    All of them outside build folders where it is no git work tree. A link to a folder is none, nor is a pipe, whose
-    reader may wait for ever. Raises DecoupleError when there are none.
+    In a git work tree those that git tracks or is not told to ignore: the build globs new files, too. A link to a
+    folder is none, nor is a pipe, whose reader may wait for ever. Raises DecoupleError when there are none.
     """
-    listed: list[str] = []
+    listed: set[str] = set()
     if (tree / ".git").exists():
-        listing = try_git("ls-files", "-z", cwd=tree)
-        if listing.status == 0 and listing.out:
-            listed = split_names(listing.out)
-    listed = listed or [name for name, _ in walk_files(tree, lambda folder: folder.rpartition("/")[2] not in SKIPPED)]
+        skipped = [f"--exclude={pattern}/" for pattern in (f"/{_BUILD}", *_SKIPPED)]
+        listing = try_git("ls-files", "-z", "--cached", "--others", "--exclude-standard", *skipped, cwd=tree)
+        if listing.status == 0:
+            listed.update(split_names(listing.out))
+    listed = listed or {name for name, _ in walk_files(tree, _is_entered)}
     files = [name for name in listed if not is_unreadable(f"{tree}/{name}")]
     if not files:
         raise DecoupleError(f"{tree}: no files", next_step="give the root of a PyTorch tree")
     return sorted(files)
+
+
+def _is_entered(folder: str) -> bool:
+    return folder != _BUILD and folder.rpartition("/")[2] not in (".git", *_SKIPPED)
 
 
 def _is_in_scope(path: str, context: ScannedTree) -> bool:
