@@ -107,12 +107,16 @@ def _scan_tree(
 
 
 def _find_removals(project: Path, release: str) -> dict[str, Sequence[Removal]]:
-    """Which patch of the series removes which lines of which file."""
+    """Which patch of the series removes which lines of which pristine file."""
     out: dict[str, list[Removal]] = {}
+    origins: dict[str, str] = {}  # where a patch moved a file -> where the pristine tree has it
     for name in series_file.read_series(Checkout(project).locate_series(release)).names:
         for change in patches.read_patch(Checkout(project).patches / name).files:
             lines = [line.text.decode("utf-8", "replace") for h in change.hunks for line in h.lines if line.kind == "-"]
-            for path in change.paths:
-                if lines:
-                    out.setdefault(path, []).append(Removal(Path(name).stem, tuple(lines)))
+            before = change.path if change.copy else change.old_path or change.path
+            origin = origins.get(before, before)
+            if change.rename:
+                origins[change.path] = origin
+            if lines:
+                out.setdefault(origin, []).append(Removal(Path(name).stem, tuple(lines)))
     return dict(out)

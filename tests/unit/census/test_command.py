@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from decouple.census.finding import IN_BUILD
 from decouple.cli import main
 from tests.unit.census import planted
 
@@ -98,6 +100,49 @@ def test_a_file_at_its_old_and_its_new_place_is_told_at_both(tree: Path) -> None
     old = "aten/src/ATen/cuda/Planted.cu"
     found = {one["path"]: one["verdict"] for one in json.loads(report.read_text())["findings"] if one["origin"] == old}
     assert found == {old: "open", new: "moved"}
+
+
+def test_the_reports_have_the_coupling_that_made_the_census_fail(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a guard hid before the series is, without it, another finding of the same place."""
+    applied, report = planted.tree(tree.parent / "applied"), tree.parent / "census.json"
+    (applied / "torch/csrc/a.cpp").write_text("#include <c10/cuda/CUDAStream.h>\n")
+    words = ["census", "2.6", "--tree", str(tree), "--applied", str(applied), "--vendor", "cuda"]
+    assert main([*words, "--couplings", "--json", str(report)]) == 1
+    listed = {line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()}
+    assert "torch/csrc/a.cpp:1" in listed
+    told = json.loads(report.read_text())
+    needing = [
+        one
+        for one in told["findings"]
+        if one["needs_vendor"] and one["stage"] in IN_BUILD and one["verdict"] not in ("moved", "stays", "cut")
+    ]
+    assert {f"{one['path']}:{one['line']}" for one in needing} == listed
+    assert len(needing) == told["summary"]["vendors"]["cuda"]["key_number"]["after"]
+    assert {one["detail"] for one in needing if one["path"] == "torch/csrc/a.cpp"} == {"unguarded"}
+
+
+def test_what_a_patch_cuts_of_a_file_that_another_moved_is_told_with_the_patch(tree: Path) -> None:
+    """The patch knows the file's new place, the pristine tree the old one."""
+    old, project = "aten/src/ATen/cuda/Context.cpp", tree.parent / "project"
+    assert main(["relocate", "2.6", "--tree", str(tree), "--write"]) == 0
+    (move,) = (project / "patches").glob("2.6/*.patch")
+    new = "third_device/torch_cuda/torch_cuda/csrc/aten/cuda/Context.cpp"
+    (project / "patches/2.6/0002-context.patch").write_text(
+        f"--- a/{new}\n+++ b/{new}\n@@ -1,1 +1,1 @@\n-#include <ATen/cuda/Context.h>\n+int x;\n"
+    )
+    (project / "series/2.6").write_text(f"2.6/{move.name}\n2.6/0002-context.patch\n")
+    applied, report = planted.tree(tree.parent / "applied"), tree.parent / "census.json"
+    subprocess.run(["git", "init", "-q"], cwd=applied, check=True)
+    for patch in sorted((project / "patches/2.6").iterdir()):
+        subprocess.run(["git", "apply", str(patch)], cwd=applied, check=True)
+    assert main(["census", "2.6", "--tree", str(tree), "--applied", str(applied), "--json", str(report)]) == 1
+    found = [one for one in json.loads(report.read_text())["findings"] if one["origin"] == old]
+    assert {(one["category"], one["verdict"], one["reason"]) for one in found} == {
+        ("inter-file", "moved", f"stands below {new.rpartition('/')[0]}"),
+        ("include", "cut", "cut by 0002-context"),
+    }
 
 
 @pytest.mark.parametrize(
