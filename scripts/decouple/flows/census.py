@@ -14,7 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.checkout import Checkout
-from decouple.base.errors import UsageError
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.git import Repository
 from decouple.census import additions, taxonomy
 from decouple.census.compare import CensusComparison, Removal, compare_censuses
 from decouple.census.context import ScannedTree, make_context
@@ -27,6 +28,8 @@ from decouple.inventory.rules import RuleFile, load_rules
 from decouple.patch import parse as patches
 from decouple.patch import series_file
 from decouple.relocate.plan import make_plan
+from decouple.series.digest import hash_digests
+from decouple.stack.journal import Journal
 
 
 class CensusRequest(PristineRequest, frozen=True):
@@ -49,6 +52,8 @@ class CensusResult(Struct, frozen=True):
     """The census of each tree, side by side, for each vendor that was asked for."""
 
     comparisons: tuple[CensusComparison, ...]
+    series: str | None = None
+    """Digest of the series on the applied tree; None where there is no such tree, or `apply` did not make it."""
 
     @property
     def comparison(self) -> CensusComparison:
@@ -79,14 +84,16 @@ def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusRes
     before = _scan_tree(request, make_context(tree, rules, plan.mapping, plan.stage1), words, listener)
     applied = request.applied or Checkout(project).locate_tree(release)
     after: list[Census] | list[None] = [None] * len(words)
+    series = None
     edits: Mapping[str, Sequence[Removal]] = {}
     if not request.before and applied.is_dir():
         after = _scan_tree(request, make_context(applied, rules, plan.mapping, applied=True), words, listener)
         edits = _find_removals(project, release)
+        series = _read_applied_digest(applied)
     elif request.after or request.applied:
         raise UsageError(f"{applied}: no such tree", next_step=f"decouple apply {release}")
     pairs = zip(before, after, strict=True)
-    return CensusResult(tuple(compare_censuses(release, first, second, edits) for first, second in pairs))
+    return CensusResult(tuple(compare_censuses(release, first, second, edits) for first, second in pairs), series)
 
 
 def _read_taxonomies(
@@ -104,6 +111,17 @@ def _scan_tree(
     request: CensusRequest, context: ScannedTree, words: Sequence[taxonomy.Taxonomy], listener: Listener
 ) -> list[Census]:
     return [scan_tree(context, vendor, jobs=request.jobs, progress=listener.progress) for vendor in words]
+
+
+def _read_applied_digest(tree: Path) -> str | None:
+    """Return the digest of the patches that the stack has on ``tree``.
+
+    None where it has no stack, or a state that this program cannot read: the count is of the text all the same.
+    """
+    try:
+        return hash_digests(patch.sha256 for patch in Journal(Repository(tree)).load_state().applied)
+    except (OSError, DecoupleError):
+        return None
 
 
 def _find_removals(project: Path, release: str) -> dict[str, Sequence[Removal]]:

@@ -60,13 +60,14 @@ def compute_series_digest(project: Path, release: str) -> str:
 
     The same patches in the same order are the same series, also when a later release lists them from another home.
     """
-    return _hash_digests(digest for _, digest in compute_patch_digests(project, release))
+    return hash_digests(digest for _, digest in compute_patch_digests(project, release))
 
 
 def hash_patches(patches: Iterable[bytes]) -> str:
     """Compute the same of the patches' bytes, in order."""
-    return _hash_digests(hashlib.sha256(data).hexdigest() for data in patches)
+    return hash_digests(hashlib.sha256(data).hexdigest() for data in patches)
 
 
-def _hash_digests(digests: Iterable[str]) -> str:
+def hash_digests(digests: Iterable[str]) -> str:
+    """Compute the same of the patches' own SHA-256, in order."""
     return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode()).hexdigest()
