@@ -215,6 +215,28 @@ def test_the_compilers_macro_of_a_fork_is_not_defined_at_stage_1(tree: Path) -> 
     assert counts[0] == counts[1] + 1
 
 
+KEEP = '[[keep]]\nname = "{name}"\nmatch = ["aten/src/ATen/acme.md"]\nreason = "documentation"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('words = [""]\n', "$.words[0]"),
+        ('[[macro]]\nfamily = "build"\nnames = [""]\n', "$.macro[0].names[0]"),
+        ('[[macro]]\nfamily = "bild"\nnames = ["USE_ACME"]\n', "$.macro[0].family"),
+        (KEEP.format(name="rocm"), "$.keep[0].name: 'rocm' is the name of another rule"),
+        (KEEP.format(name="acme") * 2, "$.keep[1].name: 'acme' is the name of another rule"),
+    ],
+)
+def test_a_mistake_in_a_forks_words_is_told_by_file_and_key(
+    tree: Path, capsys: pytest.CaptureFixture[str], text: str, key: str
+) -> None:
+    own = tree.parent / "acme.toml"
+    own.write_text(f"schema = 1\n{text}")
+    assert main(["census", "2.6", "--tree", str(tree), "--also", str(own)]) == 1
+    assert f"{own}: {key}" in capsys.readouterr().err
+
+
 def test_after_needs_an_applied_tree(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["census", "2.6", "--tree", str(tree), "--after"]) == 2
     assert "decouple apply 2.6" in capsys.readouterr().err
