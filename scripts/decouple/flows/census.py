@@ -72,8 +72,18 @@ class CensusResult(Struct, frozen=True):
 
 
 def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusResult:
-    """Count. Raises UsageError when an applied tree is asked for and not there."""
+    """Count.
+
+    Raises UsageError when an applied tree is asked for and not there, or together with the pristine one alone.
+    """
     project, release = request.project, request.release
+    applied = request.applied or Checkout(project).locate_tree(release)
+    if request.before and (request.applied or request.after):
+        other = "--applied" if request.applied else "--after"
+        raise UsageError(f"--before counts the pristine tree alone, {other} another one", next_step="leave one out")
+    if (request.after or request.applied) and not applied.is_dir():
+        mend = "name the folder of an applied tree" if request.applied else f"decouple apply {release}"
+        raise UsageError(f"{applied}: no such tree", next_step=mend)
     more = additions.load_additions(request.also) if request.also else additions.TaxonomyAdditions()
     rules = more.extend_rules(load_rules())
     tree = pristine_tree.fetch_tree(request, listener)
@@ -82,7 +92,6 @@ def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusRes
         listener.say(f"census: no rule places {len(plan.unplaced)} CUDA files ({plan.unplaced[0]}, …): counted as open")
     words = _read_taxonomies(request, rules, more)
     before = _scan_tree(request, make_context(tree, rules, plan.mapping, plan.stage1), words, listener)
-    applied = request.applied or Checkout(project).locate_tree(release)
     after: list[Census] | list[None] = [None] * len(words)
     series = None
     edits: Mapping[str, Sequence[Removal]] = {}
@@ -90,8 +99,6 @@ def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusRes
         after = _scan_tree(request, make_context(applied, rules, plan.mapping, applied=True), words, listener)
         edits = _find_removals(project, release)
         series = _read_applied_digest(applied)
-    elif request.after or request.applied:
-        raise UsageError(f"{applied}: no such tree", next_step=f"decouple apply {release}")
     pairs = zip(before, after, strict=True)
     return CensusResult(tuple(compare_censuses(release, first, second, edits) for first, second in pairs), series)
 

@@ -240,3 +240,18 @@ def test_a_mistake_in_a_forks_words_is_told_by_file_and_key(
 def test_after_needs_an_applied_tree(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["census", "2.6", "--tree", str(tree), "--after"]) == 2
     assert "decouple apply 2.6" in capsys.readouterr().err
+
+
+def test_an_applied_tree_that_is_not_there_is_told_by_its_name(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``decouple apply`` would make another one."""
+    assert main(["census", "2.6", "--tree", str(tree), "--applied", str(tree / "none")]) == 2
+    said = capsys.readouterr().err
+    assert f"{tree / 'none'}: no such tree" in said and "decouple apply" not in said
+
+
+def test_the_pristine_tree_alone_and_an_applied_one_are_not_asked_for_together(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["census", "2.6", "--tree", str(tree), "--before", "--applied", str(tree)]) == 2
+    said = capsys.readouterr().err
+    assert "--before" in said and "--applied" in said and "no such tree" not in said
