@@ -9,6 +9,7 @@ from pathlib import Path
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.patch import series_file
+from decouple.patch.lines import split_lines
 from decouple.patch.parse import parse_patch
 
 
@@ -48,7 +49,7 @@ def digest_changes(data: bytes, name: str) -> str:
 
     Blob ids and line numbers are left out. Raises DecoupleError when it is no patch.
     """
-    lines = parse_patch(data, name=name).to_diff().splitlines()
+    lines = [line.removesuffix(b"\n") for line in split_lines(parse_patch(data, name=name).to_diff())]
     kept = [b"@@" if line.startswith(b"@@ ") else line for line in lines if not line.startswith(b"index ")]
     return hashlib.sha256(b"\n".join(kept)).hexdigest()[:16]
 
