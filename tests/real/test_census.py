@@ -57,9 +57,9 @@ def moves(pristine: Path) -> dict[str, str]:
     return make_plan(pristine, rule_files.load_rules()).mapping
 
 
-def take(tree: Path, moves: dict[str, str], vendor: str = "cuda") -> Census:
+def take(tree: Path, moves: dict[str, str], vendor: str = "cuda", *, applied: bool = False) -> Census:
     rules = rule_files.load_rules()
-    context = make_context(tree, rules, moves)
+    context = make_context(tree, rules, moves, applied=applied)
     return scan_tree(context, taxonomies.load_taxonomy(taxonomies.DATA[vendor], undefined=rules.stage1.undefined))
 
 
@@ -114,7 +114,7 @@ def test_what_use_rocm_decides_in_the_core_is_found_and_nothing_is_left_after_th
     for name in series_file.read_series(find_project() / "series" / "2.6").names:
         subprocess.run(["git", "apply", str(find_project() / "patches" / name)], cwd=tree, check=True)
     shutil.rmtree(tree / ".git")
-    after = take(tree, moves, "rocm")
+    after = take(tree, moves, "rocm", applied=True)
     assert [(f.path, f.line, f.symbol) for f in after.needing_vendor] == []
     assert [(f.path, f.line, f.symbol) for f in after.findings if f.verdict == "open"] == [], "each has its reason"
     page = " ".join((find_project() / "docs/census.md").read_text(encoding="utf-8").split())
@@ -157,7 +157,7 @@ def test_after_the_series_nothing_in_the_core_needs_vendor_to_compile(
     for name in series_file.read_series(project / "series" / "2.6").names:
         subprocess.run(["git", "apply", str(project / "patches" / name)], cwd=copy, check=True)
     shutil.rmtree(copy / ".git")
-    after = take(copy, moves)
+    after = take(copy, moves, applied=True)
     assert [(f.path, f.line, f.symbol) for f in after.needing_vendor] == []
     assert [(f.path, f.line, f.symbol) for f in after.findings if f.verdict == "open"] == [], "each has its reason"
 
@@ -175,7 +175,7 @@ def test_the_tree_that_a_build_lays_counts_as_the_one_that_apply_lays(
     work = WorkRequest(project, "2.6", "rootfs")
     ensure_tree(work, work.places, QUIET)
     assert (work.places.tree / "debian/patches").is_dir()
-    after = take(work.places.tree, moves)
+    after = take(work.places.tree, moves, applied=True)
     assert [(f.path, f.line, f.symbol) for f in after.needing_vendor] == []
     assert main(["census", "2.6"]) == 0
     assert main(["apply", "2.6"]) == 0

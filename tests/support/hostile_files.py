@@ -23,7 +23,7 @@ from msgspec import to_builtins
 
 from decouple.base.errors import DecoupleError
 from decouple.build import estimate, wheel_finishing
-from decouple.census import report
+from decouple.census import report, taxonomy
 from decouple.census.build_files import scan_build_file
 from decouple.census.cpp import scan_cpp
 from decouple.census.python import scan_python
@@ -371,9 +371,16 @@ def _status() -> Any:
     return json.loads((ROOT / "ci/status/2.6.json").read_text(encoding="utf-8"))
 
 
+_KEY_NUMBER = {"key_number": {"before": 5, "after": 0}}
+CENSUS = {
+    "schema": report.SCHEMA,
+    "summary": {"release": "2.6", "series": SHA, "vendors": dict.fromkeys(taxonomy.DATA, _KEY_NUMBER)},
+}
+
+
 def census_file(body: bytes, folder: Path) -> None:
     (folder / "census.json").write_bytes(body)
-    found = report.read_couplings(folder / "census.json", "2.6")
+    found = report.read_couplings(folder / "census.json", "2.6", SHA)
     assert all(isinstance(number, int) for pair in found.values() for number in pair)
 
 
@@ -638,9 +645,7 @@ ATTACKS: dict[str, Attack] = {
     "journal": Attack(changed_json(JOURNAL), journal),
     "record of a download": Attack(changed_json(FETCHED), fetched_record),
     "status file": Attack(st.deferred(lambda: changed_json(_status())), status_file),
-    "census": Attack(
-        changed_json({"summary": {"vendors": {"cuda": {"key_number": {"before": 5, "after": 0}}}}}), census_file
-    ),
+    "census": Attack(changed_json(CENSUS), census_file),
     "results of suites": Attack(results(), suite_results),
     "store of results": Attack(changed_json(ABOUT), suite_store),
     "report of the contract": Attack(changed_json(REPORT), contract_report),

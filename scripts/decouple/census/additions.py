@@ -24,8 +24,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base import toml
-from decouple.census.taxonomy import MacroFamily, NameRule, StayRule, Taxonomy, complete_prefilter, join_words
-from decouple.inventory.rules import Keep, Rule, RuleFile
+from decouple.base.errors import DecoupleError
+from decouple.census.taxonomy import MacroFamily, NameRule, StayRule, Taxonomy, Word, complete_prefilter, join_words
+from decouple.inventory.rules import Keep, Rule, RuleFile, load_rules
 from decouple.syntax.globs import find_fixed_text
 
 _UNSET = ("build", "compiler")
@@ -35,7 +36,7 @@ _UNSET = ("build", "compiler")
 class TaxonomyAdditions(Struct, frozen=True):
     """The keys of the file of ``--also``; each adds to the global files."""
 
-    words: tuple[str, ...] = ()
+    words: tuple[Word, ...] = ()
     macro: tuple[MacroFamily, ...] = ()
     name: tuple[NameRule, ...] = ()
     stays: tuple[StayRule, ...] = ()
@@ -90,4 +91,15 @@ class TaxonomyAdditions(Struct, frozen=True):
 
 def load_additions(path: Path) -> TaxonomyAdditions:
     """Read the file. Raises DecoupleError naming the key that is wrong; OSError."""
-    return toml.read_toml(path, TaxonomyAdditions, mend="docs/census.md lists its keys")
+    more = toml.read_toml(path, TaxonomyAdditions, mend="docs/census.md lists its keys")
+    known = load_rules()
+    taken = {*(rule.name for rule in known.rules), *(keep.name for keep in known.keeps)}
+    for table, names in (("rule", [rule.name for rule in more.rule]), ("keep", [keep.name for keep in more.keep])):
+        for number, name in enumerate(names):
+            if name in taken:
+                raise DecoupleError(
+                    f"{path}: $.{table}[{number}].name: {name!r} is the name of another rule",
+                    next_step="give it a name of its own; what this file says is tried first",
+                )
+            taken.add(name)
+    return more

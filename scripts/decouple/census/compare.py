@@ -44,7 +44,10 @@ class CensusComparison(Struct, frozen=True):
     before: Census
     after: Census | None
     findings: tuple[Finding, ...]
-    """Those of before with what became of them, then those that only the tree after the series has (verdict new)."""
+    """Those of before, as the tree after the series has them or with what cut them.
+
+    Then those that only the tree after the series has (verdict new).
+    """
 
     def count_modules(self) -> list[ModuleCount]:
         """Return the table of the terminal and of the bars, by module."""
@@ -103,7 +106,9 @@ def compare_censuses(
 ) -> CensusComparison:
     """Join two censuses by id.
 
-    ``edits`` tells for each path (old or new) which patches change it and what they remove.
+    A finding of both trees is told as the later one has it: only there its lines, and whether they need the vendor, are
+    of the text that the key number is of. ``edits`` tells for each path of the pristine tree which patches change that
+    file, wherever it stands by then, and what they remove.
     """
     if after is None:
         return CensusComparison(release, before, None, before.findings)
@@ -111,10 +116,7 @@ def compare_censuses(
     joined = []
     for finding in before.findings:
         current = later.pop(finding.id, None)
-        if current is not None:
-            joined.append(replace(finding, path=current.path, verdict=current.verdict, reason=current.reason))
-        else:
-            joined.append(replace(finding, verdict="cut", reason=_explain_cut(finding, edits)))
+        joined.append(current or replace(finding, verdict="cut", reason=_explain_cut(finding, edits)))
     new = [
         replace(finding, verdict="new" if finding.verdict == "open" else finding.verdict) for finding in later.values()
     ]
@@ -122,7 +124,7 @@ def compare_censuses(
 
 
 def _explain_cut(finding: Finding, edits: Mapping[str, Sequence[Removal]]) -> str:
-    path_edits = [*edits.get(finding.origin, ()), *edits.get(finding.path, ())]
+    path_edits = edits.get(finding.origin, ())
     words = finding.symbol.split("+") if finding.category == "macro" else [finding.symbol.strip('"')]
     removing = [edit.patch for edit in path_edits if any(word in line for word in words for line in edit.removed)]
     names = list(dict.fromkeys(removing or [edit.patch for edit in path_edits]))

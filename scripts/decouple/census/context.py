@@ -21,7 +21,7 @@ class ScannedTree(Struct, frozen=True):
     """One tree, before or after relocation.
 
     ``origins`` maps a moved file's new path to its old one; it is empty for a tree that is not relocated, in which
-    ``targets`` (old to new) says what will move.
+    ``targets`` (old to new) says what will move. Nothing will of the applied tree.
     """
 
     tree: Path
@@ -32,6 +32,8 @@ class ScannedTree(Struct, frozen=True):
     moved_headers: frozenset[str]
     membership: Mapping[str, str] = {}
     """Suspects of this tree (old path) and what makes them one: directory, file-name, suffix or build-list."""
+    left: frozenset[str] = frozenset()
+    """Files of the applied tree that the rules move and that stand at their old place."""
 
     def find_origin(self, path: str) -> str:
         """Return the path before relocation."""
@@ -51,15 +53,27 @@ class ScannedTree(Struct, frozen=True):
         """Return whether relocation moves the file, or has moved it."""
         return path in self.targets or path in self.origins or path.startswith(self.rules.root + "/")
 
+    def is_whole(self, path: str) -> bool:
+        """Return whether the file as a whole is one that the rules move.
+
+        It has moved, or will, or should have.
+        """
+        return path in self.left or self.is_moved(path)
+
 
 def make_context(
-    tree: Path, rules: RuleFile, moves: Mapping[str, str], stage1: Mapping[str, Edge | None] | None = None
+    tree: Path,
+    rules: RuleFile,
+    moves: Mapping[str, str],
+    stage1: Mapping[str, Edge | None] | None = None,
+    *,
+    applied: bool = False,
 ) -> ScannedTree:
     """Read what is needed of ``tree``.
 
     ``moves`` is the plan of the pristine tree, old path to new path. ``stage1`` is the plan's include closure, if
-    ``tree`` is the tree it was made for; else it is computed. Raises DecoupleError as the include closure does,
-    OSError.
+    ``tree`` is the tree it was made for; else it is computed. ``applied``: the series is on the tree, so what stands
+    at its old place was not moved. Raises DecoupleError as the include closure does, OSError.
     """
     files = list_files(tree, rules.scope.folders)
     present = frozenset(files)
@@ -80,11 +94,12 @@ def make_context(
     return ScannedTree(
         tree=tree,
         rules=rules,
-        targets={old: new for old, new in moves.items() if old in present},
+        targets={} if applied else {old: new for old, new in moves.items() if old in present},
         origins=moved_here,
         stage1=stage1,
         moved_headers=frozenset(headers),
         membership=membership,
+        left=present.intersection(moves) if applied else frozenset(),
     )
 
 

@@ -9,14 +9,15 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Meta, Struct, to_builtins
 
 from decouple.base.errors import DecoupleError
 from decouple.base.untrusted_input import escape_surrogates, read_json
 from decouple.census.compare import CensusComparison, in_core
 from decouple.census.finding import Census
+from decouple.census.taxonomy import DATA
 
 SCHEMA = 2
 
@@ -65,12 +66,14 @@ def summarize_vendors(comparisons: Sequence[CensusComparison]) -> dict[str, Any]
     }
 
 
-def render_json(comparisons: Sequence[CensusComparison]) -> str:
+def render_json(comparisons: Sequence[CensusComparison], series: str | None = None) -> str:
     """Render the whole census as JSON, every vendor's findings with its word.
 
-    No times, no absolute paths: two runs on the same trees give the same bytes.
+    ``series`` is the digest of what is on the applied tree. No times, no absolute paths: two runs on the same trees
+    give the same bytes.
     """
-    head = json.dumps(summarize_vendors(comparisons), indent=1, sort_keys=True, ensure_ascii=False)
+    summary = {**summarize_vendors(comparisons), "series": series}
+    head = json.dumps(summary, indent=1, sort_keys=True, ensure_ascii=False)
     lines = ",\n".join(
         json.dumps({"vendor": comparison.vendor, **finding.as_json()}, ensure_ascii=False, separators=(",", ":"))
         for comparison in comparisons
@@ -81,9 +84,12 @@ def render_json(comparisons: Sequence[CensusComparison]) -> str:
     return escape_surrogates(f'{{"schema": {SCHEMA},\n"summary": {head},\n"findings": [\n{lines}\n]}}\n')
 
 
+_Count = Annotated[int, Meta(ge=0)]
+
+
 class _KeyNumber(Struct, frozen=True):
-    before: int
-    after: int
+    before: _Count
+    after: _Count
 
 
 class _VendorSummary(Struct, frozen=True):
@@ -91,20 +97,35 @@ class _VendorSummary(Struct, frozen=True):
 
 
 class _Summary(Struct, frozen=True):
+    release: str
     vendors: Mapping[str, _VendorSummary]
+    series: str | None = None
 
 
 class _CensusFile(Struct, frozen=True):
+    schema: int
     summary: _Summary
 
 
-def read_couplings(census: Path, release: str) -> dict[str, tuple[int, int]]:
+def read_couplings(census: Path, release: str, series: str) -> dict[str, tuple[int, int]]:
     """Return each vendor's couplings before and after the series.
 
-    They are read from what ``decouple census --json`` wrote. CUDA's are among them. Raises DecoupleError.
+    They are read from what ``decouple census --json`` wrote of ``release`` with the series of that digest on it. Every
+    vendor is among them, else a record would keep another series' count of one. Raises DecoupleError.
     """
     mend = f"decouple census {release} --json FILE"
-    vendors = read_json(census, _CensusFile, mend=mend).summary.vendors
-    if "cuda" not in vendors:
-        raise DecoupleError(f"{census}: summary.vendors has no cuda", next_step=mend)
-    return {word: (vendor.key_number.before, vendor.key_number.after) for word, vendor in vendors.items()}
+    file = read_json(census, _CensusFile, mend=mend)
+    summary = file.summary
+    if file.schema != SCHEMA:
+        raise DecoupleError(f"{census}: schema: expected {SCHEMA}, found {file.schema}", next_step=mend)
+    if summary.release != release:
+        raise DecoupleError(f"{census}: summary.release: a census of {summary.release}, not {release}", next_step=mend)
+    if summary.series != series:
+        found = f"another ({summary.series[:8]})" if summary.series else "none that `decouple apply` put there"
+        raise DecoupleError(
+            f"{census}: summary.series: the tree had not this checkout's series on it ({series[:8]}), but {found}",
+            next_step=f"decouple apply {release}, then {mend}",
+        )
+    if lacking := [word for word in DATA if word not in summary.vendors]:
+        raise DecoupleError(f"{census}: summary.vendors has no {lacking[0]}", next_step=mend)
+    return {word: (vendor.key_number.before, vendor.key_number.after) for word, vendor in summary.vendors.items()}

@@ -22,26 +22,34 @@ from decouple.census.finding import Census, Finding, RawFinding, identify_findin
 from decouple.census.taxonomy import Taxonomy
 from decouple.syntax.globs import find_match
 
-SKIPPED = (".git", "__pycache__", "build", "node_modules")
+_SKIPPED = ("__pycache__", "node_modules")
+_BUILD = "build"
+"""The build folder at the root of a tree; others of that name are upstream's, such as ``tools/build``."""
 CHUNK = 120  # files per task: small enough that both processes end together
+_LEFT = "the rules move it, and it stands here"
 
 
 def list_tree_files(tree: Path) -> list[str]:
-    """Return the files of ``tree``: those that git tracks, or all of them.
+    """Return the files of ``tree`` outside its build folder.
 
-    All of them outside build folders where it is no git work tree. A link to a folder is none, nor is a pipe, whose
-    reader may wait for ever. Raises DecoupleError when there are none.
+    In a git work tree those that git tracks or is not told to ignore: the build globs new files, too. A link to a
+    folder is none, nor is a pipe, whose reader may wait for ever. Raises DecoupleError when there are none.
     """
-    listed: list[str] = []
+    listed: set[str] = set()
     if (tree / ".git").exists():
-        listing = try_git("ls-files", "-z", cwd=tree)
-        if listing.status == 0 and listing.out:
-            listed = split_names(listing.out)
-    listed = listed or [name for name, _ in walk_files(tree, lambda folder: folder.rpartition("/")[2] not in SKIPPED)]
+        skipped = [f"--exclude={pattern}/" for pattern in (f"/{_BUILD}", *_SKIPPED)]
+        listing = try_git("ls-files", "-z", "--cached", "--others", "--exclude-standard", *skipped, cwd=tree)
+        if listing.status == 0:
+            listed.update(split_names(listing.out))
+    listed = listed or {name for name, _ in walk_files(tree, _is_entered)}
     files = [name for name in listed if not is_unreadable(f"{tree}/{name}")]
     if not files:
         raise DecoupleError(f"{tree}: no files", next_step="give the root of a PyTorch tree")
     return sorted(files)
+
+
+def _is_entered(folder: str) -> bool:
+    return folder != _BUILD and folder.rpartition("/")[2] not in (".git", *_SKIPPED)
 
 
 def _is_in_scope(path: str, context: ScannedTree) -> bool:
@@ -132,7 +140,7 @@ class _ChunkScanner:
                 continue
             text = data.decode("utf-8", "replace")
             if kind == "cpp":
-                names = not self._context.is_moved(path)
+                names = not self._context.is_whole(path)
                 findings += cpp.scan_cpp(path, text, self._taxonomy, self._context.moved_headers, names=names)
             elif kind == "python":
                 findings += python.scan_python(path, text, self._taxonomy)
@@ -172,14 +180,16 @@ def _find_scanner(path: str) -> str | None:
 
 
 def _report_whole_files(context: ScannedTree, paths: frozenset[str], taxonomy: Taxonomy) -> list[RawFinding]:
-    """Return one finding for each file that is all the vendor's, at its path now."""
+    """Return one finding for each file that is all the vendor's, at its path now.
+
+    One that moved and stands at its old place, too, has two.
+    """
     current_paths = {old: new for new, old in context.origins.items()}
     findings = []
     for origin, kind in context.membership.items():
-        path = current_paths.get(origin, origin)
-        if path in paths:
-            detail = f"the file as a whole is {taxonomy.title}'s"
-            findings.append(RawFinding("inter-file", kind, path, 1, 1, 1, detail=detail))
+        detail = f"the file as a whole is {taxonomy.title}'s"
+        places = sorted({origin, current_paths.get(origin, origin)} & paths)
+        findings += [RawFinding("inter-file", kind, path, 1, 1, 1, detail=detail) for path in places]
     return findings
 
 
@@ -228,6 +238,8 @@ def _find_verdict(raw: RawFinding, origin: str, context: ScannedTree, taxonomy: 
     if context.is_moved(raw.path):
         target = context.targets.get(raw.path, raw.path)
         return "moved", f"stands below {target.rpartition('/')[0]}"
+    if raw.category == "inter-file" and raw.path in context.left:
+        return "open", _LEFT
     if raw.category == "inter-file":
         keep_reason = context.find_keep_reason(origin)
         if keep_reason:
@@ -241,4 +253,4 @@ def _find_verdict(raw: RawFinding, origin: str, context: ScannedTree, taxonomy: 
         return "stays", f"{taxonomy.compiler}'s branch of a header that both stages use; never compiled at stage 1"
     if raw.path not in context.stage1 and raw.category in ("macro", "include", "name", "dispatch"):
         return "stays", "not part of the stage-1 build"
-    return "open", ""
+    return "open", _LEFT if raw.path in context.left else ""

@@ -145,8 +145,8 @@ class Taxonomy(Struct, frozen=True, dict=True):
 class MacroFamily(Struct, frozen=True):
     """Macros that are judged alike."""
 
-    family: str
-    names: tuple[str, ...]
+    family: Literal["build", "compiler", "export", "version"]
+    names: tuple[Word, ...]
 
 
 class _Includes(Struct, frozen=True):

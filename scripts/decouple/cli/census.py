@@ -50,7 +50,7 @@ def run_census(arguments: argparse.Namespace) -> int:
     request = make_request(CensusRequest, arguments)
     taken = take_census(request, output.make_listener())
     if arguments.json:
-        write_output(arguments.json, render_json(taken.comparisons))
+        write_output(arguments.json, render_json(taken.comparisons, taken.series))
     if arguments.html:
         write_output(arguments.html, render_html(taken.comparisons))
     for comparison in taken.comparisons:

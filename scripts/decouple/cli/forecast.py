@@ -32,12 +32,19 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--json", type=Path, help="write it as JSON")
     parser.add_argument("--full", action="store_true", help="fetch full sources where the cache has none (large)")
     parser.add_argument("--offline", action="store_true", help="use only what is in the cache")
-    parser.add_argument("--strict", action="store_true", help="exit 1 when a patch would conflict somewhere")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit 1 when a patch would conflict somewhere, and when no release could be judged, or not each of --on",
+    )
     parser.set_defaults(run=run_forecast)
 
 
 def run_forecast(arguments: argparse.Namespace) -> int:
-    """Judge and print; with --strict 1 for a conflict, ambiguity or missing target."""
+    """Judge and print; with --strict 1 for a conflict, ambiguity or missing target.
+
+    Also where there was nothing to judge: a release that --on names is one that somebody waits for.
+    """
     request = make_request(flow.ForecastRequest, arguments)
     result = flow.forecast_series(request, output.make_listener())
     print("\n".join(forecast.render_text(result)))
@@ -53,5 +60,7 @@ def run_forecast(arguments: argparse.Namespace) -> int:
         if path:
             write_output(path, make(result))
             print(path)
-    bad = result.worst in (Fit.CONFLICT, Fit.GONE, Fit.AMBIGUOUS)
-    return CHECK_FAILED if arguments.strict and bad else OK
+    judged = [column.is_judged for column in result.columns]
+    good = all(judged) if arguments.on else any(judged)
+    good = good and result.worst not in (Fit.CONFLICT, Fit.GONE, Fit.AMBIGUOUS)
+    return CHECK_FAILED if arguments.strict and not good else OK

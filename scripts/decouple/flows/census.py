@@ -14,7 +14,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.checkout import Checkout
-from decouple.base.errors import UsageError
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.git import Repository
 from decouple.census import additions, taxonomy
 from decouple.census.compare import CensusComparison, Removal, compare_censuses
 from decouple.census.context import ScannedTree, make_context
@@ -27,6 +28,8 @@ from decouple.inventory.rules import RuleFile, load_rules
 from decouple.patch import parse as patches
 from decouple.patch import series_file
 from decouple.relocate.plan import make_plan
+from decouple.series.digest import hash_digests
+from decouple.stack.journal import Journal
 
 
 class CensusRequest(PristineRequest, frozen=True):
@@ -49,6 +52,8 @@ class CensusResult(Struct, frozen=True):
     """The census of each tree, side by side, for each vendor that was asked for."""
 
     comparisons: tuple[CensusComparison, ...]
+    series: str | None = None
+    """Digest of the series on the applied tree; None where there is no such tree, or `apply` did not make it."""
 
     @property
     def comparison(self) -> CensusComparison:
@@ -67,8 +72,18 @@ class CensusResult(Struct, frozen=True):
 
 
 def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusResult:
-    """Count. Raises UsageError when an applied tree is asked for and not there."""
+    """Count.
+
+    Raises UsageError when an applied tree is asked for and not there, or together with the pristine one alone.
+    """
     project, release = request.project, request.release
+    applied = request.applied or Checkout(project).locate_tree(release)
+    if request.before and (request.applied or request.after):
+        other = "--applied" if request.applied else "--after"
+        raise UsageError(f"--before counts the pristine tree alone, {other} another one", next_step="leave one out")
+    if (request.after or request.applied) and not applied.is_dir():
+        mend = "name the folder of an applied tree" if request.applied else f"decouple apply {release}"
+        raise UsageError(f"{applied}: no such tree", next_step=mend)
     more = additions.load_additions(request.also) if request.also else additions.TaxonomyAdditions()
     rules = more.extend_rules(load_rules())
     tree = pristine_tree.fetch_tree(request, listener)
@@ -77,16 +92,15 @@ def take_census(request: CensusRequest, listener: Listener = QUIET) -> CensusRes
         listener.say(f"census: no rule places {len(plan.unplaced)} CUDA files ({plan.unplaced[0]}, …): counted as open")
     words = _read_taxonomies(request, rules, more)
     before = _scan_tree(request, make_context(tree, rules, plan.mapping, plan.stage1), words, listener)
-    applied = request.applied or Checkout(project).locate_tree(release)
     after: list[Census] | list[None] = [None] * len(words)
+    series = None
     edits: Mapping[str, Sequence[Removal]] = {}
     if not request.before and applied.is_dir():
-        after = _scan_tree(request, make_context(applied, rules, plan.mapping), words, listener)
+        after = _scan_tree(request, make_context(applied, rules, plan.mapping, applied=True), words, listener)
         edits = _find_removals(project, release)
-    elif request.after or request.applied:
-        raise UsageError(f"{applied}: no such tree", next_step=f"decouple apply {release}")
+        series = _read_applied_digest(applied)
     pairs = zip(before, after, strict=True)
-    return CensusResult(tuple(compare_censuses(release, first, second, edits) for first, second in pairs))
+    return CensusResult(tuple(compare_censuses(release, first, second, edits) for first, second in pairs), series)
 
 
 def _read_taxonomies(
@@ -106,13 +120,28 @@ def _scan_tree(
     return [scan_tree(context, vendor, jobs=request.jobs, progress=listener.progress) for vendor in words]
 
 
+def _read_applied_digest(tree: Path) -> str | None:
+    """Return the digest of the patches that the stack has on ``tree``.
+
+    None where it has no stack, or a state that this program cannot read: the count is of the text all the same.
+    """
+    try:
+        return hash_digests(patch.sha256 for patch in Journal(Repository(tree)).load_state().applied)
+    except (OSError, DecoupleError):
+        return None
+
+
 def _find_removals(project: Path, release: str) -> dict[str, Sequence[Removal]]:
-    """Which patch of the series removes which lines of which file."""
+    """Which patch of the series removes which lines of which pristine file."""
     out: dict[str, list[Removal]] = {}
+    origins: dict[str, str] = {}  # where a patch moved a file -> where the pristine tree has it
     for name in series_file.read_series(Checkout(project).locate_series(release)).names:
         for change in patches.read_patch(Checkout(project).patches / name).files:
             lines = [line.text.decode("utf-8", "replace") for h in change.hunks for line in h.lines if line.kind == "-"]
-            for path in change.paths:
-                if lines:
-                    out.setdefault(path, []).append(Removal(Path(name).stem, tuple(lines)))
+            before = change.path if change.copy else change.old_path or change.path
+            origin = origins.get(before, before)
+            if change.rename:
+                origins[change.path] = origin
+            if lines:
+                out.setdefault(origin, []).append(Removal(Path(name).stem, tuple(lines)))
     return dict(out)

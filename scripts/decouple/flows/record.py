@@ -76,7 +76,8 @@ def record_series(request: RecordRequest) -> RecordResult:
     """
     project, release = request.project, request.release
     path, manifest = status.locate_status(project, release), load_release(project, release)
-    census = _read_census_section(request.census, release) if request.census else None
+    digest = compute_series_digest(project, release)
+    census = _read_census_section(request.census, release, digest) if request.census else None
     series = check.load_series(project, release)
     listed = series_file.read_series(Checkout(project).locate_series(release))
     applies: dict[str, dict[str, str]] = {patch.name: {} for patch in series}
@@ -90,7 +91,6 @@ def record_series(request: RecordRequest) -> RecordResult:
     if _is_configured(project, release, series):
         better = {Level.FULL: Level.CONFIGURED}
         proven = {name: (better.get(level, level), why) for name, (level, why) in proven.items()}
-    digest = compute_series_digest(project, release)
     status.update_status(
         path,
         series=status.SeriesSection(len(series), digest, *listed.made_on),
@@ -191,7 +191,7 @@ def _is_configured(project: Path, release: str, series: list[Patch]) -> bool:
     return all((tree / path).stat().st_mtime <= made.stat().st_mtime for path in touched if (tree / path).is_file())
 
 
-def _read_census_section(census: Path, release: str) -> status.CensusSection:
-    counted = report.read_couplings(census, release)
+def _read_census_section(census: Path, release: str, series: str) -> status.CensusSection:
+    counted = report.read_couplings(census, release, series)
     others = {word: status.VendorCouplings(*pair) for word, pair in counted.items() if word != "cuda"}
     return status.CensusSection(*counted["cuda"], others)

@@ -117,11 +117,7 @@ def judge_trees(
             f"{coupling.path}:{coupling.line}: {coupling.category} {coupling.symbol}: {coupling.detail}"
             for coupling in found
         )
-        sources = (
-            *(f"{path}: no rule places this CUDA file" for path in plan.unplaced),
-            *(f"{path}: stays in the core, where nothing of it is compiled" for path in plan.hollow),
-            *sources,
-        )
+        sources = (*plan.open_questions, *sources)
     except DecoupleError as error:
         unasked.append(f"couplings: {error.what}")
     return SeriesVerdict((), sources, couplings, tuple(unasked))

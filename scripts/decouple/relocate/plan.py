@@ -6,6 +6,7 @@ Each file that moves has the rules that say so, each suspect that stays has why.
 from __future__ import annotations
 
 import posixpath
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -72,6 +73,14 @@ class Plan(Struct, frozen=True):
         """Map each old path to the new one."""
         return {move.origin: move.target for move in self.moves}
 
+    @property
+    def open_questions(self) -> tuple[str, ...]:
+        """Tell in a line of each file that the rules do not settle."""
+        return (
+            *(f"{path}: no rule places this CUDA file" for path in self.unplaced),
+            *(f"{path}: stays in the core, where nothing of it is compiled" for path in self.hollow),
+        )
+
 
 def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
     """Decide for every file of ``tree``.
@@ -118,7 +127,8 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
         more = f" and {len(unplaced) - 1} more" if len(unplaced) > 1 else ""
         raise DecoupleError(
             f"{unplaced[0]}{more}: unclassified CUDA file, no rule of inventory/rules.toml places or keeps it",
-            next_step="add a [[rule]] or a [[keep]] with its reason; `decouple relocate --unclassified` lists all",
+            next_step="add a [[rule]] or a [[keep]] with its reason; "
+            f"`decouple relocate RELEASE --tree {shlex.quote(str(tree))} --unclassified` lists all",
         )
     _check_collisions(moves, files)
     idle = [rule.name for rule in rules.rules if rule.name not in used]

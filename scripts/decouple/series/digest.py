@@ -9,6 +9,7 @@ from pathlib import Path
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.patch import series_file
+from decouple.patch.lines import split_lines
 from decouple.patch.parse import parse_patch
 
 
@@ -48,7 +49,7 @@ def digest_changes(data: bytes, name: str) -> str:
 
     Blob ids and line numbers are left out. Raises DecoupleError when it is no patch.
     """
-    lines = parse_patch(data, name=name).to_diff().splitlines()
+    lines = [line.removesuffix(b"\n") for line in split_lines(parse_patch(data, name=name).to_diff())]
     kept = [b"@@" if line.startswith(b"@@ ") else line for line in lines if not line.startswith(b"index ")]
     return hashlib.sha256(b"\n".join(kept)).hexdigest()[:16]
 
@@ -60,13 +61,14 @@ def compute_series_digest(project: Path, release: str) -> str:
 
     The same patches in the same order are the same series, also when a later release lists them from another home.
     """
-    return _hash_digests(digest for _, digest in compute_patch_digests(project, release))
+    return hash_digests(digest for _, digest in compute_patch_digests(project, release))
 
 
 def hash_patches(patches: Iterable[bytes]) -> str:
     """Compute the same of the patches' bytes, in order."""
-    return _hash_digests(hashlib.sha256(data).hexdigest() for data in patches)
+    return hash_digests(hashlib.sha256(data).hexdigest() for data in patches)
 
 
-def _hash_digests(digests: Iterable[str]) -> str:
+def hash_digests(digests: Iterable[str]) -> str:
+    """Compute the same of the patches' own SHA-256, in order."""
     return hashlib.sha256("".join(f"{digest}\n" for digest in digests).encode()).hexdigest()

@@ -40,6 +40,11 @@ class Column(Struct, frozen=True):
     verdicts: tuple[PatchFit, ...] = ()
     missing: str = ""
 
+    @property
+    def is_judged(self) -> bool:
+        """Say whether anything is known: there is a source, and it shows a patch's file."""
+        return not self.missing and not (self.verdicts and all(fit.status is Fit.UNSEEN for fit in self.verdicts))
+
 
 class Forecast(Struct, frozen=True):
     """The matrix: one verdict per patch and release."""

@@ -85,7 +85,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "packages of a root": of_packages,
     "origin of kernels": of_halves,
     "status of a release": status.read_status,
-    "a census": lambda path: recording._read_census_section(path, "2.6"),
+    "a census": lambda path: recording._read_census_section(path, "2.6", ""),
     "units of stage 1": stage1_units.read_units,
     "the scaffold's record": of_scaffold,
     "what a check kept": unzipped,

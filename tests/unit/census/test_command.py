@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from decouple.census.finding import IN_BUILD
 from decouple.cli import main
 from tests.unit.census import planted
 
@@ -56,6 +58,91 @@ def test_what_is_left_after_the_series_fails(tree: Path, capsys: pytest.CaptureF
     assert main(["census", "2.6", "--tree", str(tree), "--applied", str(tree), "--couplings"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "torch/csrc/planted_include.cpp:1: include cuda_runtime.h: unguarded" in lines
+
+
+def test_a_file_that_the_rules_move_and_that_stands_in_the_core_counts_as_the_cores(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So it is where the relocation patch is older than the rules: nothing has moved the file, and stage 1 has it."""
+    applied, report = planted.tree(tree.parent / "applied"), tree.parent / "census.json"
+    for name in ("torch/csrc/a.cpp", *planted.UNITS):
+        (applied / name).write_text("")
+    (applied / "torch/csrc/cuda/Module.cpp").write_text("#include <cuda_runtime.h>\n#ifdef USE_CUDA\nint x;\n#endif\n")
+    with (applied / "build_variables.bzl").open("a") as lists:
+        lists.write('torch_cpp_srcs = ["torch/csrc/cuda/Module.cpp"]\n')
+    words = ["census", "2.6", "--tree", str(tree), "--applied", str(applied), "--vendor", "cuda"]
+    assert main([*words, "--couplings", "--json", str(report)]) == 1
+    assert [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "torch/csrc/cuda/Module.cpp:1",
+        "torch/csrc/cuda/Module.cpp:2",
+    ]
+    found = [one for one in json.loads(report.read_text())["findings"] if one["origin"] == "torch/csrc/cuda/Module.cpp"]
+    assert {one["reason"] for one in found} == {"the rules move it, and it stands here"}
+    assert {one["category"] for one in found} == {"inter-file", "include", "macro"}
+
+
+def test_in_an_applied_tree_where_nothing_moved_nothing_counts_as_moved(tree: Path) -> None:
+    report = tree.parent / "census.json"
+    assert main(["census", "2.6", "--tree", str(tree), "--applied", str(tree), "--json", str(report)]) == 1
+    told = json.loads(report.read_text())
+    assert "moved" not in {one["verdict"] for one in told["findings"]}
+    for row in told["summary"]["vendors"]["cuda"]["modules"]:
+        assert row["after"] == row["before"], row
+
+
+def test_a_file_at_its_old_and_its_new_place_is_told_at_both(tree: Path) -> None:
+    """A later patch of a series may put one back where others look for it."""
+    applied, report = planted.tree(tree.parent / "applied"), tree.parent / "census.json"
+    new = "third_device/torch_cuda/torch_cuda/csrc/aten/cuda/Planted.cu"
+    (applied / new).parent.mkdir(parents=True)
+    (applied / new).write_text("")
+    assert main(["census", "2.6", "--tree", str(tree), "--applied", str(applied), "--json", str(report)]) == 1
+    old = "aten/src/ATen/cuda/Planted.cu"
+    found = {one["path"]: one["verdict"] for one in json.loads(report.read_text())["findings"] if one["origin"] == old}
+    assert found == {old: "open", new: "moved"}
+
+
+def test_the_reports_have_the_coupling_that_made_the_census_fail(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a guard hid before the series is, without it, another finding of the same place."""
+    applied, report = planted.tree(tree.parent / "applied"), tree.parent / "census.json"
+    (applied / "torch/csrc/a.cpp").write_text("#include <c10/cuda/CUDAStream.h>\n")
+    words = ["census", "2.6", "--tree", str(tree), "--applied", str(applied), "--vendor", "cuda"]
+    assert main([*words, "--couplings", "--json", str(report)]) == 1
+    listed = {line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()}
+    assert "torch/csrc/a.cpp:1" in listed
+    told = json.loads(report.read_text())
+    needing = [
+        one
+        for one in told["findings"]
+        if one["needs_vendor"] and one["stage"] in IN_BUILD and one["verdict"] not in ("moved", "stays", "cut")
+    ]
+    assert {f"{one['path']}:{one['line']}" for one in needing} == listed
+    assert len(needing) == told["summary"]["vendors"]["cuda"]["key_number"]["after"]
+    assert {one["detail"] for one in needing if one["path"] == "torch/csrc/a.cpp"} == {"unguarded"}
+
+
+def test_what_a_patch_cuts_of_a_file_that_another_moved_is_told_with_the_patch(tree: Path) -> None:
+    """The patch knows the file's new place, the pristine tree the old one."""
+    old, project = "aten/src/ATen/cuda/Context.cpp", tree.parent / "project"
+    assert main(["relocate", "2.6", "--tree", str(tree), "--write"]) == 0
+    (move,) = (project / "patches").glob("2.6/*.patch")
+    new = "third_device/torch_cuda/torch_cuda/csrc/aten/cuda/Context.cpp"
+    (project / "patches/2.6/0002-context.patch").write_text(
+        f"--- a/{new}\n+++ b/{new}\n@@ -1,1 +1,1 @@\n-#include <ATen/cuda/Context.h>\n+int x;\n"
+    )
+    (project / "series/2.6").write_text(f"2.6/{move.name}\n2.6/0002-context.patch\n")
+    applied, report = planted.tree(tree.parent / "applied"), tree.parent / "census.json"
+    subprocess.run(["git", "init", "-q"], cwd=applied, check=True)
+    for patch in sorted((project / "patches/2.6").iterdir()):
+        subprocess.run(["git", "apply", str(patch)], cwd=applied, check=True)
+    assert main(["census", "2.6", "--tree", str(tree), "--applied", str(applied), "--json", str(report)]) == 1
+    found = [one for one in json.loads(report.read_text())["findings"] if one["origin"] == old]
+    assert {(one["category"], one["verdict"], one["reason"]) for one in found} == {
+        ("inter-file", "moved", f"stands below {new.rpartition('/')[0]}"),
+        ("include", "cut", "cut by 0002-context"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -128,6 +215,43 @@ def test_the_compilers_macro_of_a_fork_is_not_defined_at_stage_1(tree: Path) -> 
     assert counts[0] == counts[1] + 1
 
 
+KEEP = '[[keep]]\nname = "{name}"\nmatch = ["aten/src/ATen/acme.md"]\nreason = "documentation"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('words = [""]\n', "$.words[0]"),
+        ('[[macro]]\nfamily = "build"\nnames = [""]\n', "$.macro[0].names[0]"),
+        ('[[macro]]\nfamily = "bild"\nnames = ["USE_ACME"]\n', "$.macro[0].family"),
+        (KEEP.format(name="rocm"), "$.keep[0].name: 'rocm' is the name of another rule"),
+        (KEEP.format(name="acme") * 2, "$.keep[1].name: 'acme' is the name of another rule"),
+    ],
+)
+def test_a_mistake_in_a_forks_words_is_told_by_file_and_key(
+    tree: Path, capsys: pytest.CaptureFixture[str], text: str, key: str
+) -> None:
+    own = tree.parent / "acme.toml"
+    own.write_text(f"schema = 1\n{text}")
+    assert main(["census", "2.6", "--tree", str(tree), "--also", str(own)]) == 1
+    assert f"{own}: {key}" in capsys.readouterr().err
+
+
 def test_after_needs_an_applied_tree(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["census", "2.6", "--tree", str(tree), "--after"]) == 2
     assert "decouple apply 2.6" in capsys.readouterr().err
+
+
+def test_an_applied_tree_that_is_not_there_is_told_by_its_name(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``decouple apply`` would make another one."""
+    assert main(["census", "2.6", "--tree", str(tree), "--applied", str(tree / "none")]) == 2
+    said = capsys.readouterr().err
+    assert f"{tree / 'none'}: no such tree" in said and "decouple apply" not in said
+
+
+def test_the_pristine_tree_alone_and_an_applied_one_are_not_asked_for_together(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["census", "2.6", "--tree", str(tree), "--before", "--applied", str(tree)]) == 2
+    said = capsys.readouterr().err
+    assert "--before" in said and "--applied" in said and "no such tree" not in said

@@ -40,7 +40,7 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> CensusComparison:
     (after / "torch/csrc/a.cpp").write_text("#include <torch/csrc/utils/cuda_enabled.h>\n")
 
     def census(tree: Path) -> Census:
-        context = make_context(tree, rules, plan.mapping)
+        context = make_context(tree, rules, plan.mapping, applied=tree == after)
         return scan_tree(context, taxonomies.load_taxonomy(undefined=rules.stage1.undefined), jobs=1)
 
     return compare_censuses("2.6", census(before), census(after), EDITS)

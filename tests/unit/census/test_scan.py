@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,11 @@ from decouple.base.errors import DecoupleError
 from decouple.census import taxonomy as taxonomies
 from decouple.census.context import make_context
 from decouple.census.finding import Census, Finding
-from decouple.census.scan import scan_tree
+from decouple.census.scan import list_tree_files, scan_tree
 from decouple.inventory import rules as rule_files
 from decouple.relocate.plan import make_plan
 from tests.unit.census import planted
+from tests.unit.relocate.trees import write
 
 
 def take(tree: Path, jobs: int = 1, vendor: str = "cuda") -> Census:
@@ -30,6 +33,29 @@ def census(tmp_path_factory: pytest.TempPathFactory) -> Census:
 
 def at(census: Census, path: str, category: str) -> list[Finding]:
     return [finding for finding in census.findings if finding.path == path and finding.category == category]
+
+
+def make_repository(tree: Path) -> None:
+    write(tree, {".gitignore": "/c10/made.cpp\n", "c10/util/a.cpp": "", "tools/build/a.py": ""})
+    subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=tree, check=True)
+
+
+def test_a_new_file_that_git_does_not_know_yet_is_one_of_the_tree(tmp_path: Path) -> None:
+    """CMake's globs compile it, too; what git is told to ignore, a build made."""
+    make_repository(tmp_path)
+    made = {"c10/made.cpp": "", "build/b.cpp": "", "torch/__pycache__/c.pyc": ""}
+    write(tmp_path, {"c10/util/new.cpp": "#include <cuda_runtime.h>\n", **made})
+    known = [".gitignore", "c10/util/a.cpp", "tools/build/a.py"]
+    assert list_tree_files(tmp_path) == sorted([*known, "c10/util/new.cpp"])
+
+
+def test_a_tree_has_the_same_files_with_git_and_without(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+    write(tmp_path, {"build/b.cpp": ""})
+    known = list_tree_files(tmp_path)
+    shutil.rmtree(tmp_path / ".git")
+    assert list_tree_files(tmp_path) == known == [".gitignore", "c10/util/a.cpp", "tools/build/a.py"]
 
 
 def test_a_file_that_is_cudas_as_a_whole(census: Census) -> None:

@@ -172,14 +172,15 @@ def test_only_what_the_build_compiles_is_compiled(tmp_path: Path) -> None:
 
 def test_what_the_census_counts_of_another_vendor_is_recorded_beside_cudas(tmp_path: Path) -> None:
     counted = {word: {"key_number": {"before": before, "after": 0}} for word, before in (("cuda", 61), ("rocm", 24))}
-    (tmp_path / "census.json").write_text(json.dumps({"summary": {"vendors": counted}}))
+    summary = {"release": "2.6", "series": "ab12", "vendors": counted}
+    (tmp_path / "census.json").write_text(json.dumps({"schema": 2, "summary": summary}))
     path = tmp_path / "2.6.json"
-    status.update_status(path, census=recording._read_census_section(tmp_path / "census.json", "2.6"))
+    status.update_status(path, census=recording._read_census_section(tmp_path / "census.json", "2.6", "ab12"))
     census = status.read_status(path).census
     assert census == status.CensusSection(61, 0, {"rocm": status.VendorCouplings(24, 0)})
     (tmp_path / "census.json").write_text("{}")
     with pytest.raises(DecoupleError, match=r"census\.json: "):
-        recording._read_census_section(tmp_path / "census.json", "2.6")
+        recording._read_census_section(tmp_path / "census.json", "2.6", "ab12")
 
 
 def test_an_environment_that_cannot_be_entered_blames_no_patch(

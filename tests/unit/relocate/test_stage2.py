@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
+from decouple.cli import main
 from decouple.relocate.stage2 import LeftUnits, ListsReport, Stage2Sources, check_lists, load_sources
+from tests.unit.relocate.trees import FILES as TREE
+from tests.unit.relocate.trees import write
 
 SOURCES = """
 set(ATEN aten/src/ATen)
@@ -34,6 +37,22 @@ def report(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     return check_lists(folder, moved, folder, DATA)
+
+
+def test_what_no_rule_settles_is_told_with_what_stage_2_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict of a rebase names this command as the one that shows all of it."""
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(find_project()))
+    hollow = "torch/csrc/inductor/launcher/cuda.cpp"
+    lists = f'libtorch_cmake_sources = ["torch/csrc/a.cpp", "{hollow}"]\n'
+    more = {"build_variables.bzl": lists, hollow: "#ifdef USE_CUDA\nint a;\n#endif\n", "torch/odd/cuda/a.cu": ""}
+    tree = write(tmp_path, {**TREE, **more, "aten/src/ATen/cuda/madeup/new.cu": ""})
+    assert main(["stages", "sources", "2.6", "--tree", str(tree)]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert "torch/odd/cuda/a.cu: no rule places this CUDA file" in told
+    assert f"{hollow}: stays in the core, where nothing of it is compiled" in told
+    assert any("aten/src/ATen/cuda/madeup/new.cu" in line for line in told)
 
 
 def test_every_unit_that_moves_is_compiled_or_left_with_a_reason(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def test_order_and_bytes_count_and_names_and_comments_do_not(tmp_path: Path) -> 
         (b"1111111..2222222", b"3333333..4444444", False),
         (b"@@ -1 +1 @@", b"@@ -7 +7 @@", False),
         (b"+new", b"+newer", True),
+        (b"+new", b"+new\r", True),
         (b"-old", b"-older", True),
         (b"one.txt", b"three.txt", True),
     ],

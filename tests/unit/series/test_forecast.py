@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pytest
+
+from decouple.cli import main
 from decouple.patch import parse as patches
 from decouple.patch.parse import Patch
 from decouple.series import check, forecast
 from decouple.series.check import Fit
 from tests.support.reader import Reader
+from tests.support.series import usual_world
 
 PYTHON = b"""Decouple-Id: python
 ---
@@ -70,6 +75,27 @@ def test_where_a_patch_would_stop_a_way_between_is_named() -> None:
 def test_the_worst_of_all_decides() -> None:
     assert matrix(PYTHON).worst is Fit.CONFLICT
     assert matrix(CPP).worst is Fit.CLEAN
+
+
+def test_a_column_in_which_nothing_is_seen_is_not_judged() -> None:
+    assert [column.is_judged for column in matrix(CPP).columns] == [True, False, False, False]
+    assert [column.is_judged for column in matrix(BOTH).columns] == [True, True, True, False]
+
+
+def test_strict_does_not_pass_what_could_not_be_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A typo, or an empty cache: there is no conflict where nobody looked."""
+    world = usual_world(tmp_path / "world")
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    here, words = f"here={world.upstream}@HEAD", ["forecast", "2.6", "--offline"]
+    assert main([*words, "--on", here, "--strict"]) == 0
+    assert main([*words, "--on", here, "--on", "9.9", "--strict"]) == 1
+    assert "9.9: no source" in capsys.readouterr().out
+    assert main([*words, "--on", here, "--on", "9.9"]) == 0
+    assert main([*words, "--strict"]) == 1, "no release has a source in an empty cache"
+    assert main(words) == 0
 
 
 def test_plain_text_one_letter_a_cell() -> None:
