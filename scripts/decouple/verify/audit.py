@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from decouple.base import toml, zips
 from decouple.base.errors import DecoupleError
+from decouple.base.mangled_names import OWN_SYMBOL
 from decouple.verify import elf
 from decouple.verify.elf import Library
 
@@ -257,10 +258,9 @@ def audit_resolved(asking: Sequence[Library], others: Sequence[Library] = ()) ->
     defines; only loading it fails.
     """
     defined = collect_defined([*asking, *others])
-    ours = re.compile(r"^_Z[A-Z]*N?K?(3c10|2at|5torch|5c10d|6caffe2)")
     faults = []
     for library in asking:
-        missing = sorted(name for name in library.undefined - defined if ours.match(name))
+        missing = sorted(name for name in library.undefined - defined if OWN_SYMBOL.match(name))
         if missing:
             where = "undefined in both wheels" if others else "undefined"
             faults.append(ElfFault(library.path.name, where, _shorten_list(missing)))
