@@ -56,7 +56,7 @@ class KernelComparison(Struct, frozen=True):
 
     ``total`` and ``same``; the rest by name. ``renamed`` of those that are the same have another name; ``data`` are
     initialised variables, of which ``data_same`` have the same content. ``ours`` counts our own functions, ``sources``
-    the files compared.
+    the files compared, ``left_out`` architectures that were not compared though nobody chose so.
     """
 
     ours: str
@@ -71,6 +71,7 @@ class KernelComparison(Struct, frozen=True):
     data: int
     data_same: int
     found: tuple[KernelDifference, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -116,22 +117,24 @@ def compare_dumps(
 ) -> KernelComparison:
     """Compare every function of ``theirs`` with ``ours``.
 
-    In the architectures that both have. ``part`` leaves out the files that ours has not at all, for a build of a part;
+    In every architecture that either dump has: functions for one that ours lacks are missing. Who compares less takes
+    less of both (`KernelDump.only`). ``part`` leaves out the files that ours has not at all, for a build of a part;
     without ``attention`` the files of the attention kernels are left out, for a build that was asked for without them;
     ``sides`` names both for the explanations ("built/official"). What differs and is as in ``witness``, a third build,
     is explained by that: it is ``theirs`` that is different. Raises DecoupleError when the two share no architecture.
     """
-    archs = tuple(sorted(set(ours.architectures()) & set(theirs.architectures())))
-    if not archs:
+    archs = tuple(sorted({*ours.architectures(), *theirs.architectures()}))
+    if not set(ours.architectures()) & set(theirs.architectures()):
         raise DecoupleError(
             f"no architecture in both: {', '.join(ours.architectures())} and {', '.join(theirs.architectures())}",
             next_step="compare dumps of one architecture",
         )
-    mine = {(unit.arch, unit.file): unit for unit in ours.units if unit.arch in archs}
-    wanted = {(unit.arch, unit.file): unit for unit in theirs.units if unit.arch in archs}
+    mine = {(unit.arch, unit.file): unit for unit in ours.units}
+    wanted = {(unit.arch, unit.file): unit for unit in theirs.units}
     every = len({file for _, file in wanted})
     if part:
-        wanted = {key: unit for key, unit in wanted.items() if key in mine}
+        files = {file for _, file in mine}
+        wanted = {key: unit for key, unit in wanted.items() if key[1] in files}
     if not attention:
         wanted = {key: unit for key, unit in wanted.items() if not _load_file().attention.fullmatch(unit.file)}
     pairs, extra, missing = _pair_kernels(mine, wanted)
