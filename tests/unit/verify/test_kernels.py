@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from decouple import cli
 from decouple.base.errors import DecoupleError
@@ -315,6 +316,34 @@ def test_what_a_third_build_has_as_ours_is_the_other_sides_difference(tmp_path: 
     (fault,) = [one for one in compare.compare_dumps(planted, theirs, witness=official).found if not one.reason]
     assert (fault.what, fault.file) == ("code", "SummaryOps.cu")
     assert not compare.compare_dumps(ours, theirs, witness=theirs).ok
+
+
+@pytest.mark.parametrize("lost", ["another code", "missing"])
+def test_a_witness_of_another_cub_speaks_for_the_function_of_that_name(tmp_path: Path, lost: str) -> None:
+    """Neither ours nor the official wheel had the monolith's mangled name, so both counted as alike."""
+    scan = {cub: f"_ZN3cub13CUB_{cub}_NS4scanEv" for cub in ("200200", "200302")}
+    good, bad = ([ONE[0], Made(scan["200302"], code * 16)] for code in (b"g", b"b"))
+    sides = {
+        "ours": ONE[:1] if lost == "missing" else bad,
+        "monolith": [OTHER[0], Made(scan["200200"], b"g" * 16)],
+        "official": good,
+    }
+    ours, theirs, official = (dump.dump_libraries([built(tmp_path, name, made)], name) for name, made in sides.items())
+    (fault,) = compare.compare_dumps(ours, theirs, witness=official).found
+    assert (fault.what, fault.reason) == ("missing" if lost == "missing" else "code", "")
+    (known,) = compare.compare_dumps(ours, theirs, witness=replace(ours, label="official")).found
+    assert known.reason == "official is as ours"
+
+
+def test_a_witness_that_has_a_lost_function_in_another_file_is_not_as_ours(tmp_path: Path) -> None:
+    moved = Made("_ZN2at42_GLOBAL__N__12345678_9_Reduce_cu_123456783maxEv", b"r" * 16)
+    ours = dump.dump_libraries([built(tmp_path, "ours", ONE)], "ours")
+    theirs = dump.dump_libraries([built(tmp_path, "theirs", [*OTHER, moved])], "theirs")
+    elsewhere = cubins.fatbin([("sm_90", cubins.cubin([moved]))])
+    both = [cubins.fatbin([("sm_90", cubins.cubin(OTHER))]), elsewhere]
+    official = dump.dump_libraries([cubins.library(tmp_path / "libofficial.so", both)], "official")
+    assert [one.what for one in compare.compare_dumps(ours, theirs).found] == ["missing"]
+    assert not compare.compare_dumps(ours, theirs, witness=official).ok
 
 
 def test_what_two_hosts_ask_for_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

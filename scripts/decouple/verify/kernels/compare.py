@@ -301,19 +301,22 @@ def _explain_by_witness(
     if witness is None:
         return found
     sides = [{(unit.arch, unit.file): unit for unit in side.units} for side in (ours, witness)]
-    mine, its = (
-        {key: {kernel.name: (kernel.code, kernel.launch) for kernel in unit.kernels} for key, unit in side.items()}
-        for side in sides
-    )
-    own, seen = (_list_contents(side) for side in sides)
+    functions = [_list_functions(side) for side in sides]
+    variables = [_list_contents(side) for side in sides]
 
     def as_ours(one: KernelDifference) -> bool:
-        where = one.arch, one.file  # what neither has is missing in both
-        if where not in mine or where not in its:
+        if not all((one.arch, one.file) in side for side in sides):
             return False
-        if one.what == "data":
-            return own.get((*where, one.name)) == seen.get((*where, one.name))
-        return mine[where].get(one.name) == its[where].get(one.name)
+        name = simplify_name(one.name)
+        mine, its = (side.get((one.arch, one.file, name), []) for side in functions)
+        own, seen = (side.get((one.arch, "", name), []) for side in functions)
+        if one.what == "data":  # its name is readable
+            mine, its = (side.get((one.arch, one.file, one.name), []) for side in variables)
+        elif one.what == "missing" and not mine and not its:  # nor may it be elsewhere in the witness
+            return len(seen) <= len(own)
+        elif one.what != "missing" and not mine:  # ours compiles it in another file
+            return own == seen
+        return mine == its
 
     said = f"{witness.label} is as ours"
     return [
@@ -322,11 +325,24 @@ def _explain_by_witness(
     ]
 
 
+def _list_functions(side: Mapping[tuple[str, str], KernelUnit]) -> dict[tuple[str, str, str], list[str]]:
+    """Return the digests of the functions of each architecture, file and readable name.
+
+    As a difference is paired: mangled names have the number of CUB's release. Of all files under the file "".
+    """
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for (arch, file), unit in side.items():
+        for kernel in unit.kernels:
+            for where in (file, ""):
+                found.setdefault((arch, where, simplify_name(kernel.name)), []).append(f"{kernel.code} {kernel.launch}")
+    return {key: sorted(digests) for key, digests in found.items()}
+
+
 def _list_contents(side: Mapping[tuple[str, str], KernelUnit]) -> dict[tuple[str, str, str], list[str]]:
     """Return the digests of the variables of each architecture, file and name."""
     found: dict[tuple[str, str, str], list[str]] = {}
-    for *key, digest in sorted(_count_data(side).elements()):
-        found.setdefault((key[0], key[1], key[2]), []).append(digest)
+    for arch, file, name, digest in sorted(_count_data(side).elements()):
+        found.setdefault((arch, file, name), []).append(digest)
     return found
 
 
