@@ -228,16 +228,16 @@ def audit_registry(core: Sequence[Library], backend: Sequence[Library]) -> ElfAu
     pybind11 shares types only between modules whose registry has one name, which tells of compilers and their ABI. Of
     another registry's classes a binding cannot derive: importing it is a null pointer's end, not an error.
     """
-    names = {library.path.name: find_registries(library.path) for library in (*core, *backend)}
-    shared = frozenset().union(*(names[library.path.name] for library in core))
+    shared = frozenset().union(*(find_registries(library.path) for library in core))
+    named = [(library.path.name, find_registries(library.path)) for library in backend]
     faults = [
         ElfFault(
             name,
             "has another registry of pybind11",
-            f"{', '.join(sorted(found))}; the core has {', '.join(sorted(shared))}",
+            f"{', '.join(sorted(found))}; the core has {', '.join(sorted(shared)) or 'none'}",
         )
-        for name, found in names.items()
-        if shared and not found <= shared
+        for name, found in named
+        if not found <= shared
     ]
     return _make_report("one registry of pybind11", [*core, *backend], faults)
 
