@@ -326,7 +326,7 @@ def _explain_by_witness(
 
 
 def _list_functions(side: Mapping[tuple[str, str], KernelUnit]) -> dict[tuple[str, str, str], list[str]]:
-    """Return the digests of the functions of each architecture, file and readable name.
+    """Return the functions' digests by architecture, file and readable name.
 
     As a difference is paired: mangled names have the number of CUB's release. Of all files under the file "".
     """
