@@ -141,6 +141,8 @@ def print_comparison(result: KernelComparison, limit: int | None) -> None:
         f"({result.percent:.2f} %), {counts}; {sum(bool(diff.reason) for diff in result.found)} explained; "
         f"initialised variables {result.data_same} of {result.data} the same"
     )
+    if result.left_out:
+        print(f"       not compared: {', '.join(result.left_out)}")
     for kind, words in {**kinds, "data": "variable"}.items():
         of_kind = sorted((diff for diff in result.found if diff.what == kind), key=lambda diff: bool(diff.reason))
         for diff in of_kind[:limit]:

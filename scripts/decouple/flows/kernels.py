@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_cache
@@ -61,7 +62,11 @@ def compare_kernels(request: KernelRequest, listener: Listener = QUIET) -> Kerne
     ours, theirs = (
         _dump_side(request.project, side, archs, listener.progress) for side in (request.ours, request.theirs)
     )
-    return comparing.compare_dumps(ours, theirs, sides=request.sides)
+    comparison = comparing.compare_dumps(ours, theirs, sides=request.sides)
+    if request.archs:
+        return comparison
+    there = {arch for arch in (*ours.images, *theirs.images) if arch.startswith("sm_")}
+    return replace(comparison, left_out=tuple(sorted(there - set(comparison.archs))))
 
 
 def explain_differences(ours: Path, theirs: Path, kernels: Sequence[KernelDifference]) -> list[CodeDifference]:
@@ -74,10 +79,13 @@ def explain_differences(ours: Path, theirs: Path, kernels: Sequence[KernelDiffer
 def read_host_symbols(word: Path, arch: str) -> dict[str, HostSymbols]:
     """Return library with device code -> what its host side registers and needs.
 
-    Raises DecoupleError where there is none.
+    Raises DecoupleError where there is none, or none for ``arch``; "sm_90" means "sm_90a" too.
     """
     with contextlib.ExitStack() as stack:
-        return {library.name: hosts.read_host_symbols(library, arch) for library in _find_libraries([word], stack)}
+        libraries = _find_libraries([word], stack)
+        there = {name for library in libraries for name in fatbin.count_images(library) if name.startswith("sm_")}
+        archs = dumps.select_archs(there, [arch], str(word))
+        return {library.name: hosts.read_host_symbols(library, archs) for library in libraries}
 
 
 def dump_kernels(
@@ -106,11 +114,12 @@ def compare_backend(
     official wheel is the witness, where it is kept here.
 
     ``part`` compares only the sources that the wheel has, and those of the attention kernels are left out where it was
-    asked for without them; the architectures are those of the wheel, or of these the
-    ``kept`` ones, for which nothing is fetched.
+    asked for without them; the architectures are those of the wheel that a monolith or a file has, too, or the
+    ``kept`` ones, for which nothing is fetched. Raises DecoupleError where the wheel has no code for an architecture
+    that it was made for.
     """
     places = environment.places
-    archs = _read_archs(backend)
+    archs = made_for = _read_archs(backend)
     if kept:
         archs = list_kept_archs(load_release(places.project, places.release), backend)
     word = against
@@ -130,12 +139,15 @@ def compare_backend(
         if kept:  # the dump that is kept is libtorch_cuda's; MAGMA's kernels are not in it
             looked = next(stack.enter_context(audit.open_folder(backend)).rglob("libtorch_cuda.so"))
         ours = dump_kernels([looked], backend.name, archs, progress)
+    if (there := _list_archs(word)) is not None and (shared := [arch for arch in archs if arch in there]):
+        archs, ours = shared, ours.select(shared)
     theirs = _dump_side(places.project, word, archs, progress)
     witness = None
     if against != "official" and len(archs) == 1:
         path = official.find_kept_dump(load_release(places.project, places.release).version, archs[0])
         witness = dumps.read_dump(path) if path.exists() else None
-    return comparing.compare_dumps(ours, theirs, part=part, attention=attention, sides=sides, witness=witness)
+    comparison = comparing.compare_dumps(ours, theirs, part=part, attention=attention, sides=sides, witness=witness)
+    return replace(comparison, left_out=tuple(arch for arch in made_for if arch not in archs))
 
 
 def has_official_dump(release: Manifest, backend: Path) -> bool:
@@ -189,18 +201,24 @@ def _find_libraries(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[
 
 def _find_common_archs(ours: str, theirs: str) -> list[str]:
     """Find the architectures that two sides share, as known without reading code."""
-    sides = []
-    for word in (ours, theirs):
-        path = Path(word)
-        if word.startswith(OFFICIAL):
-            sides.append({"sm_90"})
-        elif path.is_file() and dumps.is_dump(path):
-            sides.append({arch.rstrip("a") for arch in dumps.read_dump(path).architectures()})
-        elif path.exists():
-            with contextlib.ExitStack() as stack:
-                counts = [fatbin.count_images(library) for library in _find_libraries([path], stack)]
-            sides.append({arch.rstrip("a") for count in counts for arch in count if arch.startswith("sm_")})
-    return sorted(set.intersection(*sides)) if len(sides) == 2 else []
+    sides = [{"sm_90"} if word.startswith(OFFICIAL) else _list_archs(word) or set() for word in (ours, theirs)]
+    return sorted(sides[0] & sides[1])
+
+
+def _list_archs(word: str) -> set[str] | None:
+    """List the architectures of a library, wheel, folder or dump that is there.
+
+    "sm_90" means "sm_90a" too. None for the official wheel, which is asked for those that are wanted.
+    """
+    path = Path(word)
+    if word.startswith(OFFICIAL) or not path.exists():
+        return None
+    if path.is_file() and dumps.is_dump(path):
+        found = {*dumps.read_dump(path).architectures()}
+    else:
+        with contextlib.ExitStack() as stack:
+            found = {arch for library in _find_libraries([path], stack) for arch in fatbin.count_images(library)}
+    return {arch.removesuffix("a") for arch in found if arch.startswith("sm_")}
 
 
 def _dump_side(project: Path, word: str, archs: Sequence[str] | None, progress: Progress) -> KernelDump:
@@ -213,5 +231,5 @@ def _dump_side(project: Path, word: str, archs: Sequence[str] | None, progress: 
         raise UsageError(f"{path}: not there", next_step="name a library, a wheel, a dump, or official:RELEASE")
     if path.is_file() and dumps.is_dump(path):
         read = dumps.read_dump(path)
-        return read.only([arch for arch in read.architectures() if arch.rstrip("a") in archs]) if archs else read
+        return read.select(archs) if archs else read
     return dump_kernels([path], path.name, archs, progress)

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from decouple.base.elf_files import LOCAL, WEAK, parse_string, parse_symbols
 from decouple.base.errors import DecoupleError
+from decouple.base.mangled_names import OWN_SYMBOL
 
 #: ``size`` bytes from a position of the library.
 Window = Callable[[int, int], bytes]
@@ -26,7 +27,6 @@ _DYNSYM, _VERDEF, _VERNEED, _VERSYM = 11, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 _HIDDEN = 0x8000
 _MOST_VERSIONS = 0x7FFF
 """As many as an index of VERSYM can name; entries that lead back to themselves would never end."""
-_OURS = re.compile(r"_ZN[KVO]*(3c10|2at|5torch|4c10d)")
 #: ``Ss`` stands for std::string of the old ABI (Itanium C++ ABI, 5.1.10): an operand, not the end of a longer word.
 _OLD_STRING = re.compile(r"([RPKOEv]|_)Ss([A-Z0-9]|$)")
 
@@ -58,7 +58,7 @@ class DynamicSymbols(Struct, frozen=True):
 
         Only PyTorch's own names count: a library may carry pieces of libstdc++ in both ABIs.
         """
-        names = [name for name in (*self.defined, *(need.name for need in self.needs)) if _OURS.match(name)]
+        names = [name for name in (*self.defined, *(need.name for need in self.needs)) if OWN_SYMBOL.match(name)]
         new = sum("7__cxx11" in name for name in names)
         old = sum(_OLD_STRING.search(name) is not None for name in names)
         return None if new == old else new > old

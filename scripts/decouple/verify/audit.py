@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from decouple.base import toml, zips
 from decouple.base.errors import DecoupleError
+from decouple.base.mangled_names import OWN_SYMBOL
 from decouple.verify import elf
 from decouple.verify.elf import Library
 
@@ -227,16 +228,16 @@ def audit_registry(core: Sequence[Library], backend: Sequence[Library]) -> ElfAu
     pybind11 shares types only between modules whose registry has one name, which tells of compilers and their ABI. Of
     another registry's classes a binding cannot derive: importing it is a null pointer's end, not an error.
     """
-    names = {library.path.name: find_registries(library.path) for library in (*core, *backend)}
-    shared = frozenset().union(*(names[library.path.name] for library in core))
+    shared = frozenset().union(*(find_registries(library.path) for library in core))
+    named = [(library.path.name, find_registries(library.path)) for library in backend]
     faults = [
         ElfFault(
             name,
             "has another registry of pybind11",
-            f"{', '.join(sorted(found))}; the core has {', '.join(sorted(shared))}",
+            f"{', '.join(sorted(found))}; the core has {', '.join(sorted(shared)) or 'none'}",
         )
-        for name, found in names.items()
-        if shared and not found <= shared
+        for name, found in named
+        if not found <= shared
     ]
     return _make_report("one registry of pybind11", [*core, *backend], faults)
 
@@ -257,10 +258,9 @@ def audit_resolved(asking: Sequence[Library], others: Sequence[Library] = ()) ->
     defines; only loading it fails.
     """
     defined = collect_defined([*asking, *others])
-    ours = re.compile(r"^_Z[A-Z]*N?K?(3c10|2at|5torch|5c10d|6caffe2)")
     faults = []
     for library in asking:
-        missing = sorted(name for name in library.undefined - defined if ours.match(name))
+        missing = sorted(name for name in library.undefined - defined if OWN_SYMBOL.match(name))
         if missing:
             where = "undefined in both wheels" if others else "undefined"
             faults.append(ElfFault(library.path.name, where, _shorten_list(missing)))

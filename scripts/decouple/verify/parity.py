@@ -20,6 +20,7 @@ from packaging.specifiers import SpecifierSet
 from decouple.base import program_output, toml
 from decouple.base.errors import DecoupleError
 from decouple.base.interpreter import run_python
+from decouple.base.mangled_names import OWN_SYMBOL
 from decouple.base.percent import cut_percent
 
 _FILE = Path(__file__).with_name("parity.toml")
@@ -79,7 +80,6 @@ class SymbolRules(Struct, frozen=True):
     """
 
     libraries: tuple[str, ...]
-    pattern: re.Pattern[str]
     local: re.Pattern[str]
     reasons: Mapping[str, str]
 
@@ -182,7 +182,7 @@ def compare_symbols(library: str, ours: ExportedSymbols, theirs: ExportedSymbols
     table = load_rules().symbols
 
     def select_linkable(names: Iterable[str]) -> set[str]:
-        return {name for name in names if table.pattern.match(name) and not table.local.search(name)}
+        return {name for name in names if OWN_SYMBOL.match(name) and not table.local.search(name)}
 
     mine, wanted = select_linkable(ours.strong), select_linkable(theirs.strong)
     missing, extra = wanted - mine - ours.vague, mine - wanted - theirs.vague

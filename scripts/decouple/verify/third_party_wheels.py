@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 
+from decouple.base.mangled_names import SPELT_NAMESPACES
 from decouple.verify.audit import ElfAudit, ElfFault, collect_defined
 from decouple.verify.elf import Library
 
 #: Names that only torch's libraries define. The mangled name of a C++ symbol (Itanium ABI) spells each part of it with
 #: its length, so a namespace shows as such; what torch exports with C linkage begins with one of a few words.
-TORCH = re.compile(r"_Z.*?(?<!\d)(?:2at|3c10|5torch|6caffe2)|THP|aoti_torch_|c10_|torch_")
+TORCH = re.compile(rf"_Z.*?(?<!\d)(?:{SPELT_NAMESPACES})|THP|aoti_torch_|c10_|torch_")
 #: The names by which others link torch's own libraries.
 _LIBRARY = re.compile(r"lib(c10|caffe2|shm|torch)(_\w+)?\.so")
 #: How a mangled name shows a std::string of gcc's two ABIs (libstdc++ manual, "Dual ABI"): the old one has the

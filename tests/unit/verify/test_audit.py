@@ -138,6 +138,18 @@ def test_bindings_of_another_registry_of_pybind11_are_named(compile_library: Com
     assert "cxxabi1014" in fault.detail
 
 
+def test_bindings_beside_a_core_without_a_registry_are_named(compile_library: Compile) -> None:
+    """As where libtorch_python is not among what is audited: such a pair was clean, too."""
+    core = compile_library("libc10.so", "int c10(void) { return 0; }", side="core")
+    text = "__pybind11_internals_v5_gcc_libstdcpp_cxxabi1011__"
+    made = compile_library("libbindings.so", f'const char* name(void) {{ return "{text}"; }}', side="backend")
+    sides = [audit.list_libraries(library.parent) for library in (core, made)]
+    assert [str(fault) for fault in audit.audit_registry(*sides).faults] == [
+        f"libbindings.so: has another registry of pybind11: {text}; the core has none"
+    ]
+    assert audit.audit_registry(sides[0], sides[0]).faults == (), "kernels alone need none"
+
+
 def test_a_symbol_that_neither_wheel_defines(compile_library: Compile) -> None:
     one = compile_library("libtorch_cpu.so", "int _ZN2at3addEv(void) { return 0; }")
     two = compile_library(

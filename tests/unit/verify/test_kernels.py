@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from decouple import cli
 from decouple.base.errors import DecoupleError
 from decouple.verify.kernels import code_diff, compare, cubin, dump, fatbin, host_symbols
+from decouple.verify.kernels.official import find_kept_dump
 from tests.support import cubins
 from tests.support.cubins import Made
 
@@ -192,6 +194,45 @@ def test_architectures_are_counted_with_ptx_and_specific_ones(tmp_path: Path) ->
     assert dump.dump_libraries([library], "x", ["sm_90"]).architectures() == ("sm_90", "sm_90a")
 
 
+def for_archs(folder: Path, name: str, *archs: str) -> Path:
+    image = cubins.cubin(ONE)
+    return cubins.library(folder / f"lib{name}.so", [cubins.fatbin([(arch, image) for arch in archs])])
+
+
+def test_kernels_of_an_architecture_that_one_side_lacks_are_missing_or_extra(tmp_path: Path) -> None:
+    """A flag of two files is all that brings sm_90a: a build that lost it had "19392 of 19392 the same"."""
+    official = dump.read_dump(find_kept_dump("2.6.0", "sm_90"))
+    found = compare.compare_dumps(official.only(["sm_90"]), official)
+    lost = {(one.what, one.arch) for one in found.found}
+    assert (found.ok, found.total - found.same, lost) == (False, 66, {("missing", "sm_90a")})
+    assert not compare.compare_dumps(official, official.only(["sm_90"])).ok
+    one, both = for_archs(tmp_path, "a", "sm_90"), for_archs(tmp_path, "b", "sm_90", "sm_90a")
+    assert cli.main(["kernels", "compare", str(one), str(both)]) == 1
+    ours, theirs = dump.dump_libraries([one], "a"), dump.dump_libraries([both], "b")
+    assert compare.compare_dumps(ours, theirs, part=True).count("missing") == 2, "of a source that ours has"
+
+
+def test_what_was_not_compared_is_named_where_nobody_chose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, both = for_archs(tmp_path, "a", "sm_90"), for_archs(tmp_path, "b", "sm_80", "sm_90", "compute_90")
+    assert cli.main(["kernels", "compare", str(one), str(both)]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["       not compared: sm_80"]
+    assert cli.main(["kernels", "compare", str(one), str(both), "--arch", "sm_90"]) == 0
+    assert "not compared" not in capsys.readouterr().out
+
+
+def test_an_architecture_that_was_asked_for_has_to_be_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    library, kept = for_archs(tmp_path, "a", "sm_90"), tmp_path / "a.kernels.xz"
+    with pytest.raises(DecoupleError, match="no machine code for sm_80, only sm_90"):
+        dump.dump_libraries([library], "a", ["sm_80", "sm_90"])
+    kept.write_bytes(dump.pack_dump(dump.dump_libraries([library], "kept")))
+    asked = ["kernels", "compare", str(kept), str(kept), "--arch"]
+    assert cli.main([*asked, "sm_90"]) == 0
+    assert cli.main([*asked, "sm_80", "--arch", "sm_90"]) == 1
+    assert "kept: no machine code for sm_80, only sm_90" in capsys.readouterr().err
+    assert cli.main(["kernels", "host", str(library), "--arch", "sm_80"]) == 1
+    assert "no machine code for sm_80, only sm_90" in capsys.readouterr().err
+
+
 def test_a_kept_dump_is_the_dump_and_always_the_same_bytes(tmp_path: Path) -> None:
     made = dump.dump_libraries([built(tmp_path, "x", ONE)], "x")
     for name in ("one", "two"):
@@ -233,11 +274,11 @@ def test_the_host_registers_every_kernel_and_names_what_it_calls(tmp_path: Path)
     image = [cubins.fatbin([("sm_90", cubins.cubin(ONE))])]
     names = [one.name for one in ONE]
     whole = cubins.library(tmp_path / "liba.so", image, registers=names, calls=["cudaMalloc", "malloc_it"])
-    assert host_symbols.read_host_symbols(whole, "sm_90") == host_symbols.HostSymbols(
+    assert host_symbols.read_host_symbols(whole, ["sm_90"]) == host_symbols.HostSymbols(
         frozenset({"cudaMalloc"}), 1, 2, ()
     )
     forgotten = cubins.library(tmp_path / "libb.so", image, registers=names[:1])
-    assert host_symbols.read_host_symbols(forgotten, "sm_90").unregistered == (ONE[1].name,)
+    assert host_symbols.read_host_symbols(forgotten, ["sm_90"]).unregistered == (ONE[1].name,)
 
 
 def test_how_the_bytes_differ(tmp_path: Path) -> None:
@@ -275,6 +316,34 @@ def test_what_a_third_build_has_as_ours_is_the_other_sides_difference(tmp_path: 
     (fault,) = [one for one in compare.compare_dumps(planted, theirs, witness=official).found if not one.reason]
     assert (fault.what, fault.file) == ("code", "SummaryOps.cu")
     assert not compare.compare_dumps(ours, theirs, witness=theirs).ok
+
+
+@pytest.mark.parametrize("lost", ["another code", "missing"])
+def test_a_witness_of_another_cub_speaks_for_the_function_of_that_name(tmp_path: Path, lost: str) -> None:
+    """Neither ours nor the official wheel had the monolith's mangled name, so both counted as alike."""
+    scan = {cub: f"_ZN3cub13CUB_{cub}_NS4scanEv" for cub in ("200200", "200302")}
+    good, bad = ([ONE[0], Made(scan["200302"], code * 16)] for code in (b"g", b"b"))
+    sides = {
+        "ours": ONE[:1] if lost == "missing" else bad,
+        "monolith": [OTHER[0], Made(scan["200200"], b"g" * 16)],
+        "official": good,
+    }
+    ours, theirs, official = (dump.dump_libraries([built(tmp_path, name, made)], name) for name, made in sides.items())
+    (fault,) = compare.compare_dumps(ours, theirs, witness=official).found
+    assert (fault.what, fault.reason) == ("missing" if lost == "missing" else "code", "")
+    (known,) = compare.compare_dumps(ours, theirs, witness=replace(ours, label="official")).found
+    assert known.reason == "official is as ours"
+
+
+def test_a_witness_that_has_a_lost_function_in_another_file_is_not_as_ours(tmp_path: Path) -> None:
+    moved = Made("_ZN2at42_GLOBAL__N__12345678_9_Reduce_cu_123456783maxEv", b"r" * 16)
+    ours = dump.dump_libraries([built(tmp_path, "ours", ONE)], "ours")
+    theirs = dump.dump_libraries([built(tmp_path, "theirs", [*OTHER, moved])], "theirs")
+    elsewhere = cubins.fatbin([("sm_90", cubins.cubin([moved]))])
+    both = [cubins.fatbin([("sm_90", cubins.cubin(OTHER))]), elsewhere]
+    official = dump.dump_libraries([cubins.library(tmp_path / "libofficial.so", both)], "official")
+    assert [one.what for one in compare.compare_dumps(ours, theirs).found] == ["missing"]
+    assert not compare.compare_dumps(ours, theirs, witness=official).ok
 
 
 def test_what_two_hosts_ask_for_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

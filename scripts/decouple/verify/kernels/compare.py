@@ -56,7 +56,7 @@ class KernelComparison(Struct, frozen=True):
 
     ``total`` and ``same``; the rest by name. ``renamed`` of those that are the same have another name; ``data`` are
     initialised variables, of which ``data_same`` have the same content. ``ours`` counts our own functions, ``sources``
-    the files compared.
+    the files compared, ``left_out`` architectures that were not compared though nobody chose so.
     """
 
     ours: str
@@ -71,6 +71,7 @@ class KernelComparison(Struct, frozen=True):
     data: int
     data_same: int
     found: tuple[KernelDifference, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -116,22 +117,24 @@ def compare_dumps(
 ) -> KernelComparison:
     """Compare every function of ``theirs`` with ``ours``.
 
-    In the architectures that both have. ``part`` leaves out the files that ours has not at all, for a build of a part;
+    In every architecture that either dump has: functions for one that ours lacks are missing. Who compares less takes
+    less of both (`KernelDump.only`). ``part`` leaves out the files that ours has not at all, for a build of a part;
     without ``attention`` the files of the attention kernels are left out, for a build that was asked for without them;
     ``sides`` names both for the explanations ("built/official"). What differs and is as in ``witness``, a third build,
     is explained by that: it is ``theirs`` that is different. Raises DecoupleError when the two share no architecture.
     """
-    archs = tuple(sorted(set(ours.architectures()) & set(theirs.architectures())))
-    if not archs:
+    archs = tuple(sorted({*ours.architectures(), *theirs.architectures()}))
+    if not set(ours.architectures()) & set(theirs.architectures()):
         raise DecoupleError(
             f"no architecture in both: {', '.join(ours.architectures())} and {', '.join(theirs.architectures())}",
             next_step="compare dumps of one architecture",
         )
-    mine = {(unit.arch, unit.file): unit for unit in ours.units if unit.arch in archs}
-    wanted = {(unit.arch, unit.file): unit for unit in theirs.units if unit.arch in archs}
+    mine = {(unit.arch, unit.file): unit for unit in ours.units}
+    wanted = {(unit.arch, unit.file): unit for unit in theirs.units}
     every = len({file for _, file in wanted})
     if part:
-        wanted = {key: unit for key, unit in wanted.items() if key in mine}
+        files = {file for _, file in mine}
+        wanted = {key: unit for key, unit in wanted.items() if key[1] in files}
     if not attention:
         wanted = {key: unit for key, unit in wanted.items() if not _load_file().attention.fullmatch(unit.file)}
     pairs, extra, missing = _pair_kernels(mine, wanted)
@@ -298,19 +301,22 @@ def _explain_by_witness(
     if witness is None:
         return found
     sides = [{(unit.arch, unit.file): unit for unit in side.units} for side in (ours, witness)]
-    mine, its = (
-        {key: {kernel.name: (kernel.code, kernel.launch) for kernel in unit.kernels} for key, unit in side.items()}
-        for side in sides
-    )
-    own, seen = (_list_contents(side) for side in sides)
+    functions = [_list_functions(side) for side in sides]
+    variables = [_list_contents(side) for side in sides]
 
     def as_ours(one: KernelDifference) -> bool:
-        where = one.arch, one.file  # what neither has is missing in both
-        if where not in mine or where not in its:
+        if not all((one.arch, one.file) in side for side in sides):
             return False
-        if one.what == "data":
-            return own.get((*where, one.name)) == seen.get((*where, one.name))
-        return mine[where].get(one.name) == its[where].get(one.name)
+        name = simplify_name(one.name)
+        mine, its = (side.get((one.arch, one.file, name), []) for side in functions)
+        own, seen = (side.get((one.arch, "", name), []) for side in functions)
+        if one.what == "data":  # its name is readable
+            mine, its = (side.get((one.arch, one.file, one.name), []) for side in variables)
+        elif one.what == "missing" and not mine and not its:  # nor may it be elsewhere in the witness
+            return len(seen) <= len(own)
+        elif one.what != "missing" and not mine:  # ours compiles it in another file
+            return own == seen
+        return mine == its
 
     said = f"{witness.label} is as ours"
     return [
@@ -319,11 +325,24 @@ def _explain_by_witness(
     ]
 
 
+def _list_functions(side: Mapping[tuple[str, str], KernelUnit]) -> dict[tuple[str, str, str], list[str]]:
+    """Return the functions' digests by architecture, file and readable name.
+
+    As a difference is paired: mangled names have the number of CUB's release. Of all files under the file "".
+    """
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for (arch, file), unit in side.items():
+        for kernel in unit.kernels:
+            for where in (file, ""):
+                found.setdefault((arch, where, simplify_name(kernel.name)), []).append(f"{kernel.code} {kernel.launch}")
+    return {key: sorted(digests) for key, digests in found.items()}
+
+
 def _list_contents(side: Mapping[tuple[str, str], KernelUnit]) -> dict[tuple[str, str, str], list[str]]:
     """Return the digests of the variables of each architecture, file and name."""
     found: dict[tuple[str, str, str], list[str]] = {}
-    for *key, digest in sorted(_count_data(side).elements()):
-        found.setdefault((key[0], key[1], key[2]), []).append(digest)
+    for arch, file, name, digest in sorted(_count_data(side).elements()):
+        found.setdefault((arch, file, name), []).append(digest)
     return found
 
 

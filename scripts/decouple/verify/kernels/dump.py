@@ -74,28 +74,49 @@ class KernelDump(Struct, frozen=True):
         wanted = set(archs)
         return replace(self, units=tuple(unit for unit in self.units if unit.arch in wanted))
 
+    def select(self, archs: Sequence[str]) -> KernelDump:
+        """Return the dump of what `select_archs` selects, and raise as it does."""
+        return self.only(select_archs(self.architectures(), archs, self.label))
+
+
+def select_archs(there: Iterable[str], archs: Sequence[str], where: str) -> list[str]:
+    """Select from the architectures that are ``there`` those of ``archs``.
+
+    An architecture stands with its specific variant: "sm_90" means "sm_90a" too. Raises DecoupleError, about ``where``,
+    when one of ``archs`` is not there: what nobody compares would count as equal.
+    """
+    known = sorted(there)
+    lacking = [arch for arch in archs if not {arch, f"{arch}a"} & set(known)]
+    if lacking:
+        raise DecoupleError(
+            f"{where}: no machine code for {' or '.join(lacking)}, only {', '.join(known) or 'none at all'}",
+            next_step="--arch one that is in it, another library, or build the wheel that should have it again",
+        )
+    return [arch for arch in known if arch in archs or arch.removesuffix("a") in archs]
+
 
 def dump_libraries(
     libraries: Sequence[Path], label: str, archs: Sequence[str] | None = None, *, progress: Progress = SILENT
 ) -> KernelDump:
     """Dump the machine code of ``libraries`` (shared libraries or objects).
 
-    For all architectures or only ``archs``. An architecture stands with its specific variant: "sm_90" means "sm_90a"
-    too. Raises DecoupleError when a file cannot be read, or when there is no machine code for what was asked: a dump of
-    nothing compares as equal.
+    For all architectures or only ``archs``, as `select_archs` selects them. Raises DecoupleError when a file cannot be
+    read, or when there is no machine code for one that was asked for, or for any.
     """
     counts: dict[str, int] = {}
     present = [fatbin.count_images(library) for library in libraries]
     for found in present:
         for arch, count in found.items():
             counts[arch] = counts.get(arch, 0) + count
-    chosen = sorted(arch for arch in counts if arch.startswith("sm_") and (archs is None or arch.rstrip("a") in archs))
+    named = ", ".join(map(str, libraries))
+    chosen = sorted(arch for arch in counts if arch.startswith("sm_"))
     if not chosen:
         raise DecoupleError(
-            f"{', '.join(map(str, libraries))}: no machine code for {' or '.join(archs or ['any architecture'])}, "
-            f"only {', '.join(counts) or 'none at all'}",
-            next_step="name the library with the kernels (libtorch_cuda.so), --arch one that is in it",
+            f"{named}: no machine code, only {', '.join(counts) or 'none at all'}",
+            next_step="name the library with the kernels (libtorch_cuda.so)",
         )
+    if archs is not None:
+        chosen = select_archs(chosen, archs, named)
     units: dict[tuple[str, str], list[KernelUnit]] = {}
     progress.start(f"machine code of {label}", float(sum(counts[arch] for arch in chosen)))
     for library, found in zip(libraries, present, strict=True):

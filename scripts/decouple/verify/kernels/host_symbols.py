@@ -42,15 +42,15 @@ def list_cuda_imports(libraries: Sequence[Path]) -> frozenset[str]:
     return frozenset(name for name in named if audit.make_symbol_pattern().match(name) and not name.startswith("_Z"))
 
 
-def read_host_symbols(library: Path, arch: str) -> HostSymbols:
+def read_host_symbols(library: Path, archs: Sequence[str]) -> HostSymbols:
     """Read one library.
 
-    ``arch`` names the images whose kernels must be registered.
+    ``archs`` name the images whose kernels must be registered.
     """
     names = find_registered_names(library)
     kernels: set[str] = set()
     containers: set[int] = set()
-    for image in fatbin.read_images(library, arch):
+    for image in (image for arch in archs for image in fatbin.read_images(library, arch)):
         containers.add(image.container)
         kernels.update(function.mangled for function in cubin.read_cubin(image.data).functions if function.kernel)
     return HostSymbols(list_cuda_imports([library]), len(containers), len(kernels), tuple(sorted(kernels - names)))

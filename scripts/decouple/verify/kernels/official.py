@@ -55,14 +55,7 @@ def load_official_dump(
         with fetch_members(wheel, MEMBERS, cache, downloader, progress) as libraries:
             made = dump.dump_libraries(libraries, f"{LABEL} {manifest.version}", progress=progress)
         write_atomically(path, dump.pack_dump(made))
-    found = dump.read_dump(path)
-    lacking = sorted(set(archs) - {arch.rstrip("a") for arch in found.architectures()})
-    if lacking:
-        raise DecoupleError(
-            f"the official wheel of {manifest.version} has no code for {', '.join(lacking)}",
-            next_step=f"--arch one of {', '.join(found.architectures())}",
-        )
-    return found.only([arch for arch in found.architectures() if arch.rstrip("a") in archs])
+    return dump.read_dump(path).select(archs)
 
 
 @contextlib.contextmanager
