@@ -1,6 +1,6 @@
 """What every test has: the commands that it needs are asked for before its fixtures are made (``@pytest.mark.tools``);
-Git goes by no settings of the machine; and what a test leaves of variables and working directory is what it found:
-others run after it in the same process."""
+Git goes by no settings of the machine or of a Git that started the tests; and what a test leaves of variables and
+working directory is what it found: others run after it in the same process."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ import pytest
 
 from tests.support.tools import require_tool
 
+# To a hook Git tells its repository and index (githooks(5)): tests would commit there. How hosts are reached stays.
+for name in [name for name in os.environ if name.startswith("GIT_")]:
+    if not name.startswith(("GIT_HTTP_", "GIT_PROXY_", "GIT_SSL_")):
+        del os.environ[name]
 # A machine with nothing set up has no name for Git's commits, and one that is in use may sign them or convert line
 # ends: the tests, and the commands they run, see neither (git-config(1), ENVIRONMENT).
 os.environ.update(GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_NOSYSTEM="1")
