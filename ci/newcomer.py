@@ -227,10 +227,11 @@ def enter_root_as_user(root: Path, repository: Path) -> Place:
 def clean_environment(home: str, repository: str, path: str = PATH) -> tuple[str, ...]:
     """Return the prefix that gives a command a new user's variables.
 
-    It keeps this machine's proxies and certificates.
+    It keeps this machine's proxies and certificates. Tests do not skip there what README.md's packages or pip bring.
     """
     kept = {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
     own = {"HOME": home, "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", "REPOSITORY": repository}
+    own["DECOUPLE_REQUIRE_TOOLS"] = "1"  # tests/support/tools.py
     return ("/usr/bin/env", "-i", "-C", home, *(f"{name}={value}" for name, value in sorted({**kept, **own}.items())))
 
 

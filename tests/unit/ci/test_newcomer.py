@@ -171,6 +171,12 @@ def test_a_root_gets_no_variable_of_this_machine_but_proxies_and_certificates(mo
     assert {"HTTPS_PROXY", "SSL_CERT_FILE", "HOME", "PATH", "REPOSITORY"} <= names
 
 
+def test_tests_in_a_root_fail_for_want_of_what_it_should_have() -> None:
+    """Else a root that lacks a package, or that pip fails in, is green with whole suites skipped."""
+    words = newcomer.clean_environment("/", "/srv/decouple.git")
+    assert subprocess.run([*words, "printenv", "DECOUPLE_REQUIRE_TOOLS"], capture_output=True).stdout == b"1\n"
+
+
 def test_pre_commit_runs_the_ruff_that_nox_installs() -> None:
     (revision,) = re.findall(r"rev: v(\S+)", (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     assert f"ruff=={revision}" in (ROOT / "ci/constraints.txt").read_text(encoding="utf-8").splitlines()
