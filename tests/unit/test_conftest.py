@@ -15,12 +15,13 @@ UNIT = Path(__file__).parent
 
 
 def run_tests(tests: Path | str, folder: Path, **variables: str) -> str:
-    """Run them in ``folder`` where ``variables`` are set; what they say, empty when they pass."""
+    """Run them in ``folder`` where ``variables`` are set, and none of proxies besides; what they say, empty when they
+    pass."""
     pytests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(folder / "child")]
     done = subprocess.run(
         [*pytests, str(tests)],
         cwd=UNIT.parents[1],
-        env={**os.environ, **variables},
+        env={name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")} | variables,
         capture_output=True,
         text=True,
     )
@@ -38,3 +39,11 @@ def test_tests_that_a_git_hook_starts_leave_its_repository_alone(tmp_path: Path)
     said = run_tests(UNIT / "base/test_clone.py", tmp_path, **variables)
     assert (git(theirs, "for-each-ref"), git(theirs, "config", "--list", "--local")) == before
     assert said == ""
+
+
+@pytest.mark.parametrize("here", ["", "intranet.example"])
+def test_a_server_of_a_tests_own_is_not_asked_for_at_the_machines_proxy(tmp_path: Path, here: str) -> None:
+    """The proxy of a company does not know the 127.0.0.1 of who asks."""
+    variables = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": here}
+    name = "test_a_download_is_verified_and_then_comes_from_the_cache"
+    assert run_tests(f"{UNIT}/upstream/test_download.py::{name}", tmp_path, **variables) == ""
