@@ -265,7 +265,7 @@ def run_commands(commands: Sequence[str], place: Place) -> None:
 def run_script(script: str, place: Place, *, builds: bool) -> int:
     """Run a script to its end, or interrupt it once a build has its first objects.
 
-    A user would interrupt it then.
+    A user would interrupt it then. Returns the exit code, 0 of a build that was interrupted.
     """
     process = place.start(script)
     try:
@@ -274,8 +274,8 @@ def run_script(script: str, place: Place, *, builds: bool) -> int:
         end = time.monotonic() + BEGIN_MINUTES * 60
         while process.poll() is None and time.monotonic() < end and not place.has_compiled():
             time.sleep(2)
-        begun = place.has_compiled()
-        if process.poll() is None:
+        begun, ended = place.has_compiled(), process.poll()
+        if ended is None:
             os.killpg(process.pid, signal.SIGINT)
             try:
                 process.wait(END_SECONDS)
@@ -286,8 +286,9 @@ def run_script(script: str, place: Place, *, builds: bool) -> int:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    print(f"the build {'began' if begun else 'did not begin'} to compile, and was ended there", flush=True)
-    return 0 if begun else process.returncode or 1
+    how = "was ended there" if ended is None else f"ended by itself with exit code {ended}"
+    print(f"the build {'began' if begun else 'did not begin'} to compile, and {how}", flush=True)
+    return 0 if begun and not ended else process.returncode or 1
 
 
 def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:

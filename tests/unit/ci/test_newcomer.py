@@ -160,6 +160,14 @@ def test_a_build_that_ends_before_it_compiles_is_a_failure(tmp_path: Path) -> No
     assert newcomer.run_script("exit 0", place, builds=True) != 0
 
 
+def test_a_build_that_fails_once_it_compiles_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A few C files are compiled within a second, before whatever of C++ is broken."""
+    compiles = "mkdir -p decouple/build/2.6/src/build; seq 100 > decouple/build/2.6/src/build/.ninja_log"
+    assert newcomer.run_script(f"{compiles}; exit 3", place_in(tmp_path), builds=True) == 3
+    assert "ended there" not in capsys.readouterr().out
+    assert newcomer.run_script(compiles, place_in(tmp_path), builds=True) == 0
+
+
 def test_a_root_gets_no_variable_of_this_machine_but_proxies_and_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
