@@ -12,6 +12,7 @@ Plain Python, so that a CI host runs it with nothing installed but mmdebstrap.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -24,7 +25,7 @@ import tempfile
 import time
 import tomllib
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,6 +37,8 @@ BUILD_COMMAND = re.compile(r"nox -s build-[\d.]+")
 BEGIN_MINUTES = 30
 END_SECONDS = 120
 FIRST_OBJECTS = 3
+#: Where its stages compile. What lies below has logs of its own: CMake makes and deletes such folders.
+STAGES = ("build/*/src/build", "build/*/stage2")
 #: Suite -> mirror and components.
 SUITES = {
     "trixie": ("http://deb.debian.org/debian", "main"),
@@ -107,8 +110,10 @@ class Place:
 
     def has_compiled(self) -> bool:
         """Return whether a build in the clone has made its first objects."""
-        logs = self.clone.glob("build/*/**/.ninja_log")
-        return any(log.read_bytes().count(b"\n") > FIRST_OBJECTS for log in logs)
+        with contextlib.suppress(OSError):  # a log that went meanwhile
+            logs = [log for folder in STAGES for log in self.clone.glob(f"{folder}/.ninja_log")]
+            return any(log.read_bytes().count(b"\n") > FIRST_OBJECTS for log in logs)
+        return False
 
 
 def read_commands(readme: str, headings: Sequence[str] = HEADINGS) -> list[str]:
@@ -319,6 +324,20 @@ def _cancel_run(number: int, _: object) -> NoReturn:
     sys.exit(128 + number)
 
 
+@contextlib.contextmanager
+def make_folder(parent: Path, *, keep: bool) -> Iterator[Path]:
+    """Make a folder in ``parent`` that goes with all below it at the end, or stays with ``keep``."""
+    folder = Path(tempfile.mkdtemp(prefix="newcomer-", dir=parent))
+    try:
+        yield folder
+    finally:
+        _ignore_signals()  # the next one would leave the root
+        if keep:
+            print(f"kept: {folder}")
+        else:
+            subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the commands in a bare root, or here where the kernel has no namespaces."""
     args = read_arguments(argv)
@@ -333,18 +352,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):  # a cancelled job; under nohup the latter is ignored and stays so
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _cancel_run)
-    folder = Path(tempfile.mkdtemp(prefix="newcomer-", dir=args.folder))
     try:
-        run_commands(commands, choose_place(args.suite, folder, args.caches, user=args.user))
-    except (NewcomerError, subprocess.CalledProcessError) as error:
+        with make_folder(args.folder, keep=args.keep) as folder:
+            run_commands(commands, choose_place(args.suite, folder, args.caches, user=args.user))
+    except (NewcomerError, subprocess.CalledProcessError, OSError) as error:
         print(f"newcomer: {error}", file=sys.stderr, flush=True)
         return 1
-    finally:
-        _ignore_signals()  # the next one would leave the root
-        if args.keep:
-            print(f"kept: {folder}")
-        else:
-            subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False)
     return 0
 
 
