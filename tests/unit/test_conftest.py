@@ -47,3 +47,19 @@ def test_a_server_of_a_tests_own_is_not_asked_for_at_the_machines_proxy(tmp_path
     variables = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": here}
     name = "test_a_download_is_verified_and_then_comes_from_the_cache"
     assert run_tests(f"{UNIT}/upstream/test_download.py::{name}", tmp_path, **variables) == ""
+
+
+@pytest.mark.tools("git")
+def test_git_makes_up_no_name_for_a_commit(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    words = ["git", "commit", "-q", "--allow-empty", "-m", "whose?"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert "Please tell me who you are" in done.stderr
+
+
+@pytest.mark.tools("git")
+def test_a_machine_that_has_a_name_for_commits_lends_it_to_no_test(tmp_path: Path) -> None:
+    """Else a test that gives none is green on a company's machine, and red on the bare root of CI."""
+    names = {f"GIT_{side}_{part}": "x" for side in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
+    test = f"{__file__}::test_git_makes_up_no_name_for_a_commit"
+    assert run_tests(test, tmp_path, EMAIL="person@company.example", **names) == ""
