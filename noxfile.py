@@ -120,7 +120,7 @@ def define_session(name: str, summary: str, command: list[str]) -> None:
 
     def run(session: nox.Session) -> None:
         argv = [str(make_environment(session, EXTRAS.get(command[0], "")) / "decouple"), *command, *session.posargs]
-        if name not in nox.options.sessions:
+        if name not in nox.options.sessions or name in _asked:
             session.run(*argv, external=True)
         elif code := subprocess.run(argv).returncode:  # part of plain ``nox``, so it may be skipped, with its reason
             (session.skip if code == CANNOT_HERE else session.error)(f"exit code {code}, the reason is above")

@@ -12,6 +12,7 @@ Plain Python, so that a CI host runs it with nothing installed but mmdebstrap.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -24,7 +25,7 @@ import tempfile
 import time
 import tomllib
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,6 +37,8 @@ BUILD_COMMAND = re.compile(r"nox -s build-[\d.]+")
 BEGIN_MINUTES = 30
 END_SECONDS = 120
 FIRST_OBJECTS = 3
+#: Where its stages compile. What lies below has logs of its own: CMake makes and deletes such folders.
+STAGES = ("build/*/src/build", "build/*/stage2")
 #: Suite -> mirror and components.
 SUITES = {
     "trixie": ("http://deb.debian.org/debian", "main"),
@@ -107,8 +110,10 @@ class Place:
 
     def has_compiled(self) -> bool:
         """Return whether a build in the clone has made its first objects."""
-        logs = self.clone.glob("build/*/**/.ninja_log")
-        return any(log.read_bytes().count(b"\n") > FIRST_OBJECTS for log in logs)
+        with contextlib.suppress(OSError):  # a log that went meanwhile
+            logs = [log for folder in STAGES for log in self.clone.glob(f"{folder}/.ninja_log")]
+            return any(log.read_bytes().count(b"\n") > FIRST_OBJECTS for log in logs)
+        return False
 
 
 def read_commands(readme: str, headings: Sequence[str] = HEADINGS) -> list[str]:
@@ -227,10 +232,11 @@ def enter_root_as_user(root: Path, repository: Path) -> Place:
 def clean_environment(home: str, repository: str, path: str = PATH) -> tuple[str, ...]:
     """Return the prefix that gives a command a new user's variables.
 
-    It keeps this machine's proxies and certificates.
+    It keeps this machine's proxies and certificates. Tests do not skip there what README.md's packages or pip bring.
     """
     kept = {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
     own = {"HOME": home, "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", "REPOSITORY": repository}
+    own["DECOUPLE_REQUIRE_TOOLS"] = "1"  # tests/support/tools.py
     return ("/usr/bin/env", "-i", "-C", home, *(f"{name}={value}" for name, value in sorted({**kept, **own}.items())))
 
 
@@ -264,7 +270,7 @@ def run_commands(commands: Sequence[str], place: Place) -> None:
 def run_script(script: str, place: Place, *, builds: bool) -> int:
     """Run a script to its end, or interrupt it once a build has its first objects.
 
-    A user would interrupt it then.
+    A user would interrupt it then. Returns the exit code, 0 of a build that was interrupted.
     """
     process = place.start(script)
     try:
@@ -273,8 +279,8 @@ def run_script(script: str, place: Place, *, builds: bool) -> int:
         end = time.monotonic() + BEGIN_MINUTES * 60
         while process.poll() is None and time.monotonic() < end and not place.has_compiled():
             time.sleep(2)
-        begun = place.has_compiled()
-        if process.poll() is None:
+        begun, ended = place.has_compiled(), process.poll()
+        if ended is None:
             os.killpg(process.pid, signal.SIGINT)
             try:
                 process.wait(END_SECONDS)
@@ -285,8 +291,9 @@ def run_script(script: str, place: Place, *, builds: bool) -> int:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    print(f"the build {'began' if begun else 'did not begin'} to compile, and was ended there", flush=True)
-    return 0 if begun else process.returncode or 1
+    how = "was ended there" if ended is None else f"ended by itself with exit code {ended}"
+    print(f"the build {'began' if begun else 'did not begin'} to compile, and {how}", flush=True)
+    return 0 if begun and not ended else process.returncode or 1
 
 
 def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -317,6 +324,20 @@ def _cancel_run(number: int, _: object) -> NoReturn:
     sys.exit(128 + number)
 
 
+@contextlib.contextmanager
+def make_folder(parent: Path, *, keep: bool) -> Iterator[Path]:
+    """Make a folder in ``parent`` that goes with all below it at the end, or stays with ``keep``."""
+    folder = Path(tempfile.mkdtemp(prefix="newcomer-", dir=parent))
+    try:
+        yield folder
+    finally:
+        _ignore_signals()  # the next one would leave the root
+        if keep:
+            print(f"kept: {folder}")
+        else:
+            subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the commands in a bare root, or here where the kernel has no namespaces."""
     args = read_arguments(argv)
@@ -331,18 +352,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):  # a cancelled job; under nohup the latter is ignored and stays so
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _cancel_run)
-    folder = Path(tempfile.mkdtemp(prefix="newcomer-", dir=args.folder))
     try:
-        run_commands(commands, choose_place(args.suite, folder, args.caches, user=args.user))
-    except (NewcomerError, subprocess.CalledProcessError) as error:
+        with make_folder(args.folder, keep=args.keep) as folder:
+            run_commands(commands, choose_place(args.suite, folder, args.caches, user=args.user))
+    except (NewcomerError, subprocess.CalledProcessError, OSError) as error:
         print(f"newcomer: {error}", file=sys.stderr, flush=True)
         return 1
-    finally:
-        _ignore_signals()  # the next one would leave the root
-        if args.keep:
-            print(f"kept: {folder}")
-        else:
-            subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False)
     return 0
 
 

@@ -1,6 +1,6 @@
 """What every test has: the commands that it needs are asked for before its fixtures are made (``@pytest.mark.tools``);
-Git goes by no settings of the machine; and what a test leaves of variables and working directory is what it found:
-others run after it in the same process."""
+Git goes by no settings of the machine or of a Git that started the tests; servers of tests are asked for at no proxy;
+and what a test leaves of variables and working directory is what it found: others run after it in the same process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,20 @@ import pytest
 
 from tests.support.tools import require_tool
 
-# A machine with nothing set up has no name for Git's commits, and one that is in use may sign them or convert line
-# ends: the tests, and the commands they run, see neither (git-config(1), ENVIRONMENT).
+# To a hook Git tells its repository and index (githooks(5)): tests would commit there. How hosts are reached stays.
+for name in [name for name in os.environ if name.startswith("GIT_")]:
+    if not name.startswith(("GIT_HTTP_", "GIT_PROXY_", "GIT_SSL_")):
+        del os.environ[name]
+# A machine with nothing set up has no name for commits; one that is in use may sign them or convert line ends, and one
+# with a domain makes a name up: the tests, and the commands they run, see none of it (git-config(1), ENVIRONMENT).
+os.environ.pop("EMAIL", None)
 os.environ.update(GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_NOSYSTEM="1")
+os.environ.update(GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="user.useConfigOnly", GIT_CONFIG_VALUE_0="true")
+# The servers of tests are on this machine: its proxy, if it has one, would look for them on its own.
+no_proxy = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+if no_proxy != "*":  # all hosts; in a list it is a name to Python
+    no_proxy = ",".join(filter(None, ("127.0.0.1", "localhost", no_proxy)))
+os.environ.update(no_proxy=no_proxy, NO_PROXY=no_proxy)
 
 
 @pytest.hookimpl(tryfirst=True)

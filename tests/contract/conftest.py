@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import backend_env
 from tests.support.cached_trees import cached_trees_stay  # noqa: F401 - a fixture of every test here
-from tests.support.tools import require_python_headers, require_tool
+from tests.support.tools import leave_test, require_python_headers, require_tool
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def interpreter() -> Path:
     try:
         return backend_env.python()
     except backend_env.NoTorchError as error:
-        pytest.skip(f"torch {backend_env.TORCH} cannot be installed here: {error}")
+        leave_test(f"torch {backend_env.TORCH} cannot be installed here: {error}")
 
 
 @pytest.fixture(scope="session")

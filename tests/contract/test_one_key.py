@@ -11,7 +11,7 @@ from pathlib import Path
 
 import backend_env
 import pytest
-from tests.support.tools import require_python_headers, require_tool
+from tests.support.tools import leave_test, require_python_headers, require_tool
 
 from decouple.base.paths import find_cache
 
@@ -25,7 +25,7 @@ def python() -> Path:
     try:
         return backend_env.cuda_python()
     except backend_env.NoTorchError as error:
-        pytest.skip(f"the official wheel for CUDA cannot be installed here: {error}")
+        leave_test(f"the official wheel for CUDA cannot be installed here: {error}")
 
 
 def run_simulated(python: Path, words: Sequence[str], path: Path | None = None, **more: str) -> str:

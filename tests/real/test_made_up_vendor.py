@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_cache, find_project
 from decouple.cli import main
 from decouple.device.size import measure_files
@@ -26,7 +25,7 @@ from decouple.patch import series_file
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
-from tests.support.cuda_headers import headers_only
+from tests.support.cuda_headers import require_headers
 from tests.support.series import git
 
 PROJECT = find_project()
@@ -175,10 +174,7 @@ RUNTIME = re.compile(r"\bcuda(?=[A-Z])")
 @pytest.fixture(scope="module")
 def renamed(toolkit: Path) -> Path:
     """The vendor's headers: what NVIDIA's declare, under the vendor's names and its own version."""
-    try:
-        kit = headers_only("12.4", [])
-    except DecoupleError as error:
-        pytest.skip(f"NVIDIA's headers are not here: {error}")
+    kit = require_headers("12.4", [])
     for include in kit.list_include_folders():
         for path in sorted(include.rglob("*.h*")):
             name = path.relative_to(include)

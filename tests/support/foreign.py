@@ -293,7 +293,7 @@ def _config(one: Setting) -> bytes:
 @contextlib.contextmanager
 def _environment(said: dict[str, str]) -> Iterator[None]:
     before = dict(os.environ)
-    for name in HIDING:  # tests/conftest.py sets two of them
+    for name in HIDING:  # tests/conftest.py sets three of them
         os.environ.pop(name, None)
     os.environ.update(said)
     try:

@@ -1,4 +1,4 @@
-"""The commands that tests need of the machine: ``ci/tools.toml`` says in which Debian package each is.
+"""What tests need of the machine: ``ci/tools.toml`` says in which Debian package each command is.
 
 A test without its command is skipped, and the reason is the line that installs it:
 
@@ -6,7 +6,8 @@ A test without its command is skipped, and the reason is the line that installs 
 
     require_tool("quilt")                               # in a fixture
 
-Where ``DECOUPLE_REQUIRE_TOOLS`` is set, as in CI, such a test fails: what is skipped everywhere is tested nowhere.
+Where ``DECOUPLE_REQUIRE_TOOLS`` is set, as in CI (``ci/newcomer.py``), such a test fails: what is skipped everywhere
+is tested nowhere. So does one that lacks what pip or a download brings (`leave_test`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import shutil
 import sysconfig
 import tomllib
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -41,17 +43,19 @@ def find_missing(*commands: str) -> str:
 
 def require_tool(*commands: str) -> None:
     """Skip the test that runs, or fail it where tools are required, when one of *commands* is missing."""
-    _leave(find_missing(*commands))
+    if reason := find_missing(*commands):
+        leave_test(reason)
 
 
 def require_python_headers() -> None:
     """Skip the test that runs when what this Python's modules are compiled with is missing."""
     header = Path(sysconfig.get_path("include"), "Python.h")
-    _leave("" if header.is_file() else f"no {header}: apt-get install {read_tools()['python3-config']}")
+    if not header.is_file():
+        leave_test(f"no {header}: apt-get install {read_tools()['python3-config']}")
 
 
-def _leave(reason: str) -> None:
-    if reason and os.environ.get("DECOUPLE_REQUIRE_TOOLS"):
+def leave_test(reason: str) -> NoReturn:
+    """Skip the test that runs for want of what a CI has, or fail it where that is required."""
+    if os.environ.get("DECOUPLE_REQUIRE_TOOLS"):
         pytest.fail(reason, pytrace=False)
-    if reason:
-        pytest.skip(reason)
+    pytest.skip(reason)

@@ -70,3 +70,15 @@ def test_every_command_that_a_mark_names_has_a_row() -> None:
     known = read_tools()
     for word in ("mark.tools", "require_tool"):
         assert {text for _, _, text in calls(word)} <= known.keys()
+
+
+def test_no_test_skips_for_want_of_what_pip_brings_in_a_way_of_its_own() -> None:
+    """An error of pip is a failure where tools are required: `leave_test`."""
+    brought = ("NoTorchError", "SimcudaError")
+    handlers = (
+        (path, node)
+        for path in TESTS.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler) and node.type and ast.unparse(node.type).endswith(brought)
+    )
+    assert [f"{path}:{one.lineno}" for path, one in handlers if "pytest.skip" in ast.unparse(one)] == []

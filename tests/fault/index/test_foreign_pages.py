@@ -38,7 +38,7 @@ def server() -> Iterator[FaultyServer]:
 
 def plain(server: FaultyServer) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
-    return kept | {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1", "NO_PROXY": "127.0.0.1"}
+    return kept | {"PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1"}
 
 
 @pytest.fixture(params=["decouple", "pip", "uv"])

@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from decouple.build.environment import Places
 from tests.support.tools import read_tools
 
 ROOT = Path(__file__).parents[3]
@@ -119,7 +121,7 @@ def test_what_a_user_puts_sudo_before_runs_as_root_and_nothing_else(
 def test_a_build_is_interrupted_also_from_a_background_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newcomer, "END_SECONDS", 5)
     place = place_in(tmp_path)
-    log = place.clone / "build/2.6/.ninja_log"
+    log = place.clone / "build/2.6/src/build/.ninja_log"
     script = f"mkdir -p {log.parent}; seq 100 > {log}; exec sleep 60"
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -130,8 +132,46 @@ def test_a_build_is_interrupted_also_from_a_background_job(tmp_path: Path, monke
 
 def test_a_build_is_interrupted_when_it_compiles(tmp_path: Path) -> None:
     place = place_in(tmp_path)
-    script = "mkdir -p decouple/build/9.9/s && yes object | head >decouple/build/9.9/s/.ninja_log && sleep 600"
+    script = "mkdir -p decouple/build/9.9/stage2; seq 100 >decouple/build/9.9/stage2/.ninja_log; exec sleep 600"
     assert newcomer.run_script(script, place, builds=True) == 0
+
+
+@pytest.mark.parametrize("stage", ["stage1", "stage2"])
+def test_the_objects_that_are_looked_for_are_those_of_the_two_stages(tmp_path: Path, stage: str) -> None:
+    """CMake makes and deletes folders with a log of ninja's own below them while it configures."""
+    folder: Path = getattr(Places.of_release(tmp_path / "decouple", "2.6", tmp_path), stage)
+    scratch = folder / "CMakeFiles/CMakeScratch/TryCompile-a"
+    scratch.mkdir(parents=True)
+    for tried in (scratch, folder):
+        assert not place_in(tmp_path).has_compiled()
+        (tried / ".ninja_log").write_text("object\n" * 100)
+    assert place_in(tmp_path).has_compiled()
+
+
+def test_a_log_that_went_while_it_was_looked_for_is_no_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "glob", lambda self, pattern: iter([self / "build/2.6/src/build/.ninja_log"]))
+    assert not place_in(tmp_path).has_compiled()
+
+
+@pytest.mark.parametrize("lacks", ["mmdebstrap", "network", "folder"])
+def test_a_root_that_cannot_be_made_is_told_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lacks: str
+) -> None:
+    def choose_place(*_: object, **__: object) -> newcomer.Place:
+        if lacks == "network":
+            urllib.request.urlopen("http://127.0.0.1:9/keys.deb")
+        subprocess.run(["/nowhere/mmdebstrap"])
+        raise AssertionError
+
+    monkeypatch.setattr(newcomer, "choose_place", choose_place)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        assert newcomer.main(["--folder", str(tmp_path / ("none" if lacks == "folder" else ""))]) == 1
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    said = capsys.readouterr().err
+    assert said.startswith("newcomer: ") and said.count("\n") == 1
 
 
 def test_a_cancelled_run_leaves_neither_its_commands_nor_its_root(tmp_path: Path) -> None:
@@ -160,6 +200,14 @@ def test_a_build_that_ends_before_it_compiles_is_a_failure(tmp_path: Path) -> No
     assert newcomer.run_script("exit 0", place, builds=True) != 0
 
 
+def test_a_build_that_fails_once_it_compiles_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A few C files are compiled within a second, before whatever of C++ is broken."""
+    compiles = "mkdir -p decouple/build/2.6/src/build; seq 100 > decouple/build/2.6/src/build/.ninja_log"
+    assert newcomer.run_script(f"{compiles}; exit 3", place_in(tmp_path), builds=True) == 3
+    assert "ended there" not in capsys.readouterr().out
+    assert newcomer.run_script(compiles, place_in(tmp_path), builds=True) == 0
+
+
 def test_a_root_gets_no_variable_of_this_machine_but_proxies_and_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
@@ -169,6 +217,12 @@ def test_a_root_gets_no_variable_of_this_machine_but_proxies_and_certificates(mo
     names = set(re.findall(r"^(\w+)=", printed, re.MULTILINE))
     assert "PYTHONDONTWRITEBYTECODE" not in names
     assert {"HTTPS_PROXY", "SSL_CERT_FILE", "HOME", "PATH", "REPOSITORY"} <= names
+
+
+def test_tests_in_a_root_fail_for_want_of_what_it_should_have() -> None:
+    """Else a root that lacks a package, or that pip fails in, is green with whole suites skipped."""
+    words = newcomer.clean_environment("/", "/srv/decouple.git")
+    assert subprocess.run([*words, "printenv", "DECOUPLE_REQUIRE_TOOLS"], capture_output=True).stdout == b"1\n"
 
 
 def test_pre_commit_runs_the_ruff_that_nox_installs() -> None:

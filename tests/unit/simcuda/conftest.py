@@ -13,7 +13,7 @@ from decouple.base.files import hold_lock
 from decouple.base.paths import find_cache
 from simcuda import build, library, vendor
 from simcuda.errors import SimcudaError
-from tests.support.tools import require_tool
+from tests.support.tools import leave_test, require_tool
 from tests.support.variables import set_variables
 
 
@@ -31,8 +31,8 @@ def use_shared_cache() -> AbstractContextManager[None]:
 def stand_ins(version: str, *names: str) -> Path:
     """The stand-ins of these names for a version of CUDA: those of the same sources that the cache has, or made there.
 
-    They need a C++ compiler and NVIDIA's wheels with headers. A test is skipped, with the reason, where those wheels
-    cannot be had; a source that does not compile is an error.
+    They need a C++ compiler and NVIDIA's wheels with headers. Where those wheels cannot be had a test is left, with the
+    reason; a source that does not compile is an error.
     """
     require_tool("c++", "nm")
     with use_shared_cache():
@@ -52,7 +52,7 @@ def stand_ins(version: str, *names: str) -> Path:
                 if one.wheel:
                     kit.read_exported_names(one.wheel, one.soname)
         except SimcudaError as error:
-            pytest.skip(str(error))
+            leave_test(str(error))
         folder.parent.mkdir(parents=True, exist_ok=True)
         with hold_lock(folder.with_name(f"{folder.name}.lock")):
             if not (folder / "done").exists():

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
 from simcuda import build, hip, library, vendor
-from tests.support.cuda_headers import headers_only
+from tests.support.cuda_headers import require_headers
 from tests.unit.simcuda.hip_headers import write_headers
 
 ROOT = find_project()
@@ -48,12 +47,8 @@ def find_compilers() -> list[str]:
 def kit() -> vendor.Kit:
     """The headers of everything that has a stand-in."""
     sonames = vendor.find_kit(Path("/nowhere"), Path("/nowhere"), vendor.CUDA).sonames
-    try:
-        return headers_only(
-            vendor.CUDA, [wheel for one in library.load_libraries(sonames)[0] for wheel in one.header_wheels]
-        )
-    except DecoupleError as error:
-        pytest.skip(f"NVIDIA's headers are not here: {error}")
+    wheels = [wheel for one in library.load_libraries(sonames)[0] for wheel in one.header_wheels]
+    return require_headers(vendor.CUDA, wheels)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,10 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from simcuda import vendor
+from tests.unit.simcuda.conftest import stand_ins
 
 SCRIPTS = Path(vendor.__file__).parents[1]
 FETCH = """
@@ -66,3 +69,16 @@ def test_a_folder_that_was_there_first_stays(tmp_path: Path) -> None:
         (tmp_path / name / "made-by").write_text(name)
     assert (vendor.place_folder(tmp_path / "part", tmp_path / "folder") / "made-by").read_text() == "folder"
     assert not (tmp_path / "part").exists()
+
+
+@pytest.mark.parametrize(("required", "ends"), [("1", pytest.fail.Exception), ("", pytest.skip.Exception)])
+def test_a_ci_whose_pip_brings_no_wheel_fails_where_a_machine_skips(
+    required: str, ends: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pin that was yanked, or no disk: else a whole suite is skipped, and CI is green."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("SIMCUDA_CACHE", str(tmp_path))
+    monkeypatch.setenv("DECOUPLE_REQUIRE_TOOLS", required)
+    with pytest.raises((pytest.fail.Exception, pytest.skip.Exception), match=r"pip download nvidia-\S+ failed") as left:
+        stand_ins(vendor.CUDA, "cudart")
+    assert left.type is ends

@@ -69,7 +69,7 @@ def test_a_foreign_setting_changes_nothing(
     folder.mkdir()
     for name in ("attributes", "ignore"):
         (folder / name).write_text("* -diff\n" if name == "attributes" else "*\n")
-    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"):  # set by tests/conftest.py
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_COUNT"):  # set by tests/conftest.py
         monkeypatch.delenv(name)
     if setting in VARIABLES:
         monkeypatch.setenv(setting, VARIABLES[setting].format(xdg=tmp_path))

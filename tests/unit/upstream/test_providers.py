@@ -42,9 +42,9 @@ def tree(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def local_submodules(monkeypatch: pytest.MonkeyPatch) -> None:
     """git refuses file:// submodules unless told otherwise."""
-    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
-    monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
-    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "2")  # the first is of tests/conftest.py
+    monkeypatch.setenv("GIT_CONFIG_KEY_1", "protocol.file.allow")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_1", "always")
 
 
 def test_a_record_that_a_power_cut_emptied_is_made_anew_and_what_it_hurt_beside_is_told(
