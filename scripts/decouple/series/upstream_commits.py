@@ -7,6 +7,7 @@ project is refused, with the reason.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from msgspec import Struct, field
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
+from decouple.base.git import escape_diff_path
 from decouple.patch import mail
 from decouple.patch.apply import File, Source, Tree, apply_patch
 from decouple.patch.parse import FilePatch, Patch
@@ -202,8 +204,9 @@ def _convert_section(file: FilePatch, moved: Mapping[str, str]) -> bytes:
     """Return the section with upstream's path, where the series had moved the file."""
     header = file.raw_header
     for path in file.paths:
-        if path in moved:
-            header = header.replace(path.encode(), moved[path].encode())
+        if path in moved:  # as it is, or in quotes
+            header = header.replace(os.fsencode(path), os.fsencode(moved[path]))
+            header = header.replace(escape_diff_path(path).encode(), escape_diff_path(moved[path]).encode())
     return header + b"".join(hunk.raw for hunk in file.hunks) + file.raw_tail
 
 

@@ -108,6 +108,28 @@ def test_what_the_series_moved_is_edited_where_upstream_has_it(world: World, tmp
     assert (tree / "setup.py").stat().st_mode & 0o100, "its mode is upstream's"
 
 
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_moved_file_with_a_name_that_is_not_utf_8_is_edited_where_upstream_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quoted: bool
+) -> None:
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    world = World(tmp_path / "world", {"torch/caf\udce9.py": LINES})
+    world.patch("0001-relocate", {}, moves={"torch/caf\udce9.py": "third_device/caf\udce9.py"})
+    edit = world.patch("0002-edit", {"third_device/caf\udce9.py": LINES.replace("line 20\n", "")})
+    if not quoted:
+        edit.write_bytes(edit.read_bytes().replace(b"\\351", b"\xe9").replace(b'"', b""))
+    folder = world.project / "series/upstream"
+    folder.mkdir()
+    (folder / "edit.toml").write_text(
+        'schema = 1\nid = "edit"\nchange = "One line."\n[test]\nfile = "test.py"\nrun = "python test.py"\n'
+        'fails = "it says so"\ntext = "import torch\\n"\n'
+    )
+    made = sent(world, "edit", tmp_path / "out")
+    assert made.commits[0].brought_back == ("torch/caf\udce9.py",)
+    tree = am(world, made, tmp_path / "clone")
+    assert (tree / "torch/caf\udce9.py").read_text() == LINES.replace("line 20\n", "")
+
+
 def test_earlier_patches_that_it_builds_on_come_first(world: World, tmp_path: Path) -> None:
     made = sent(world, "answer", tmp_path / "out")
     assert [one.title for one in made.commits] == ["Ask: hooks", "Ask: answer"]
