@@ -412,6 +412,24 @@ def quote_import_path(raw: bytes) -> bytes:
     return raw
 
 
+_ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+
+
+def quote_diff_path(path: str) -> str:
+    """Quote a path as git writes it in a diff, where core.quotePath is set.
+
+    It stays as it is, unless it has a control character, a quote, a backslash or a byte past ASCII.
+    """
+    escaped = escape_diff_path(path)
+    return path if escaped == path else f'"{escaped}"'
+
+
+def escape_diff_path(path: str) -> str:
+    """Return what git writes of a path between the quotes: ASCII alone."""
+    raw = path.encode("utf-8", "surrogateescape")
+    return "".join(_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw)
+
+
 class Repository:
     """A git repository and its work tree."""
 

@@ -12,7 +12,7 @@ from decouple.cli.request import make_request
 from decouple.cli.source_word import add_pristine_options
 from decouple.flows.relocate import PATCH, RelocateRequest, find_unplaced, relocate_files
 from decouple.inventory.rules import RuleFile
-from decouple.relocate.plan import Plan
+from decouple.relocate.plan import HOLLOW, Plan
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,7 +31,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run_relocate(arguments: argparse.Namespace) -> int:
-    """Print, write or check; 1 if --check differs or --unclassified finds a file."""
+    """Print, write or check; 1 if --check finds a fault, --unclassified a file."""
     request, listener = make_request(RelocateRequest, arguments), output.make_listener()
     if arguments.unclassified:
         left = find_unplaced(request, listener)
@@ -41,7 +41,8 @@ def run_relocate(arguments: argparse.Namespace) -> int:
     plan, moves = made.plan, f"{len(made.plan.moves)} renames"
     if arguments.check:
         print(f"{made.patch.name}: {'is' if made.same else 'is NOT'} what the rules generate ({moves})")
-        return OK if made.same else CHECK_FAILED
+        _print_hollow(plan)
+        return OK if made.same and not plan.hollow else CHECK_FAILED
     if arguments.write:
         print(f"{made.patch}: {moves}, {'unchanged' if made.same else 'written'}")
     elif arguments.json:
@@ -58,6 +59,7 @@ def _make_json(plan: Plan, rules: RuleFile) -> dict[str, object]:
         "schema": 1,
         "root": rules.root,
         "moves": [{"from": move.origin, "to": move.target, "rules": move.rules} for move in plan.moves],
+        "hollow": plan.hollow,
         "stays": [{"path": s.path, "by": s.by, "reason": s.reason, "chain": s.chain} for s in plan.stays],
         "idle_rules": plan.idle,
     }
@@ -90,7 +92,13 @@ def _print_by_rule(plan: Plan, rules: RuleFile) -> None:
     for (name, reason), lines in sorted(stays.items()):
         _print_group(f"stay by {name}: {reason or 'a build without CUDA needs them'}", lines)
     print()
+    _print_hollow(plan)
     _print_counts(plan, rules)
+
+
+def _print_hollow(plan: Plan) -> None:
+    for path in plan.hollow:
+        print(f"{path}: {HOLLOW}")
 
 
 def _print_group(title: str, lines: list[str]) -> None:

@@ -85,9 +85,10 @@ def record_series(request: RecordRequest) -> RecordResult:
     sources = {}
     for name, opened, under in _open_sources(request, manifest, series):
         sources[name] = _describe_source(manifest, opened)
-        for verdict in check.check_series(series, opened.source, under=under, partial=opened.partial):
+        verdicts = check.check_series(series, opened.source, under=under, partial=opened.partial)
+        for verdict in verdicts:
             applies[verdict.patch.name][name] = verdict.status.value
-        proven = proven or prove_levels(series, opened.source, partial=opened.partial)
+        proven = proven or prove_levels(verdicts, partial=opened.partial)
     if _is_configured(project, release, series):
         better = {Level.FULL: Level.CONFIGURED}
         proven = {name: (better.get(level, level), why) for name, (level, why) in proven.items()}

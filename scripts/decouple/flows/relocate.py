@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.checkout import Checkout
+from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.flows import pristine_tree
 from decouple.flows.listener import QUIET, Listener
@@ -42,11 +43,15 @@ class Relocation(Struct, frozen=True):
 def relocate_files(request: RelocateRequest, listener: Listener = QUIET) -> Relocation:
     """Plan what moves, and write the patch where asked to.
 
-    Raises DecoupleError where a file has two places, or the rules or the source cannot be read.
+    Raises DecoupleError where a file has two places, the rules or the source cannot be read, or a unit is hollow that
+    the patch to be written would leave in the core.
     """
     rules = load_rules()
     made = plan.make_plan(pristine_tree.fetch_tree(request, listener), rules)
     path = Checkout(request.project).patches / request.release / PATCH
+    if request.write and made.hollow:
+        more = f" and {len(made.hollow) - 1} more" if made.hollow[1:] else ""
+        raise DecoupleError(f"{made.hollow[0]}{more}: {plan.HOLLOW_REASON}", next_step=plan.HOLLOW_MEND)
     text = render_patch(made.moves, rules, request.release)
     same = path.exists() and path.read_bytes() == text.encode()
     if request.write and not same:

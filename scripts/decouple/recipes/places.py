@@ -136,7 +136,7 @@ def _find_branches(text: str, path: str, step: Selector) -> Iterator[LineRange]:
     for group in group_branches(text):
         for branch in group:
             if step.branch in list_macro_names(branch.own) and not re.search(
-                rf"!\s*(defined\s*\(?\s*)?{step.branch}\b", branch.own
+                rf"(!|\bnot\b)\s*(defined\s*\(?\s*)?{step.branch}\b", branch.own
             ):
                 yield LineRange(branch.line, branch.end - 1)
 

@@ -37,7 +37,8 @@ def find_moves(cache: Path, commit: str, rules: RuleFile) -> tuple[Move, ...] | 
 def keep_moves(cache: Path, commit: str, rules: RuleFile, moves: tuple[Move, ...]) -> None:
     """Keep them for the next time; those of other rules or other code are deleted."""
     path = _locate_file(cache, commit, rules)
-    with contextlib.suppress(OSError):  # a cache that cannot be written costs time alone
+    # a cache that cannot be written costs time alone; JSON has no names that are not UTF-8
+    with contextlib.suppress(OSError, UnicodeEncodeError):
         data = seal.add_seal(_make_seal_name(path), msgspec.json.encode(moves))
         if data is None:
             return

@@ -19,10 +19,11 @@ from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, is_suspect, lis
 from decouple.syntax.globs import find_match
 from decouple.syntax.include_graph import Edge, trace_chain
 
-HOLLOW = (
-    "stage 1 compiles it, without CUDA nothing is in it, and its header moves: no library would have it; name it in "
-    "taken_out of inventory/rules.toml, and let a recipe of series/recipes take it out of its source list"
+HOLLOW_REASON = "stage 1 compiles it, without CUDA nothing is in it, and its header moves: no library would have it"
+HOLLOW_MEND = (
+    "name it in taken_out of inventory/rules.toml, and let a recipe of series/recipes take it out of its source list"
 )
+HOLLOW = f"{HOLLOW_REASON}; {HOLLOW_MEND}"
 
 
 class Move(Struct, frozen=True):

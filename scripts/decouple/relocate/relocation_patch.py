@@ -14,6 +14,7 @@ from email.utils import format_datetime
 from msgspec import structs
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import quote_diff_path
 from decouple.inventory.rules import PatchHeader, RuleFile
 from decouple.relocate.plan import Move
 
@@ -74,8 +75,8 @@ def _render_text(fixed: PatchHeader, release: str, of: str, moves: Sequence[Move
 
 def _render_rename(move: Move) -> str:
     return (
-        f"diff --git a/{move.origin} b/{move.target}\n"
+        f"diff --git {quote_diff_path(f'a/{move.origin}')} {quote_diff_path(f'b/{move.target}')}\n"
         "similarity index 100%\n"
-        f"rename from {move.origin}\n"
-        f"rename to {move.target}"
+        f"rename from {quote_diff_path(move.origin)}\n"
+        f"rename to {quote_diff_path(move.target)}"
     )

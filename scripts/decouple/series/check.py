@@ -75,6 +75,8 @@ class PatchFit(Struct, frozen=True):
     """Earlier patches that failed and touch the same files: perhaps only they are at fault."""
     notes: tuple[str, ...] = ()
     """What the rules of a generated patch say of this source and the patch does not."""
+    changes: Mapping[str, File | None] = {}
+    """What later patches found of it: path -> file behind it, None if deleted; empty where nothing of it was taken."""
 
     @property
     def furthest(self) -> int:
@@ -155,7 +157,9 @@ def check_series(
             verdict = structs.replace(verdict, conflicts=tuple(_explain_moves(verdict.conflicts, taken)))
         else:
             taken.append(patch)
-        verdicts.append(structs.replace(verdict, unseen=unseen, after=before if bad else (), notes=notes))
+        verdicts.append(
+            structs.replace(verdict, unseen=unseen, after=before if bad else (), notes=notes, changes=changes)
+        )
         tree.update(changes)
         if bad:
             for path in patch.touched_paths:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from decouple.base.python_text import compile_python
-from decouple.patch.apply import File, Source, Tree, apply_patch
-from decouple.patch.parse import Patch
-from decouple.series import check
+from decouple.patch.apply import File
+from decouple.series.check import Fit, PatchFit
 
 _PYTHON = (".py", ".pyi")
 
@@ -31,25 +30,23 @@ class Level(enum.Enum):
     NOTHING = "not proven"
 
 
-def prove_levels(series: Sequence[Patch], source: Source, *, partial: bool) -> dict[str, tuple[Level, str]]:
-    """Map each patch's name to what is proven on ``source``.
+def prove_levels(verdicts: Iterable[PatchFit], *, partial: bool) -> dict[str, tuple[Level, str]]:
+    """Map each patch's name to what its verdict proves.
 
     Where nothing is, it says why not more.
 
-    A patch that applies and leaves a Python file that does not compile is not proven.
+    ``partial``: the verdicts are of a source that lacks files of the real tree. A patch that applies and leaves a
+    Python file that does not compile is not proven.
     """
     levels: dict[str, tuple[Level, str]] = {}
-    tree = Tree(source)
-    for verdict in check.check_series(series, source, partial=partial):
+    for verdict in verdicts:
         patch = verdict.patch
-        if verdict.status not in (check.Fit.CLEAN, check.Fit.OFFSET) or verdict.unseen:
+        if verdict.status not in (Fit.CLEAN, Fit.OFFSET) or verdict.unseen:
             hidden = f"; {len(verdict.unseen)} of {len(patch.files)} files not seen" if verdict.unseen else ""
             levels[patch.name] = Level.NOTHING, f"{verdict.status.value}{hidden}"
             continue
-        changes = apply_patch(patch, tree).changes
-        tree.update(changes)
-        broken = _find_broken_python(changes)
-        python = all(path.endswith(_PYTHON) for path in changes)
+        broken = _find_broken_python(verdict.changes)
+        python = all(path.endswith(_PYTHON) for path in patch.touched_paths)
         level = Level.NOTHING if broken else Level.FULL if not partial else Level.PYTHON if python else Level.TOUCHED
         levels[patch.name] = level, broken
     return levels

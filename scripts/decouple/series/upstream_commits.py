@@ -7,6 +7,7 @@ project is refused, with the reason.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from msgspec import Struct, field
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
+from decouple.base.git import escape_diff_path
 from decouple.patch import mail
 from decouple.patch.apply import File, Source, Tree, apply_patch
 from decouple.patch.parse import FilePatch, Patch
@@ -149,10 +151,10 @@ def make_commits(
     forms = _convert_series(series)
     patch, chain = _find_patch(forms, identity), list[Patch]()
     _judge_patch(patch, series, known, taken)
-    _add_needed(patch, forms, source, known, chain)
+    _add_needed(patch, series, forms, source, known, chain)
     made, tree = [], Tree(source)
     for step in chain:
-        name = step.header.decouple_id or ""
+        name = identify_patch(step)
         try:
             _judge_patch(step, series, known, taken)
         except NotForUpstreamError as error:
@@ -202,13 +204,19 @@ def _convert_section(file: FilePatch, moved: Mapping[str, str]) -> bytes:
     """Return the section with upstream's path, where the series had moved the file."""
     header = file.raw_header
     for path in file.paths:
-        if path in moved:
-            header = header.replace(path.encode(), moved[path].encode())
+        if path in moved:  # as it is, or in quotes
+            header = header.replace(os.fsencode(path), os.fsencode(moved[path]))
+            header = header.replace(escape_diff_path(path).encode(), escape_diff_path(moved[path]).encode())
     return header + b"".join(hunk.raw for hunk in file.hunks) + file.raw_tail
 
 
+def identify_patch(patch: Patch) -> str:
+    """Return its Decouple-Id; the name of its file where it has none."""
+    return patch.header.decouple_id or patch.name
+
+
 def _find_patch(patches: Sequence[Patch], identity: str) -> Patch:
-    patch = next((candidate for candidate in patches if candidate.header.decouple_id == identity), None)
+    patch = next((candidate for candidate in patches if identify_patch(candidate) == identity), None)
     if patch is None:
         raise DecoupleError(
             f"{identity}: no patch of this series has that Decouple-Id", next_step="decouple upstream patch"
@@ -221,7 +229,7 @@ def _judge_patch(patch: Patch, series: Sequence[Patch], known: UpstreamTexts, ta
 
     The patch is in upstream's form.
     """
-    name = patch.header.decouple_id or patch.name
+    name = identify_patch(patch)
     why, mend = _find_reason(patch, _find_patch(series, name), name, known, taken)
     if why:
         raise NotForUpstreamError(f"{name}: {why}", next_step=mend)
@@ -235,9 +243,9 @@ def _find_reason(
     text = known.texts.get(name)
     if text and text.refused:
         return text.refused, None
+    if edited := _find_edited_move(original):
+        return f"it moves {edited.old_path} to {OURS} and edits it at once", "make two patches of it"
     for file in original.files:
-        if file.rename and file.hunks and file.path.startswith(OURS):
-            return f"it moves {file.old_path} to {OURS} and edits it at once", "make two patches of it"
         if patch.files and file.creates and file.path.startswith(OURS):
             return f"what it takes from the core goes to {file.path}, which upstream has not", None
     if not patch.files:
@@ -248,22 +256,45 @@ def _find_reason(
                 for ours in known.only_here if line.kind == "+" else ():
                     if match := ours.pattern.search(line.text.decode("utf-8", "replace")):
                         return f"{file.path} would name {match.group()}: {ours.is_}", None
+    if patch.header.decouple_id is None:
+        return "it has no Decouple-Id", "docs/patches.md, Header, says what a header has"
     if text is None:
         return "it has no text and no test for upstream", f"write series/upstream/{name}.toml"
     return "", None
 
 
-def _add_needed(patch: Patch, forms: Sequence[Patch], source: Source, known: UpstreamTexts, chain: list[Patch]) -> None:
-    """Put what ``patch`` needs into ``chain``, in order, and then itself."""
+def _find_edited_move(original: Patch) -> FilePatch | None:
+    return next((file for file in original.files if file.rename and file.hunks and file.path.startswith(OURS)), None)
+
+
+def _add_needed(
+    patch: Patch,
+    series: Sequence[Patch],
+    forms: Sequence[Patch],
+    source: Source,
+    known: UpstreamTexts,
+    chain: list[Patch],
+) -> None:
+    """Put what ``patch`` needs into ``chain``, in order, and then itself.
+
+    A needed patch of which nothing is left is none of upstream's: it is left out.
+    """
     if patch in chain:
         return
-    text = known.texts.get(patch.header.decouple_id or "")
+    name = identify_patch(patch)
+    text = known.texts.get(name)
     ids = {*(text.needs if text else ()), *patch.header.depends}
-    before = [form for form in forms[: forms.index(patch)] if form.files]
+    before = {identify_patch(form): form for form in forms[: forms.index(patch)]}
+    if unknown := sorted(ids - before.keys()):
+        raise NotForUpstreamError(
+            f"{name}: it needs {unknown[0]}, and no patch before it has that Decouple-Id",
+            next_step=f"correct Depends of {patch.name}, or `needs` of series/upstream/{name}.toml",
+        )
     if not apply_patch(patch, Tree(source)).applies:
-        ids |= _find_needs(patch, before, source)
+        ids |= _find_needs(patch, [form for form in before.values() if form.files], source)
     for identity in ids:
-        _add_needed(_find_patch(before, identity), forms, source, known, chain)
+        if before[identity].files or _find_edited_move(_find_patch(series, identity)):
+            _add_needed(before[identity], series, forms, source, known, chain)
     chain.append(patch)
     chain.sort(key=forms.index)
 
@@ -282,4 +313,4 @@ def _find_needs(patch: Patch, before: Sequence[Patch], source: Source) -> set[st
         names = find_dependencies([*near, patch], source)[patch.name]
     except DecoupleError:
         return set()
-    return {patch.header.decouple_id or "" for patch in near if patch.name in names}
+    return {identify_patch(patch) for patch in near if patch.name in names}

@@ -15,6 +15,10 @@ _TOKEN = re.compile(
     r"""\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>0[xX][0-9a-fA-F']+|\d[\d']*)[uUlLzZ]*|(?P<char>'(?:[^'\\]++|\\.)++')"""
     r"""|(?P<op>&&|\|\||[=!<>]=|<<|>>|[-+*/%&|^~!<>?:(),])|(?P<other>\S))"""
 )
+# C++ [lex.digraph]: other spellings of the operators that may stand in #if.
+_SPELLINGS = {
+    "and": "&&", "or": "||", "not": "!", "bitand": "&", "bitor": "|", "xor": "^", "compl": "~", "not_eq": "!=",
+}  # fmt: skip
 # C++ [expr.prim] precedence of the binary operators that appear in #if, loosest first.
 _BINARY = (
     ("||",),
@@ -30,6 +34,7 @@ _BINARY = (
 )
 
 Value = int | None  # None: not known
+_BITS = 64
 
 
 class Macros(Struct, frozen=True):
@@ -54,7 +59,8 @@ class _Parser:
             match = _TOKEN.match(text, end)
             if not match or not match.lastgroup:
                 raise ValueError(text)
-            self.tokens.append((match.lastgroup, match.group(match.lastgroup)))
+            kind, word = match.lastgroup, match.group(match.lastgroup)
+            self.tokens.append(("op", _SPELLINGS[word]) if word in _SPELLINGS else (kind, word))
             end = match.end()
 
     def peek(self) -> str | None:
@@ -104,7 +110,7 @@ class _Parser:
             operand = self.parse_unary()
             return None if operand is None else {"-": -operand, "+": operand, "~": ~operand}[text]
         if kind == "number":
-            return int(text.replace("'", ""), 0 if text[:2] in ("0x", "0X") else 10)
+            return _check_range(int(text.replace("'", ""), 0 if text[:2] in ("0x", "0X") else 10))
         if kind == "name":
             return self.evaluate_name(text)
         if kind == "char":
@@ -144,7 +150,7 @@ def _apply_operator(op: str, left: Value, right: Value) -> Value:
         return None if left is None or right is None else 0
     if left is None or right is None:
         return None
-    if op in "/%" and right == 0:
+    if (op in "/%" and right == 0) or (op in ("<<", ">>") and not 0 <= right < _BITS):
         return None
     results = {
         "|": left | right, "^": left ^ right, "&": left & right,
@@ -153,10 +159,15 @@ def _apply_operator(op: str, left: Value, right: Value) -> Value:
         "+": left + right, "-": left - right, "*": left * right,
     }  # fmt: skip
     if op in results:
-        return results[op]
+        return _check_range(results[op])
     if op in ("<<", ">>"):
-        return left << right if op == "<<" else left >> right
+        return _check_range(left << right if op == "<<" else left >> right)
     return left // right if op == "/" else left % right
+
+
+def _check_range(value: int) -> Value:
+    """Return ``value``; None where the preprocessor's widest type has not that."""
+    return value if -(1 << (_BITS - 1)) <= value < 1 << _BITS else None
 
 
 def evaluate_condition(expression: str, macros: Macros) -> bool | None:
@@ -164,8 +175,8 @@ def evaluate_condition(expression: str, macros: Macros) -> bool | None:
 
     True, False, or None when it depends on a macro that is not known.
 
-    An expression that this reader cannot parse is not known; a compiler would have refused a wrong one. ``macros``
-    remembers the answer: a tree asks few questions, each of them many times.
+    An expression that this reader cannot parse, or that is nested too deeply for it, is not known; a compiler would
+    have refused a wrong one. ``macros`` remembers the answer: a tree asks few questions, each of them many times.
     """
     verdicts = macros._verdicts
     if expression not in verdicts:
@@ -179,7 +190,7 @@ def _evaluate_uncached(expression: str, macros: Macros) -> bool | None:
         value = parser.parse_ternary()
         if parser.at != len(parser.tokens):
             return None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return None if value is None else bool(value)
 
@@ -190,6 +201,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 def list_macro_names(expression: str) -> tuple[str, ...]:
     """List the macro names that an ``#if`` expression reads, in order, each once.
 
-    ``defined`` is left out.
+    ``defined`` and operators that are words are left out.
     """
-    return tuple(dict.fromkeys(name for name in _NAME.findall(expression) if name != "defined"))
+    names = _NAME.findall(expression)
+    return tuple(dict.fromkeys(name for name in names if name != "defined" and name not in _SPELLINGS))

@@ -191,8 +191,12 @@ class Branch(Struct):
 
     def list_conditions(self) -> list[str]:
         """List the condition of this branch and of all around it, outermost first."""
-        outer = self.parent.list_conditions() if self.parent else []
-        return [*outer, self.condition]
+        found = [self.condition]
+        outer = self.parent
+        while outer:
+            found.append(outer.condition)
+            outer = outer.parent
+        return found[::-1]
 
 
 def _make_expression(directive: Directive) -> str:

@@ -15,6 +15,7 @@ import pytest
 from decouple.base.files import walk_files
 from decouple.census.scan import list_tree_files
 from decouple.cli import main
+from decouple.patch.parse import parse_patch
 from decouple.upstream import pristine, readers, tree_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names in any bytes, paths of 4096")
@@ -85,6 +86,34 @@ def test_check_reads_what_is_to_be_read(tree: Path, odd: str, monkeypatch: pytes
     monkeypatch.setenv("DECOUPLE_PROJECT", str(ROOT))
     ODD[odd](tree)
     assert main(["check", "2.6", "--source", str(tree)]) == 1
+
+
+@pytest.mark.timeout(60)
+def test_relocate_writes_names_that_git_applies(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project, folder = tmp_path / "project", tree / "aten/src/ATen/cuda"
+    for name in (project / "series", project / "patches/2.6", folder):
+        name.mkdir(parents=True)
+    (project / "series/2.6.toml").touch()
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(project))
+    names = [
+        b"caf\xe9.h",
+        "café.h".encode(),
+        b"new\nline.h",
+        b"cr\r.h",
+        b"tab\t.h",
+        b'quote".h',
+        b"back\\slash.h",
+        b" a .h",
+    ]
+    for name in names:
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_bytes(name)
+    assert main(["relocate", "2.6", "--tree", str(tree), "--write"]) == 0
+    assert main(["relocate", "2.6", "--tree", str(tree), "--check"]) == 0
+    (patch,) = (project / "patches/2.6").iterdir()
+    assert parse_patch(patch.read_bytes()).check_readable().problems == ()
+    subprocess.run(["git", "apply", patch], cwd=tree, check=True)
+    (moved,) = tree.glob("third_device/**/cuda")
+    assert {os.fsencode(path.name): path.read_bytes() for path in moved.iterdir()} == {name: name for name in names}
 
 
 @pytest.mark.parametrize("repository", [False, True], ids=["a folder", "a repository"])

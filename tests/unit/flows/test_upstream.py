@@ -108,12 +108,84 @@ def test_what_the_series_moved_is_edited_where_upstream_has_it(world: World, tmp
     assert (tree / "setup.py").stat().st_mode & 0o100, "its mode is upstream's"
 
 
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_moved_file_with_a_name_that_is_not_utf_8_is_edited_where_upstream_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quoted: bool
+) -> None:
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    world = World(tmp_path / "world", {"torch/caf\udce9.py": LINES})
+    world.patch("0001-relocate", {}, moves={"torch/caf\udce9.py": "third_device/caf\udce9.py"})
+    edit = world.patch("0002-edit", {"third_device/caf\udce9.py": LINES.replace("line 20\n", "")})
+    if not quoted:
+        edit.write_bytes(edit.read_bytes().replace(b"\\351", b"\xe9").replace(b'"', b""))
+    folder = world.project / "series/upstream"
+    folder.mkdir()
+    (folder / "edit.toml").write_text(
+        'schema = 1\nid = "edit"\nchange = "One line."\n[test]\nfile = "test.py"\nrun = "python test.py"\n'
+        'fails = "it says so"\ntext = "import torch\\n"\n'
+    )
+    made = sent(world, "edit", tmp_path / "out")
+    assert made.commits[0].brought_back == ("torch/caf\udce9.py",)
+    tree = am(world, made, tmp_path / "clone")
+    assert (tree / "torch/caf\udce9.py").read_text() == LINES.replace("line 20\n", "")
+
+
 def test_earlier_patches_that_it_builds_on_come_first(world: World, tmp_path: Path) -> None:
     made = sent(world, "answer", tmp_path / "out")
     assert [one.title for one in made.commits] == ["Ask: hooks", "Ask: answer"]
     tree = am(world, made, tmp_path / "clone")
     assert "line 7: ask the hook twice\n" in (tree / "torch/core.py").read_text()
     assert "It comes after:\n\n- Ask: hooks" in made.files[-1].read_text()
+
+
+def needing(world: World, identity: str, patch: str, *, depends: str = "", needs: str = "") -> None:
+    """Say of a patch what it needs: in its header, in its text."""
+    path, text = world.project / f"patches/2.6/{patch}.patch", world.project / f"series/upstream/{identity}.toml"
+    if depends:
+        path.write_text(path.read_text().replace("\nForwarded: no\n", f"\nDepends: {depends}\nForwarded: no\n"))
+    if needs:
+        text.write_text(text.read_text().replace("[test]", f'needs = ["{needs}"]\n[test]'))
+
+
+def test_upstream_needs_nothing_of_a_patch_that_only_moves_files(world: World, tmp_path: Path) -> None:
+    needing(world, "helpers", "0003-helpers", depends="relocate")
+    needing(world, "answer", "0004-answer", depends="helpers, hooks", needs="relocate")
+    assert [one.title for one in sent(world, "helpers", tmp_path / "out").commits] == ["Ask: helpers"]
+    verdicts = judge_patches(UpstreamRequest(world.project, release="2.6", source=str(world.upstream)))
+    assert [(one.id, one.needs) for one in verdicts if not one.refused] == [
+        ("hooks", ()),
+        ("helpers", ()),
+        ("answer", ("hooks", "helpers")),
+    ]
+
+
+def test_what_a_needed_patch_edits_while_it_moves_it_is_not_lost(world: World) -> None:
+    world.patch("0010-after", {"aten/cpu/Gemm.cpp": "// gemm on the host, as ours\n" + LINES})
+    hooks = (world.project / "series/upstream/hooks.toml").read_text()
+    (world.project / "series/upstream/after.toml").write_text(hooks.replace("hooks", "after"))
+    needing(world, "after", "0010-after", depends="both")
+    with pytest.raises(NotForUpstreamError, match="after needs both: it moves aten"):
+        sent(world, "after")
+
+
+def test_a_patch_that_needs_an_unknown_one_is_refused_and_the_list_goes_on(world: World) -> None:
+    needing(world, "hooks", "0002-hooks", depends="later")
+    needing(world, "helpers", "0003-helpers", needs="hoooks")
+    verdicts = judge_patches(UpstreamRequest(world.project, release="2.6", source=str(world.upstream)))
+    found = {one.id: one.refused for one in verdicts}
+    assert len(found) == 9
+    assert found["hooks"] == "hooks: it needs later, and no patch before it has that Decouple-Id"
+    assert found["helpers"] == "helpers: it needs hoooks, and no patch before it has that Decouple-Id"
+
+
+def test_a_patch_without_an_id_is_refused_and_the_list_goes_on(world: World) -> None:
+    path = world.project / "patches/2.6/0002-hooks.patch"
+    path.write_text(path.read_text().replace("Decouple-Id: hooks\n", ""))
+    verdicts = judge_patches(UpstreamRequest(world.project, release="2.6", source=str(world.upstream)))
+    found = {one.id: one.refused for one in verdicts}
+    assert found["2.6/0002-hooks.patch"] == "2.6/0002-hooks.patch: it has no Decouple-Id"
+    assert found["answer"] == "answer needs 2.6/0002-hooks.patch: it has no Decouple-Id"
+    assert found["helpers"] == ""
 
 
 def test_a_needed_patch_that_is_refused_refuses_it(world: World) -> None:

@@ -82,5 +82,22 @@ def test_what_no_rule_places_is_listed_and_fails(project: Path, capsys: pytest.C
     assert f"`decouple relocate RELEASE --tree {project.parent / 'pytorch'} --unclassified` lists all" in said
 
 
+def test_a_hollow_unit_stops_the_patch_and_is_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Carrying a series stops there: by hand, too, no patch leaves a unit to no library."""
+    assert run(project, "--write") == 0
+    before, hollow = (project / PATCH).read_bytes(), "torch/csrc/inductor/launcher/cuda.cpp"
+    lists = FILES["build_variables.bzl"].replace("core = [", f'core = ["{hollow}", ')
+    tree = write(
+        project.parent / "pytorch", {"build_variables.bzl": lists, hollow: "#ifdef USE_CUDA\nint a;\n#endif\n"}
+    )
+    capsys.readouterr()
+    assert run(project, "--check") == 1 and f"{hollow}: stage 1 compiles it" in capsys.readouterr().out
+    write(tree, {"aten/src/ATen/cuda/New.h": "#pragma once\n"})
+    assert run(project, "--write") == 1 and (project / PATCH).read_bytes() == before
+    assert f"{hollow}: stage 1 compiles it" in capsys.readouterr().err
+    assert run(project) == 0 and f"{hollow}: stage 1 compiles it" in capsys.readouterr().out
+    assert run(project, "--json") == 0 and json.loads(capsys.readouterr().out)["hollow"] == [hollow]
+
+
 def test_a_tree_that_is_not_there_is_a_usage_error(project: Path) -> None:
     assert main(["relocate", "2.6", "--tree", str(project / "nowhere")]) == 2

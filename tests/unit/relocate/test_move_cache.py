@@ -27,6 +27,11 @@ def test_the_moves_of_a_tree_are_kept(tmp_path: Path) -> None:
     assert move_cache.find_moves(tmp_path, TREE, RULES) == MOVES
 
 
+def test_moves_with_names_that_are_not_utf_8_are_not_kept(tmp_path: Path) -> None:
+    move_cache.keep_moves(tmp_path, TREE, RULES, (Move("caf\udce9.h", "third_device/caf\udce9.h", ()),))
+    assert move_cache.find_moves(tmp_path, TREE, RULES) is None
+
+
 def test_another_tree_and_other_rules_have_their_own(tmp_path: Path) -> None:
     move_cache.keep_moves(tmp_path, TREE, RULES, MOVES)
     other = structs.replace(RULES, root="elsewhere")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from decouple.syntax.conditions import Macros, evaluate_condition
+from decouple.syntax.conditions import Macros, evaluate_condition, list_macro_names
 from decouple.syntax.preprocessor import blank_comments, find_branches, parse_directives, parse_includes, split_strings
 
 NO_CUDA = Macros(undefined=frozenset({"USE_CUDA", "USE_ROCM", "__CUDACC__"}))
@@ -24,10 +24,26 @@ NO_CUDA = Macros(undefined=frozenset({"USE_CUDA", "USE_ROCM", "__CUDACC__"}))
         ("0x10 == 16 && 1'000 == 1000", True),
         ("1 / 0", None),
         ("not an expression (", None),
+        ("!defined(OTHER) and defined(USE_ROCM)", False),
+        ("defined(__CUDACC__) or defined(USE_CUDA)", False),
+        ("not defined(USE_XPU) && not defined(USE_CUDA)", None),
+        ("not defined(USE_CUDA)", True),
+        ("(6 bitand 3) == 2 and (6 bitor 1) == 7 and (6 xor 3) == 5 and compl 0 == -1 and 1 not_eq 2", True),
+        ("(" * 3000, None),
+        ("(" * 3000 + "1" + ")" * 3000, None),
+        ("1 << 99999999999", None),
+        ("1 << -1", None),
+        ("1 << 63", True),
+        ("0xFFFFFFFFFFFFFFFF == 0xFFFFFFFFFFFFFFFF", True),
+        ("1" + " * 0xFFFFFFFF" * 9, None),
     ],
 )
 def test_an_expression_is_true_false_or_not_known(expression: str, value: bool | None) -> None:
     assert evaluate_condition(expression, NO_CUDA) is value
+
+
+def test_an_operator_that_is_a_word_is_no_macro() -> None:
+    assert list_macro_names("not defined(A) and B or (C not_eq 1)") == ("A", "B", "C")
 
 
 def test_comments_go_and_strings_stay_in_place() -> None:
@@ -65,6 +81,13 @@ def test_branches_of_a_nested_conditional() -> None:
     assert evaluate_condition(found[3].condition, NO_CUDA) is True, (
         "neither CUDA nor ROCm: the else branch is what stage 1 sees"
     )
+
+
+def test_conditionals_in_one_another_are_read_to_any_depth() -> None:
+    text = "#if A\n" * 3000 + "#include <cuda.h>\n" + "#endif\n" * 3000
+    innermost = find_branches(list(parse_directives(text)), 6001)[-1]
+    assert innermost.list_conditions() == ["A"] * 3000
+    assert [include.live for include in parse_includes(text, NO_CUDA)] == [None]
 
 
 def test_an_include_is_live_only_where_stage_1_compiles_it() -> None:
