@@ -13,8 +13,9 @@ from decouple.build import preflight
 from decouple.census import taxonomy as taxonomies
 from decouple.census.context import make_context
 from decouple.census.finding import Census
+from decouple.census.python import may_access_binding, scan_python
 from decouple.census.report import count_files_by_category
-from decouple.census.scan import scan_tree
+from decouple.census.scan import list_tree_files, scan_tree
 from decouple.cli import main
 from decouple.flows.listener import QUIET
 from decouple.flows.work_environment import WorkRequest, ensure_tree
@@ -77,6 +78,20 @@ def census(pristine: Path, moves: dict[str, str]) -> Census:
 
 def test_every_finding_has_an_id_of_its_own(census: Census) -> None:
     assert len({finding.id for finding in census.findings}) == len(census.findings)
+
+
+@pytest.mark.parametrize("vendor", ["cuda", "rocm"])
+def test_no_file_with_a_python_finding_is_passed_over_unread(pristine: Path, vendor: str) -> None:
+    undefined = rule_files.load_rules().stage1.undefined
+    taxonomy = taxonomies.load_taxonomy(taxonomies.DATA[vendor], undefined=undefined)
+    passed, found = 0, set()
+    for path in list_tree_files(pristine):
+        if path.endswith(".py") and not may_access_binding(data := (pristine / path).read_bytes(), taxonomy):
+            passed += 1
+            if b"_C" in data and scan_python(path, data.decode("utf-8", "replace"), taxonomy):
+                found.add(path)
+    assert passed > 1000
+    assert found == set()
 
 
 def test_the_couplings_that_a_reader_found_are_found(census: Census) -> None:

@@ -20,53 +20,66 @@ SUFFIXES = (".py",)
 MODULE = "torch._C"
 
 
-# What may stand behind "_C" in a place that matters.
-_REACH = re.compile(
-    rb"""_C(?!\w)(?:(?:[\s\\]|\#[^\n]*\n)*\.[\s\\]*(?P<member>\w+(?:\.\w+)*)"""
-    rb"""|\s*,\s*[rub]?["'](?P<by_name>\w+)["']"""
-    rb"""|\s+import\s*(?P<imported>\([^)]*\)|(?:[^\n\\]++|\\\r?\n|\\.)*+)"""
-    rb"""|(?P<alias>\s+as\s+\w)|(?P<end>[ \t]*(?:$|[#;\r])))""",
-    re.MULTILINE,
+#: The module's own name, and what stands right behind it. It begins with a literal, to which `re` jumps.
+_REACH = re.compile(rb"_C(?<!\w_C)(?![\w\x80-\xff])(?P<path>(?:\.[\w\x80-\xff]++)*+)")
+#: What may stand between a name and a dot: blanks, ends of brackets and comments. Not without end, for each name of a
+#: file asks; what goes on longer (a blank or a # comes then) counts as a dot.
+_BETWEEN = rb"(?:[\s\\)]++|\#[^\r\n]{0,200}+(?![^\r\n]))"
+_DOT = _BETWEEN + rb"{0,20}+[.\#\s\\)]"
+#: Behind a path that is not all: more of it, also of one in brackets or of a string in pieces; another name for it.
+_GOES_ON = re.compile(rb"[\"'\\]|" + _DOT + rb"|" + _BETWEEN + rb"{1,20}+(?:import|as)\b")
+#: Names imported from it, one line of them or brackets without a comment.
+_IMPORTED = re.compile(
+    rb"[ \t]++import[ \t]*+(?:\((?P<inside>[\w\s,]*+)\)[ \t]*+|(?P<line>\w[\w \t,]*+))(?=[\r\n;#]|\Z)"
 )
+#: A line up to the module's name, and the rest of it, where it imports the module under its own name.
+_BARE_IMPORT = re.compile(rb"[ \t]*+(?:from[ \t]++torch[ \t]++)?+import[ \t]++[\w., \t]*+\Z")
+_LINE_END = re.compile(rb"[ \t]*+(?:[\r\n;#]|\Z)")
+#: A name of which a member is asked for.
+_OPENED = re.compile(rb"(?<![\w.\x80-\xff])[\w\x80-\xff]++(?=" + _DOT + rb")")
+_WORD = re.compile(rb"[\w\x80-\xff]+")
+#: Letters that a string's escapes put in front of a word.
+_ESCAPE = re.compile(rb"\\[abfnrtv]")
 #: Program text in a string: ``torch._C.a.b`` and ``from torch._C[.a] import b [as c]``.
 _EMITTED = re.compile(
-    r"""from\s+torch\._C[\w.]*\s+import\s+(?P<imported>\([^)]*\)|[^\n;]*)|\btorch\._C\.(?P<names>[\w.]+)"""
+    r"""from\s+torch\._C(?!\w)[\w.]*\s+import\s+(?P<imported>\([^)]*\)|[^\n;]*)|\btorch\._C\.(?P<names>[\w.]+)"""
 )
 _NAMES = re.compile(r"\w+")
-_ASSIGNED = re.compile(rb"=\s*(?:torch\.)?\Z")
-#: Behind ``torch._C.module``: the module under another name, or what is imported from it.
-_BEHIND = re.compile(rb"\s+(?:(?P<alias>as)\s|import\s*(?P<imported>\([^)]*\)|(?:[^\n\\]++|\\\r?\n|\\.)*+))")
-_WORD = re.compile(rb"\w+")
 
 
 def may_access_binding(data: bytes, taxonomy: Taxonomy) -> bool:
     """Return whether a Python file can access a binding at all.
 
-    Much cheaper than parsing, and never wrong when it says no. Most Python of a PyTorch tree names ``torch._C`` and
-    CUDA somewhere; few files bring the two together.
+    Much cheaper than parsing, and never wrong when it says no, unless a string spells the path to a binding in pieces.
+    Most Python of a PyTorch tree names ``torch._C`` and CUDA somewhere; few files bring the two together. Where what is
+    reached may stand elsewhere in the file, any word of it may be the binding.
     """
     if b"_C" not in data:
         return False
+    elsewhere, names = False, set[bytes]()
     for found in _REACH.finditer(data):
-        kind = found.lastgroup
-        if kind in ("member", "by_name"):
-            words = found[kind].split(b".")
-            if any(map(taxonomy.is_binding, words)):
-                return True
-            behind = _BEHIND.match(data, found.end()) if kind == "member" else None
-            if behind and (behind["alias"] or any(map(taxonomy.is_binding, _WORD.findall(behind["imported"])))):
-                return True
-        elif kind == "imported":
-            words = _WORD.findall(found[kind])
-            if any(map(taxonomy.is_binding, words)):
-                return True
-            # of a module below, what is reached stands behind its name
-            used = (match[1] for word in words for match in re.finditer(rb"\b%s\s*\.\s*(\w+)" % word, data))
-            if any(map(taxonomy.is_binding, used)):
-                return True
-        elif kind == "alias" or _ASSIGNED.search(data, max(0, found.start() - 40), found.start()):
-            return True  # the module under another name: what is reached need not stand near "_C"
-    return False
+        words = _WORD.findall(found["path"])
+        imported = _IMPORTED.match(data, found.end())
+        if imported:
+            listed = _WORD.findall(imported["inside"] or imported["line"] or b"")
+            words += listed
+            names.update(listed)
+        elif words:
+            elsewhere = elsewhere or _GOES_ON.match(data, found.end()) is not None
+        else:
+            elsewhere = elsewhere or not _is_bare_import(data, found.start(), found.end())
+        if any(map(taxonomy.is_binding, words)):
+            return True
+    if names and not elsewhere:  # under another name, or of a module or class what is reached stands behind its name
+        elsewhere = b"as" in names or not names.isdisjoint(_OPENED.findall(data))
+    return elsewhere and any(map(taxonomy.is_binding, _WORD.findall(_ESCAPE.sub(b" ", data))))
+
+
+def _is_bare_import(data: bytes, start: int, end: int) -> bool:
+    """Say whether what stands there only imports the module under its own name."""
+    line = data.rfind(b"\n", 0, start) + 1
+    line = max(data.rfind(b"\r", line, start) + 1, line)
+    return _LINE_END.match(data, end) is not None and _BARE_IMPORT.match(data[line:start]) is not None
 
 
 def scan_python(path: str, text: str, taxonomy: Taxonomy) -> list[RawFinding]:

@@ -134,9 +134,11 @@ class _ChunkScanner:
                     data = file.read()
             except OSError:
                 continue
-            if kind == "python" and not python.may_access_binding(data, self._taxonomy):
-                continue
-            if not self._taxonomy.may_hold_finding(data):
+            if kind == "python":  # not every binding has a word of the vendor's in it
+                wanted = python.may_access_binding(data, self._taxonomy)
+            else:
+                wanted = self._taxonomy.may_hold_finding(data)
+            if not wanted:
                 continue
             text = data.decode("utf-8", "replace")
             if kind == "cpp":

@@ -81,6 +81,13 @@ def test_an_include_that_stage_1_skips_needs_nothing_by_itself(census: Census) -
     assert finding.detail == "under a build macro: defined(USE_CUDA)" and finding.verdict == "open"
 
 
+def test_a_binding_whose_name_has_no_word_of_cudas_is_found(tmp_path: Path) -> None:
+    tree = planted.tree(tmp_path / "pytorch")
+    (tree / "torch/planted_gather.py").write_text("import torch\n\ntorch._C._gather([])\n")
+    (finding,) = at(take(tree), "torch/planted_gather.py", "python")
+    assert finding.symbol == "_gather"
+
+
 def test_cuda_only_code_is_a_coupling(census: Census) -> None:
     (finding,) = at(census, "torch/csrc/planted_name.cpp", "name")
     assert finding.symbol == "c10::cuda::CUDACachingAllocator::get"
