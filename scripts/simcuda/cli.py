@@ -44,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     build_command = commands.add_parser(
         "build", parents=[common], help="make the stand-ins for one torch; prints their folder"
     )
-    build_command.add_argument("--out", type=Path, help="the folder (default: in the cache)")
+    build_command.add_argument("--out", type=Path, help="a new folder for a copy (default: in the cache alone)")
     build_command.add_argument("--no-torch", action="store_true", help="the stand-ins only, which every torch shares")
     run_command = commands.add_parser("run", parents=[common], help="run a command with the simulated device")
     run_command.add_argument("--built", type=Path, help="a folder that build made")
@@ -121,13 +121,24 @@ def find_torch(options: argparse.Namespace, python: Path) -> torchbuild.TorchBui
     return torchbuild.find_torch_build(options.python or python, tuple(options.torch_include), tuple(options.torch_lib))
 
 
+def say_progress(line: str) -> None:
+    """Print a line of a report; what a command answers goes to the other output."""
+    print(line, file=sys.stderr)
+
+
 def run_build(options: argparse.Namespace) -> int:
     """``build``."""
-    say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
-    if options.no_torch:
-        print(build.make_stand_ins(Path("/nowhere"), options.cuda or vendor.CUDA, say))
-    else:
-        print(build.make_device_libraries(find_torch(options, Path(sys.executable)), options.cuda, options.out, say))
+    torch = None if options.no_torch else find_torch(options, Path(sys.executable))
+    version = options.cuda or (build.read_cuda_version(torch) if torch else vendor.CUDA)
+    if options.out:  # before the minutes that it takes
+        made = build.locate_device_libraries(torch, version) if torch else build.locate_stand_ins(version)
+        build.prepare_copy_folder(made, options.out)
+    made = (
+        build.make_device_libraries(torch, version, say_progress)
+        if torch
+        else build.make_stand_ins(Path("/nowhere"), version, say_progress)
+    )
+    print(build.copy_made_folder(made, options.out) if options.out else made)
     return 0
 
 
@@ -178,12 +189,11 @@ def make_libraries(options: argparse.Namespace, python: Path) -> Path:
 
     Without shadows they are those that every torch shares, but for HIP's.
     """
-    say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
     torch = find_torch(options, python)
     return (
-        build.make_stand_ins(torch.site, options.cuda or build.read_cuda_version(torch), say)
+        build.make_stand_ins(torch.site, options.cuda or build.read_cuda_version(torch), say_progress)
         if options.no_shadows and torch.word == "cuda"
-        else build.make_device_libraries(torch, options.cuda, say=say)
+        else build.make_device_libraries(torch, options.cuda, say_progress)
     )
 
 

@@ -1,4 +1,4 @@
-"""What ``python -m simcuda run`` makes before it becomes the command."""
+"""What ``python -m simcuda`` makes, and what it refuses before it takes minutes or becomes the command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from simcuda import build, cli, torchbuild
+from simcuda import build, cli, torchbuild, vendor
+from tests.unit.simcuda.test_fingerprint import install
 
 
 @pytest.mark.parametrize(("words", "made"), [(["--no-shadows"], "stand-ins"), ([], "shadow")])
@@ -43,3 +44,70 @@ def test_a_folder_that_the_linker_would_take_for_two_is_refused_before_anything_
     assert cli.main([*words, *([str(tmp_path / folder)] if built else []), "true"]) == 1
     told = capsys.readouterr().err
     assert f"{tmp_path / folder}: has a blank, ':' or ';'" in told and "next: set SIMCUDA_CACHE" in told
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was compiled, in no time: each library is a file with its name."""
+    names: list[str] = []
+
+    def write_library(name: str, out: Path) -> str:
+        names.append(name)
+        return str((out / name).write_text(name))
+
+    monkeypatch.setenv("SIMCUDA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(vendor.Kit, "list_include_folders", lambda *_: [])
+    monkeypatch.setattr(build, "compile_stand_in", lambda one, fills, kit, out: write_library(one.soname, out))
+    monkeypatch.setattr(build, "compile_shadow", lambda torch, kit, out: write_library(build.SHADOW, out))
+    return names
+
+
+def build_for(torch: torchbuild.TorchBuild, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(torchbuild, "find_torch_build", lambda *_: torch)
+    return cli.main(["build", "--cuda", "12.4", *words])
+
+
+@pytest.mark.parametrize("name", ["done", "thesis"])
+@pytest.mark.parametrize("word", ["--no-torch", "--cuda=12.4"])
+def test_build_puts_nothing_into_a_folder_that_has_other_files(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    compiled: list[str],
+    word: str,
+    name: str,
+) -> None:
+    """Such a folder was removed; one with a file `done` was taken for what would have been made."""
+    (tmp_path / "libs").mkdir()
+    (tmp_path / "libs" / name).write_text("mine")
+    torch = install(tmp_path / "site", "a torch", "abc")
+    assert build_for(torch, monkeypatch, word, "--out", str(tmp_path / "libs")) == 1
+    told = capsys.readouterr()
+    assert f"{tmp_path / 'libs'}: is there" in told.err and "next: name another folder" in told.err
+    assert not told.out and not compiled
+    assert [path.name for path in (tmp_path / "libs").iterdir()] == [name]
+
+
+def test_a_copy_of_what_was_built_is_for_its_torch_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], compiled: list[str]
+) -> None:
+    """After an upgrade of torch the folder with the shadow for the old one was named again."""
+    out, torch = tmp_path / "new/libs", install(tmp_path / "site", "a torch", "abc")
+    for _ in range(2):
+        assert build_for(torch, monkeypatch, "--out", str(out)) == 0
+        assert capsys.readouterr().out == f"{out}\n"
+    assert (out / build.SHADOW).read_text() == build.SHADOW and compiled.count(build.SHADOW) == 1
+    assert {path.name for path in out.iterdir()} == {*compiled, "preload", "done"}
+    upgraded = install(tmp_path / "upgraded", "another", "def")
+    assert build_for(upgraded, monkeypatch, "--out", str(out)) == 1
+    assert "not made of this torch" in capsys.readouterr().err
+    assert build_for(upgraded, monkeypatch) == 0 and compiled.count(build.SHADOW) == 2
+
+
+def test_a_folder_that_cannot_be_made_is_told_before_anything_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], compiled: list[str]
+) -> None:
+    (tmp_path / "file").touch()
+    torch = install(tmp_path / "site", "a torch", "abc")
+    assert build_for(torch, monkeypatch, "--out", str(tmp_path / "file/libs")) == 1
+    assert f"{tmp_path / 'file/libs'}: Not a directory" in capsys.readouterr().err and not compiled
