@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -26,6 +27,19 @@ def parse_device_count(text: str) -> int:
     if not text.isdigit() or int(text) > 8:
         raise argparse.ArgumentTypeError(f"{text} is no number of devices from 0 to 8")
     return int(text)
+
+
+def parse_output(text: str) -> Path:
+    """Return where a file is to be written, whatever folder its writer is in then.
+
+    Raises ArgumentTypeError where it cannot be a file.
+    """
+    path = Path(text).absolute()
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} has no folder; mkdir -p {shlex.quote(str(path.parent))}")
+    return path
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -51,8 +65,8 @@ def build_parser() -> argparse.ArgumentParser:
     run_command.add_argument("--devices", type=parse_device_count, default=2)
     run_command.add_argument("--memory", type=parse_size, default=16 << 30, help="of each device: 16G, 512M")
     run_command.add_argument("--arch", default="9.0", help="compute capability; with HIP the architecture, as gfx90a")
-    run_command.add_argument("--ledger", type=Path, help="file for what would be launched; .PID is appended")
-    run_command.add_argument("--log", type=Path, help="file for names of functions that are not implemented")
+    run_command.add_argument("--ledger", type=parse_output, help="file for what would be launched; .PID is appended")
+    run_command.add_argument("--log", type=parse_output, help="file for names of functions that are not implemented")
     run_command.add_argument(
         "--unset",
         type=Path,
@@ -70,7 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
     unset_command = commands.add_parser(
         "unset", help="learn from runs of one build, shaken or under valgrind, which argument bytes nobody sets"
     )
-    unset_command.add_argument("out", type=Path, help="the file to write")
+    unset_command.add_argument("out", type=parse_output, help="the file to write")
     unset_command.add_argument(
         "results",
         type=Path,
@@ -94,7 +108,9 @@ def build_parser() -> argparse.ArgumentParser:
     record_command = commands.add_parser(
         "record", parents=[common], help="run a command on a real GPU, and keep the ledger"
     )
-    record_command.add_argument("--ledger", type=Path, help="file for what is asked of the GPU; .PID is appended")
+    record_command.add_argument(
+        "--ledger", type=parse_output, help="file for what is asked of the GPU; .PID is appended"
+    )
     record_command.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
     return parser
 

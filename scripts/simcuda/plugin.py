@@ -142,7 +142,6 @@ class Recorder:
             if self.entries:
                 self.current["entries"] = [json.loads(entry) for entry in self.ledger.read_entries()]
                 self.current["processes"] = [entries for _, entries in others]
-            self.ledger.flush()
         self.write_row(self.current)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:

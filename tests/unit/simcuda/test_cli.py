@@ -111,3 +111,36 @@ def test_a_folder_that_cannot_be_made_is_told_before_anything_is_compiled(
     torch = install(tmp_path / "site", "a torch", "abc")
     assert build_for(torch, monkeypatch, "--out", str(tmp_path / "file/libs")) == 1
     assert f"{tmp_path / 'file/libs'}: Not a directory" in capsys.readouterr().err and not compiled
+
+
+@pytest.mark.parametrize(("command", "option"), [("run", "--ledger"), ("run", "--log"), ("record", "--ledger")])
+def test_a_file_that_the_command_writes_does_not_move_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, option: str
+) -> None:
+    """A program that goes to another folder before its first launch wrote its ledger there."""
+    (tmp_path / "preload").write_text("libcudart.so.12\n")
+    seen: dict[str, str] = {}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(build, "make_recorder", lambda *_: tmp_path / build.RECORDER)
+    monkeypatch.setattr("simcuda.launch_environment.fix_addresses", lambda: True)
+    monkeypatch.setattr("os.execve", lambda program, words, env: seen.update(env))
+    words = ["--built", str(tmp_path)] if command == "run" else ["--cuda", "12.4"]
+    cli.main([command, *words, option, "calls", "true"])
+    assert seen[f"SIMCUDA_{option[2:].upper()}"] == str(tmp_path / "calls")
+
+
+@pytest.mark.parametrize("words", [["run", "--ledger"], ["run", "--log"], ["record", "--ledger"], ["unset"]])
+@pytest.mark.parametrize(("name", "told"), [("out/calls", "has no folder; mkdir -p"), (".", "is a folder")])
+def test_a_file_that_cannot_be_written_is_refused_at_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    name: str,
+    told: str,
+) -> None:
+    """The command ran to its end, with exit code 0, and there was no ledger."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main([*words, name, "true"])
+    assert f"{name} {told}" in capsys.readouterr().err
