@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from simcuda import build, launch_environment, torchbuild, unset_bytes, vendor
 from simcuda.errors import SimcudaError
@@ -27,6 +28,15 @@ def parse_device_count(text: str) -> int:
     if not text.isdigit() or int(text) > 8:
         raise argparse.ArgumentTypeError(f"{text} is no number of devices from 0 to 8")
     return int(text)
+
+
+def parse_architecture(text: str) -> str:
+    """Read ``9.0`` or ``gfx90a``. Raises ArgumentTypeError otherwise."""
+    if not re.fullmatch(r"\d+\.\d+|gfx[0-9a-f]{3,}(:.+)?", text):
+        raise argparse.ArgumentTypeError(
+            f"{text} is no compute capability, as 9.0, or architecture of AMD's, as gfx90a"
+        )
+    return text
 
 
 def parse_output(text: str) -> Path:
@@ -64,7 +74,12 @@ def build_parser() -> argparse.ArgumentParser:
     run_command.add_argument("--built", type=Path, help="a folder that build made")
     run_command.add_argument("--devices", type=parse_device_count, default=2)
     run_command.add_argument("--memory", type=parse_size, default=16 << 30, help="of each device: 16G, 512M")
-    run_command.add_argument("--arch", default="9.0", help="compute capability; with HIP the architecture, as gfx90a")
+    run_command.add_argument(
+        "--arch",
+        type=parse_architecture,
+        default="9.0",
+        help="compute capability; with HIP the architecture, as gfx90a",
+    )
     run_command.add_argument("--ledger", type=parse_output, help="file for what would be launched; .PID is appended")
     run_command.add_argument("--log", type=parse_output, help="file for names of functions that are not implemented")
     run_command.add_argument(
@@ -163,12 +178,23 @@ def find_program(options: argparse.Namespace) -> tuple[str, list[str]]:
     command = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
     program = shutil.which(command[0]) if command else None
     if program is None:
+        problem = f"no program {command[0]}" if command else "which command?"
         print(
-            f"simcuda {options.command}: which command? for example: python -m simcuda {options.command} pytest tests",
+            f"simcuda {options.command}: {problem}; for example: python -m simcuda {options.command} pytest tests",
             file=sys.stderr,
         )
         raise SystemExit(2)
     return program, command
+
+
+def become(program: str, command: list[str], env: dict[str, str]) -> NoReturn:
+    """Replace this process. Raises SimcudaError where the system refuses."""
+    try:
+        os.execve(program, command, env)
+    except OSError as error:
+        raise SimcudaError(
+            f"{program}: {error.strerror}", next_step="name the interpreter before it, as in: sh FILE"
+        ) from None
 
 
 def run_record(options: argparse.Namespace) -> int:
@@ -179,8 +205,7 @@ def run_record(options: argparse.Namespace) -> int:
         build.make_recorder(Path("/nowhere"), options.cuda or vendor.CUDA), ledger=options.ledger
     )
     launch_environment.fix_addresses()
-    os.execve(program, command, env)
-    return 0
+    become(program, command, env)
 
 
 def run_doubt(options: argparse.Namespace) -> int:
@@ -217,7 +242,14 @@ def run_simulated(options: argparse.Namespace) -> int:
     """``run``: replaces this process."""
     program, command = find_program(options)
     python = Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
-    launch_environment.check_preloadable((options.built or build.find_cache_folder()).resolve())  # before it is made
+    if options.built and (options.cuda or options.python or options.torch_include or options.torch_lib):
+        raise SimcudaError(
+            f"--built {options.built} is there; --python, --torch-include, --torch-lib and --cuda say what to build",
+            next_step="leave out --built, or all of the others",
+        )
+    cache = build.find_cache_folder()
+    launch_environment.check_preloadable((options.built or cache).resolve())  # before it is made
+    unset = unset_bytes.unpack_table(options.unset.resolve(), cache / "unset") if options.unset else None
     built = options.built or make_libraries(options, python)
     device = launch_environment.Device(options.devices, options.memory, options.arch)
     env = launch_environment.make_environment(
@@ -226,12 +258,9 @@ def run_simulated(options: argparse.Namespace) -> int:
         ledger=options.ledger,
         log=options.log,
         shadows=not options.no_shadows,
-        unset=unset_bytes.unpack_table(options.unset.resolve(), build.find_cache_folder() / "unset")
-        if options.unset
-        else None,
+        unset=unset,
         shake=options.shake,
     )
     if not options.shake:
         launch_environment.fix_addresses()
-    os.execve(program, command, env)
-    return 0
+    become(program, command, env)

@@ -11,23 +11,29 @@ from simcuda import build, cli, torchbuild, vendor
 from tests.unit.simcuda.test_fingerprint import install
 
 
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Those of the command; it is not run."""
+    seen: dict[str, str] = {}
+    monkeypatch.setattr("simcuda.launch_environment.fix_addresses", lambda: True)
+    monkeypatch.setattr("os.execve", lambda program, command, env: seen.update(env))
+    return seen
+
+
 @pytest.mark.parametrize(("words", "made"), [(["--no-shadows"], "stand-ins"), ([], "shadow")])
 def test_nothing_is_compiled_for_a_torch_where_no_shadow_is_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], made: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], words: list[str], made: str
 ) -> None:
     for name in ("stand-ins", "shadow"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "preload").write_text("libcudart.so.12\n")
-    seen: dict[str, str] = {}
     monkeypatch.setattr(torchbuild, "find_torch_build", lambda *_: SimpleNamespace(site=tmp_path, word="cuda"))
     monkeypatch.setattr(build, "read_cuda_version", lambda _: "12.4")
     monkeypatch.setattr(build, "make_stand_ins", lambda *_: tmp_path / "stand-ins")
     monkeypatch.setattr(build, "make_device_libraries", lambda *_, **__: tmp_path / "shadow")
-    monkeypatch.setattr("simcuda.launch_environment.fix_addresses", lambda: True)
-    monkeypatch.setattr("os.execve", lambda program, command, env: seen.update(env))
     cli.main(["run", *words, "true"])
-    assert seen["LD_PRELOAD"].startswith(str(tmp_path / made))
-    assert ("SIMCUDA_SHADOW" in seen) == (made == "shadow")
+    assert variables["LD_PRELOAD"].startswith(str(tmp_path / made))
+    assert ("SIMCUDA_SHADOW" in variables) == (made == "shadow")
 
 
 @pytest.mark.parametrize("folder", ["my cache", "a:b", "a;b"])
@@ -115,18 +121,15 @@ def test_a_folder_that_cannot_be_made_is_told_before_anything_is_compiled(
 
 @pytest.mark.parametrize(("command", "option"), [("run", "--ledger"), ("run", "--log"), ("record", "--ledger")])
 def test_a_file_that_the_command_writes_does_not_move_with_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, option: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], command: str, option: str
 ) -> None:
     """A program that goes to another folder before its first launch wrote its ledger there."""
     (tmp_path / "preload").write_text("libcudart.so.12\n")
-    seen: dict[str, str] = {}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(build, "make_recorder", lambda *_: tmp_path / build.RECORDER)
-    monkeypatch.setattr("simcuda.launch_environment.fix_addresses", lambda: True)
-    monkeypatch.setattr("os.execve", lambda program, words, env: seen.update(env))
     words = ["--built", str(tmp_path)] if command == "run" else ["--cuda", "12.4"]
     cli.main([command, *words, option, "calls", "true"])
-    assert seen[f"SIMCUDA_{option[2:].upper()}"] == str(tmp_path / "calls")
+    assert variables[f"SIMCUDA_{option[2:].upper()}"] == str(tmp_path / "calls")
 
 
 @pytest.mark.parametrize("words", [["run", "--ledger"], ["run", "--log"], ["record", "--ledger"], ["unset"]])
@@ -141,6 +144,72 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(
 ) -> None:
     """The command ran to its end, with exit code 0, and there was no ledger."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.execve", lambda *_: pytest.fail("run"))
     with pytest.raises(SystemExit, match="2"):
         cli.main([*words, name, "true"])
     assert f"{name} {told}" in capsys.readouterr().err
+
+
+BUILT = ["run", "--built", "built"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["run", "--arch", "80", "true"], "80 is no compute capability, as 9.0"),  # it was 80.0
+        (["run", "--arch", "sm_80", "true"], "sm_80 is no compute capability, as 9.0"),  # it was 9.0
+        ([*BUILT, "--arch", "gfx90a", "true"], "gfx90a is AMD's, and"),
+        ([*BUILT, "--cuda", "11.8", "true"], "--built built is there"),
+        ([*BUILT, "--unset", "typo.txt", "true"], "typo.txt: No such file or directory"),
+        ([*BUILT, "--unset", "damaged.txt", "true"], "damaged.txt: not what simcuda writes: ValueError: line 2: axpy"),
+        (["run", "--built", "nowhere", "true"], "nowhere/preload: No such file or directory"),
+        (["run", "--python", "/no/such/python", "true"], "/no/such/python does not run: No such file or directory"),
+        (["run", "--python", "/bin/echo", "true"], "/bin/echo is no Python"),
+        (["run", "pytset"], "no program pytset"),
+        (["run"], "which command?"),
+        (["unset", "new.txt", "missing.jsonl"], "missing.jsonl: No such file or directory"),
+        (["unset", "--known", "missing.txt", "new.txt", "run.jsonl"], "missing.txt: No such file or directory"),
+        (["doubt", "run.jsonl", "missing.jsonl"], "missing.jsonl: No such file or directory"),
+    ],
+)
+def test_what_is_taken_wrong_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    """Such an option was taken for another or for none, or its name stood below a traceback."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.execve", lambda *_: pytest.fail("run"))
+    (tmp_path / "built").mkdir()
+    (tmp_path / "built/preload").write_text("libcudart.so.12\n")
+    (tmp_path / "damaged.txt").write_text(f"{'0' * 16} 3 2 4\naxpy 3 2 4\n")
+    (tmp_path / "run.jsonl").write_text('{"id": "t", "seconds": 1.0, "entries": []}\n')
+    try:
+        assert cli.main(words) == 1
+    except SystemExit as ended:
+        assert ended.code == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arch", ["9.0", "12.0", "gfx90a", "gfx942", "gfx90a:sramecc+:xnack-"])
+def test_an_architecture_is_a_compute_capability_or_a_name_of_amd_s(arch: str) -> None:
+    assert cli.build_parser().parse_args(["run", "--arch", arch, "true"]).arch == arch
+
+
+def test_a_script_without_an_interpreter_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "preload").write_text("libcudart.so.12\n")
+    script = tmp_path / "script"
+    script.write_text("echo\n")
+    script.chmod(0o755)
+    monkeypatch.setattr("simcuda.launch_environment.fix_addresses", lambda: True)
+    assert cli.main(["run", "--built", str(tmp_path), str(script)]) == 1
+    assert f"{script}: Exec format error" in capsys.readouterr().err
+
+
+def test_a_cache_that_cannot_be_made_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SIMCUDA_CACHE", str(tmp_path / "file/cache"))
+    assert cli.main(["build", "--no-torch"]) == 1
+    assert f"{tmp_path / 'file/cache/wheels'}: Not a directory\n  next: set SIMCUDA_CACHE" in capsys.readouterr().err
