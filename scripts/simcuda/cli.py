@@ -187,6 +187,38 @@ def find_program(options: argparse.Namespace) -> tuple[str, list[str]]:
     return program, command
 
 
+def choose_python(program: str) -> Path:
+    """Return the Python that a command starts, else the one that runs this."""
+    return Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
+
+
+def choose_recorded_version(options: argparse.Namespace, python: Path) -> str:
+    """Return the CUDA version that ``record`` is for.
+
+    It is that of the torch, or `vendor.CUDA` for a program that has none.
+    """
+    if options.cuda:
+        return str(options.cuda)
+    try:
+        torch = find_torch(options, python)
+        torch.find_library("c10_cuda")
+    except SimcudaError as error:
+        if options.python or options.torch_lib:
+            raise
+        say_progress(f"simcuda record: for CUDA {vendor.CUDA}: {error.what}; --cuda names another")
+        return vendor.CUDA
+    return build.read_cuda_version(torch)
+
+
+def fix_addresses(command: str) -> None:
+    """Switch address randomisation off, and tell where that is not allowed."""
+    if not launch_environment.fix_addresses():
+        say_progress(
+            f"simcuda {command}: address randomisation stays on, so bytes that nobody set differ between two ledgers; "
+            "in Docker: --security-opt seccomp=unconfined"
+        )
+
+
 def become(program: str, command: list[str], env: dict[str, str]) -> NoReturn:
     """Replace this process. Raises SimcudaError where the system refuses."""
     try:
@@ -201,10 +233,9 @@ def run_record(options: argparse.Namespace) -> int:
     """``record``: replaces this process."""
     program, command = find_program(options)
     launch_environment.check_preloadable(build.find_cache_folder())  # before it is made
-    env = launch_environment.make_recording_environment(
-        build.make_recorder(Path("/nowhere"), options.cuda or vendor.CUDA), ledger=options.ledger
-    )
-    launch_environment.fix_addresses()
+    recorder = build.make_recorder(Path("/nowhere"), choose_recorded_version(options, choose_python(program)))
+    env = launch_environment.make_recording_environment(recorder, ledger=options.ledger)
+    fix_addresses(options.command)
     become(program, command, env)
 
 
@@ -241,7 +272,6 @@ def make_libraries(options: argparse.Namespace, python: Path) -> Path:
 def run_simulated(options: argparse.Namespace) -> int:
     """``run``: replaces this process."""
     program, command = find_program(options)
-    python = Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
     if options.built and (options.cuda or options.python or options.torch_include or options.torch_lib):
         raise SimcudaError(
             f"--built {options.built} is there; --python, --torch-include, --torch-lib and --cuda say what to build",
@@ -250,7 +280,7 @@ def run_simulated(options: argparse.Namespace) -> int:
     cache = build.find_cache_folder()
     launch_environment.check_preloadable((options.built or cache).resolve())  # before it is made
     unset = unset_bytes.unpack_table(options.unset.resolve(), cache / "unset") if options.unset else None
-    built = options.built or make_libraries(options, python)
+    built = options.built or make_libraries(options, choose_python(program))
     device = launch_environment.Device(options.devices, options.memory, options.arch)
     env = launch_environment.make_environment(
         built.resolve(),
@@ -262,5 +292,5 @@ def run_simulated(options: argparse.Namespace) -> int:
         shake=options.shake,
     )
     if not options.shake:
-        launch_environment.fix_addresses()
+        fix_addresses(options.command)
     become(program, command, env)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import venv
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -213,3 +214,61 @@ def test_a_cache_that_cannot_be_made_is_told(
     monkeypatch.setenv("SIMCUDA_CACHE", str(tmp_path / "file/cache"))
     assert cli.main(["build", "--no-torch"]) == 1
     assert f"{tmp_path / 'file/cache/wheels'}: Not a directory\n  next: set SIMCUDA_CACHE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "needed", "version"),
+    [
+        ([], "libcudart.so.11.0", "11.8"),
+        ([], "libcudart.so.12", "12.4"),
+        (["--cuda", "12.4"], "libcudart.so.11.0", "12.4"),
+    ],
+)
+def test_what_is_recorded_is_the_cuda_of_the_torch(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    words: list[str],
+    needed: str,
+    version: str,
+) -> None:
+    """It was 12.4 whatever torch there was: a graph of 11.8 was instantiated with three of its five arguments."""
+    torch = install(tmp_path, "a torch", "abc")
+    (torch.libraries[0] / "libc10_cuda.so").touch()
+    made: list[str] = []
+    monkeypatch.setattr(torchbuild, "find_torch_build", lambda *_: torch)
+    monkeypatch.setattr("simcuda.symbols.read_needed_libraries", lambda _: [needed])
+    monkeypatch.setattr(build, "make_recorder", lambda _, version: made.append(version) or tmp_path)
+    cli.main(["record", *words, "true"])
+    assert made == [version] and variables["LD_PRELOAD"] == str(tmp_path)
+
+
+def test_a_program_without_a_torch_is_recorded_for_a_version_that_is_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    variables: dict[str, str],
+) -> None:
+    venv.create(tmp_path / "none", with_pip=False)
+    monkeypatch.setattr(build, "make_recorder", lambda *_: tmp_path)
+    cli.main(["record", str(tmp_path / "none/bin/python"), "program.py"])
+    assert variables["LD_PRELOAD"] == str(tmp_path)
+    told = capsys.readouterr().err
+    assert f"for CUDA {vendor.CUDA}: {tmp_path / 'none/bin/python'} has no torch; --cuda names another" in told
+    assert cli.main(["record", "--python", str(tmp_path / "none/bin/python"), "true"]) == 1
+
+
+@pytest.mark.parametrize("command", ["run", "record"])
+def test_addresses_that_go_on_changing_are_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    variables: dict[str, str],
+    command: str,
+) -> None:
+    """As in a container of Docker's: ledgers of two builds differed, without a hint."""
+    (tmp_path / "preload").write_text("libcudart.so.12\n")
+    monkeypatch.setattr("simcuda.launch_environment.fix_addresses", lambda: False)
+    monkeypatch.setattr(build, "make_recorder", lambda *_: tmp_path)
+    cli.main([command, *(["--built", str(tmp_path)] if command == "run" else ["--cuda", "12.4"]), "true"])
+    assert f"simcuda {command}: address randomisation stays on" in capsys.readouterr().err and variables
