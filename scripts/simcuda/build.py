@@ -106,13 +106,23 @@ def read_cuda_version(torch: TorchBuild) -> str:
     return vendor.match_cuda_version(symbols.read_needed_libraries(torch.find_library("c10_cuda")))
 
 
+def locate_stand_ins(version: str) -> Path:
+    """Return the folder of the cache that `make_stand_ins` fills."""
+    return locate_build_folder("stand-ins", compute_fingerprint(version))
+
+
+def locate_device_libraries(torch: TorchBuild, version: str) -> Path:
+    """Return the folder of the cache that `make_device_libraries` fills."""
+    return locate_build_folder("built", compute_fingerprint(version, torch))
+
+
 def make_stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None] = print) -> Path:
     """Return the folder with every stand-in, for any torch.
 
     It is made if it is not there. ``site`` is a site-packages folder that may have NVIDIA's wheels installed,
     ``version`` NVIDIA's CUDA version; ``say`` gets one line per library made.
     """
-    folder = locate_build_folder("stand-ins", compute_fingerprint(version))
+    folder = locate_stand_ins(version)
     kit = vendor.find_kit(site, find_cache_folder() / "wheels", version)
     kit.list_include_folders()  # what a shadow is compiled with is in the cache from now on
     if (folder / "done").exists():
@@ -125,16 +135,14 @@ def make_stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], 
     return _finish_folder(part, folder)
 
 
-def make_device_libraries(
-    torch: TorchBuild, version: str = "", out: Path | None = None, say: Callable[[str], None] = print
-) -> Path:
+def make_device_libraries(torch: TorchBuild, version: str = "", say: Callable[[str], None] = print) -> Path:
     """Return the folder with the stand-ins and the shadow for ``torch``.
 
     The shadow is ``libsimcuda_shadow.so``. It is made if it is not there. ``version``: another CUDA than the one whose
     runtime that torch needs.
     """
     version = version or read_cuda_version(torch)
-    folder = out or locate_build_folder("built", compute_fingerprint(version, torch))
+    folder = locate_device_libraries(torch, version)
     if (folder / "done").exists():
         return folder
     stand_ins = make_stand_ins(torch.site, version, say)
@@ -156,9 +164,9 @@ def make_device_libraries(
     return _finish_folder(part, folder)
 
 
-def make_recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) -> Path:
+def make_recorder(site: Path, version: str = vendor.CUDA) -> Path:
     """Return the library that records requests to a real GPU; make it if missing."""
-    folder = out or locate_build_folder("recorder", compute_fingerprint(version))
+    folder = locate_build_folder("recorder", compute_fingerprint(version))
     if (folder / "done").exists():
         return folder / RECORDER
     kit = vendor.find_kit(site, find_cache_folder() / "wheels", version)
@@ -178,12 +186,39 @@ def make_recorder(site: Path, version: str = vendor.CUDA, out: Path | None = Non
 
 
 def _finish_folder(part: Path, folder: Path) -> Path:
-    """Give the folder its name when it is complete; one without the mark goes."""
+    """Give a folder of the cache its name when whole; one without the mark goes."""
     shutil.rmtree(part / "work", ignore_errors=True)
-    (part / "done").touch()
+    (part / "done").write_text(f"{folder.name}\n", encoding="utf-8")
     if folder.exists() and not (folder / "done").exists():
         shutil.rmtree(folder)
     return vendor.place_folder(part, folder)
+
+
+def prepare_copy_folder(made: Path, out: Path) -> None:
+    """Make ``out``, where it is not, for a copy of ``made``.
+
+    Raises SimcudaError for a folder that has anything else.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        empty = not any(out.iterdir())
+    except OSError as error:
+        raise SimcudaError(f"{out}: {error.strerror}", next_step="name another folder with --out") from None
+    mark = out / "done"
+    if not empty and not (mark.is_file() and mark.read_bytes() == f"{made.name}\n".encode()):
+        raise SimcudaError(
+            f"{out}: is there, and was not made of this torch, CUDA and simcuda",
+            next_step="name another folder with --out, or remove this one",
+        )
+
+
+def copy_made_folder(made: Path, out: Path) -> Path:
+    """Return ``out`` with a copy of ``made``, its mark last."""
+    prepare_copy_folder(made, out)
+    if not (out / "done").exists():
+        shutil.copytree(made, out, ignore=shutil.ignore_patterns("done"), dirs_exist_ok=True)
+        shutil.copy2(made / "done", out)
+    return out
 
 
 def list_compiler_flags(kit: vendor.Kit, stand_in: library.Library) -> list[str]:

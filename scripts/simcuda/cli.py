@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from simcuda import build, launch_environment, torchbuild, unset_bytes, vendor
 from simcuda.errors import SimcudaError
@@ -28,6 +30,28 @@ def parse_device_count(text: str) -> int:
     return int(text)
 
 
+def parse_architecture(text: str) -> str:
+    """Read ``9.0`` or ``gfx90a``. Raises ArgumentTypeError otherwise."""
+    if not re.fullmatch(r"\d+\.\d+|gfx[0-9a-f]{3,}(:.+)?", text):
+        raise argparse.ArgumentTypeError(
+            f"{text} is no compute capability, as 9.0, or architecture of AMD's, as gfx90a"
+        )
+    return text
+
+
+def parse_output(text: str) -> Path:
+    """Return where a file is to be written, whatever folder its writer is in then.
+
+    Raises ArgumentTypeError where it cannot be a file.
+    """
+    path = Path(text).absolute()
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} has no folder; mkdir -p {shlex.quote(str(path.parent))}")
+    return path
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Define the command line."""
     parser = argparse.ArgumentParser(prog="python -m simcuda", description=__import__("simcuda").__doc__)
@@ -44,15 +68,20 @@ def build_parser() -> argparse.ArgumentParser:
     build_command = commands.add_parser(
         "build", parents=[common], help="make the stand-ins for one torch; prints their folder"
     )
-    build_command.add_argument("--out", type=Path, help="the folder (default: in the cache)")
+    build_command.add_argument("--out", type=Path, help="a new folder for a copy (default: in the cache alone)")
     build_command.add_argument("--no-torch", action="store_true", help="the stand-ins only, which every torch shares")
     run_command = commands.add_parser("run", parents=[common], help="run a command with the simulated device")
     run_command.add_argument("--built", type=Path, help="a folder that build made")
     run_command.add_argument("--devices", type=parse_device_count, default=2)
     run_command.add_argument("--memory", type=parse_size, default=16 << 30, help="of each device: 16G, 512M")
-    run_command.add_argument("--arch", default="9.0", help="compute capability; with HIP the architecture, as gfx90a")
-    run_command.add_argument("--ledger", type=Path, help="file for what would be launched; .PID is appended")
-    run_command.add_argument("--log", type=Path, help="file for names of functions that are not implemented")
+    run_command.add_argument(
+        "--arch",
+        type=parse_architecture,
+        default="9.0",
+        help="compute capability; with HIP the architecture, as gfx90a",
+    )
+    run_command.add_argument("--ledger", type=parse_output, help="file for what would be launched; .PID is appended")
+    run_command.add_argument("--log", type=parse_output, help="file for names of functions that are not implemented")
     run_command.add_argument(
         "--unset",
         type=Path,
@@ -70,7 +99,7 @@ def build_parser() -> argparse.ArgumentParser:
     unset_command = commands.add_parser(
         "unset", help="learn from runs of one build, shaken or under valgrind, which argument bytes nobody sets"
     )
-    unset_command.add_argument("out", type=Path, help="the file to write")
+    unset_command.add_argument("out", type=parse_output, help="the file to write")
     unset_command.add_argument(
         "results",
         type=Path,
@@ -94,7 +123,9 @@ def build_parser() -> argparse.ArgumentParser:
     record_command = commands.add_parser(
         "record", parents=[common], help="run a command on a real GPU, and keep the ledger"
     )
-    record_command.add_argument("--ledger", type=Path, help="file for what is asked of the GPU; .PID is appended")
+    record_command.add_argument(
+        "--ledger", type=parse_output, help="file for what is asked of the GPU; .PID is appended"
+    )
     record_command.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
     return parser
 
@@ -121,13 +152,24 @@ def find_torch(options: argparse.Namespace, python: Path) -> torchbuild.TorchBui
     return torchbuild.find_torch_build(options.python or python, tuple(options.torch_include), tuple(options.torch_lib))
 
 
+def say_progress(line: str) -> None:
+    """Print a line of a report; what a command answers goes to the other output."""
+    print(line, file=sys.stderr)
+
+
 def run_build(options: argparse.Namespace) -> int:
     """``build``."""
-    say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
-    if options.no_torch:
-        print(build.make_stand_ins(Path("/nowhere"), options.cuda or vendor.CUDA, say))
-    else:
-        print(build.make_device_libraries(find_torch(options, Path(sys.executable)), options.cuda, options.out, say))
+    torch = None if options.no_torch else find_torch(options, Path(sys.executable))
+    version = options.cuda or (build.read_cuda_version(torch) if torch else vendor.CUDA)
+    if options.out:  # before the minutes that it takes
+        made = build.locate_device_libraries(torch, version) if torch else build.locate_stand_ins(version)
+        build.prepare_copy_folder(made, options.out)
+    made = (
+        build.make_device_libraries(torch, version, say_progress)
+        if torch
+        else build.make_stand_ins(Path("/nowhere"), version, say_progress)
+    )
+    print(build.copy_made_folder(made, options.out) if options.out else made)
     return 0
 
 
@@ -136,24 +178,65 @@ def find_program(options: argparse.Namespace) -> tuple[str, list[str]]:
     command = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
     program = shutil.which(command[0]) if command else None
     if program is None:
+        problem = f"no program {command[0]}" if command else "which command?"
         print(
-            f"simcuda {options.command}: which command? for example: python -m simcuda {options.command} pytest tests",
+            f"simcuda {options.command}: {problem}; for example: python -m simcuda {options.command} pytest tests",
             file=sys.stderr,
         )
         raise SystemExit(2)
     return program, command
 
 
+def choose_python(program: str) -> Path:
+    """Return the Python that a command starts, else the one that runs this."""
+    return Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
+
+
+def choose_recorded_version(options: argparse.Namespace, python: Path) -> str:
+    """Return the CUDA version that ``record`` is for.
+
+    It is that of the torch, or `vendor.CUDA` for a program that has none.
+    """
+    if options.cuda:
+        return str(options.cuda)
+    try:
+        torch = find_torch(options, python)
+        torch.find_library("c10_cuda")
+    except SimcudaError as error:
+        if options.python or options.torch_lib:
+            raise
+        say_progress(f"simcuda record: for CUDA {vendor.CUDA}: {error.what}; --cuda names another")
+        return vendor.CUDA
+    return build.read_cuda_version(torch)
+
+
+def fix_addresses(command: str) -> None:
+    """Switch address randomisation off, and tell where that is not allowed."""
+    if not launch_environment.fix_addresses():
+        say_progress(
+            f"simcuda {command}: address randomisation stays on, so bytes that nobody set differ between two ledgers; "
+            "in Docker: --security-opt seccomp=unconfined"
+        )
+
+
+def become(program: str, command: list[str], env: dict[str, str]) -> NoReturn:
+    """Replace this process. Raises SimcudaError where the system refuses."""
+    try:
+        os.execve(program, command, env)
+    except OSError as error:
+        raise SimcudaError(
+            f"{program}: {error.strerror}", next_step="name the interpreter before it, as in: sh FILE"
+        ) from None
+
+
 def run_record(options: argparse.Namespace) -> int:
     """``record``: replaces this process."""
     program, command = find_program(options)
     launch_environment.check_preloadable(build.find_cache_folder())  # before it is made
-    env = launch_environment.make_recording_environment(
-        build.make_recorder(Path("/nowhere"), options.cuda or vendor.CUDA), ledger=options.ledger
-    )
-    launch_environment.fix_addresses()
-    os.execve(program, command, env)
-    return 0
+    recorder = build.make_recorder(Path("/nowhere"), choose_recorded_version(options, choose_python(program)))
+    env = launch_environment.make_recording_environment(recorder, ledger=options.ledger)
+    fix_addresses(options.command)
+    become(program, command, env)
 
 
 def run_doubt(options: argparse.Namespace) -> int:
@@ -178,21 +261,26 @@ def make_libraries(options: argparse.Namespace, python: Path) -> Path:
 
     Without shadows they are those that every torch shares, but for HIP's.
     """
-    say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
     torch = find_torch(options, python)
     return (
-        build.make_stand_ins(torch.site, options.cuda or build.read_cuda_version(torch), say)
+        build.make_stand_ins(torch.site, options.cuda or build.read_cuda_version(torch), say_progress)
         if options.no_shadows and torch.word == "cuda"
-        else build.make_device_libraries(torch, options.cuda, say=say)
+        else build.make_device_libraries(torch, options.cuda, say_progress)
     )
 
 
 def run_simulated(options: argparse.Namespace) -> int:
     """``run``: replaces this process."""
     program, command = find_program(options)
-    python = Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
-    launch_environment.check_preloadable((options.built or build.find_cache_folder()).resolve())  # before it is made
-    built = options.built or make_libraries(options, python)
+    if options.built and (options.cuda or options.python or options.torch_include or options.torch_lib):
+        raise SimcudaError(
+            f"--built {options.built} is there; --python, --torch-include, --torch-lib and --cuda say what to build",
+            next_step="leave out --built, or all of the others",
+        )
+    cache = build.find_cache_folder()
+    launch_environment.check_preloadable((options.built or cache).resolve())  # before it is made
+    unset = unset_bytes.unpack_table(options.unset.resolve(), cache / "unset") if options.unset else None
+    built = options.built or make_libraries(options, choose_python(program))
     device = launch_environment.Device(options.devices, options.memory, options.arch)
     env = launch_environment.make_environment(
         built.resolve(),
@@ -200,12 +288,9 @@ def run_simulated(options: argparse.Namespace) -> int:
         ledger=options.ledger,
         log=options.log,
         shadows=not options.no_shadows,
-        unset=unset_bytes.unpack_table(options.unset.resolve(), build.find_cache_folder() / "unset")
-        if options.unset
-        else None,
+        unset=unset,
         shake=options.shake,
     )
     if not options.shake:
-        launch_environment.fix_addresses()
-    os.execve(program, command, env)
-    return 0
+        fix_addresses(options.command)
+    become(program, command, env)

@@ -54,11 +54,20 @@ def make_environment(
     With ``shadows`` it gives values. ``base``: without it this process's own. ``ledger``: every entry goes to that
     file, with the number of the process appended. ``log``: names of functions that were asked for and are not
     implemented. ``unset`` and ``shake``: see `simcuda.unset_bytes`. Raises SimcudaError where ``built`` cannot be
-    preloaded from.
+    preloaded from, or is of another vendor than ``device``.
     """
     check_preloadable(built)
     env = dict(os.environ if base is None else base)
-    names = (built / "preload").read_text(encoding="utf-8").split()
+    try:
+        names = (built / "preload").read_text(encoding="utf-8").split()
+    except OSError as error:
+        raise SimcudaError(
+            f"{built / 'preload'}: {error.strerror}", next_step="name a folder that `python -m simcuda build` printed"
+        ) from None
+    if device.arch.startswith("gfx") and not any(name.startswith("libamdhip64") for name in names):
+        raise SimcudaError(
+            f"{device.arch} is AMD's, and {built} stands in for CUDA", next_step="name a compute capability, as 9.0"
+        )
     env["LD_PRELOAD"] = ":".join([*(str(built / name) for name in names), *filter(None, [env.get("LD_PRELOAD")])])
     # found by dlopen("libcuda.so.1") and the like, also where the stand-ins themselves link to each other
     env["LD_LIBRARY_PATH"] = ":".join([str(built), *filter(None, [env.get("LD_LIBRARY_PATH")])])

@@ -83,10 +83,6 @@ class Ledger:
         self._library.simcuda_ledger_entries(buffer, size)
         return buffer.raw[:size].decode().splitlines()
 
-    def flush(self) -> None:
-        """Write what the file of ``--ledger`` still lacks."""
-        self._library.simcuda_ledger_flush()
-
 
 def _add_digests(ours: str, theirs: str) -> str:
     """Return the sum of two digests, as the runtime adds up those of its threads."""

@@ -48,9 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record only where a file was named."""
+    """Record only where a file was named. Raises UsageError for an option without it."""
     if config.getoption("--simcuda-results"):
         config.pluginmanager.register(Recorder(config), "simcuda-recorder")
+    elif config.getoption("--simcuda-only") or config.getoption("--simcuda-entries"):
+        raise pytest.UsageError("--simcuda-only and --simcuda-entries need --simcuda-results FILE")
 
 
 class Recorder:
@@ -64,7 +66,10 @@ class Recorder:
         self.entries: bool = config.getoption("--simcuda-entries")
         self.only: dict[str, None] | None = None
         if only := config.getoption("--simcuda-only"):
-            self.only = dict.fromkeys(filter(None, only.read_text(encoding="utf-8").split("\n")))
+            try:
+                self.only = dict.fromkeys(filter(None, only.read_text(encoding="utf-8").split("\n")))
+            except (OSError, ValueError) as error:
+                raise pytest.UsageError(f"--simcuda-only {only}: {error}") from None
             harness.restrict_operators(self.only, config.rootpath)
             harness.note_needed_devices(self.only, config.rootpath)
             harness.fork_ranks(self.only, config.rootpath)
@@ -142,7 +147,6 @@ class Recorder:
             if self.entries:
                 self.current["entries"] = [json.loads(entry) for entry in self.ledger.read_entries()]
                 self.current["processes"] = [entries for _, entries in others]
-            self.ledger.flush()
         self.write_row(self.current)
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:

@@ -56,15 +56,19 @@ def make_python_environment() -> dict[str, str]:
 def find_torch_build(python: Path, include: tuple[Path, ...] = (), libraries: tuple[Path, ...] = ()) -> TorchBuild:
     """Find ``python``'s torch, searching ``include`` and ``libraries`` first."""
     name = str(python.absolute()) if python.parent != Path() else str(python)
-    # not in the current folder, which -c would put first on the path of modules
-    done = subprocess.run(
-        [name, "-c", PROBE_PROGRAM], capture_output=True, text=True, cwd="/", env=make_python_environment()
-    )
-    if done.returncode:
-        raise SimcudaError(
-            f"{python} does not run: {done.stderr.strip()[-200:]}", next_step="name another with --python"
+    another = "name another with --python"
+    try:  # not in the current folder, which -c would put first on the path of modules
+        done = subprocess.run(
+            [name, "-c", PROBE_PROGRAM], capture_output=True, text=True, cwd="/", env=make_python_environment()
         )
-    answer = json.loads(done.stdout)
+    except OSError as error:
+        raise SimcudaError(f"{python} does not run: {error.strerror}", next_step=another) from None
+    if done.returncode:
+        raise SimcudaError(f"{python} does not run: {done.stderr.strip()[-200:]}", next_step=another)
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        raise SimcudaError(f"{python} is no Python: it says {done.stdout[:40]!r}", next_step=another) from None
     if not answer["torch"]:
         raise SimcudaError(f"{python} has no torch", next_step="install one, or name another interpreter with --python")
     # the backend's headers first where there is HIP's: an unmodified core's differ (docs/split.md)

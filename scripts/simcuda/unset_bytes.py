@@ -48,6 +48,7 @@ from simcuda.errors import SimcudaError
 #: An entry's argument: device pointers as "[allocation,offset]", known gaps as "..", those that memcheck saw as "??",
 #: the rest hexadecimal digits.
 _PART = re.compile(r"\[\d+,\d+\]|H|[0-9a-f.?]{2}")
+_RANGE = re.compile(r"([0-9a-f]{16}) (\d+) (\d+) (\d+)", re.ASCII)
 _NEVER_SET = "??"
 _WORD = 8
 _XZ_SUFFIX = ".xz"
@@ -91,6 +92,8 @@ def _explain_unreadable(path: Path) -> Iterator[None]:
     """Tell what a file that cannot be read is not. Raises SimcudaError."""
     try:
         yield
+    except OSError as error:
+        raise SimcudaError(f"{path}: {error.strerror}", next_step="name a file that simcuda wrote") from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, EOFError, lzma.LZMAError) as error:
         raise SimcudaError(
             f"{path}: not what simcuda writes: {type(error).__name__}: {error}", next_step="write it anew"
@@ -244,12 +247,22 @@ _HIGH = frozenset(f"{value:02x}" for value in (0x55, 0x56, 0x7E, 0x7F))
 def read_table(path: Path) -> Gaps:
     """Read what `format_table` wrote, by digests of names."""
     gaps: Gaps = {}
-    with _explain_unreadable(path):
-        for kernel, number, first, last in (line.split() for line in _read_text(path).splitlines()):
-            if int(last) > _MOST_BYTES:
-                raise ValueError(f"byte {last[:20]} of an argument, more than {_MOST_BYTES}")
-            gaps.setdefault(kernel, set()).update((int(number), at) for at in range(int(first), int(last)))
+    for kernel, number, first, last in _read_ranges(path):
+        gaps.setdefault(kernel, set()).update((number, at) for at in range(first, last))
     return gaps
+
+
+def _read_ranges(path: Path) -> list[tuple[str, int, int, int]]:
+    """Read kernel, argument, first byte and byte after the last of each line."""
+    ranges = []
+    with _explain_unreadable(path):
+        for count, line in enumerate(_read_text(path).splitlines(), 1):
+            if not (found := _RANGE.fullmatch(line)):
+                raise ValueError(f"line {count}: {line[:40]}")
+            if int(found[4]) > _MOST_BYTES:
+                raise ValueError(f"byte {found[4][:20]} of an argument, more than {_MOST_BYTES}")
+            ranges.append((found[1], int(found[2]), int(found[3]), int(found[4])))
+    return ranges
 
 
 def _read_text(path: Path) -> str:
@@ -268,12 +281,12 @@ def unpack_table(path: Path, folder: Path) -> Path:
     """Return where the runtime finds the text of a table.
 
     The runtime knows no xz; the text is in ``folder`` where the table is packed. Raises SimcudaError where it is
-    damaged.
+    damaged: the runtime reads up to the first line that is none.
     """
+    _read_ranges(path)
     if path.suffix != _XZ_SUFFIX:
         return path
-    with _explain_unreadable(path):
-        lines = _read_text(path)
+    lines = _read_text(path)
     unpacked = folder / f"{hashlib.sha256(lines.encode()).hexdigest()}.txt"
     if not unpacked.exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -90,7 +90,12 @@ def find_kit(site: Path, cache: Path, version: str = CUDA, wheels: Path | None =
             f"no wheels are known for CUDA {version}", next_step=f"one of {', '.join(table['cuda'])}, or vendor.toml"
         )
     variable = os.environ.get("SIMCUDA_WHEELS")
-    cache.mkdir(parents=True, exist_ok=True)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SimcudaError(
+            f"{cache}: {error.strerror}", next_step="set SIMCUDA_CACHE to a folder that can be written"
+        ) from None
     own = table["cuda"][version]
     wheels = wheels or (Path(variable) if variable else None)
     return Kit(version, site, cache, wheels, own["wheels"], own["soname"], table["folder"])

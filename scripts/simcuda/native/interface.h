@@ -72,7 +72,6 @@ void simcuda_listen(const struct simcuda_listener* who);
 void simcuda_ledger_reset(int keep_entries);
 void simcuda_ledger_totals(unsigned long long out[10]);
 size_t simcuda_ledger_entries(char* out, size_t room);
-void simcuda_ledger_flush(void);
 void simcuda_library_call(const char* name, const char* exact, const char* loose);
 void simcuda_place(const void* address, char* out, size_t room);
 

@@ -161,6 +161,48 @@ print(book.read_totals())
     assert len({run(built, program) for _ in range(3)}) == 1
 
 
+LAUNCHES = """
+import os, resource
+def launch():
+    for _ in range(300):
+        cuda.axpy(x, y, 7)
+launch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "launches"),
+    [
+        ("os._exit(0)", 300),  # as a forked worker of multiprocessing ends, or a rank that is killed
+        ("os.fork() or sys.exit(); os.wait(); launch()", 600),
+        ("os.fork() or os._exit(0); os.wait(); launch()", 600),
+    ],
+)
+def test_the_ledger_s_file_has_each_entry_once_however_the_process_ends(
+    built: Path, tmp_path: Path, program: str, launches: int
+) -> None:
+    """Of 600 entries it had 547, the last one cut in two, or 654: a forked child wrote what it had inherited again."""
+    run(built, LAUNCHES + program, SIMCUDA_LEDGER=str(tmp_path / "calls"))
+    (path,) = tmp_path.iterdir()
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len([entry for entry in entries if entry[0] == "launch"]) == launches
+
+
+@pytest.mark.parametrize(
+    ("folder", "program", "why"),
+    [
+        ("none", "", "No such file or directory"),
+        ("", "resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024)); launch()", "File too large"),  # as a full disk
+    ],
+)
+def test_a_ledger_that_cannot_be_written_is_told_once(
+    built: Path, tmp_path: Path, folder: str, program: str, why: str
+) -> None:
+    path = tmp_path / folder / "calls"
+    told = run(built, LAUNCHES + program, under=("sh", "-c", '"$@" 2>&1', "sh"), SIMCUDA_LEDGER=str(path))
+    assert told.startswith(f"simcuda: the ledger {path}.") and told.endswith(f": {why}") and "\n" not in told
+
+
 TESTS = """
 import os, sys, unittest
 sys.path.insert(0, {here!r})

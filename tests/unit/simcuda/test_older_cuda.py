@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from simcuda import vendor
+from simcuda import build, vendor
 from simcuda.errors import SimcudaError
-from tests.unit.simcuda.conftest import stand_ins
+from tests.unit.simcuda.conftest import stand_ins, use_shared_cache
 
 PROGRAM = """
 import ctypes as c
@@ -48,6 +48,19 @@ def test_the_runtime_and_the_driver_speak_as_11_8_does(older: Path) -> None:
     variables = {**os.environ, "LD_LIBRARY_PATH": str(older), "SIMCUDA_DEVICES": "1"}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=variables, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_recorder_passes_on_what_11_8_is_asked(older: Path, tmp_path: Path) -> None:
+    """A graph is instantiated there with five arguments; it was not compiled, and that of 12.4 passed three on."""
+    with use_shared_cache():
+        recorder = build.make_recorder(Path("/nowhere"), "11.8")
+    variables = {"LD_LIBRARY_PATH": str(older), "LD_PRELOAD": f"{recorder}:{older / 'libcudart.so.11.0'}"}
+    variables |= {"SIMCUDA_DEVICES": "1", "SIMCUDA_LEDGER": str(tmp_path / "calls")}
+    program = PROGRAM.replace('c.CDLL("libcudart.so.11.0")', "c.CDLL(None)")
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert '["graph",' in "".join(path.read_text() for path in tmp_path.iterdir())
 
 
 @pytest.mark.tools("nm")

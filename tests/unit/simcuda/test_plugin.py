@@ -279,3 +279,22 @@ def test_ranks_are_forked_where_torch_is_imported_already(tmp_path: Path) -> Non
     (tmp_path / "asked.txt").write_text("test_program.py::TestRanks::test_ranks\n")
     found = outcomes(tmp_path, FORKED, "--simcuda-only", str(tmp_path / "asked.txt"))
     assert found["test_ranks"] == ("passed", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--simcuda-only", "tests.txt"], "need --simcuda-results"),  # every test was run
+        (["--simcuda-entries"], "need --simcuda-results"),
+        (["--simcuda-results", "results.jsonl", "--simcuda-only", "tests.txt"], "--simcuda-only tests.txt: "),
+    ],
+)
+def test_an_option_of_the_plug_in_that_cannot_be_heeded_ends_pytest(
+    tmp_path: Path, words: list[str], told: str
+) -> None:
+    command = [sys.executable, "-m", "pytest", "-c", "/dev/null", "-p", "simcuda.plugin", *words]
+    done = subprocess.run(
+        command, env={"PYTHONPATH": str(SCRIPTS)}, cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR, done.stdout
+    assert told in done.stderr and "Traceback" not in done.stderr

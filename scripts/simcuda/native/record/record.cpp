@@ -265,9 +265,15 @@ static cudaError_t instantiated(cudaError_t result, cudaGraphExec_t* out, cudaGr
   }
   return result;
 }
+#if CUDART_VERSION >= 12000
 SIM_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long flags) {
   return instantiated(REAL(cudaGraphInstantiate)(out, graph, flags), out, graph);
 }
+#else
+SIM_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, cudaGraphNode_t* wrong, char* log, size_t room) {
+  return instantiated(REAL(cudaGraphInstantiate)(out, graph, wrong, log, room), out, graph);
+}
+#endif
 SIM_API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long flags) {
   return instantiated(REAL(cudaGraphInstantiateWithFlags)(out, graph, flags), out, graph);
 }

@@ -1,6 +1,7 @@
 #include "ledger.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "addresses.h"
@@ -54,21 +56,37 @@ uint64_t spread(uint64_t z) {  // splitmix64, so that a sum of digests is not th
   return z ^ (z >> 31);
 }
 bool keep_entries = false;
-FILE* file = nullptr;
-bool opened = false;
 
 uint64_t mix(uint64_t digest, const std::string& text) {
   for (unsigned char c : text) digest = (digest ^ c) * kPrime;
   return (digest ^ '\n') * kPrime;
 }
 
-FILE* output() {
-  if (!opened) {
-    opened = true;
+// Without a buffer: a process may end by _exit, and a forked child would write what its parent had in one once more.
+void write_line(const std::string& line) {
+  static pid_t owner = 0;  // a forked child has a file of its own
+  static int file = -1;
+  static std::string* const name = new std::string;
+  auto give_up = [] {
+    fprintf(stderr, "simcuda: the ledger %s: %s\n", name->c_str(), strerror(errno));
+    if (file >= 0) close(file);
+    file = -1;
+  };
+  if (owner != getpid()) {
+    owner = getpid(), file = -1;
     const char* path = getenv("SIMCUDA_LEDGER");
-    if (path && *path) file = fopen((std::string(path) + "." + std::to_string(getpid())).c_str(), "a");
+    if (!path || !*path) return;
+    *name = std::string(path) + "." + std::to_string(owner);
+    file = open(name->c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (file < 0) give_up();
   }
-  return file;
+  for (size_t written = 0; file >= 0 && written < line.size();) {
+    ssize_t n = write(file, line.data() + written, line.size() - written);
+    if (n >= 0)
+      written += size_t(n);
+    else if (errno != EINTR)
+      give_up();
+  }
 }
 
 }  // namespace
@@ -85,7 +103,7 @@ void note(Kind kind, const std::string& exact, const std::string& loose, const s
     r.entries += exact, r.entries += '\n';
     since()->kept += exact.size() + 1;
   }
-  if (FILE* f = output()) fprintf(f, "%s\n", exact.c_str());
+  write_line(exact + '\n');
 }
 
 std::string place(const void* address) {
@@ -132,10 +150,6 @@ SIM_API size_t simcuda_ledger_entries(char* out, size_t room) {
     length += r->entries.size();
   }
   return length;
-}
-SIM_API void simcuda_ledger_flush(void) {
-  std::lock_guard<std::recursive_mutex> lock(sim::world());
-  if (sim::ledger::file) fflush(sim::ledger::file);
 }
 // A call of a library, its arguments as a JSON array (without the brackets); pointers have been written as text already.
 SIM_API void simcuda_library_call(const char* name, const char* exact, const char* loose) {
