@@ -27,6 +27,8 @@ from tests.unit.build.test_stages import NO_CACHE
 ALL = probe.ProbeResult(nvcc="12.4", archs=("80", "90", "90a"), cudnn="9.1.0", torch="2.6.0+decoupled")
 WANTED = probe.Stage2Needs(cuda="12.4", torch="2.6.0", archs=("9.0",), core_prefix="/core")
 
+MARKER = f"600.{os.getpid()}"  # a duration in seconds that no other sleep on the machine has
+
 
 def test_everything_there() -> None:
     probe.check_stage2(ALL, WANTED)
@@ -138,7 +140,7 @@ def test_interrupted_and_run_again(host: HostEnvironment, provenance: Provenance
     """SIGINT in the middle of a compile: the process ends by itself, nothing is left running, the next run finishes."""
     go = host.places.tree.parent / "go"
     launcher = host.places.tree.parent / "launcher"
-    launcher.write_text(f'#!/bin/sh\ncase "$*" in *part3.c*) [ -e {go} ] || sleep 654321;; esac\nexec "$@"\n')
+    launcher.write_text(f'#!/bin/sh\ncase "$*" in *part3.c*) [ -e {go} ] || sleep {MARKER};; esac\nexec "$@"\n')
     launcher.chmod(0o755)
     choices = replace(NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)})
     code = (
@@ -150,14 +152,21 @@ def test_interrupted_and_run_again(host: HostEnvironment, provenance: Provenance
 
     call = host.places.tree.parent / "call"
     call.write_bytes(pickle.dumps((host, provenance, choices)))
-    child = subprocess.Popen([sys.executable, "-c", code, str(call)], cwd=Path(__file__).parents[3])
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(call)],
+        cwd=Path(__file__).parents[3],
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a background job ignores it
+    )
     log = host.places.logs / "stage1.log"
     deadline = time.monotonic() + 300
-    while not (log.exists() and "part2.c.o" in log.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    child.send_signal(signal.SIGINT)
-    assert child.wait(timeout=300) == 130
-    running = subprocess.run(["pgrep", "-f", "sleep 654321"], capture_output=True, text=True).stdout
+    try:
+        while not (log.exists() and "part2.c.o" in log.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=300) == 130
+    finally:
+        child.terminate()  # with what it started, where an interrupt did not end it
+    running = subprocess.run(["pgrep", "-f", f"^sleep {MARKER}$"], capture_output=True, text=True).stdout
     assert running == ""
     go.touch()
     compiled = log.read_text().count("Building C object")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ import pytest
 from decouple.index import catalog, get, provenance, release_list, site
 from decouple.index.remote import Index
 from decouple.upstream.download import Downloader
+from tests.support.waiting import hold_and_see
 from tests.unit.index.wheels import SERIES_A, make_pair
 
 
@@ -68,16 +67,14 @@ def test_what_changes_a_site_waits_for_who_changes_it(tmp_path: Path, verb: str)
     wheel, _ = make_pair(tmp_path / "dist")
     site.build_site(tmp_path / "dist", tmp_path / "site")
     provenance.make_key(tmp_path / "key")
-    handle = os.open(tmp_path / "site", os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
     work = {
         "yank": lambda: site.yank_file(tmp_path / "site", wheel.name, "broken"),
         "sign": lambda: release_list.sign_lists(tmp_path / "site", tmp_path / "key"),
     }[verb]
     run = threading.Thread(target=work)
-    run.start()
-    time.sleep(0.3)
-    assert run.is_alive(), "it did not wait"
-    os.close(handle)
+    with hold_and_see(tmp_path / "site") as awaited:
+        run.start()
+        assert awaited.wait(60), "it did not wait"
+        assert run.is_alive()
     run.join(30)
     assert not run.is_alive()

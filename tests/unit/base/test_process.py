@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +15,14 @@ from decouple.base.process import limit_time, run_logged
 
 @pytest.mark.tools("pgrep")
 def test_time_is_over_for_a_command_and_for_what_it_started(tmp_path: Path) -> None:
-    sleeper = "sleep 321.5 & sleep 321.5"
+    marker = f"321.{os.getpid()}"  # a duration in seconds that no other sleep on the machine has
+    sleeper = f"sleep {marker} & sleep {marker}"
     with (
         pytest.raises(DecoupleError, match=r"smoke.*0\.01 minutes"),
         limit_time(0.01, "smoke", "again"),
     ):
         run_logged(["sh", "-c", sleeper], log=tmp_path / "log", what="sleeping")
-    assert subprocess.run(["pgrep", "-f", "^sleep 321.5"], capture_output=True).stdout == b""
+    assert subprocess.run(["pgrep", "-f", f"^sleep {marker}$"], capture_output=True).stdout == b""
 
 
 def test_what_is_done_in_time_is_left_alone(tmp_path: Path) -> None:
@@ -36,12 +38,13 @@ def test_an_interrupt_by_the_user_stays_one() -> None:
 @pytest.mark.tools("pgrep")
 def test_what_another_thread_runs_ends_with_the_program(tmp_path: Path) -> None:
     """An error, or an interrupt, reaches the main thread alone."""
+    marker = f"322.{os.getpid()}"
     program = (
         "import sys, threading, time\n"
         "from pathlib import Path\n"
         "from decouple.base.process import run_logged\n"
         "log = Path(sys.argv[1])\n"
-        "argv = ['sh', '-c', 'echo there; sleep 321.25 & sleep 321.25']\n"
+        f"argv = ['sh', '-c', 'echo there; sleep {marker} & sleep {marker}']\n"
         "work = lambda: run_logged(argv, log=log, what='download')\n"
         "threading.Thread(target=work, daemon=True).start()\n"
         "while not log.exists() or 'there' not in log.read_text(): time.sleep(0.01)\n"
@@ -49,5 +52,5 @@ def test_what_another_thread_runs_ends_with_the_program(tmp_path: Path) -> None:
     )
     argv = [sys.executable, "-c", program, str(tmp_path / "log")]
     assert subprocess.run(argv, cwd=tmp_path, timeout=60).returncode == 3
-    waiting = ["timeout", "20", "sh", "-c", "while pgrep -f '^sleep 321.25'; do sleep 0.1; done"]
+    waiting = ["timeout", "20", "sh", "-c", f"while pgrep -f '^sleep {marker}$'; do sleep 0.1; done"]
     assert subprocess.run(waiting, capture_output=True).returncode == 0

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.files import hold_lock
 from decouple.build import root_description, rootfs
 from decouple.build.stage import _NinjaProgress
 from decouple.cli.eta import Eta
 from decouple.cli.output import _LineProgress
+from tests.support.waiting import hold_and_see
 
 
 @pytest.fixture
@@ -79,9 +79,9 @@ def test_waiting_for_another_run_is_said_only_where_there_is_one(
     assert capsys.readouterr().err == ""
     folder = rootfs.choose_folder(tmp_path, described)
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        with hold_lock(folder.with_suffix(".lock")):
+        with hold_and_see(folder.with_suffix(".lock")) as awaited:
             other = pool.submit(rootfs.ensure_root, tmp_path, described, [], log=tmp_path / "log", progress=lines)
-            time.sleep(0.5)
+            assert awaited.wait(60)
         assert isinstance(other.exception(), KeyboardInterrupt)
     assert "waits for the run that makes" in capsys.readouterr().err
 

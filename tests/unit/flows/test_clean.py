@@ -6,14 +6,13 @@ import concurrent.futures
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from decouple.base.files import hold_lock
 from decouple.build import bare_systems, root_description, rootfs
 from decouple.cli import main
+from tests.support.waiting import hold_and_see
 
 DEBIAN, PORTABLE = root_description.load_description(), root_description.load_description(root_description.PORTABLE)
 BARE = [system.make_description("a keyring") for system in bare_systems.read_systems()]
@@ -61,10 +60,9 @@ def test_each_root_can_be_deleted(roots: Path, capsys: pytest.CaptureFixture[str
 def test_a_root_that_is_being_made_is_waited_for(roots: Path, capsys: pytest.CaptureFixture[str]) -> None:
     focal = rootfs.choose_folder(roots.parent, next(one for one in BARE if one.name == "ubuntu-20.04"))
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        with hold_lock(focal.with_name(f"{focal.name}.lock")):  # the name has a dot
+        with hold_and_see(focal.with_name(f"{focal.name}.lock")) as awaited:  # the name has a dot
             done = pool.submit(main, ["clean", "2.6", "--all-roots"])
-            time.sleep(0.5)
-            assert focal.is_dir() and not done.done()
+            assert awaited.wait(60) and focal.is_dir()
         assert done.result() == 0
     assert list_names(roots) == set()
     assert f"waits for the run that makes {focal.name}\n" in capsys.readouterr().out

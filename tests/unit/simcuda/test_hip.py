@@ -136,24 +136,39 @@ def test_every_name_that_is_imported_is_there_under_the_soname_that_is_needed(bu
     assert own == set(), "nothing else comes before a program's own functions"
 
 
-def test_no_function_of_cudas_behind_a_name_is_one_that_nobody_wrote(tmp_path: Path) -> None:
-    """hipStreamGetCaptureInfo was CUDA's of that name, which CUDA 12 replaced: it ended 9 of upstream's tests."""
-    written = frozenset[str]()
+def list_libraries_below() -> list[tuple[library.Library, list[str]]]:
+    """What HIP's stand-ins need of CUDA's, with the flags of each: NVIDIA's wheels with headers are fetched for it."""
     try:
         with use_shared_cache():
             kit = vendor.find_kit(Path("/nowhere"), build.find_cache_folder() / "wheels", vendor.CUDA)
-            for one in library.load_libraries(kit.sonames)[0]:
-                if one.name in hip.load_libraries()[1]:
-                    sources = [path for pattern in one.sources for path in sorted(build.NATIVE.glob(pattern))]
-                    flags = build.list_compiler_flags(kit, one)
-                    parts = compile.compile_objects(sources, tmp_path / one.name, flags)
-                    written |= frozenset[str]().union(
-                        *(symbols.read_defined_functions(part, dynamic=False) for part in parts)
-                    )
+            below = [one for one in library.load_libraries(kit.sonames)[0] if one.name in hip.load_libraries()[1]]
+            return [(one, build.list_compiler_flags(kit, one)) for one in below]
     except SimcudaError as error:
         leave_test(str(error))
+
+
+def list_written_below(folder: Path) -> set[str]:
+    """The functions that somebody wrote for them, compiled in ``folder``. Where that fails it is an error, no skip."""
+    written = set[str]()
+    for one, flags in list_libraries_below():
+        sources = [path for pattern in one.sources for path in sorted(build.NATIVE.glob(pattern))]
+        for part in compile.compile_objects(sources, folder / one.name, flags):
+            written |= symbols.read_defined_functions(part, dynamic=False)
+    return written
+
+
+@pytest.mark.tools("c++", "nm")
+def test_no_function_of_cudas_behind_a_name_is_one_that_nobody_wrote(tmp_path: Path) -> None:
+    """hipStreamGetCaptureInfo was CUDA's of that name, which CUDA 12 replaced: it ended 9 of upstream's tests."""
     targets = {target for one in hip.load_libraries()[0] for target in one.forwards.values()}
-    assert targets - written == set()
+    assert targets - list_written_below(tmp_path) == set()
+
+
+def test_a_source_that_does_not_compile_is_no_skip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "false")
+    with pytest.raises((SimcudaError, pytest.skip.Exception)) as ended:
+        list_written_below(tmp_path)
+    assert ended.type is SimcudaError
 
 
 def test_a_graph_is_captured_and_its_capture_has_a_number(built: Path) -> None:
