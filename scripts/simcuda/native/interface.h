@@ -8,7 +8,7 @@ extern "C" {
 
 // devices
 int simcuda_device_count(void);
-int simcuda_driver_initialized(void);  // by the first call of the runtime, or by cuInit
+int simcuda_driver_initialized(void);  // by the first call of the runtime, or by cuInit; never in a child forked later
 void simcuda_visible_by(const char* const* variables);  // ends with null; the first that is set decides
 int simcuda_current_device(void);
 int simcuda_physical(int device);

@@ -167,6 +167,26 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
     )
 
 
+def test_a_child_forked_after_initialisation_waits_for_nothing(built: Path) -> None:
+    """What locks without asking for the process's state waited for ever: a library's call, an operator's shadow."""
+    run(
+        built,
+        """
+import signal
+p = malloc(8)
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    n, room = c.c_int(), c.create_string_buffer(64)
+    rt.simcuda_library_call(b"cublasCreate_v2", b"", b"")
+    rt.simcuda_place(p, room, size(64)); assert room.value == b"[0,0]"
+    assert rt.simcuda_is_capturing(None) == 0
+    os._exit(cu.cuDeviceGetCount(c.byref(n)))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+""",
+    )
+
+
 def test_a_device_assert_is_met_by_the_next_call_that_waits_and_sticks(built: Path) -> None:
     run(
         built,

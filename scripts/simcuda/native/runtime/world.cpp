@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 #include <unordered_set>
 
@@ -43,9 +44,14 @@ std::atomic<bool> forked{false};
 std::atomic<bool> initialized{false};
 pthread_once_t fork_rule = PTHREAD_ONCE_INIT;
 
+// CUDA does not work in a child forked after initialisation: cudaErrorInitializationError, whatever it calls.
 void watch_forks() {
-  // CUDA does not work in a child forked after initialisation: cudaErrorInitializationError, whatever it calls
-  pthread_atfork([] { world().lock(); }, [] { world().unlock(); }, [] { world().unlock(), forked = true; });
+  pthread_atfork([] { world().lock(); }, [] { world().unlock(); }, [] {
+    // A new lock: the old one's owner is a thread of the parent, by its number, which the child's has not. So an unlock
+    // is refused, and who locks without asking for the state of the process would wait for ever.
+    new (&world()) std::recursive_mutex;
+    forked = true;
+  });
 }
 
 struct Name {
@@ -189,8 +195,8 @@ SIM_API cudaError_t cudaGetLastError() {
   return error;
 }
 
+SIM_API int simcuda_driver_initialized(void) { return sim::initialized && !sim::forked; }
 // A device assert, as a kernel would raise it: the next call that waits for the device fails, and every later one.
-SIM_API int simcuda_driver_initialized(void) { return sim::initialized; }
 SIM_API void simcuda_device_assert(void) { sim::asserted = true; }
 SIM_API int simcuda_not_supported(const char* name) { return sim::not_supported(name); }
 
