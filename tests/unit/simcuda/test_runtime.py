@@ -228,6 +228,37 @@ assert back.raw == bytes([9]) * 4096
     )
 
 
+def test_an_interprocess_event_keeps_no_file_open_when_it_is_destroyed(built: Path) -> None:
+    """PyTorch makes one for each tensor that it sends: about 1,000 of them were all that a process could send."""
+    run(
+        built,
+        """
+import resource, subprocess
+class Handle(c.Structure): _fields_ = [("bytes", c.c_ubyte * 64)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+def shared():
+    e, handle = event(6), Handle(); ok(rt.cudaIpcGetEventHandle(c.byref(handle), e)); return e, handle
+for _ in range(100): ok(rt.cudaEventDestroy(shared()[0]))
+code = '''
+import ctypes as c, sys
+class Handle(c.Structure): _fields_ = [("bytes", c.c_ubyte * 64)]
+rt, e, again = c.CDLL("libcudart.so.12"), c.c_void_p(), Handle()
+code = rt.cudaIpcOpenEventHandle(c.byref(e), Handle((c.c_ubyte * 64)(*bytes.fromhex(sys.argv[1]))))
+if code: sys.exit(code % 256)
+assert rt.cudaEventQuery(e) == 0 and rt.cudaIpcGetEventHandle(c.byref(again), e) == 0
+assert bytes(again).hex() == sys.argv[1] and rt.cudaEventDestroy(e) == 0
+'''
+def opened(handle): return subprocess.run([sys.executable, "-c", code, bytes(handle).hex()]).returncode
+e, handle = shared()
+assert opened(handle) == opened(handle) == 0, "who opened it and destroyed that leaves it to others"
+ok(rt.cudaEventDestroy(e))
+assert opened(handle) == 400 % 256
+other, _ = shared()  # a file of the same number
+assert opened(handle) == 400 % 256
+""",
+    )
+
+
 @pytest.mark.parametrize(
     ("visible", "count"), [("0", "1"), ("1,0", "2"), ("", "0"), ("0,0", "0"), ("0,7,1", "1"), ("GPU-00000001", "1")]
 )

@@ -59,6 +59,7 @@ struct CUevent_st {
   unsigned long long capture = 0;  // id of the capture it was last recorded in
   std::vector<CUgraphNode_st*> after{};
   struct SharedEvent* shared = nullptr;  // for interprocess events: page with the time
+  int file = -1;                         // of that page, in the process that made it
 };
 
 namespace sim {
