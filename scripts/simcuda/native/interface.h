@@ -17,6 +17,7 @@ int simcuda_context_retain(int device);
 unsigned simcuda_device_flags(int device);
 size_t simcuda_device_memory(void);
 int simcuda_attribute(int attribute, int device);
+void simcuda_limit_blocks(unsigned depth, size_t shared);  // most threads in z, bytes of shared memory, of a launch
 void simcuda_device_assert(void);
 int simcuda_not_supported(const char* name);
 
