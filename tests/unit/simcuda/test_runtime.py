@@ -126,6 +126,58 @@ ok(rt.cudaGraphLaunch(x, s)); assert value() == b"\\7" * 4
     )
 
 
+def test_memory_of_a_graph_is_given_to_nobody_else_while_the_graph_can_be_launched(built: Path) -> None:
+    """Freed outside it was given away: the next launch wrote into another's, and the pool's counters fell below 0."""
+    run(
+        built,
+        """
+s, g, x, p, pool = stream(), c.c_void_p(), c.c_void_p(), c.c_void_p(), c.c_void_p()
+def free():
+    n, total = c.c_size_t(), c.c_size_t(); ok(rt.cudaMemGetInfo(c.byref(n), c.byref(total))); return n.value
+def counters():
+    n = [c.c_uint64(), c.c_uint64()]
+    for value, which in zip(n, (7, 8)): ok(rt.cudaMemPoolGetAttribute(pool, which, c.byref(value)))
+    return [value.value for value in n]
+ok(rt.cudaDeviceGetDefaultMemPool(c.byref(pool), 0))
+before = free()
+ok(rt.cudaStreamBeginCapture(s, 2))
+ok(rt.cudaMallocAsync(c.byref(p), size(4096), s))
+ok(rt.cudaMemsetAsync(p, 7, size(4096), s))
+ok(rt.cudaStreamEndCapture(s, c.byref(g)))
+ok(rt.cudaGraphInstantiateWithFlags(c.byref(x), g, c.c_ulonglong(0)))
+ok(rt.cudaGraphLaunch(x, s)); ok(rt.cudaFreeAsync(p, s)); assert rt.cudaFreeAsync(p, s) == 1, "free already"
+assert counters() == [0, 0], counters()
+other, back = malloc(4096), c.create_string_buffer(4096)
+assert other.value != p.value
+ok(rt.cudaMemset(other, 1, size(4096)))
+ok(rt.cudaGraphLaunch(x, s)); ok(rt.cudaMemcpy(back, other, size(4096), 2)); assert back.raw == bytes([1]) * 4096
+ok(rt.cudaFree(other)); ok(rt.cudaGraphDestroy(g)); ok(rt.cudaGraphExecDestroy(x))
+assert free() < before, "what a graph has allocated outlives it"
+ok(rt.cudaFree(p)); assert rt.cudaFree(p) == 1 and free() == before and counters() == [0, 0]
+""",
+    )
+
+
+def test_memory_that_a_graph_frees_itself_goes_with_it(built: Path) -> None:
+    run(
+        built,
+        """
+s, g, x, p = stream(), c.c_void_p(), c.c_void_p(), c.c_void_p()
+def free():
+    n, total = c.c_size_t(), c.c_size_t(); ok(rt.cudaMemGetInfo(c.byref(n), c.byref(total))); return n.value
+before = free()
+ok(rt.cudaStreamBeginCapture(s, 2))
+ok(rt.cudaMallocAsync(c.byref(p), size(4096), s)); ok(rt.cudaFreeAsync(p, s))
+ok(rt.cudaStreamEndCapture(s, c.byref(g)))
+ok(rt.cudaGraphInstantiateWithFlags(c.byref(x), g, c.c_ulonglong(0)))
+ok(rt.cudaGraphDestroy(g))
+for _ in range(2): ok(rt.cudaGraphLaunch(x, s))
+assert free() < before
+ok(rt.cudaGraphExecDestroy(x)); assert free() == before
+""",
+    )
+
+
 def test_an_allocation_breaks_a_capture(built: Path) -> None:
     run(
         built,
