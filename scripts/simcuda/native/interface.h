@@ -11,6 +11,7 @@ int simcuda_device_count(void);
 int simcuda_driver_initialized(void);  // by the first call of the runtime, or by cuInit; never in a child forked later
 void simcuda_visible_by(const char* const* variables);  // ends with null; the first that is set decides
 int simcuda_current_device(void);
+void simcuda_choose_device(int device);  // whether its context is there or not
 int simcuda_physical(int device);
 int simcuda_context_active(int device);
 int simcuda_context_retain(int device);

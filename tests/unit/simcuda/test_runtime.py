@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from simcuda import symbols
+from simcuda import build, symbols
 
 PRELUDE = """
 import ctypes as c, os, sys, time
@@ -191,6 +191,17 @@ assert rt.cudaStreamEndCapture(s, c.byref(g)) == 901 and not g
     )
 
 
+@pytest.mark.parametrize(("mode", "code"), [(0, 908), (1, 908), (2, 0)], ids=["global", "thread-local", "relaxed"])
+def test_a_capture_is_ended_by_its_own_thread_unless_it_is_relaxed(built: Path, mode: int, code: int) -> None:
+    program = f"""
+import threading
+s, g = stream(), c.c_void_p()
+ok(rt.cudaStreamBeginCapture(s, {mode}))
+other = threading.Thread(target=lambda: print(rt.cudaStreamEndCapture(s, c.byref(g)))); other.start(); other.join()
+"""
+    assert run(built, program) == str(code)
+
+
 def test_a_stream_that_did_not_join_again_is_an_error(built: Path) -> None:
     run(
         built,
@@ -319,6 +330,13 @@ def test_cuda_visible_devices_is_read_as_the_driver_does(built: Path, visible: s
     assert run(built, program, CUDA_VISIBLE_DEVICES=visible) == count
 
 
+def test_every_error_that_the_runtime_returns_has_its_name() -> None:
+    sources = {path.name: path.read_text(encoding="utf-8") for path in (build.NATIVE / "runtime").glob("*.cpp")}
+    named = set(re.findall(r"NAME\((cudaError\w+),", sources["world.cpp"]))
+    returned = set(re.findall(r"\bcudaError[A-Z]\w+", "".join(sources.values())))
+    assert "cudaErrorIllegalState" in returned and returned - named == set()
+
+
 def test_what_is_not_implemented_is_named_in_the_log(built: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     run(built, "assert rt.cudaArrayGetInfo(None, None, None, None) == 801", SIMCUDA_LOG=str(log))
@@ -346,6 +364,39 @@ def test_the_driver_counts_no_device_before_it_is_initialized(built: Path) -> No
     begin = "n = c.c_int(); assert cu.cuDeviceGetCount(c.byref(n)) == 3; "
     for how in "ok(cu.cuInit(0))", "ok(rt.cudaGetDeviceCount(c.byref(n)))":
         run(built, f"{begin}{how}; ok(cu.cuDeviceGetCount(c.byref(n)))")
+
+
+def test_a_refused_launch_has_a_code_of_the_driver_s(built: Path) -> None:
+    run(
+        built,
+        """
+ok(rt.cudaFree(None))
+module, function = c.c_void_p(), c.c_void_p()
+ok(cu.cuModuleLoadData(c.byref(module), None)); ok(cu.cuModuleGetFunction(c.byref(function), module, b"axpy"))
+assert cu.cuLaunchKernel(function, 1, 1, 1, 2048, 1, 1, 0, None, None, None) == 1
+ok(cu.cuLaunchKernel(function, 1, 1, 1, 1024, 1, 1, 0, None, None, None))
+""",
+    )
+
+
+def test_a_context_is_current_until_it_is_popped(built: Path) -> None:
+    run(
+        built,
+        """
+ok(cu.cuInit(0))
+contexts, top, flags, active = [c.c_void_p(), c.c_void_p()], c.c_void_p(), c.c_uint(), c.c_int()
+def current():
+    n = c.c_int(); ok(cu.cuCtxGetDevice(c.byref(n))); return n.value
+ok(cu.cuDevicePrimaryCtxRetain(c.byref(contexts[1]), 1))
+ok(cu.cuCtxPushCurrent(contexts[1])); assert current() == 1
+ok(cu.cuCtxPopCurrent(c.byref(top))); assert top.value == contexts[1].value and current() == 0
+ok(cu.cuDevicePrimaryCtxGetState(0, c.byref(flags), c.byref(active))); assert not active.value, "pushed onto nothing"
+assert cu.cuCtxPopCurrent(c.byref(top)) == 201
+ok(cu.cuDevicePrimaryCtxRetain(c.byref(contexts[0]), 0))
+for context in contexts[0], contexts[1], contexts[1]: ok(cu.cuCtxPushCurrent(context))
+for device in 1, 0, 0: ok(cu.cuCtxPopCurrent(None)); assert current() == device
+""",
+    )
 
 
 def test_virtual_memory_has_no_access_until_it_is_given(built: Path) -> None:

@@ -100,7 +100,7 @@ SIM_API cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* out) 
     capture->broken = true;
     FAIL(cudaErrorStreamCaptureUnmatched);
   }
-  if (capture->mode == cudaStreamCaptureModeThreadLocal && capture->thread != std::this_thread::get_id())
+  if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id())
     FAIL(cudaErrorStreamCaptureWrongThread);
   bool whole = joined(*capture), broken = capture->broken;
   leave(capture);
