@@ -40,13 +40,26 @@ def test_the_training_ends_with_a_rank_that_failed() -> None:
     ("program", "words", "said"),
     [
         (PROGRAMS / "values.py", (), "ok asserts"),
+        (PROGRAMS / "replayed_assert.py", ("index",), "ok assert"),
+        (PROGRAMS / "replayed_assert.py", ("condition",), "ok assert"),
         (PROGRAMS / "nccl.py", (), "ok collectives"),
+        (PROGRAMS / "nccl_without_room.py", (), "ok errors"),
         (PROGRAMS / "profiler.py", (), "ok activities"),
         (PROGRAMS / "fork.py", (), "ok child and parent"),
         (MNIST, (), "largest difference of a weight"),
         (MNIST, ("--amp",), "largest difference of a weight"),
     ],
-    ids=["values", "collectives", "profiler", "fork", "training", "training with amp"],
+    ids=[
+        "values",
+        "replayed index",
+        "replayed condition",
+        "collectives",
+        "collectives without room",
+        "profiler",
+        "fork",
+        "training",
+        "training with amp",
+    ],
 )
 def test_a_program_has_the_cpus_values(program: Path, words: tuple[str, ...], said: str) -> None:
     done = run_simulated(program, *words)

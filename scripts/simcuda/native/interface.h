@@ -8,15 +8,17 @@ extern "C" {
 
 // devices
 int simcuda_device_count(void);
-int simcuda_driver_initialized(void);  // by the first call of the runtime, or by cuInit
+int simcuda_driver_initialized(void);  // by the first call of the runtime, or by cuInit; never in a child forked later
 void simcuda_visible_by(const char* const* variables);  // ends with null; the first that is set decides
 int simcuda_current_device(void);
+void simcuda_choose_device(int device);  // whether its context is there or not
 int simcuda_physical(int device);
 int simcuda_context_active(int device);
 int simcuda_context_retain(int device);
 unsigned simcuda_device_flags(int device);
 size_t simcuda_device_memory(void);
 int simcuda_attribute(int attribute, int device);
+void simcuda_limit_blocks(unsigned depth, size_t shared);  // most threads in z, bytes of shared memory, of a launch
 void simcuda_device_assert(void);
 int simcuda_not_supported(const char* name);
 

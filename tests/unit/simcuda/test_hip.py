@@ -261,6 +261,26 @@ print(book.read_entries()[0])
     assert entry[-1].split(" ") == ["[0,0]", "07000000", b"abc".ljust(24, b"\0").hex()]
 
 
+def test_a_launch_may_ask_for_what_the_device_says_that_a_block_has(built: Path) -> None:
+    """Nearest-neighbour upsampling has as many threads in z as that: more than CUDA's 64 were refused."""
+    program = """
+data = c.create_string_buffer(make_bundle(make_code_object({"axpy": [8]})))
+wrapper = Wrapper(0x48495046, 1, c.addressof(data), None)
+register = getattr(rt, "__hipRegisterFatBinary"); register.restype = c.c_void_p
+image, function = c.c_void_p(register(c.byref(wrapper))), c.create_string_buffer(8)
+getattr(rt, "__hipRegisterFunction")(image, function, b"axpy", b"axpy", -1, None, None, None, None, None)
+launch = rt.hipLaunchKernel
+launch.argtypes = [c.c_void_p, Dim, Dim, c.c_void_p, c.c_size_t, c.c_void_p]
+room = c.create_string_buffer(8)
+arguments = (c.c_void_p * 1)(c.addressof(room))
+def launched(depth, shared):
+    return launch(c.addressof(function), Dim(1, 1, 1), Dim(1, 1, depth), arguments, shared, None)
+ok(launched(256, 0)); ok(launched(1024, 65536))
+assert launched(1025, 0) == 9 and launched(1, 65537) == 1
+"""
+    run(built, program)
+
+
 def test_a_kernel_that_no_code_object_has_is_refused_by_name(built: Path, tmp_path: Path) -> None:
     program = """
 data = c.create_string_buffer(make_bundle(make_code_object({"other": [4]})))

@@ -17,13 +17,23 @@ ROOM = Path(build.__file__).parent / "native" / "libraries"
 SHARED = Path("/dev/shm")
 PROGRAM = """
 #include "nccl_room.h"
+#include <sys/resource.h>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 int main(int, char** argv) {  // id, ranks, rank, what to do
   simnccl::Room room(argv[1], atoi(argv[2]), atoi(argv[3]));
   puts("in"), fflush(stdout);
   std::vector<std::vector<char>> all;
   if (!strcmp(argv[4], "exchange")) return !(room.wait_for_all() && room.exchange("abc", 3, &all));
+  if (!strcmp(argv[4], "too much")) {  // for a full disk
+    signal(SIGXFSZ, SIG_IGN);
+    rlimit limit{65536, 65536};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  std::vector<char> large(1 << 20);
+  if (strstr(argv[4], "much")) return !(room.wait_for_all() && room.exchange(large.data(), large.size(), &all));
   if (!strcmp(argv[4], "abort")) room.abort();
   getchar();
 }
@@ -50,7 +60,8 @@ def name() -> Iterator[str]:
 def enter(program: Path, room: str, ranks: int, rank: int, what: str = "wait") -> subprocess.Popen[str]:
     """A rank that is in the room."""
     words = [program, room, str(ranks), str(rank), what]
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(words, text=True, **pipes)
     assert process.stdout and process.stdout.readline() == "in\n"
     return process
 
@@ -78,6 +89,19 @@ def test_ranks_that_abort_leave_nothing(program: Path, name: str) -> None:
     assert not find_folder(name).exists()
     for rank in ranks:
         rank.communicate("\n", 60)
+
+
+def test_where_one_rank_has_no_room_every_rank_ends_with_an_error(program: Path, name: str) -> None:
+    """It went on with numbers that nobody had summed, and the others waited for ever."""
+    ranks = [enter(program, name, 2, rank, what) for rank, what in enumerate(("too much", "much"))]
+    try:
+        said = [rank.communicate(timeout=60)[1] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    assert [rank.returncode for rank in ranks] == [1, 1]
+    assert "cannot write 1048576 bytes in /dev/shm: File too large" in said[0] and not said[1]
+    assert not find_folder(name).exists()
 
 
 def test_what_killed_ranks_left_is_swept_and_a_living_rank_keeps_its_room(program: Path, name: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from simcuda import symbols
+from simcuda import build, symbols
 
 PRELUDE = """
 import ctypes as c, os, sys, time
@@ -126,6 +126,58 @@ ok(rt.cudaGraphLaunch(x, s)); assert value() == b"\\7" * 4
     )
 
 
+def test_memory_of_a_graph_is_given_to_nobody_else_while_the_graph_can_be_launched(built: Path) -> None:
+    """Freed outside it was given away: the next launch wrote into another's, and the pool's counters fell below 0."""
+    run(
+        built,
+        """
+s, g, x, p, pool = stream(), c.c_void_p(), c.c_void_p(), c.c_void_p(), c.c_void_p()
+def free():
+    n, total = c.c_size_t(), c.c_size_t(); ok(rt.cudaMemGetInfo(c.byref(n), c.byref(total))); return n.value
+def counters():
+    n = [c.c_uint64(), c.c_uint64()]
+    for value, which in zip(n, (7, 8)): ok(rt.cudaMemPoolGetAttribute(pool, which, c.byref(value)))
+    return [value.value for value in n]
+ok(rt.cudaDeviceGetDefaultMemPool(c.byref(pool), 0))
+before = free()
+ok(rt.cudaStreamBeginCapture(s, 2))
+ok(rt.cudaMallocAsync(c.byref(p), size(4096), s))
+ok(rt.cudaMemsetAsync(p, 7, size(4096), s))
+ok(rt.cudaStreamEndCapture(s, c.byref(g)))
+ok(rt.cudaGraphInstantiateWithFlags(c.byref(x), g, c.c_ulonglong(0)))
+ok(rt.cudaGraphLaunch(x, s)); ok(rt.cudaFreeAsync(p, s)); assert rt.cudaFreeAsync(p, s) == 1, "free already"
+assert counters() == [0, 0], counters()
+other, back = malloc(4096), c.create_string_buffer(4096)
+assert other.value != p.value
+ok(rt.cudaMemset(other, 1, size(4096)))
+ok(rt.cudaGraphLaunch(x, s)); ok(rt.cudaMemcpy(back, other, size(4096), 2)); assert back.raw == bytes([1]) * 4096
+ok(rt.cudaFree(other)); ok(rt.cudaGraphDestroy(g)); ok(rt.cudaGraphExecDestroy(x))
+assert free() < before, "what a graph has allocated outlives it"
+ok(rt.cudaFree(p)); assert rt.cudaFree(p) == 1 and free() == before and counters() == [0, 0]
+""",
+    )
+
+
+def test_memory_that_a_graph_frees_itself_goes_with_it(built: Path) -> None:
+    run(
+        built,
+        """
+s, g, x, p = stream(), c.c_void_p(), c.c_void_p(), c.c_void_p()
+def free():
+    n, total = c.c_size_t(), c.c_size_t(); ok(rt.cudaMemGetInfo(c.byref(n), c.byref(total))); return n.value
+before = free()
+ok(rt.cudaStreamBeginCapture(s, 2))
+ok(rt.cudaMallocAsync(c.byref(p), size(4096), s)); ok(rt.cudaFreeAsync(p, s))
+ok(rt.cudaStreamEndCapture(s, c.byref(g)))
+ok(rt.cudaGraphInstantiateWithFlags(c.byref(x), g, c.c_ulonglong(0)))
+ok(rt.cudaGraphDestroy(g))
+for _ in range(2): ok(rt.cudaGraphLaunch(x, s))
+assert free() < before
+ok(rt.cudaGraphExecDestroy(x)); assert free() == before
+""",
+    )
+
+
 def test_an_allocation_breaks_a_capture(built: Path) -> None:
     run(
         built,
@@ -137,6 +189,17 @@ assert rt.cudaMalloc(c.byref(p), size(8)) == 900
 assert rt.cudaStreamEndCapture(s, c.byref(g)) == 901 and not g
 """,
     )
+
+
+@pytest.mark.parametrize(("mode", "code"), [(0, 908), (1, 908), (2, 0)], ids=["global", "thread-local", "relaxed"])
+def test_a_capture_is_ended_by_its_own_thread_unless_it_is_relaxed(built: Path, mode: int, code: int) -> None:
+    program = f"""
+import threading
+s, g = stream(), c.c_void_p()
+ok(rt.cudaStreamBeginCapture(s, {mode}))
+other = threading.Thread(target=lambda: print(rt.cudaStreamEndCapture(s, c.byref(g)))); other.start(); other.join()
+"""
+    assert run(built, program) == str(code)
 
 
 def test_a_stream_that_did_not_join_again_is_an_error(built: Path) -> None:
@@ -162,6 +225,26 @@ child = os.fork()
 if not child:
     n = c.c_int()
     os._exit(rt.cudaGetDeviceCount(c.byref(n)))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+""",
+    )
+
+
+def test_a_child_forked_after_initialisation_waits_for_nothing(built: Path) -> None:
+    """What locks without asking for the process's state waited for ever: a library's call, an operator's shadow."""
+    run(
+        built,
+        """
+import signal
+p = malloc(8)
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    n, room = c.c_int(), c.create_string_buffer(64)
+    rt.simcuda_library_call(b"cublasCreate_v2", b"", b"")
+    rt.simcuda_place(p, room, size(64)); assert room.value == b"[0,0]"
+    assert rt.simcuda_is_capturing(None) == 0
+    os._exit(cu.cuDeviceGetCount(c.byref(n)))
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 """,
     )
@@ -208,12 +291,50 @@ assert back.raw == bytes([9]) * 4096
     )
 
 
+def test_an_interprocess_event_keeps_no_file_open_when_it_is_destroyed(built: Path) -> None:
+    """PyTorch makes one for each tensor that it sends: about 1,000 of them were all that a process could send."""
+    run(
+        built,
+        """
+import resource, subprocess
+class Handle(c.Structure): _fields_ = [("bytes", c.c_ubyte * 64)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+def shared():
+    e, handle = event(6), Handle(); ok(rt.cudaIpcGetEventHandle(c.byref(handle), e)); return e, handle
+for _ in range(100): ok(rt.cudaEventDestroy(shared()[0]))
+code = '''
+import ctypes as c, sys
+class Handle(c.Structure): _fields_ = [("bytes", c.c_ubyte * 64)]
+rt, e, again = c.CDLL("libcudart.so.12"), c.c_void_p(), Handle()
+code = rt.cudaIpcOpenEventHandle(c.byref(e), Handle((c.c_ubyte * 64)(*bytes.fromhex(sys.argv[1]))))
+if code: sys.exit(code % 256)
+assert rt.cudaEventQuery(e) == 0 and rt.cudaIpcGetEventHandle(c.byref(again), e) == 0
+assert bytes(again).hex() == sys.argv[1] and rt.cudaEventDestroy(e) == 0
+'''
+def opened(handle): return subprocess.run([sys.executable, "-c", code, bytes(handle).hex()]).returncode
+e, handle = shared()
+assert opened(handle) == opened(handle) == 0, "who opened it and destroyed that leaves it to others"
+ok(rt.cudaEventDestroy(e))
+assert opened(handle) == 400 % 256
+other, _ = shared()  # a file of the same number
+assert opened(handle) == 400 % 256
+""",
+    )
+
+
 @pytest.mark.parametrize(
     ("visible", "count"), [("0", "1"), ("1,0", "2"), ("", "0"), ("0,0", "0"), ("0,7,1", "1"), ("GPU-00000001", "1")]
 )
 def test_cuda_visible_devices_is_read_as_the_driver_does(built: Path, visible: str, count: str) -> None:
     program = "n = c.c_int(); rt.cudaGetDeviceCount(c.byref(n)); print(n.value)"
     assert run(built, program, CUDA_VISIBLE_DEVICES=visible) == count
+
+
+def test_every_error_that_the_runtime_returns_has_its_name() -> None:
+    sources = {path.name: path.read_text(encoding="utf-8") for path in (build.NATIVE / "runtime").glob("*.cpp")}
+    named = set(re.findall(r"NAME\((cudaError\w+),", sources["world.cpp"]))
+    returned = set(re.findall(r"\bcudaError[A-Z]\w+", "".join(sources.values())))
+    assert "cudaErrorIllegalState" in returned and returned - named == set()
 
 
 def test_what_is_not_implemented_is_named_in_the_log(built: Path, tmp_path: Path) -> None:
@@ -243,6 +364,39 @@ def test_the_driver_counts_no_device_before_it_is_initialized(built: Path) -> No
     begin = "n = c.c_int(); assert cu.cuDeviceGetCount(c.byref(n)) == 3; "
     for how in "ok(cu.cuInit(0))", "ok(rt.cudaGetDeviceCount(c.byref(n)))":
         run(built, f"{begin}{how}; ok(cu.cuDeviceGetCount(c.byref(n)))")
+
+
+def test_a_refused_launch_has_a_code_of_the_driver_s(built: Path) -> None:
+    run(
+        built,
+        """
+ok(rt.cudaFree(None))
+module, function = c.c_void_p(), c.c_void_p()
+ok(cu.cuModuleLoadData(c.byref(module), None)); ok(cu.cuModuleGetFunction(c.byref(function), module, b"axpy"))
+assert cu.cuLaunchKernel(function, 1, 1, 1, 2048, 1, 1, 0, None, None, None) == 1
+ok(cu.cuLaunchKernel(function, 1, 1, 1, 1024, 1, 1, 0, None, None, None))
+""",
+    )
+
+
+def test_a_context_is_current_until_it_is_popped(built: Path) -> None:
+    run(
+        built,
+        """
+ok(cu.cuInit(0))
+contexts, top, flags, active = [c.c_void_p(), c.c_void_p()], c.c_void_p(), c.c_uint(), c.c_int()
+def current():
+    n = c.c_int(); ok(cu.cuCtxGetDevice(c.byref(n))); return n.value
+ok(cu.cuDevicePrimaryCtxRetain(c.byref(contexts[1]), 1))
+ok(cu.cuCtxPushCurrent(contexts[1])); assert current() == 1
+ok(cu.cuCtxPopCurrent(c.byref(top))); assert top.value == contexts[1].value and current() == 0
+ok(cu.cuDevicePrimaryCtxGetState(0, c.byref(flags), c.byref(active))); assert not active.value, "pushed onto nothing"
+assert cu.cuCtxPopCurrent(c.byref(top)) == 201
+ok(cu.cuDevicePrimaryCtxRetain(c.byref(contexts[0]), 0))
+for context in contexts[0], contexts[1], contexts[1]: ok(cu.cuCtxPushCurrent(context))
+for device in 1, 0, 0: ok(cu.cuCtxPopCurrent(None)); assert current() == device
+""",
+    )
 
 
 def test_virtual_memory_has_no_access_until_it_is_given(built: Path) -> None:

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "../interface.h"
 
@@ -25,14 +26,19 @@ namespace {
 
 CUctx_st contexts[16];
 
-CUresult result(int error) {  // the codes of runtime and driver are the same numbers
+CUresult result(int error) {  // the codes of runtime and driver are the same numbers, where the driver has them
   if (error) cudaGetLastError();
-  return CUresult(error);
+  switch (error) {
+    case cudaErrorInvalidConfiguration: return CUDA_ERROR_INVALID_VALUE;
+    case cudaErrorInvalidDeviceFunction: return CUDA_ERROR_INVALID_HANDLE;
+    default: return CUresult(error);
+  }
 }
 CUcontext context(int device) {
   contexts[device].device = device;
   return &contexts[device];
 }
+thread_local std::vector<int> below;  // devices whose contexts this thread's current one was pushed onto
 bool valid(CUdevice device) { return device >= 0 && device < simcuda_device_count(); }
 
 }  // namespace
@@ -115,8 +121,22 @@ DRIVER_API cuCtxGetCurrent(CUcontext* out) {
   return CUDA_SUCCESS;
 }
 DRIVER_API cuCtxSetCurrent(CUcontext c) { return c ? result(cudaSetDevice(c->device)) : CUDA_SUCCESS; }
-DRIVER_API cuCtxPushCurrent(CUcontext c) { return cuCtxSetCurrent(c); }
-DRIVER_API cuCtxPopCurrent(CUcontext* out) { return cuCtxGetCurrent(out); }
+DRIVER_API cuCtxPushCurrent(CUcontext c) {
+  const int device = simcuda_current_device();
+  const CUresult error = cuCtxSetCurrent(c);
+  if (!error) below.push_back(device);
+  return error;
+}
+DRIVER_API cuCtxPopCurrent(CUcontext* out) {
+  CUcontext popped;
+  cuCtxGetCurrent(&popped);
+  if (!popped) return CUDA_ERROR_INVALID_CONTEXT;
+  if (out) *out = popped;
+  if (below.empty()) return CUDA_SUCCESS;  // the runtime always has a device
+  simcuda_choose_device(below.back());
+  below.pop_back();
+  return CUDA_SUCCESS;
+}
 DRIVER_API cuCtxGetDevice(CUdevice* device) {
   *device = simcuda_current_device();
   return CUDA_SUCCESS;

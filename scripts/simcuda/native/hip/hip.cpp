@@ -32,10 +32,14 @@ const char* architecture() {
   return chosen && !strncmp(chosen, "gfx", 3) && strspn(chosen + 3, "0123456789abcdef") > 2 ? chosen : kArch;
 }
 
-// Before a device is counted: which of them a program sees is another variable's word.
-__attribute__((constructor)) void name_variables() {
+constexpr unsigned kThreads = 1024;      // of a block, in each direction
+constexpr size_t kSharedMemory = 65536;  // of a block
+
+// Before a device is counted: which of them a program sees is another variable's word. Blocks are an MI210's.
+__attribute__((constructor)) void prepare_devices() {
   static const char* const names[] = {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", nullptr};
   simcuda_visible_by(names);
+  simcuda_limit_blocks(kThreads, kSharedMemory);
 }
 
 }  // namespace
@@ -58,11 +62,11 @@ API hipError_t hipGetDeviceProperties(hipDeviceProp_t* p, int number) {  // R060
   p->totalGlobalMem = simcuda_device_memory();
   p->multiProcessorCount = 104;
   p->warpSize = p->major == 9 ? 64 : 32;
-  p->maxThreadsPerBlock = p->maxThreadsDim[0] = p->maxThreadsDim[1] = p->maxThreadsDim[2] = 1024;
+  p->maxThreadsPerBlock = p->maxThreadsDim[0] = p->maxThreadsDim[1] = p->maxThreadsDim[2] = kThreads;
   p->maxGridSize[0] = 2147483647;
   p->maxGridSize[1] = p->maxGridSize[2] = 65535;  // as the simulated runtime takes
   p->maxThreadsPerMultiProcessor = 2048;
-  p->sharedMemPerBlock = p->sharedMemPerMultiprocessor = p->maxSharedMemoryPerMultiProcessor = 65536;
+  p->sharedMemPerBlock = p->sharedMemPerMultiprocessor = p->maxSharedMemoryPerMultiProcessor = kSharedMemory;
   p->regsPerBlock = p->regsPerMultiprocessor = 65536;
   p->totalConstMem = 2147483647;
   p->l2CacheSize = 8 << 20;

@@ -33,7 +33,6 @@ struct ncclComm {
   std::map<int, double> factors{};  // of reductions made by the user
   int reductions = 0;               // how many were made: a number is given once
   std::atomic<bool> failed{false};
-  ncclResult_t joined = ncclSuccess;
 };
 
 namespace {
@@ -44,40 +43,48 @@ namespace {
 struct Pending {
   ncclComm_t comm;
   bool waits;
-  std::function<void()> run;
+  std::function<ncclResult_t()> run;
+  ncclResult_t result = ncclSuccess;
 };
 thread_local int depth = 0;
 thread_local std::vector<Pending> pending;
-thread_local std::vector<ncclComm_t> joining;  // communicators of this group
 
-void run_all(std::vector<Pending> list) {
-  for (auto& p : list)
-    if (!p.waits) p.run();
+void run_waiting(std::vector<Pending>& list) {
   std::map<ncclComm_t, std::vector<Pending*>> by_comm;  // several ranks of one process wait for each other
   for (auto& p : list)
     if (p.waits) by_comm[p.comm].push_back(&p);
   if (by_comm.size() <= 1) {
     for (auto& p : list)
-      if (p.waits) p.run();
+      if (p.waits) p.result = p.run();
     return;
   }
   std::vector<std::thread> threads;
   for (auto& entry : by_comm)
     threads.emplace_back([&entry] {
-      for (Pending* p : entry.second) p->run();
+      for (Pending* p : entry.second) p->result = p->run();
     });
   for (auto& t : threads) t.join();
 }
-void give(ncclComm_t comm, bool waits, std::function<void()> run) {
+// The first refusal in the order of the calls.
+ncclResult_t run_all(std::vector<Pending> list) {
+  for (auto& p : list)
+    if (!p.waits) p.result = p.run();
+  run_waiting(list);
+  for (auto& p : list)
+    if (p.result != ncclSuccess) return p.result;
+  return ncclSuccess;
+}
+ncclResult_t give(ncclComm_t comm, bool waits, std::function<ncclResult_t()> run) {
   pending.push_back({comm, waits, std::move(run)});
-  if (depth) return;
+  if (depth) return ncclSuccess;
   auto list = std::move(pending);
   pending.clear();
-  run_all(std::move(list));
+  return run_all(std::move(list));
 }
 
-// As work of the stream, on the communicator's device.
-void on_stream(ncclComm_t comm, cudaStream_t stream, const char* name, std::function<bool()> work) {
+// As work of the stream, on the communicator's device. What an abort ended is no error of the call: on a GPU that has
+// returned long before.
+ncclResult_t on_stream(ncclComm_t comm, cudaStream_t stream, const char* name, std::function<bool()> work) {
   struct State {
     ncclComm_t comm;
     std::function<bool()> work;
@@ -89,8 +96,11 @@ void on_stream(ncclComm_t comm, cudaStream_t stream, const char* name, std::func
     auto* s = (State*)p;
     if (!s->work()) s->comm->failed = true;
   };
-  simcuda_enqueue(stream, run, [](void* p) { delete (State*)p; }, new State{comm, std::move(work)}, name);
+  auto drop = [](void* p) { delete (State*)p; };
+  const int error = simcuda_enqueue(stream, run, drop, new State{comm, std::move(work)}, name);
   cudaSetDevice(before);
+  if (error) return ncclUnhandledCudaError;
+  return comm->failed && comm->room && comm->room->failed() ? ncclSystemError : ncclSuccess;
 }
 
 Reduction reduction(ncclComm_t comm, ncclRedOp_t op) {
@@ -103,15 +113,14 @@ using Parts = std::vector<std::vector<char>>;
 // Everybody's `size` bytes at `in`, then `finish` with all of them.
 ncclResult_t collective(const char* name, ncclComm_t comm, cudaStream_t stream, const void* in, size_t size,
                         std::function<void(const Parts&)> finish) {
-  give(comm, true, [=] {
-    on_stream(comm, stream, name, [=] {
+  return give(comm, true, [=] {
+    return on_stream(comm, stream, name, [=] {
       Parts all;
       if (!comm->room->exchange(in, size, &all)) return false;
       finish(all);
       return true;
     });
   });
-  return ncclSuccess;
 }
 std::vector<const void*> pointers(const Parts& parts, size_t offset = 0) {
   std::vector<const void*> out;
@@ -135,15 +144,6 @@ ncclResult_t join(ncclComm_t comm) {
   for (int r = 0; r < comm->ranks; r++)
     if (r != comm->rank && !memcmp(all[size_t(r)].data(), mine, sizeof mine)) return ncclInvalidUsage;
   return ncclSuccess;
-}
-
-// The first refusal among the communicators that this thread's group made.
-ncclResult_t end_joining() {
-  ncclResult_t result = ncclSuccess;
-  for (ncclComm_t comm : joining)
-    if (result == ncclSuccess) result = comm->joined;
-  joining.clear();
-  return result;
 }
 
 }  // namespace
@@ -179,9 +179,11 @@ API ncclCommInitRank(ncclComm_t* out, int ranks, ncclUniqueId id, int rank) {
   int device;
   if (cudaGetDevice(&device) != cudaSuccess) return ncclUnhandledCudaError;
   ncclComm_t comm = *out = make(hexadecimal(id), ranks, rank, device);
-  joining.push_back(comm);
-  give(comm, true, [comm] { comm->failed = (comm->joined = join(comm)) != ncclSuccess; });
-  return depth ? ncclSuccess : end_joining();
+  return give(comm, true, [comm] {
+    ncclResult_t result = join(comm);
+    comm->failed = result != ncclSuccess;
+    return result;
+  });
 }
 API ncclCommInitRankConfig(ncclComm_t* out, int ranks, ncclUniqueId id, int rank, ncclConfig_t*) {
   return ncclCommInitRank(out, ranks, id, rank);
@@ -272,8 +274,7 @@ API ncclGroupEnd() {
   if (--depth) return ncclSuccess;
   auto list = std::move(pending);
   pending.clear();
-  run_all(std::move(list));
-  return end_joining();
+  return run_all(std::move(list));
 }
 
 // ---- collectives ----
@@ -327,15 +328,13 @@ API ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t ty
 }
 API ncclSend(const void* in, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
   RECORD(in, count, type, peer);
-  give(comm, false, [=] {
-    on_stream(comm, stream, "ncclSend", [=] { return comm->room->send(peer, in, count * size_of(type)); });
+  return give(comm, false, [=] {
+    return on_stream(comm, stream, "ncclSend", [=] { return comm->room->send(peer, in, count * size_of(type)); });
   });
-  return ncclSuccess;
 }
 API ncclRecv(void* out, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
   RECORD(out, count, type, peer);
-  give(comm, true, [=] {
-    on_stream(comm, stream, "ncclRecv", [=] { return comm->room->receive(peer, out, count * size_of(type)); });
+  return give(comm, true, [=] {
+    return on_stream(comm, stream, "ncclRecv", [=] { return comm->room->receive(peer, out, count * size_of(type)); });
   });
-  return ncclSuccess;
 }

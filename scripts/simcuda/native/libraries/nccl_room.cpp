@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -53,11 +54,14 @@ Room::Room(std::string id, int ranks, int rank)
   (void)swept;
   mkdir(folder_.c_str(), 0700);
   lock_ = open(path("counters").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock_ >= 0 && flock(lock_, LOCK_SH) == 0 && ftruncate(lock_, sizeof(Counters)) == 0) {
+  if (lock_ >= 0 && flock(lock_, LOCK_SH) == 0 && !(errno = posix_fallocate(lock_, 0, sizeof(Counters)))) {
     void* page = mmap(nullptr, sizeof(Counters), PROT_READ | PROT_WRITE, MAP_SHARED, lock_, 0);
     if (page != MAP_FAILED) counters_ = (Counters*)page;
   }
-  write("joined-" + std::to_string(rank), "", 0);
+  if (counters_)
+    write("joined-" + std::to_string(rank), "", 0);
+  else
+    fail("make a communicator");
 }
 
 Room::~Room() {
@@ -71,24 +75,42 @@ void Room::leave() {
   if (++counters_->left == uint32_t(ranks_)) remove_folder(folder_);
 }
 
+bool Room::failed() const { return access(path("failed").c_str(), F_OK) == 0; }
+
+bool Room::fail(const std::string& what) {
+  const char* hint = errno == ENOSPC ? "; a container gets more by docker run --shm-size" : "";
+  fprintf(stderr, "simcuda: NCCL cannot %s in %s: %s%s\n", what.c_str(), kShared, strerror(errno), hint);
+  int file = open(path("failed").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);  // empty, for which there is room
+  if (file >= 0) close(file);
+  return false;
+}
+
 bool Room::write(const std::string& name, const void* data, size_t size) {
+  if (aborted_ || failed()) return false;
   std::string part = path("." + name + "." + std::to_string(getpid()));
   int file = open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) return false;
+  if (file < 0) return fail("write " + std::to_string(size) + " bytes");
   const char* at = (const char*)data;
-  while (size) {
-    ssize_t n = ::write(file, at, size);
+  size_t left = size;
+  while (left) {
+    ssize_t n = ::write(file, at, left);
     if (n <= 0) break;
-    at += n, size -= size_t(n);
+    at += n, left -= size_t(n);
   }
+  const bool written = !left && rename(part.c_str(), path(name).c_str()) == 0;  // whole, or not there
+  const int error = errno;
   close(file);
-  return !size && rename(part.c_str(), path(name).c_str()) == 0;  // whole, or not there
+  if (written) return true;
+  unlink(part.c_str());
+  errno = error;
+  return fail("write " + std::to_string(size) + " bytes");
 }
 
 bool Room::read(const std::string& name, std::vector<char>* out) {
   int file;
   for (useconds_t pause = 20; (file = open(path(name).c_str(), O_RDONLY | O_CLOEXEC)) < 0; pause = pause < 1000 ? pause * 2 : pause) {
-    if (aborted_) return false;
+    if (errno != ENOENT) return fail("read a message");
+    if (aborted_ || failed()) return false;
     usleep(pause);
   }
   struct stat info;
@@ -101,14 +123,15 @@ bool Room::read(const std::string& name, std::vector<char>* out) {
     got += size_t(n);
   }
   close(file);
-  return got == out->size();
+  return got == out->size() || fail("read a message");
 }
 
 bool Room::wait_for_all() {
+  if (!counters_) return false;
   std::vector<char> nothing;
   for (int r = 0; r < ranks_; r++)
     if (!read("joined-" + std::to_string(r), &nothing)) return false;
-  return counters_ != nullptr;
+  return true;
 }
 
 bool Room::exchange(const void* data, size_t size, std::vector<std::vector<char>>* all) {

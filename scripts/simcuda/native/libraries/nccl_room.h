@@ -19,7 +19,7 @@ class Room {
   Room(const Room&) = delete;
 
   bool wait_for_all();  // until every rank has joined
-  // Every rank gives `bytes` and gets everybody's, by rank. False when aborted.
+  // Every rank gives `bytes` and gets everybody's, by rank. False when aborted, or when one rank failed: then for all.
   bool exchange(const void* data, size_t size, std::vector<std::vector<char>>* all);
   bool send(int to, const void* data, size_t size);
   bool receive(int from, void* data, size_t size);
@@ -28,11 +28,13 @@ class Room {
     aborted_ = true;
     leave();
   }
+  bool failed() const;  // has a rank had no room in the shared memory, or could not read what was there?
   const std::string& id() const { return id_; }
 
  private:
   void leave();  // the last one removes the folder
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  bool fail(const std::string& what);  // says so and tells the other ranks; false
   bool write(const std::string& name, const void* data, size_t size);
   bool read(const std::string& name, std::vector<char>* out);  // waits for the file
   std::string id_, folder_;

@@ -6,7 +6,7 @@
 
 namespace sim {
 
-enum class Memory { device, pooled, reserved, imported, managed, pinned, registered };
+enum class Memory { device, pooled, graph, reserved, imported, managed, pinned, registered };
 
 struct Allocation {
   char* base;
@@ -15,6 +15,8 @@ struct Allocation {
   Memory memory;
   unsigned flags;   // of cudaHostAlloc, cudaHostRegister
   uint64_t serial;  // counts up, never used twice
+  bool live = true;   // of a graph: not freed since it was allocated last
+  bool held = false;  // of a graph: by nodes that will allocate it again
 
   bool on_device() const { return memory != Memory::pinned && memory != Memory::registered; }
   bool on_host() const { return !on_device() || memory == Memory::managed; }

@@ -169,6 +169,7 @@ SIM_API int simcuda_device_count(void) {
   return device_count();
 }
 SIM_API int simcuda_current_device(void) { return current_device(); }
+SIM_API void simcuda_choose_device(int number) { current_device() = number; }
 SIM_API int simcuda_context_active(int number) {
   std::lock_guard<std::recursive_mutex> lock(world());
   return device(number).active;

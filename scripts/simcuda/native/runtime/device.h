@@ -24,6 +24,12 @@ struct Device {
   size_t limits[8] = {1024, 7 << 20, 8 << 20, 2, 2048, 64, 0, 0};
 };
 
+struct BlockLimits {  // what a launch may ask for, beside its 1024 threads
+  unsigned depth = 64;     // threads in z
+  size_t shared = 232448;  // bytes of shared memory
+};
+BlockLimits& limits();
+
 int device_count();              // those that CUDA_VISIBLE_DEVICES leaves
 int physical_of(int device);     // its number on the machine
 Device& device(int number);

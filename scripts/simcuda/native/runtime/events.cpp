@@ -1,6 +1,7 @@
 // Events are points of virtual time. An interprocess event keeps its point in memory that other processes map.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,9 +14,14 @@
 #include "device.h"
 #include "entries.h"
 
+struct IpcEvent {  // where a page is: the file of the process that made it, and which file that is
+  int process, file;
+  dev_t device;
+  ino_t number;
+};
 struct SharedEvent {  // one page
   std::atomic<uint64_t> time;
-  int file;  // of the process that made it, open as long as that process lives
+  IpcEvent handle;
 };
 
 namespace {
@@ -29,12 +35,8 @@ std::unordered_set<cudaEvent_t>& events() {
 #define EVENT(event) \
   if (!events().count(event)) FAIL(cudaErrorInvalidResourceHandle)
 
-struct IpcEvent {
-  int process, file;
-};
-
-// A page that stays as long as this process, by its file: /proc/PID/fd/N reaches it from others.
-SharedEvent* share(int file) {
+// /proc/PID/fd/N reaches the file from other processes.
+SharedEvent* map_page(int file) {
   void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   return page == MAP_FAILED ? nullptr : (SharedEvent*)page;
 }
@@ -66,6 +68,7 @@ SIM_API cudaError_t cudaEventDestroy(cudaEvent_t event) {
   ENTER;
   if (!events().erase(event)) FAIL(cudaErrorInvalidResourceHandle);
   if (event->shared) munmap(event->shared, 4096);
+  if (event->file >= 0) close(event->file);
   delete event;
   return cudaSuccess;
 }
@@ -176,15 +179,20 @@ SIM_API cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* out, cudaEvent_t
   if (!(event->flags & cudaEventInterprocess)) FAIL(cudaErrorInvalidResourceHandle);
   if (!event->shared) {
     int file = memfd_create("simcuda-event", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, 4096)) FAIL(cudaErrorMapBufferObjectFailed);
-    event->shared = share(file);
-    if (!event->shared) FAIL(cudaErrorMapBufferObjectFailed);
-    event->shared->file = file;
-    event->shared->time = event->time;
+    struct stat info;
+    SharedEvent* page = file >= 0 && !ftruncate(file, 4096) && !fstat(file, &info) ? map_page(file) : nullptr;
+    if (!page) {
+      if (file >= 0) close(file);
+      FAIL(cudaErrorMapBufferObjectFailed);
+    }
+    page->handle = {getpid(), file, info.st_dev, info.st_ino};
+    page->time = event->time;
+    event->shared = page;
+    event->file = file;
   }
   memset(out, 0, sizeof *out);
-  IpcEvent handle{getpid(), event->shared->file};
-  memcpy(out, &handle, sizeof handle);
+  static_assert(sizeof(IpcEvent) <= sizeof *out);
+  memcpy(out, &event->shared->handle, sizeof(IpcEvent));
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* out, cudaIpcEventHandle_t packed) {
@@ -194,11 +202,16 @@ SIM_API cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* out, cudaIpcEventHandle_
   if (handle.process == getpid()) FAIL(cudaErrorDeviceUninitialized);
   CHECK(activate(current_device()));
   std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
+  struct stat info;  // a process that destroyed the event may have another file of that number by now
+  if (stat(path.c_str(), &info) || info.st_dev != handle.device || info.st_ino != handle.number)
+    FAIL(cudaErrorInvalidResourceHandle);
   int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) FAIL(cudaErrorInvalidResourceHandle);
-  auto* event = new CUevent_st{current_device(), cudaEventDisableTiming | cudaEventInterprocess};
-  event->shared = share(file);
+  SharedEvent* page = map_page(file);
   close(file);
+  if (!page) FAIL(cudaErrorMapBufferObjectFailed);
+  auto* event = new CUevent_st{current_device(), cudaEventDisableTiming | cudaEventInterprocess};
+  event->shared = page;
   events().insert(event);
   *out = event;
   return cudaSuccess;

@@ -14,6 +14,7 @@ struct CUgraphExec_st {
     cudaGraphNodeType type;
     std::function<void()> work;
     std::string label;
+    std::shared_ptr<void> memory;
   };
   std::shared_ptr<std::vector<Step>> steps;
   size_t nodes = 0;  // those of the program: what a GPU's graph would have
@@ -65,7 +66,7 @@ void compile(cudaGraphExec_t program, const CUgraph_st& graph) {
   program->nodes = 0;
   for (auto& node : graph.nodes) {
     program->nodes += !node->shadow;
-    program->steps->push_back({node->type, node->work, node->label});
+    program->steps->push_back({node->type, node->work, node->label, node->memory});
     program->cost += node->cost;
   }
 }
@@ -99,7 +100,7 @@ SIM_API cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* out) 
     capture->broken = true;
     FAIL(cudaErrorStreamCaptureUnmatched);
   }
-  if (capture->mode == cudaStreamCaptureModeThreadLocal && capture->thread != std::this_thread::get_id())
+  if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id())
     FAIL(cudaErrorStreamCaptureWrongThread);
   bool whole = joined(*capture), broken = capture->broken;
   leave(capture);

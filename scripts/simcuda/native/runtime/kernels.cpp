@@ -66,10 +66,10 @@ cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size
   STREAM(stream, handle);
   if (stream->device != current_device()) FAIL(cudaErrorInvalidResourceHandle);
   uint64_t threads = uint64_t(block.x) * block.y * block.z;
-  if (!threads || threads > 1024 || block.z > 64 || !grid.x || !grid.y || !grid.z || grid.x > 2147483647u ||
+  if (!threads || threads > 1024 || block.z > limits().depth || !grid.x || !grid.y || !grid.z || grid.x > 2147483647u ||
       grid.y > 65535 || grid.z > 65535)
     FAIL(cudaErrorInvalidConfiguration);
-  if (shared > 232448) FAIL(cudaErrorInvalidValue);
+  if (shared > limits().shared) FAIL(cudaErrorInvalidValue);
   if (!kernel.looked) {
     kernel.looked = true;
     const int architecture = options().major * 10 + options().minor;

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "activity.h"
 #include "addresses.h"
@@ -53,6 +56,34 @@ void pool_shrink(cudaMemPool_t pool, uint64_t keep) {
   pool->reserved = std::max<uint64_t>(round_up(pool->used, kPoolChunk), std::min(pool->reserved, keep));
 }
 
+// What a node of a graph allocates has one address at every launch. So the range goes back only when the memory is
+// freed and no graph or program is left that would allocate it again; a free ends its life until the next launch.
+void set_live(Allocation* a, bool live) {
+  a->live = live;
+  if (!a->live && !a->held) give_back(*a);
+}
+Allocation* find_of_graph(const void* address) {
+  Allocation* a = addresses().find(address);
+  return a && a->base == address && a->memory == Memory::graph ? a : nullptr;
+}
+std::function<void()> set_live_at_launch(void* address, bool live) {
+  return [=] {
+    std::lock_guard<std::recursive_mutex> lock(world());
+    if (Allocation* a = find_of_graph(address)) set_live(a, live);
+  };
+}
+// For the node that allocates it, and for the programs made of that node.
+std::shared_ptr<void> hold(Allocation* a) {
+  a->held = true;
+  return {a->base, [](void* address) {
+            std::lock_guard<std::recursive_mutex> lock(world());
+            if (Allocation* held = find_of_graph(address)) {
+              held->held = false;
+              set_live(held, held->live);
+            }
+          }};
+}
+
 }  // namespace
 
 // ---- of the device ----
@@ -94,11 +125,16 @@ static cudaError_t release(void* address, uint64_t* when) {
   Allocation* a = addresses().find(address);
   if (!a || a->base != address || !a->on_device() || a->memory == Memory::reserved || a->memory == Memory::imported)
     FAIL(cudaErrorInvalidValue);
+  if (a->memory == Memory::graph && !a->live) FAIL(cudaErrorInvalidValue);
   note("free", a->size);
   *when = device_done(a->device);
   if (a->memory == Memory::managed) {
     munmap(a->base, a->size);
     addresses().remove(a->base);
+    return cudaSuccess;
+  }
+  if (a->memory == Memory::graph) {
+    set_live(a, false);
     return cudaSuccess;
   }
   if (a->memory == Memory::pooled) pool_used(&device(a->device).pool, -int64_t(a->size));
@@ -129,9 +165,12 @@ SIM_API cudaError_t cudaMallocAsync(void** out, size_t size, cudaStream_t handle
   *out = nullptr;
   if (!size) return cudaSuccess;
   note("malloc async", size);
-  CHECK(take(stream->device, size, Memory::pooled, out));
-  if (stream->capture) {  // the memory is the graph's: never given to others, so that a replay finds it
-    CHECK(enqueue(stream, cudaGraphNodeTypeMemAlloc, 0, nullptr, "malloc"));
+  if (stream->capture && stream->capture->broken) FAIL(cudaErrorStreamCaptureInvalidated);
+  CHECK(take(stream->device, size, stream->capture ? Memory::graph : Memory::pooled, out));
+  if (stream->capture) {
+    std::shared_ptr<void> memory = hold(addresses().find(*out));
+    CHECK(enqueue(stream, cudaGraphNodeTypeMemAlloc, 0, set_live_at_launch(*out, true), "malloc"));
+    stream->tail.back()->memory = std::move(memory);
     return cudaSuccess;
   }
   pool_used(&device(stream->device).pool, int64_t(addresses().find(*out)->size));
@@ -145,9 +184,17 @@ SIM_API cudaError_t cudaFreeAsync(void* address, cudaStream_t handle) {
   STREAM(stream, handle);
   if (!address) return cudaSuccess;
   Allocation* a = addresses().find(address);
-  if (!a || a->base != address || a->memory != Memory::pooled) FAIL(cudaErrorInvalidValue);
-  if (stream->capture) return enqueue(stream, cudaGraphNodeTypeMemFree, 0, nullptr, "free");
+  const bool of_graph = a && a->memory == Memory::graph;
+  if (!a || a->base != address || (of_graph ? !a->live : a->memory != Memory::pooled)) FAIL(cudaErrorInvalidValue);
+  if (stream->capture) {
+    auto work = of_graph ? set_live_at_launch(address, false) : nullptr;
+    return enqueue(stream, cudaGraphNodeTypeMemFree, 0, std::move(work), "free");
+  }
   note("free async", a->size);
+  if (of_graph) {
+    set_live(a, false);
+    return cudaSuccess;
+  }
   cudaMemPool_t pool = &device(a->device).pool;
   pool_used(pool, -int64_t(a->size));
   give_back(*a);

@@ -21,13 +21,13 @@ void fill(cudaDeviceProp* p, int number) {
   p->warpSize = 32;
   p->maxThreadsPerBlock = 1024;
   p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024;
-  p->maxThreadsDim[2] = 64;
+  p->maxThreadsDim[2] = int(limits().depth);
   p->maxGridSize[0] = 2147483647;
   p->maxGridSize[1] = p->maxGridSize[2] = 65535;
   p->maxThreadsPerMultiProcessor = 2048;
   p->maxBlocksPerMultiProcessor = 32;
   p->sharedMemPerBlock = 49152;
-  p->sharedMemPerBlockOptin = 232448;
+  p->sharedMemPerBlockOptin = limits().shared;
   p->sharedMemPerMultiprocessor = 233472;
   p->reservedSharedMemPerBlock = 1024;
   p->regsPerBlock = p->regsPerMultiprocessor = 65536;
@@ -111,6 +111,11 @@ int attribute_of(const cudaDeviceProp& p, cudaDeviceAttr which) {
 
 }  // namespace
 
+BlockLimits& limits() {
+  static BlockLimits own;
+  return own;
+}
+
 int attribute(int number, cudaDeviceAttr which) {
   cudaDeviceProp p;
   fill(&p, number);
@@ -133,6 +138,7 @@ SIM_API cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int
   *value = attribute(number, which);
   return cudaSuccess;
 }
+SIM_API void simcuda_limit_blocks(unsigned depth, size_t shared) { limits() = {depth, shared}; }
 SIM_API int simcuda_attribute(int which, int number) {
   std::lock_guard<std::recursive_mutex> lock(world());
   return attribute(number, cudaDeviceAttr(which));

@@ -15,8 +15,8 @@ struct CUgraphNode_st {
   std::function<void()> work;          // null: a kernel, which is not executed
   std::string label;
   uint64_t cost;  // ns
-  void* owned = nullptr;  // memory of an allocation node
-  bool shadow = false;    // computes a value, which on a GPU a kernel does: no node of the program
+  std::shared_ptr<void> memory{};  // of an allocation node
+  bool shadow = false;             // computes a value, which on a GPU a kernel does: no node of the program
 };
 struct CUgraph_st {
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
@@ -59,6 +59,7 @@ struct CUevent_st {
   unsigned long long capture = 0;  // id of the capture it was last recorded in
   std::vector<CUgraphNode_st*> after{};
   struct SharedEvent* shared = nullptr;  // for interprocess events: page with the time
+  int file = -1;                         // of that page, in the process that made it
 };
 
 namespace sim {

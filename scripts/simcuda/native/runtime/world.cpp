@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 #include <unordered_set>
 
@@ -43,9 +44,14 @@ std::atomic<bool> forked{false};
 std::atomic<bool> initialized{false};
 pthread_once_t fork_rule = PTHREAD_ONCE_INIT;
 
+// CUDA does not work in a child forked after initialisation: cudaErrorInitializationError, whatever it calls.
 void watch_forks() {
-  // CUDA does not work in a child forked after initialisation: cudaErrorInitializationError, whatever it calls
-  pthread_atfork([] { world().lock(); }, [] { world().unlock(); }, [] { world().unlock(), forked = true; });
+  pthread_atfork([] { world().lock(); }, [] { world().unlock(); }, [] {
+    // A new lock: the old one's owner is a thread of the parent, by its number, which the child's has not. So an unlock
+    // is refused, and who locks without asking for the state of the process would wait for ever.
+    new (&world()) std::recursive_mutex;
+    forked = true;
+  });
 }
 
 struct Name {
@@ -65,6 +71,7 @@ constexpr Name kNames[] = {
     NAME(cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy"),
     NAME(cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version"),
     NAME(cudaErrorInvalidDeviceFunction, "invalid device function"),
+    NAME(cudaErrorMissingConfiguration, "__global__ function call is not configured"),
     NAME(cudaErrorNoDevice, "no CUDA-capable device is detected"),
     NAME(cudaErrorInvalidDevice, "invalid device ordinal"),
     NAME(cudaErrorDeviceUninitialized, "invalid device context"),
@@ -72,18 +79,24 @@ constexpr Name kNames[] = {
     NAME(cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device"),
     NAME(cudaErrorPeerAccessUnsupported, "peer access is not supported between these two devices"),
     NAME(cudaErrorFileNotFound, "file not found"),
+    NAME(cudaErrorOperatingSystem, "OS call failed or operation not supported on this OS"),
     NAME(cudaErrorInvalidResourceHandle, "invalid resource handle"),
+    NAME(cudaErrorIllegalState, "the operation cannot be performed in the present state"),
     NAME(cudaErrorSymbolNotFound, "named symbol not found"),
     NAME(cudaErrorNotReady, "device not ready"),
     NAME(cudaErrorIllegalAddress, "an illegal memory access was encountered"),
     NAME(cudaErrorLaunchOutOfResources, "too many resources requested for launch"),
+    NAME(cudaErrorLaunchTimeout, "the launch timed out and was terminated"),
     NAME(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled"),
     NAME(cudaErrorPeerAccessNotEnabled, "peer access has not been enabled"),
     NAME(cudaErrorContextIsDestroyed, "context is destroyed"),
     NAME(cudaErrorAssert, "device-side assert triggered"),
     NAME(cudaErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped"),
     NAME(cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region"),
+    NAME(cudaErrorMisalignedAddress, "misaligned address"),
+    NAME(cudaErrorInvalidPc, "invalid program counter"),
     NAME(cudaErrorLaunchFailure, "unspecified launch failure"),
+    NAME(cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch"),
     NAME(cudaErrorNotPermitted, "operation not permitted"),
     NAME(cudaErrorNotSupported, "operation not supported"),
     NAME(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"),
@@ -95,6 +108,7 @@ constexpr Name kNames[] = {
     NAME(cudaErrorStreamCaptureImplicit, "operation would make the legacy stream depend on a capturing blocking stream"),
     NAME(cudaErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing stream"),
     NAME(cudaErrorStreamCaptureWrongThread, "attempt to terminate a thread-local capture sequence from another thread"),
+    NAME(cudaErrorTimeout, "wait operation timed out"),
     NAME(cudaErrorGraphExecUpdateFailure, "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"),
     NAME(cudaErrorUnknown, "unknown error"),
 #undef NAME
@@ -189,8 +203,8 @@ SIM_API cudaError_t cudaGetLastError() {
   return error;
 }
 
+SIM_API int simcuda_driver_initialized(void) { return sim::initialized && !sim::forked; }
 // A device assert, as a kernel would raise it: the next call that waits for the device fails, and every later one.
-SIM_API int simcuda_driver_initialized(void) { return sim::initialized; }
 SIM_API void simcuda_device_assert(void) { sim::asserted = true; }
 SIM_API int simcuda_not_supported(const char* name) { return sim::not_supported(name); }
 

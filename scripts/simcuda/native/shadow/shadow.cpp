@@ -146,9 +146,17 @@ struct Work {
   }
 };
 
+// What the CPU's operator refused, for which no value stands in its place.
+void refuse(const std::string& name, const std::exception& error, bool asserts) {
+  report::refused(name, error.what());
+  const bool index = dynamic_cast<const c10::IndexError*>(&error);  // the kernel would have met the same
+  if (index || asserts) simcuda_device_assert();
+}
+
 struct Node {  // work that a graph runs at each replay
   Work work;
   std::string name;
+  bool asserts;  // of its plan
 };
 std::vector<Tensor> tensors_of(const IValue& v) {
   if (v.isTensor()) return {v.toTensor()};
@@ -166,7 +174,7 @@ void replay(void* p) {
           to[k].copy_(from[k]);
     }
   } catch (const std::exception& error) {
-    report::refused(node->name, error.what());
+    refuse(node->name, error, node->asserts);
   }
 }
 
@@ -404,7 +412,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     }
     if (capturing) {
       for (size_t i = stack->size() - results; i < stack->size(); i++) work.into.push_back(mirrored((*stack)[i]));
-      auto* node = new Node{std::move(work), schema.name()};
+      auto* node = new Node{std::move(work), schema.name(), plan.asserts};
       simcuda_enqueue(stream, replay, [](void* p) { delete (Node*)p; }, node, node->name.c_str());
       report::shadowed(schema.name());
       return;
@@ -432,14 +440,9 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
         (*stack)[stack->size() - results + i] = placed((*stack)[stack->size() - results + i], value, seen.where);
     }
     report::shadowed(schema.name());
-  } catch (const c10::IndexError& error) {
-    if (failed) std::rethrow_exception(failed);
-    report::refused(schema.name(), error.what());
-    simcuda_device_assert();  // the kernel would have met the same index
   } catch (const std::exception& error) {
     if (failed) std::rethrow_exception(failed);
-    report::refused(schema.name(), error.what());
-    if (plan.asserts) simcuda_device_assert();
+    refuse(schema.name(), error, plan.asserts);
   }
 }
 
