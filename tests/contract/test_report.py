@@ -1,6 +1,6 @@
 """The contract's plugin on tests of our own: what a failure tells its reader, and the three forms of the report card.
 
-Needs no PyTorch: the plugin asks ``torch`` for its version alone, and a module with that stands in.
+Needs no PyTorch: a module with the little that the plugin, or a test of the contract, asks ``torch`` for stands in.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ def test_not_of_the_contract(): pass
 """
 
 
-def run(folder: Path, *arguments: str, tests: str = TESTS) -> subprocess.CompletedProcess[str]:
-    """pytest with the plugin alone on ``tests``."""
-    (folder / "torch.py").write_text("__version__ = '2.6.0'\n")
+def run(
+    folder: Path, *arguments: str, tests: str = TESTS, torch: str = "__version__ = '2.6.0'\n"
+) -> subprocess.CompletedProcess[str]:
+    """pytest with the plugin alone on ``tests``, and with ``torch`` for PyTorch."""
+    (folder / "torch.py").write_text(torch)
     (folder / "test_it.py").write_text(tests)
     command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
     command += ["-p", "third_device_contract.plugin", "test_it.py", *arguments]
@@ -115,6 +117,24 @@ def test_a_device_must_be_named(tmp_path: Path) -> None:
 def test_an_item_that_the_contract_has_not_is_refused(tmp_path: Path) -> None:
     refused = run(tmp_path, "--device", "acme", tests=TESTS.replace("contract_item(22)", "contract_item(99)"))
     assert refused.returncode == 4 and "the contract has no item 99" in refused.stderr + refused.stdout
+
+
+LOSES_MEMORY = """
+import contextlib, types
+__version__ = "2.6.0"
+acme = types.SimpleNamespace(Stream=object, stream=contextlib.nullcontext)
+
+def full(*arguments, **given):
+    raise RuntimeError("no such block")
+"""
+
+
+def test_what_one_of_eight_threads_raises_is_a_failure(tmp_path: Path) -> None:
+    """A driver without locks may raise in a thread before any byte is compared."""
+    tests = "from third_device_contract.test_faults import test_eight_threads_share_the_allocator\n"
+    failed = run(tmp_path, "--device", "acme", tests=tests, torch=LOSES_MEMORY)
+    assert failed.returncode == 1 and "1 failed" in failed.stdout, failed.stdout
+    assert any(line.startswith("  23 BROKEN") and "no such block" in line for line in failed.stdout.splitlines())
 
 
 def test_each_python_has_an_environment_of_its_own_in_a_shared_cache() -> None:
