@@ -48,6 +48,33 @@ def test_upstream_s_own_suites_hold(interpreter: Path, contract: Path, torch_sim
     assert "47 ok" in done.stdout and "take it off the list" not in done.stdout
 
 
+OTHER_BYTES = """
+import torch
+from third_device_contract.factories import judge
+
+def give_other_bytes(device):
+    return torch.full((2, 3), float(next(calls)), device=device)
+
+for factory in ("full", "full_like", "ones_like", "zeros_like", "empty_like", "rand_like"):
+    calls = iter((1, 2))
+    print(factory, judge(f"aten.{factory}.default torch.float32 None", give_other_bytes, "cpu")[0])
+"""
+
+
+def test_a_factory_that_gives_other_bytes_than_the_cpu_is_wrong(interpreter: Path, contract: Path) -> None:
+    """Those are left alone whose bytes nobody sets, or which are random."""
+    command = [str(interpreter), "-c", OTHER_BYTES]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=str(contract)))
+    verdicts = dict(line.split() for line in done.stdout.splitlines())
+    assert [factory for factory, verdict in verdicts.items() if verdict == "wrong"] == [
+        "full",
+        "full_like",
+        "ones_like",
+        "zeros_like",
+    ], done.stderr
+    assert verdicts["empty_like"] == verdicts["rand_like"] == "right"
+
+
 OWN_COMPILER = """
 [[parameter]]
 name = "ACMECXX"
