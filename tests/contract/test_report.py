@@ -109,6 +109,17 @@ def test_json_and_html_say_the_same(done: tuple[subprocess.CompletedProcess[str]
     assert page.count("<tr><td>") == len(ITEMS) and "<list it>" not in page and "&lt;list it&gt;" in page
 
 
+def test_tests_that_run_in_other_processes_are_in_the_card(
+    done: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
+) -> None:
+    """As with ``-n 4`` of pytest-xdist, which a vendor's CI may use."""
+    spread = run(tmp_path, "--device", "acme", "--contract-report", "card", "-p", "xdist.plugin", "-n", "1")
+    assert "contract: acme" in spread.stdout, spread.stdout + spread.stderr
+    assert json.loads((tmp_path / "card" / "contract.json").read_text()) == json.loads(
+        (done[1] / "card" / "contract.json").read_text()
+    )
+
+
 def test_a_device_must_be_named(tmp_path: Path) -> None:
     refused = run(tmp_path)
     assert refused.returncode == 4 and "--device NAME is needed" in refused.stderr + refused.stdout
