@@ -148,6 +148,32 @@ def test_what_one_of_eight_threads_raises_is_a_failure(tmp_path: Path) -> None:
     assert any(line.startswith("  23 BROKEN") and "no such block" in line for line in failed.stdout.splitlines())
 
 
+SUITES = """
+from third_device_contract.test_upstream import *
+
+@pytest.mark.contract_item(47)
+def test_another_suite(): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("torch", "reason"),
+    [("2.13.0+cpu", "is told of PyTorch 2.6"), ("2.6.0", "needs 4 devices, there are 2")],
+    ids=["release", "devices"],
+)
+def test_a_suite_that_cannot_run_here_leaves_item_47_to_the_others(tmp_path: Path, torch: str, reason: str) -> None:
+    """Who asks for the suites of FSDP2 and DTensor, too, has no worse card."""
+    options = ["--upstream-tests", ".", "--upstream-distributed", "-rs", "-k", "another_suite or fully_shard_state-4"]
+    stand_in = f"""
+import types
+__version__ = {torch!r}
+acme = types.SimpleNamespace(as_cuda=None, device_count=lambda: 2)
+"""
+    done = run(tmp_path, "--device", "acme", *options, tests=SUITES, torch=stand_in)
+    assert done.returncode == 0 and reason in done.stdout, done.stdout
+    assert any(line.startswith("  47 ok") for line in done.stdout.splitlines()), done.stdout
+
+
 def test_each_python_has_an_environment_of_its_own_in_a_shared_cache() -> None:
     names = {
         backend_env.name_environment("2.13.0", Path(python)) for python in ("/usr/bin/python9", "/opt/bin/python9")
