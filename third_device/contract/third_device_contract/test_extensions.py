@@ -24,7 +24,7 @@ from third_device_contract.ranks import run_ranks
 def ops(name: str, package: str, mod: types.ModuleType) -> types.ModuleType:
     """Return ``torch.ops.<name>`` with the template's extensions.cpp, functions.py."""
     if not hasattr(mod, "times_resized"):
-        pytest.skip(f"{package} has none of the examples of csrc/extensions.cpp")
+        pytest.skip(f"elsewhere: the template is tried with the examples of csrc/extensions.cpp; {package} has none")
     found: types.ModuleType = getattr(torch.ops, name)
     return found
 
