@@ -48,6 +48,32 @@ def test_upstream_s_own_suites_hold(interpreter: Path, contract: Path, torch_sim
     assert "47 ok" in done.stdout and "take it off the list" not in done.stdout
 
 
+WITH_MORE_KERNELS = """
+import torch
+
+library = torch.library.Library("aten", "IMPL")
+for name in ("sin", "convolution_overrideable"):
+    library.impl(name, lambda x, *_: x.clone(), "PrivateUse1")
+"""
+WITHOUT_A_KERNEL = "import torch; torch.set_default_dtype(torch.float64)"  # which none of torch_sim's takes
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("kernels", "row"),
+    [(WITH_MORE_KERNELS, "65 ok"), (WITHOUT_A_KERNEL, "65 missing .*aten::mm.*; list it in operators.yaml")],
+    ids=["more", "none"],
+)
+def test_graphs_are_tried_whatever_kernels_a_backend_has(
+    interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path, kernels: str, row: str
+) -> None:
+    """An operator that the template has no kernel for may have one; a backend begins without any."""
+    (tmp_path / "kernels.py").write_text(kernels)
+    folders = [tmp_path, torch_sim, contract]
+    done = backend_env.check(interpreter, "sim", folders, "-p", "kernels", "-k", "test_runtime and graph")
+    assert done.returncode == 0 and re.search(row, done.stdout), done.stdout[-8000:]
+
+
 OTHER_BYTES = """
 import torch
 from third_device_contract.factories import judge

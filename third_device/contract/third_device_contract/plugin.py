@@ -160,6 +160,20 @@ def two(mod: ModuleType) -> None:
         pytest.skip(f"needs 2 devices, there is {mod.device_count()}")
 
 
+@pytest.fixture
+def halve() -> Iterator[None]:
+    """Define ``torch.ops.contract_host.halve`` for the CPU alone.
+
+    A backend may have a kernel for any operator of ATen; for this one it has none.
+    """
+    import torch
+
+    with torch.library._scoped_library("contract_host", "DEF") as library:
+        library.define("halve(Tensor x) -> Tensor")
+        library.impl("halve", lambda x: x / 2, "CPU")
+        yield
+
+
 Knob = Callable[[str, int], None]
 
 
