@@ -321,7 +321,7 @@ print("trained")
 
 
 @pytest.mark.timeout(2400)
-def test_a_second_vendor_s_first_step(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
+def test_a_second_vendor_s_first_step(interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path) -> None:
     """Another name, another runtime, no kernel; what this vendor writes is a driver of few lines and one of YAML."""
     home = tmp_path / "third_device"
     for shared in SHARED:
@@ -344,6 +344,13 @@ def test_a_second_vendor_s_first_step(interpreter: Path, torch_sim: Path, tmp_pa
     runtime = project / "csrc" / "beta_runtime.h"  # of the vendor, but nothing that is written for PyTorch
     written = sum(size.lines for size in measure_files(project) if project / size.path != runtime)
     assert written < 50, "the aim of issue 42 is 150"
+    tests = "backend_meta or a_field_of or a_fallback_of or replay_or_are or without_graphs"
+    done = backend_env.check(interpreter, "beta", [beta, contract], "-k", tests)
+    assert done.returncode == 0, done.stdout[-8000:]
+    for row in ("41 ok", "56 elsewhere", "63 elsewhere", "65 ok", "72 elsewhere"):
+        assert row in done.stdout, (
+            "the template's examples are the vendor's to delete, its device has a driver of its own"
+        )
 
 
 RANGES = """
