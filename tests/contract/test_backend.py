@@ -48,6 +48,59 @@ def test_upstream_s_own_suites_hold(interpreter: Path, contract: Path, torch_sim
     assert "47 ok" in done.stdout and "take it off the list" not in done.stdout
 
 
+WITH_MORE_KERNELS = """
+import torch
+
+library = torch.library.Library("aten", "IMPL")
+for name in ("sin", "convolution_overrideable"):
+    library.impl(name, lambda x, *_: x.clone(), "PrivateUse1")
+"""
+WITHOUT_A_KERNEL = "import torch; torch.set_default_dtype(torch.float64)"  # which none of torch_sim's takes
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("kernels", "row"),
+    [(WITH_MORE_KERNELS, "65 ok"), (WITHOUT_A_KERNEL, "65 missing .*aten::mm.*; list it in operators.yaml")],
+    ids=["more", "none"],
+)
+def test_graphs_are_tried_whatever_kernels_a_backend_has(
+    interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path, kernels: str, row: str
+) -> None:
+    """An operator that the template has no kernel for may have one; a backend begins without any."""
+    (tmp_path / "kernels.py").write_text(kernels)
+    folders = [tmp_path, torch_sim, contract]
+    done = backend_env.check(interpreter, "sim", folders, "-p", "kernels", "-k", "test_runtime and graph")
+    assert done.returncode == 0 and re.search(row, done.stdout), done.stdout[-8000:]
+
+
+OTHER_BYTES = """
+import torch
+from third_device_contract.factories import judge
+
+def give_other_bytes(device):
+    return torch.full((2, 3), float(next(calls)), device=device)
+
+for factory in ("full", "full_like", "ones_like", "zeros_like", "empty_like", "rand_like"):
+    calls = iter((1, 2))
+    print(factory, judge(f"aten.{factory}.default torch.float32 None", give_other_bytes, "cpu")[0])
+"""
+
+
+def test_a_factory_that_gives_other_bytes_than_the_cpu_is_wrong(interpreter: Path, contract: Path) -> None:
+    """Those are left alone whose bytes nobody sets, or which are random."""
+    command = [str(interpreter), "-c", OTHER_BYTES]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=str(contract)))
+    verdicts = dict(line.split() for line in done.stdout.splitlines())
+    assert [factory for factory, verdict in verdicts.items() if verdict == "wrong"] == [
+        "full",
+        "full_like",
+        "ones_like",
+        "zeros_like",
+    ], done.stderr
+    assert verdicts["empty_like"] == verdicts["rand_like"] == "right"
+
+
 OWN_COMPILER = """
 [[parameter]]
 name = "ACMECXX"
@@ -268,7 +321,7 @@ print("trained")
 
 
 @pytest.mark.timeout(2400)
-def test_a_second_vendor_s_first_step(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
+def test_a_second_vendor_s_first_step(interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path) -> None:
     """Another name, another runtime, no kernel; what this vendor writes is a driver of few lines and one of YAML."""
     home = tmp_path / "third_device"
     for shared in SHARED:
@@ -291,6 +344,13 @@ def test_a_second_vendor_s_first_step(interpreter: Path, torch_sim: Path, tmp_pa
     runtime = project / "csrc" / "beta_runtime.h"  # of the vendor, but nothing that is written for PyTorch
     written = sum(size.lines for size in measure_files(project) if project / size.path != runtime)
     assert written < 50, "the aim of issue 42 is 150"
+    tests = "backend_meta or a_field_of or a_fallback_of or replay_or_are or without_graphs"
+    done = backend_env.check(interpreter, "beta", [beta, contract], "-k", tests)
+    assert done.returncode == 0, done.stdout[-8000:]
+    for row in ("41 ok", "56 elsewhere", "63 elsewhere", "65 ok", "72 elsewhere"):
+        assert row in done.stdout, (
+            "the template's examples are the vendor's to delete, its device has a driver of its own"
+        )
 
 
 RANGES = """

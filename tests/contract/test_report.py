@@ -1,6 +1,6 @@
 """The contract's plugin on tests of our own: what a failure tells its reader, and the three forms of the report card.
 
-Needs no PyTorch: the plugin asks ``torch`` for its version alone, and a module with that stands in.
+Needs no PyTorch: a module with the little that the plugin, or a test of the contract, asks ``torch`` for stands in.
 """
 
 from __future__ import annotations
@@ -45,13 +45,22 @@ def test_more(): pytest.skip("optional: pass --more")
 @pytest.mark.contract_item(68)
 def test_only_when_asked(): pytest.skip("optional: pass --more")
 
+@pytest.mark.contract_item(41)
+def test_meta(): pass
+
+@pytest.mark.contract_item(41)
+@pytest.mark.contract_item(56)
+def test_example(): pytest.skip("elsewhere: the template is tried with the examples")
+
 def test_not_of_the_contract(): pass
 """
 
 
-def run(folder: Path, *arguments: str, tests: str = TESTS) -> subprocess.CompletedProcess[str]:
-    """pytest with the plugin alone on ``tests``."""
-    (folder / "torch.py").write_text("__version__ = '2.6.0'\n")
+def run(
+    folder: Path, *arguments: str, tests: str = TESTS, torch: str = "__version__ = '2.6.0'\n"
+) -> subprocess.CompletedProcess[str]:
+    """pytest with the plugin alone on ``tests``, and with ``torch`` for PyTorch."""
+    (folder / "torch.py").write_text(torch)
     (folder / "test_it.py").write_text(tests)
     command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
     command += ["-p", "third_device_contract.plugin", "test_it.py", *arguments]
@@ -84,8 +93,8 @@ def test_the_terminal_has_every_item_in_its_group(done: tuple[subprocess.Complet
     assert any(line.startswith("  33 missing") and "abs runs on the CPU" in line for line in lines)
     assert any(line.startswith("  48 elsewhere") for line in lines)
     others = sum("elsewhere" in item for item in ROWS)
-    missing = len(ITEMS) - 4 - others  # four that the made-up tests answer
-    assert f"2 supported, 1 broken, {missing} missing, 1 upstream gap, {others} elsewhere" in lines
+    missing = len(ITEMS) - 6 - others  # six that the made-up tests answer
+    assert f"3 supported, 1 broken, {missing} missing, 1 upstream gap, {others + 1} elsewhere" in lines
 
 
 def test_what_is_optional_leaves_its_item_to_the_others(done: tuple[subprocess.CompletedProcess[str], Path]) -> None:
@@ -93,6 +102,15 @@ def test_what_is_optional_leaves_its_item_to_the_others(done: tuple[subprocess.C
     lines = done[0].stdout.splitlines()
     assert any(line.startswith("  47 ok") for line in lines)
     assert any(line.startswith("  68 missing") and "pass --more" in line for line in lines)
+
+
+def test_what_is_tried_elsewhere_leaves_its_item_to_what_passes_here(
+    done: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    """A vendor may delete the template's examples, and has a device whose memory no other driver knows."""
+    lines = done[0].stdout.splitlines()
+    assert any(line.startswith("  41 ok") for line in lines)
+    assert any(line.startswith("  56 elsewhere") and "with the examples" in line for line in lines)
 
 
 def test_json_and_html_say_the_same(done: tuple[subprocess.CompletedProcess[str], Path]) -> None:
@@ -107,6 +125,17 @@ def test_json_and_html_say_the_same(done: tuple[subprocess.CompletedProcess[str]
     assert page.count("<tr><td>") == len(ITEMS) and "<list it>" not in page and "&lt;list it&gt;" in page
 
 
+def test_tests_that_run_in_other_processes_are_in_the_card(
+    done: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
+) -> None:
+    """As with ``-n 4`` of pytest-xdist, which a vendor's CI may use."""
+    spread = run(tmp_path, "--device", "acme", "--contract-report", "card", "-p", "xdist.plugin", "-n", "1")
+    assert "contract: acme" in spread.stdout, spread.stdout + spread.stderr
+    assert json.loads((tmp_path / "card" / "contract.json").read_text()) == json.loads(
+        (done[1] / "card" / "contract.json").read_text()
+    )
+
+
 def test_a_device_must_be_named(tmp_path: Path) -> None:
     refused = run(tmp_path)
     assert refused.returncode == 4 and "--device NAME is needed" in refused.stderr + refused.stdout
@@ -115,6 +144,50 @@ def test_a_device_must_be_named(tmp_path: Path) -> None:
 def test_an_item_that_the_contract_has_not_is_refused(tmp_path: Path) -> None:
     refused = run(tmp_path, "--device", "acme", tests=TESTS.replace("contract_item(22)", "contract_item(99)"))
     assert refused.returncode == 4 and "the contract has no item 99" in refused.stderr + refused.stdout
+
+
+LOSES_MEMORY = """
+import contextlib, types
+__version__ = "2.6.0"
+acme = types.SimpleNamespace(Stream=object, stream=contextlib.nullcontext)
+
+def full(*arguments, **given):
+    raise RuntimeError("no such block")
+"""
+
+
+def test_what_one_of_eight_threads_raises_is_a_failure(tmp_path: Path) -> None:
+    """A driver without locks may raise in a thread before any byte is compared."""
+    tests = "from third_device_contract.test_faults import test_eight_threads_share_the_allocator\n"
+    failed = run(tmp_path, "--device", "acme", tests=tests, torch=LOSES_MEMORY)
+    assert failed.returncode == 1 and "1 failed" in failed.stdout, failed.stdout
+    assert any(line.startswith("  23 BROKEN") and "no such block" in line for line in failed.stdout.splitlines())
+
+
+SUITES = """
+from third_device_contract.test_upstream import *
+
+@pytest.mark.contract_item(47)
+def test_another_suite(): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("torch", "reason"),
+    [("2.13.0+cpu", "is told of PyTorch 2.6"), ("2.6.0", "needs 4 devices, there are 2")],
+    ids=["release", "devices"],
+)
+def test_a_suite_that_cannot_run_here_leaves_item_47_to_the_others(tmp_path: Path, torch: str, reason: str) -> None:
+    """Who asks for the suites of FSDP2 and DTensor, too, has no worse card."""
+    options = ["--upstream-tests", ".", "--upstream-distributed", "-rs", "-k", "another_suite or fully_shard_state-4"]
+    stand_in = f"""
+import types
+__version__ = {torch!r}
+acme = types.SimpleNamespace(as_cuda=None, device_count=lambda: 2)
+"""
+    done = run(tmp_path, "--device", "acme", *options, tests=SUITES, torch=stand_in)
+    assert done.returncode == 0 and reason in done.stdout, done.stdout
+    assert any(line.startswith("  47 ok") for line in done.stdout.splitlines()), done.stdout
 
 
 def test_each_python_has_an_environment_of_its_own_in_a_shared_cache() -> None:

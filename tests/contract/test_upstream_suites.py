@@ -125,6 +125,26 @@ def test_a_suite_runs_in_a_process_of_its_own(upstream: Any, tmp_path: Path, mon
     assert [one.test for one in found] == ["test_a_sim"]
 
 
+def test_a_process_that_crashes_after_its_report_is_a_failure(
+    upstream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does where a backend's library is unloaded: all its tests have passed by then."""
+    (tmp_path / "torch.py").write_text("class _C:\n    _get_privateuse1_backend_name = staticmethod(lambda: 'sim')\n")
+    (tmp_path / "test_x.py").write_text(
+        "import atexit, os, signal\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGSEGV))\n"
+        "def test_a_sim(): pass\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{backend_env.THIRD_DEVICE / 'contract'}")
+    suite = upstream.Suite("test_x.py", "why")
+    found, _ = upstream.run(suite, tmp_path, "2.6.0", tmp_path, 60)
+    verdict = upstream.judge(suite, found, "sim", "2.6.0")
+    assert verdict.passed == 1
+    assert [(one.test, one.message) for one in verdict.unexpected] == [
+        ("end of the process", "exit status -11 after the report")
+    ]
+
+
 def test_a_suite_that_says_cuda_runs_as_a_program_for_cuda(
     upstream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

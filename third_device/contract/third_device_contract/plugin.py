@@ -56,7 +56,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{ITEM}(number): the item of the contract that a test checks")
     config.addinivalue_line("markers", "timeout(seconds): for pytest-timeout, where it is installed")
-    config.stash[_outcomes] = report.Outcomes(report.load_items())
+    config.stash[_outcomes] = outcomes = report.Outcomes(report.load_items())
+    config.pluginmanager.register(Collector(outcomes))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -78,17 +79,31 @@ def _numbers(item: pytest.Item) -> list[int]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Collect the outcome; tell what PyTorch expects and where upstream says so."""
+    """Note the items in the report; tell what PyTorch expects and where upstream says so."""
     outcome = yield
     result: pytest.TestReport = outcome.get_result()  # type: ignore[attr-defined]
     outcomes = item.config.stash[_outcomes]
     for number in _numbers(item):
         entry = outcomes.items[number]
+        result.user_properties.append((ITEM, number))
         if result.failed:
             result.sections.append(("contract", f"item {number}: PyTorch expects: {entry.title}\nsee {entry.where}"))
-        if result.when == "call" or not result.passed:
-            notes = [str(value) for key, value in result.user_properties if key == "note"]
-            outcomes.add(number, item.nodeid, result.outcome, _reason(result), "; ".join(notes))
+
+
+class Collector:
+    """Collect the outcomes in the process that writes the card: with pytest-xdist the tests run in others."""
+
+    def __init__(self, outcomes: report.Outcomes) -> None:
+        self._outcomes = outcomes
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add what a test said to each of its items."""
+        if report.when != "call" and report.passed:
+            return
+        notes = [str(value) for key, value in report.user_properties if key == "note"]
+        for key, number in report.user_properties:
+            if key == ITEM:
+                self._outcomes.add(int(str(number)), report.nodeid, report.outcome, _reason(report), "; ".join(notes))
 
 
 def _reason(result: pytest.TestReport) -> str:
@@ -143,6 +158,20 @@ def two(mod: ModuleType) -> None:
     """Skips a test that needs two devices where there is one."""
     if mod.device_count() < 2:
         pytest.skip(f"needs 2 devices, there is {mod.device_count()}")
+
+
+@pytest.fixture
+def halve() -> Iterator[None]:
+    """Define ``torch.ops.contract_host.halve`` for the CPU alone.
+
+    A backend may have a kernel for any operator of ATen; for this one it has none.
+    """
+    import torch
+
+    with torch.library._scoped_library("contract_host", "DEF") as library:
+        library.define("halve(Tensor x) -> Tensor")
+        library.impl("halve", lambda x: x / 2, "CPU")
+        yield
 
 
 Knob = Callable[[str, int], None]

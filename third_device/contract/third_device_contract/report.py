@@ -17,7 +17,7 @@ except ModuleNotFoundError:  # Python 3.10
 SUPPORTED, BROKEN, MISSING, GAP, ELSEWHERE = "supported", "broken", "missing", "upstream gap", "elsewhere"
 _SIGNS = {SUPPORTED: "ok", BROKEN: "BROKEN", MISSING: "missing", GAP: "gap", ELSEWHERE: "elsewhere"}
 _GAP = "upstream lacks: "  # what the reason of a test that met a gap begins with
-_ELSEWHERE = "elsewhere: "  # and of one that could not run here, of an item that others check, too
+_ELSEWHERE = "elsewhere: "  # and of one that others run; it counts where nothing of its item passed here
 _OPTIONAL = "optional: "  # and of one that runs where it is asked for; the others of its item say how that stands
 
 
@@ -62,7 +62,7 @@ class Outcomes:
             ([result.reason for result in results if result.outcome == "failed"], BROKEN),
             ([reason for reason in skipped if not reason.startswith((_GAP, _ELSEWHERE))], MISSING),
             ([reason for reason in skipped if reason.startswith(_GAP)], GAP),
-            (skipped, ELSEWHERE),
+            (skipped if len(skipped) == len(results) else [], ELSEWHERE),
         ):
             if reasons:
                 return status, "; ".join(dict.fromkeys(reasons))

@@ -310,13 +310,14 @@ def test_graphs_replay_or_are_refused(name: str, mod: types.ModuleType) -> None:
             _ = mod.graph
         assert not mod.is_current_stream_capturing()
         return
-    counter, one = torch.zeros(4, device=name), torch.ones(4, device=name)
+    first, second, third = (torch.full((4,), float(number), device=name) for number in range(3))
     with torch.Stream(name), graph:
-        counter += one
-    for _ in range(3):
+        first.copy_(second)  # copies of the driver, here and below: a backend may have no kernel yet
+        second.copy_(third)
+    for expected in (0, 1, 2):
+        assert first.cpu().tolist() == [expected] * 4
         graph.replay()
-    mod.synchronize()
-    assert counter.cpu().tolist() == [3] * 4
+        mod.synchronize()
 
 
 @pytest.fixture
@@ -324,6 +325,16 @@ def graphs(mod: types.ModuleType) -> None:
     """Skips a test where the driver has no graphs."""
     if not hasattr(mod, "graph"):
         pytest.skip("this driver has no graphs")
+
+
+def tell_missing_kernel(mod: types.ModuleType, call: Callable[[], Any]) -> str:
+    """Return what is said of the first operator in ``call`` that has no kernel."""
+    try:
+        with mod.no_fallback():
+            call()
+    except NotImplementedError as error:
+        return str(error).splitlines()[0]
+    return ""
 
 
 def make_mlp(device: str) -> torch.nn.Sequential:
@@ -343,9 +354,18 @@ def take_step(model: torch.nn.Sequential, inputs: torch.Tensor, gradient: torch.
     return outputs
 
 
+def require_step(name: str, mod: types.ModuleType) -> None:
+    """Skip a graph of `take_step` where a part of it runs on the CPU, which no graph has."""
+    model, inputs, gradient = make_mlp(name), torch.ones(8, 6, device=name), torch.ones(8, 3, device=name)
+    missing = tell_missing_kernel(mod, lambda: take_step(model, inputs, gradient))
+    if missing:
+        pytest.skip(f"no graph of a training step: {missing}; list it in operators.yaml")
+
+
 @pytest.mark.contract_item(65)
 def test_a_training_step_is_a_graph(name: str, mod: types.ModuleType, graphs: None) -> None:
     """Replay forward, backward and update on new inputs: they equal the CPU's."""
+    require_step(name, mod)
     model, reference = make_mlp(name), make_mlp("cpu")
     inputs, gradient = torch.randn(8, 6), torch.randn(8, 3)
     static, given = inputs.to(name), gradient.to(name)
@@ -374,20 +394,20 @@ def test_streams_that_events_join_are_in_the_graph(name: str, mod: types.ModuleT
     x = torch.ones(4, device=name)
     graph = mod.Graph()
     with mod.graph(graph, stream=first):
-        y = x + x
+        y = x.clone()
         side.wait_stream(first)
         with mod.stream(side):
             assert mod.is_current_stream_capturing()
-            z = y * y
+            z = y.clone()
         first.wait_stream(side)
-        z += x
+        last = z.clone()
     x.fill_(3.0)
     graph.replay()
-    assert z.tolist() == [39] * 4
+    assert last.tolist() == [3] * 4
     with pytest.raises(RuntimeError, match="does not wait for"), mod.graph(mod.Graph(), stream=first):
         side.wait_stream(first)
         with mod.stream(side):
-            y = x + x
+            y = x.clone()
 
 
 @pytest.mark.contract_item(65)
@@ -397,8 +417,8 @@ def test_memory_of_a_graph_stays_its_own(name: str, mod: types.ModuleType, graph
     x = torch.ones(1000, device=name)
     graph, second = mod.Graph(), mod.Graph()
     with mod.graph(graph, stream=stream):
-        result = x * x
-        place = (x + x).data_ptr()
+        result = x.clone()
+        place = x.clone().data_ptr()
     mod.empty_cache()
     with mod.stream(stream):
         held = [torch.zeros(1000, device=name) for _ in range(20)]
@@ -407,7 +427,7 @@ def test_memory_of_a_graph_stays_its_own(name: str, mod: types.ModuleType, graph
     mod.synchronize()
     assert all(each.sum().item() == 0 for each in held)
     with mod.graph(second, pool=graph.pool(), stream=stream):
-        assert (x + x).data_ptr() == place
+        assert x.clone().data_ptr() == place
     assert second.pool() == graph.pool() != mod.graph_pool_handle()
     graph.reset()
     with pytest.raises(RuntimeError, match="nothing to replay"):
@@ -419,20 +439,32 @@ def test_memory_of_a_graph_stays_its_own(name: str, mod: types.ModuleType, graph
 @pytest.mark.parametrize(
     ("call", "kind", "said"),
     [
-        (lambda x: x.sin(), NotImplementedError, "'aten::sin.*captured.*the CPU fallback waits"),
+        (
+            lambda x: torch.ops.contract_host.halve(x),
+            NotImplementedError,
+            "_host::halve'.*captured.*the CPU fallback waits",
+        ),
         (lambda x: torch.nn.functional.conv1d(x[None], x[None, None]), NotImplementedError, "'aten::convolution'"),
-        (lambda x: torch.rand(4, device=x.device), NotImplementedError, "'aten::.*uniform"),
+        (lambda x: torch.rand(4, device=x.device), RuntimeError, "'aten::.*uniform|cannot have random numbers"),
         (lambda x: x.cpu(), RuntimeError, "a copy that waits for the device"),
         (lambda x: x[0].item(), RuntimeError, "a copy that waits for the device"),
         (lambda x: x.copy_(torch.ones(4)), RuntimeError, "a copy that waits for the device"),
     ],
-    ids=["sin", "convolution", "rand", "cpu", "item", "copy"],
+    ids=["no kernel", "convolution", "rand", "cpu", "item", "copy"],
 )
 def test_what_a_graph_cannot_have_is_named(
-    name: str, mod: types.ModuleType, graphs: None, call: Callable[[torch.Tensor], Any], kind: type, said: str
+    name: str,
+    mod: types.ModuleType,
+    graphs: None,
+    halve: None,
+    call: Callable[[torch.Tensor], Any],
+    kind: type,
+    said: str,
 ) -> None:
     """It ends the capture, which is no graph then, even if the program goes on."""
     x = torch.ones(4, device=name)
+    if kind is NotImplementedError and not tell_missing_kernel(mod, lambda: call(x)):
+        pytest.skip("optional: this backend has a kernel for it, which a graph can have")
     graph = mod.Graph()
     with pytest.raises(kind, match=said), mod.graph(graph):
         call(x)
@@ -441,9 +473,9 @@ def test_what_a_graph_cannot_have_is_named(
     with pytest.raises(RuntimeError, match="there is no graph, its capture"), mod.graph(graph), pytest.raises(kind):
         call(x)
     with mod.graph(graph):
-        y = x + x
+        y = x.clone()
     graph.replay()
-    assert y.tolist() == [2] * 4
+    assert y.tolist() == [1] * 4
 
 
 @pytest.mark.contract_item(65)
@@ -472,7 +504,7 @@ def test_who_waits_for_a_captured_stream_ends_it(name: str, mod: types.ModuleTyp
 
 @pytest.mark.contract_item(65)
 def test_a_graph_captures_what_another_thread_does_on_its_stream(
-    name: str, mod: types.ModuleType, graphs: None
+    name: str, mod: types.ModuleType, graphs: None, halve: None
 ) -> None:
     """Other streams go on meanwhile, the CPU fallback and waiting included."""
     stream, done = mod.Stream(), []
@@ -480,10 +512,10 @@ def test_a_graph_captures_what_another_thread_does_on_its_stream(
     graph = mod.Graph()
 
     def work() -> None:
-        done.append((x.sin().cpu() + x.cpu()).tolist())
+        done.append((torch.ops.contract_host.halve(x).cpu() + x.cpu()).tolist())
         mod.current_stream().synchronize()
         with mod.stream(stream):
-            done.append(x + x)
+            done.append(x.clone())
 
     with mod.graph(graph, stream=stream):
         thread = threading.Thread(target=work)
@@ -491,12 +523,13 @@ def test_a_graph_captures_what_another_thread_does_on_its_stream(
         thread.join()
     x.fill_(2.0)
     graph.replay()
-    assert done[0] == pytest.approx([1.8414709] * 4) and done[1].tolist() == [4] * 4
+    assert done[0] == [1.5] * 4 and done[1].tolist() == [2] * 4
 
 
 @pytest.mark.contract_item(65)
 def test_callables_are_graphed(name: str, mod: types.ModuleType, graphs: None) -> None:
     """A module, and a function of two tensors, train by replays as before."""
+    require_step(name, mod)
     model, reference = make_mlp(name), make_mlp("cpu")
     sample = torch.randn(8, 6, device=name, requires_grad=True)
     graphed = mod.make_graphed_callables(model, (sample,))

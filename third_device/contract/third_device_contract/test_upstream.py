@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from third_device_contract import upstream
+from third_device_contract.plugin import Run
 
 
 @pytest.fixture(scope="session")
@@ -66,14 +67,20 @@ def test_distributed_suite(
     name: str,
     mod: types.ModuleType,
     request: pytest.FixtureRequest,
+    python: Run,
     run_suite: Callable[[upstream.Suite], upstream.Verdict],
 ) -> None:
+    """Run one that the release and the devices are enough for; the others say nothing of item 47."""
     if not request.config.getoption("--upstream-distributed"):
         pytest.skip("optional: pass --upstream-distributed, too: runs upstream's tests of FSDP2 and DTensor")
     if not suite.is_about(torch.__version__):
-        pytest.skip(f"{suite.file} is told of PyTorch {', '.join(suite.releases)}")
+        pytest.skip(f"optional: {suite.file} is told of PyTorch {', '.join(suite.releases)}")
     if not hasattr(mod, "as_cuda"):
-        pytest.skip("this backend does not run programs written for CUDA (torch.<dev>.as_cuda)")
+        pytest.skip("optional: this backend does not run programs written for CUDA (torch.<dev>.as_cuda)")
+    asked = python(f"import torch; print(torch.{name}.device_count())", env={"TD_SIM_DEVICES": str(suite.devices)})
+    assert asked.returncode == 0, asked.stderr
+    if int(asked.stdout.split()[-1]) < suite.devices:
+        pytest.skip(f"optional: {suite.file} needs {suite.devices} devices, there are {asked.stdout.split()[-1]}")
     verdict = run_suite(suite)
     if name == "sim":
         found = (verdict.passed, len(verdict.known), verdict.skipped)

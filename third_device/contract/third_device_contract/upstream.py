@@ -174,6 +174,7 @@ def run(
 ) -> tuple[list[Outcome], str]:
     """Run the suite; return its outcomes and the end of what it printed.
 
+    A process that ended otherwise than pytest does is a failure beside them: a crash of what is unloaded, say.
     ``device`` is the one that ``cuda`` means, where the suite is a program for CUDA. Raises subprocess.TimeoutExpired.
     """
     results = scratch / "results.xml"
@@ -201,7 +202,10 @@ def run(
         process.communicate()
         raise
     if results.exists():
-        return read(results), (printed + warned)[-3000:]
+        outcomes = read(results)
+        if process.returncode not in range(6):  # pytest's own
+            outcomes.append(Outcome("end of the process", FAILED, f"exit status {process.returncode} after the report"))
+        return outcomes, (printed + warned)[-3000:]
     ended = [line for line in printed.splitlines() if "::" in line]
     return [], f"{ended[-1] if ended else 'before any test'}: exit status {process.returncode}\n{warned[:1500]}"
 
