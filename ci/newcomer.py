@@ -297,7 +297,7 @@ def run_script(script: str, place: Place, *, builds: bool) -> int:
 
 
 def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parse = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parse = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], allow_abbrev=False)
     where = parse.add_mutually_exclusive_group()
     where.add_argument("--suite", default="trixie", choices=SUITES, help="the release to make a root of (trixie)")
     where.add_argument("--here", action="store_true", help="make no root: install packages and type on this machine")

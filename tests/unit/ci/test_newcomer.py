@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import yaml
 
 from decouple.build.environment import Places
 from tests.support.tools import read_tools
@@ -249,6 +251,16 @@ def test_who_asks_for_it_types_on_the_machine_itself(tmp_path: Path, monkeypatch
 def test_the_machine_itself_is_no_root_of_a_suite_and_no_other_user(other: list[str]) -> None:
     with pytest.raises(SystemExit):
         newcomer.read_arguments(["--here", *other])
+
+
+def test_the_workflow_types_the_page_on_every_distribution() -> None:
+    text = (ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8")
+    suites = yaml.safe_load(text)["jobs"]["newcomer"]["strategy"]["matrix"]["suite"]
+    assert suites == list(newcomer.SUITES)
+    (words,) = re.findall(r"python3 ci/newcomer\.py (.*)", text)
+    for suite in suites:
+        args = newcomer.read_arguments(shlex.split(words.replace("${{ matrix.suite }}", suite)))
+        assert (args.suite, args.here, args.only) == (suite, False, None)
 
 
 def test_pre_commit_runs_the_ruff_that_nox_installs() -> None:
