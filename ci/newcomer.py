@@ -132,20 +132,20 @@ def read_commands(readme: str, headings: Sequence[str] = HEADINGS) -> list[str]:
     return commands
 
 
-def choose_place(suite: str, folder: Path, caches: Path, *, user: bool = False) -> Place:
-    """Return a bare root of ``suite``, or this machine where it may not mount.
+def choose_place(suite: str, folder: Path, caches: Path, *, user: bool = False, here: bool = False) -> Place:
+    """Return a bare root of ``suite``, or with ``here`` this machine itself.
 
-    The root is made in ``folder``.
+    The root is made in ``folder``. Raises NewcomerError where this machine may not mount.
     """
+    words = [*NAMESPACE, "mount", "--bind", str(folder), str(folder)]
+    if not here and (tried := subprocess.run(words, capture_output=True, text=True)).returncode:
+        raise NewcomerError(
+            f"no bare root here: {tried.stderr.strip()}; run it as root where mounting is allowed, or `--here` to type "
+            "README.md's commands, which install packages, on this machine itself"
+        )
     repository = folder / "repository.git"
     subprocess.run(["git", "clone", "--quiet", "--bare", "--no-local", str(CHECKOUT), str(repository)], check=True)
-    tried = subprocess.run([*NAMESPACE, "mount", "--bind", str(folder), str(folder)], capture_output=True, text=True)
-    if tried.returncode and user:
-        raise NewcomerError(f"--user needs a bare root, and there can be none here: {tried.stderr.strip()}")
-    if tried.returncode:
-        print(
-            f"newcomer: no bare root here ({tried.stderr.strip()}): the commands run on this machine itself", flush=True
-        )
+    if here:
         home = folder / "home"
         home.mkdir()
         return Place(clean_environment(str(home), str(repository)), home / "decouple")
@@ -297,8 +297,10 @@ def run_script(script: str, place: Place, *, builds: bool) -> int:
 
 
 def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parse = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parse.add_argument("--suite", default="trixie", choices=SUITES, help="the release to make a root of (trixie)")
+    parse = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0], allow_abbrev=False)
+    where = parse.add_mutually_exclusive_group()
+    where.add_argument("--suite", default="trixie", choices=SUITES, help="the release to make a root of (trixie)")
+    where.add_argument("--here", action="store_true", help="make no root: install packages and type on this machine")
     parse.add_argument(
         "--folder", type=Path, default=Path("/var/tmp"), help="where the root is made; 20 GiB (/var/tmp)"
     )
@@ -311,7 +313,10 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parse.add_argument("--user", action="store_true", help="type as a user who is not root (needs root)")
     parse.add_argument("--only", type=int, metavar="N", help="run the first N commands only")
     parse.add_argument("--keep", action="store_true", help="keep the root")
-    return parse.parse_args(argv)
+    args = parse.parse_args(argv)
+    if args.here and args.user:
+        parse.error("--user needs a root, --here makes none")
+    return args
 
 
 def _ignore_signals() -> None:
@@ -339,7 +344,7 @@ def make_folder(parent: Path, *, keep: bool) -> Iterator[Path]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the commands in a bare root, or here where the kernel has no namespaces."""
+    """Run the commands in a bare root, or with ``--here`` on this machine."""
     args = read_arguments(argv)
     commands = read_commands((CHECKOUT / "README.md").read_text(encoding="utf-8"))[: args.only]
     if args.without:
@@ -354,7 +359,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             signal.signal(number, _cancel_run)
     try:
         with make_folder(args.folder, keep=args.keep) as folder:
-            run_commands(commands, choose_place(args.suite, folder, args.caches, user=args.user))
+            run_commands(commands, choose_place(args.suite, folder, args.caches, user=args.user, here=args.here))
     except (NewcomerError, subprocess.CalledProcessError, OSError) as error:
         print(f"newcomer: {error}", file=sys.stderr, flush=True)
         return 1

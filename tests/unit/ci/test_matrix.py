@@ -35,6 +35,8 @@ import hosts  # noqa: E402 - scripts of ci/, no modules of the package
 import jobs as ci_jobs  # noqa: E402
 
 WORKFLOWS = ROOT / "ci" / "workflows"
+OWN = ROOT / ".github/workflows"
+"""Those that run here."""
 
 
 def test_it_promises_only_architectures_whose_machine_code_was_compared() -> None:
@@ -227,7 +229,7 @@ def matches_of(pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def test_the_workflow_files_name_only_what_there_is() -> None:
-    for path in WORKFLOWS.glob("*.yml"):
+    for path in (*WORKFLOWS.glob("*.yml"), *OWN.glob("*.yml")):
         text = path.read_text()
         assert isinstance(yaml.safe_load(text), dict), path
         for script in re.findall(r"ci/\w+\.py", text):
@@ -271,7 +273,7 @@ def test_a_row_has_what_the_workflow_asks_of_it() -> None:
     [
         ("vendor.github-workflows", "github.yml"),
         ("vendor.github-workflows", "github-stage.yml"),
-        ("vendor.github-workflows", "../../.github/workflows/upstream-watch.yml"),
+        *(("vendor.github-workflows", f"../../.github/workflows/{path.name}") for path in sorted(OWN.glob("*.yml"))),
         ("vendor.gitlab-ci", "gitlab.yml"),
         ("vendor.gitlab-ci", "child pipeline"),
     ],
@@ -288,7 +290,7 @@ def test_the_hosts_own_schemas_take_the_workflows(tmp_path: Path, schema: str, d
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-WATCH = ROOT / ".github/workflows/upstream-watch.yml"
+WATCH = OWN / "upstream-watch.yml"
 
 
 def find_value(expression: str, event: Mapping[str, Any]) -> object:

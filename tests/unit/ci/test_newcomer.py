@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import yaml
 
 from decouple.build.environment import Places
 from tests.support.tools import read_tools
@@ -180,7 +182,7 @@ def test_a_cancelled_run_leaves_neither_its_commands_nor_its_root(tmp_path: Path
     code = (
         "import sys, newcomer\n"
         f"newcomer.read_commands = lambda text: ['echo $$ > {started}; sleep 600']\n"
-        "newcomer.choose_place = lambda suite, folder, caches, user: newcomer.Place(('env',), folder / 'decouple')\n"
+        "newcomer.choose_place = lambda suite, folder, *_, **__: newcomer.Place(('env',), folder / 'decouple')\n"
         "sys.exit(newcomer.main(['--folder', sys.argv[1]]))\n"
     )
     run = subprocess.Popen([sys.executable, "-c", code, tmp_path], cwd=ROOT / "ci", stdout=subprocess.DEVNULL)
@@ -223,6 +225,42 @@ def test_tests_in_a_root_fail_for_want_of_what_it_should_have() -> None:
     """Else a root that lacks a package, or that pip fails in, is green with whole suites skipped."""
     words = newcomer.clean_environment("/", "/srv/decouple.git")
     assert subprocess.run([*words, "printenv", "DECOUPLE_REQUIRE_TOOLS"], capture_output=True).stdout == b"1\n"
+
+
+@pytest.fixture
+def without_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that lets nobody mount, as a plain container."""
+    monkeypatch.setattr(newcomer, "NAMESPACE", ("sh", "-c", "echo unshare failed >&2; exit 1"))
+
+
+def test_without_a_root_nothing_is_typed_on_the_machine_itself(tmp_path: Path, without_namespaces: None) -> None:
+    """Else packages are installed there, and `--suite noble` is green on Debian."""
+    with pytest.raises(newcomer.NewcomerError, match=r"no bare root here: unshare failed; .* or `--here`"):
+        newcomer.choose_place("noble", tmp_path, tmp_path)
+
+
+def test_who_asks_for_it_types_on_the_machine_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newcomer, "CHECKOUT", tmp_path / "checkout")
+    subprocess.run(["git", "init", "-q", str(tmp_path / "checkout")], check=True)
+    place = newcomer.choose_place("trixie", tmp_path, tmp_path, here=True)
+    newcomer.run_commands(['git clone -q "$REPOSITORY" decouple'], place)
+    assert place.clone == tmp_path / "home/decouple" and (place.clone / ".git").is_dir()
+
+
+@pytest.mark.parametrize("other", [["--suite", "noble"], ["--user"]])
+def test_the_machine_itself_is_no_root_of_a_suite_and_no_other_user(other: list[str]) -> None:
+    with pytest.raises(SystemExit):
+        newcomer.read_arguments(["--here", *other])
+
+
+def test_the_workflow_types_the_page_on_every_distribution() -> None:
+    text = (ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8")
+    suites = yaml.safe_load(text)["jobs"]["newcomer"]["strategy"]["matrix"]["suite"]
+    assert suites == list(newcomer.SUITES)
+    (words,) = re.findall(r"python3 ci/newcomer\.py (.*)", text)
+    for suite in suites:
+        args = newcomer.read_arguments(shlex.split(words.replace("${{ matrix.suite }}", suite)))
+        assert (args.suite, args.here, args.only) == (suite, False, None)
 
 
 def test_pre_commit_runs_the_ruff_that_nox_installs() -> None:
