@@ -114,7 +114,7 @@ def test_a_slice_is_even_repeatable_and_starts_with_what_was_asked_for() -> None
 
 def test_compile_commands_are_read_and_trouble_names_the_file(tmp_path: Path) -> None:
     database = tmp_path / "compile_commands.json"
-    with pytest.raises(DecoupleError, match="configure the stage"):
+    with pytest.raises(DecoupleError, match="configure the stage first: decouple build RELEASE"):
         read_units(database)
     database.write_text("[{}]")
     with pytest.raises(DecoupleError, match=r"compile_commands\.json"):

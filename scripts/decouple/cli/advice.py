@@ -1,7 +1,8 @@
 """What to do next, as far as the command that was typed can do it.
 
 A package does not know which command called it: one downloader serves `apply`, which has ``--source``, and `wheels`,
-which has not. So an alternative that needs an option of another command is left out where the line is printed.
+which has not. So an alternative that needs an option of another command is left out where the line is printed, and the
+release that was typed stands for the word RELEASE.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ _ALTERNATIVE = re.compile(r",? or (?=\S)|; ")
 #: A command that is named in full; its options are its own.
 _COMMAND = re.compile(r"`[^`]*`|\b(?:decouple|nox -s|git|pip|pipx|apt-get|python3?) [^,;:)`]*")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_TO_FILL_IN = re.compile(r"(?<!:)\bRELEASE\b")
+_RELEASE = re.compile(r"\d+\.\d+[\w.]*")
 
 
 def select_fitting(
@@ -31,15 +34,18 @@ def select_fitting(
     >>> select_fitting("try again later, or another --source", ["apply"], build_parser)
     'try again later, or another --source'
     """
-    if not find_bare_options(next_step):
-        return next_step
+    words = words[1:] if words[:1] in (["-v"], ["--verbose"]) else words
     if not words or words[0] not in VERBS:
         return next_step
-    has = list_options(parser(words), words[0])
+    if _TO_FILL_IN.search(next_step) and (release := _find_release(words, parser)):
+        next_step = _TO_FILL_IN.sub(release, next_step)
+    if not find_bare_options(next_step):
+        return next_step
+    typed, has = list_options(parser(words), words)
     left = [alternative for alternative in _ALTERNATIVE.split(next_step) if find_bare_options(alternative) <= has]
     if len(left) == len(_ALTERNATIVE.split(next_step)):
         return next_step
-    return ", or ".join(left) or f"`decouple {words[0]} --help` says what this command takes"
+    return ", or ".join(left) or f"`decouple {typed} --help` says what this command takes"
 
 
 def find_bare_options(text: str) -> set[str]:
@@ -47,9 +53,26 @@ def find_bare_options(text: str) -> set[str]:
     return set(_OPTION.findall(_COMMAND.sub("", text)))
 
 
-def list_options(parser: argparse.ArgumentParser, verb: str) -> set[str]:
-    """Return the long options of ``verb``, those of its own verbs among them."""
-    return _list_options(next(_list_verbs(parser))[verb])
+def list_options(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[str, set[str]]:
+    """Return the verb that was typed, with its part, and the long options of it.
+
+    "stages symbols" of "stages symbols 2.6". Of a verb without its part they are the options of all parts.
+    """
+    named = next(_list_verbs(parser))[words[0]]
+    for parts in _list_verbs(named):
+        if part := next((word for word in words[1:] if word in parts), ""):
+            return f"{words[0]} {part}", _list_options(parts[part])
+    return words[0], _list_options(named)
+
+
+def _find_release(words: Sequence[str], parser: Callable[[Sequence[str]], argparse.ArgumentParser]) -> str:
+    """Return the release that was typed, "" where there is none, or more than one."""
+    if not any(map(_RELEASE.fullmatch, words)):
+        return ""
+    typed = parser(words).parse_known_args(words)[0]
+    named = getattr(typed, "release", None) or getattr(typed, "words", "")[:1]
+    named = [named] if isinstance(named, str) else named
+    return named[0] if len(named) == 1 and _RELEASE.fullmatch(named[0]) else ""
 
 
 def _list_options(parser: argparse.ArgumentParser) -> set[str]:

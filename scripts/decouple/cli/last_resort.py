@@ -41,7 +41,9 @@ def run_to_end(
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return CHECK_FAILED
         except KeyboardInterrupt:
-            return _print_fault("interrupted; run the same command again to go on", None, INTERRUPTED)
+            # `--again` of `test-cuda` deletes the results that are there, those of the interrupted run as well
+            but = ", but without --again once tests have run" if "--again" in words else ""
+            return _print_fault(f"interrupted; run the same command again to go on{but}", None, INTERRUPTED)
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             return _print_fault(f"{place}{error.strerror or error}", None, CHECK_FAILED)

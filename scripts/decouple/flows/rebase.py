@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from decouple.patch.parse import Patch
 from decouple.rebase import new_series, rebase_state, resolution_replay, resolutions, series_carry
 from decouple.rebase.history import explain_stops
 from decouple.rebase.new_series import NewSeries
-from decouple.rebase.partial_release import commit_files
+from decouple.rebase.partial_release import commit_files, find_hidden_files
 from decouple.rebase.rebase_state import Leg, RebaseState
 from decouple.rebase.series_carry import Decision, RebaseOutcome, Regenerate, RegeneratedPatch, ReleasePair
 from decouple.rebase.verdicts import Note
@@ -358,15 +359,23 @@ def prepare_work(
     sides: list[tuple[str, str]] = []
     regenerate: Regenerate = lambda patch: None  # noqa: E731
     tree: Path | None = None
-    for manifest, word, debian in ((old, waiting.from_source, False), (new, waiting.source, waiting.debian_patches)):
-        if word == "wheel" and not debian:
-            repository = open_workspace(folder / "objects", borrowed)
-            commit, regenerate = _open_wheel_side(project, repository, manifest, patches, listener)
-            tree = None
-        else:
-            baseline, tree = _open_full_side(manifest, word, debian, listener)
-            commit, regenerate = baseline.commit, _make_regenerator(tree, baseline.upstream, waiting.new)
-            borrowed.append(baseline.repo)
+    for manifest, word, debian, option in (
+        (old, waiting.from_source, False, "--from-source"),
+        (new, waiting.source, waiting.debian_patches, "--source"),
+    ):
+        of_new = option == "--source"
+        advised = _advise_wheel(waiting, new) if of_new else contextlib.nullcontext()
+        with advised, source_specifier.name_option(option):
+            if word == "wheel" and not debian:
+                repository = open_workspace(folder / "objects", borrowed)
+                commit, regenerate = _open_wheel_side(project, repository, manifest, patches, listener)
+                tree = None
+                if not of_new:
+                    _refuse_hidden_files(repository, patches, commit)
+            else:
+                baseline, tree = _open_full_side(manifest, word, debian, listener)
+                commit, regenerate = baseline.commit, _make_regenerator(tree, baseline.upstream, waiting.new)
+                borrowed.append(baseline.repo)
         sides.append((f"{manifest.tag}{'+debian' if debian else ''}", commit))
     known = resolutions.load_all_resolutions(project)
     work = series_carry.RebaseWork(
@@ -382,18 +391,39 @@ def prepare_work(
     return work, (old, new), tree
 
 
+@contextlib.contextmanager
+def _advise_wheel(waiting: RebaseState, new: Manifest) -> Iterator[None]:
+    """Say what the official wheel is good for where TO's whole source cannot be had."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except DecoupleError as error:
+        if waiting.source != "auto" or not new.find_source("wheel"):
+            raise
+        start = "" if waiting.from_source == "auto" else f" --from-source {shlex.quote(waiting.from_source)}"
+        step = (
+            f"{error.next_step}; `decouple rebase {waiting.old} {waiting.new}{start} --source wheel --report` judges "
+            "the patches whose files the official wheel shows"
+        )
+        raise DecoupleError(error.what, next_step=step) from error
+
+
+def _refuse_hidden_files(repository: Repository, patches: list[Patch], commit: str) -> None:
+    """Raise UsageError where FROM's wheel does not show a file that its series changes."""
+    made = {file.new_path for patch in patches for file in patch.files if not file.old_path}
+    for patch in patches:
+        for note in find_hidden_files(repository, patch, commit, {}):
+            if note.path not in made:
+                raise UsageError(
+                    f"--from-source wheel: the official wheel has no {note.path}, which {patch.name} changes",
+                    next_step="name the whole source of that release: --from-source PATH",
+                )
+
+
 def _open_full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) -> tuple[Baseline, Path]:
     """Return the baseline of a release's whole tree, and the tree on disk."""
-    try:
-        fetched = fetch_source(manifest, word, progress=listener.progress)
-    except DecoupleError as error:
-        if word == "auto" and manifest.find_source("wheel") and not isinstance(error, UsageError):
-            step = (
-                f"{error.next_step}; decouple rebase {manifest.release} --source wheel --report judges the patches "
-                "whose files the official wheel shows"
-            )
-            raise DecoupleError(error.what, next_step=step) from error
-        raise
+    fetched = fetch_source(manifest, word, progress=listener.progress)
     return ensure_baseline(find_cache(), manifest, fetched, debian, listener.progress), fetched.path
 
 

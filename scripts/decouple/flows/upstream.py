@@ -30,6 +30,7 @@ from decouple.patch.parse import Patch
 from decouple.recipes import model
 from decouple.series import check, upstream_commits
 from decouple.series.upstream_commits import UpstreamCommit, UpstreamTexts
+from decouple.upstream import source_specifier
 from decouple.upstream.named_sources import open_named_source
 
 _LETTER = "pull-request.md"
@@ -135,9 +136,10 @@ def _open_source(
     request: UpstreamRequest, listener: Listener, release: str, series: list[Patch], known: UpstreamTexts
 ) -> tuple[Source, str]:
     wanted = check.list_wanted_paths(series) | {text.test.file for text in known.texts.values() if text.test}
-    opened, _ = open_named_source(
-        request.project, release, request.source, wanted, offline=request.offline, progress=listener.progress
-    )
+    with source_specifier.name_option("--on"):
+        opened, _ = open_named_source(
+            request.project, release, request.source, wanted, offline=request.offline, progress=listener.progress
+        )
     return opened.source, opened.described
 
 

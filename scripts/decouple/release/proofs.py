@@ -36,6 +36,8 @@ _WITHOUT_PATCHES = ("debian", "other")
 #: Words of a label that decouple.flows.parity writes -> the option that chose such a build.
 _PARITY_OPTIONS = {"portable": "--env portable", "official": "--kernels official"}
 _VERIFY_PORTABLE = "decouple verify {release} --env portable --python PYTHON"
+#: Of decouple.flows.test_cuda: the torches that `test-cuda` has itself, longer names first; any other is a PYTHON's.
+_OWN_TORCHES = ("smoke-hip", BUILT, "smoke", "hip", "stock", "monolith")
 #: Of the contract's report: an item that other tests check, that no test of the run asked, that PyTorch prevents.
 _ITEM_STATES = {"elsewhere": "left to other tests", "missing": "not tried", "upstream gap": "prevented by PyTorch"}
 #: Labels of decouple.flows.contract -> the options that chose such a torch: our core alone, with torch_cuda, unpatched.
@@ -395,9 +397,21 @@ def _list_vendors(status: ReleaseStatus) -> Iterator[Figure]:
             )
             text += f", {section.unexplained} unexplained"
             vendor = label.removesuffix(f"/{SINGLE_STAGE}")
-            yield Figure(f"kernels/{label}", text, _judge_kernels(section), f"{vendor} objects")
+            yield Figure(
+                f"kernels/{label}",
+                text,
+                _judge_kernels(section),
+                f"{vendor} objects",
+                command=f"decouple kernels unpatched {{release}} --toolkit {vendor}",
+            )
     for name, found in sorted(status.vendors.items()):
-        yield Figure(f"vendors/{name}", _describe_names(found), _judge_names(found), f"{name} registrations")
+        yield Figure(
+            f"vendors/{name}",
+            _describe_names(found),
+            _judge_names(found),
+            f"{name} registrations",
+            command=f"decouple kernels unpatched {{release}} --toolkit {name}",
+        )
 
 
 def _list_portable(status: ReleaseStatus) -> Iterator[Figure]:
@@ -431,7 +445,25 @@ def _list_suites(status: ReleaseStatus) -> Iterator[Figure]:
         if seen := run.against:
             same = seen.tests == seen.outcomes and seen.ledgers == seen.loose
             verdict = DIFFERS if seen.unexplained else EXPLAINED if not same else HOLDS if seen.tests else RECORDED
-        yield Figure(f"suites/{key}", text, verdict, f"{describe_torch(run)} ({run.device}; {which})", _is_ours(run))
+        name = f"{describe_torch(run)} ({run.device}; {which})"
+        yield Figure(f"suites/{key}", text, verdict, name, _is_ours(run), _name_suites(run, status))
+
+
+def _name_suites(run: SuitesSection, status: ReleaseStatus) -> str:
+    """Name the command that makes the line of a run, as far as it is recorded."""
+    label, against, ran = run.label or BUILT, run.against, _count_outcomes(run).total()
+    torch = next((word for word in _OWN_TORCHES if f"{label}-".startswith(f"{word}-")), "PYTHON")
+    words = ["decouple test-cuda {release}", *run.tally, f"--torch {torch} --device {run.device} --label {label}"]
+    if against and against.ledgers and run.device == "gpu":
+        words.append("--ledger")
+    if against:
+        words.append(f"--against {against.label}")
+    if run.collected and ran < run.collected:
+        words.append(f"--slice {ran}")
+        other = status.suites.get(f"{against.label}-{run.device}") if against else None
+        if other and run.collected > _count_outcomes(other).total():  # more to choose from than that build had run
+            words.append("--every")
+    return " ".join([*words, "--record"])
 
 
 def _is_ours(run: SuitesSection) -> bool:
@@ -441,12 +473,16 @@ def _is_ours(run: SuitesSection) -> bool:
 
 def _describe_outcomes(suites: SuitesSection) -> str:
     """Count tests by outcome over all suites; say of how many, if not of the whole."""
-    counts = Counter[str]()
-    for outcomes in suites.tally.values():
-        counts.update(outcomes)
-    text = ", ".join(f"{counts[name]} {name}" for name in suites.outcomes if counts[name])
-    ran = sum(counts[name] for name in suites.outcomes)
+    counts = _count_outcomes(suites)
+    text = ", ".join(f"{count} {name}" for name, count in counts.items())
+    ran = counts.total()
     return f"{ran} of {suites.collected} tests: {text}" if suites.collected and ran < suites.collected else text
+
+
+def _count_outcomes(suites: SuitesSection) -> Counter[str]:
+    """Count tests by outcome, without those of none; a flaky test has another, too."""
+    counts = Counter({name: sum(tally.get(name, 0) for tally in suites.tally.values()) for name in suites.outcomes})
+    return +counts
 
 
 def sort_ours_first(status: ReleaseStatus) -> list[SuitesSection]:
@@ -513,9 +549,13 @@ def _list_patch_checks(status: ReleaseStatus) -> Iterator[Figure]:
 def _list_systems(status: ReleaseStatus) -> Iterator[Figure]:
     """Yield what finished wheels gave on bare systems, as a user installs them."""
     for name, found in sorted(status.systems.items()):
-        words = ["decouple try wheels {release}", name, *(f"--with {project}" for project in found.projects)]
-        command = " ".join([*words, "--record"]) if found.wheels else ""  # an older record does not say what was tried
-        yield Figure(f"systems/{name}", _describe_checks(found), _judge_checks(found), name, command=command)
+        words = [
+            "decouple try wheels {release}",
+            name,
+            *(f"--with {project}" for project in found.projects),
+            "--record",
+        ]
+        yield Figure(f"systems/{name}", _describe_checks(found), _judge_checks(found), name, command=" ".join(words))
 
 
 def _list_whole(status: ReleaseStatus) -> Iterator[Figure]:

@@ -86,5 +86,6 @@ def _fetch_first_source(manifest: Manifest, context: FetchContext) -> UnpackedRe
         return replace(fetched, why=f"the first that could be had{before}")
     raise DecoupleError(
         f"no source of PyTorch {manifest.version} can be had: " + "; ".join(failures),
-        next_step="check the network, or use --source local:PATH with a tree or an archive that you have",
+        next_step=("run once without --offline" if context.offline else "check the network")
+        + ", or use --source local:PATH with a tree or an archive that you have",
     )

@@ -55,7 +55,11 @@ def open_source(
             if word != "auto":
                 raise
             failures.append(f"{source.provider}: {error.what}")
-    raise DecoupleError("no source can be had: " + "; ".join(failures), next_step="--source PATH reads what you have")
+    raise DecoupleError(
+        "no source can be had: " + "; ".join(failures),
+        next_step=("run once without --offline" if downloader.offline else "check the network")
+        + ", or use --source PATH with what you have",
+    )
 
 
 def _open_unpacked_release(fetched: UnpackedRelease) -> OpenedSource:

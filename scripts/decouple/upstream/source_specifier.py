@@ -7,8 +7,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from decouple.base.errors import DecoupleError
 from decouple.base.git import is_repository
 
 LOCAL = "local:"
@@ -38,6 +42,23 @@ def parse_local_path(word: str) -> Path | None:
     from decouple.upstream.providers.table import PROVIDERS  # and what they import: only for a word that may be one
 
     return None if word in PROVIDERS else Path(word)
+
+
+@contextmanager
+def name_option(option: str) -> Iterator[None]:
+    """Name ``option`` in errors, where what reads a source says ``--source``.
+
+    >>> with name_option("--on"):
+    ...     raise DecoupleError("no source can be had", next_step="--source PATH reads what you have")
+    Traceback (most recent call last):
+    ...
+    decouple.base.errors.DecoupleError: no source can be had (--on PATH reads what you have)
+    """
+    try:
+        yield
+    except DecoupleError as error:
+        error.next_step = error.next_step and re.sub(r"(?<![\w-])--source\b", option, error.next_step)
+        raise
 
 
 def split_revision(path: Path) -> tuple[Path, str | None]:

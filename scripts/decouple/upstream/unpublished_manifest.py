@@ -72,7 +72,7 @@ def describe_repository(name: str, url: str, ref: str) -> Manifest:
     """
     with tempfile.TemporaryDirectory(prefix="decouple-ref-") as folder:
         here = Path(folder)
-        step = "name a tag, a branch or a whole commit id that the repository has"
+        step = "check the network and the address, or name a tag, a branch or a whole commit id that it has"
         fetch_ref(here, url, ref, "--filter=blob:none", doing=f"{url}: {ref}", next_step=step)
         commit = runner.read_git_text("rev-parse", "FETCH_HEAD^{commit}", cwd=here)
         shown = runner.run_git(

@@ -126,7 +126,7 @@ def read_units(
         )
     except OSError as error:
         raise DecoupleError(
-            f"{compile_commands}: {error.strerror}", next_step="configure the stage first: decouple build"
+            f"{compile_commands}: {error.strerror}", next_step="configure the stage first: decouple build RELEASE"
         ) from error
     except ValueError as error:  # msgspec's own are such
         raise DecoupleError(

@@ -13,6 +13,7 @@ import pytest
 
 from decouple.cli import build_parser
 from decouple.cli.menu import VERBS
+from decouple.flows import test_cuda
 from decouple.release import proofs, status
 
 ROOT = Path(__file__).parents[3]
@@ -88,6 +89,14 @@ def test_the_commands_of_the_table_of_proofs_can_be_typed() -> None:
         if words[0] == "verify" and (typed.core == "official" or typed.env == "portable"):
             assert typed.python, row.command
         assert row.name.partition(":")[0] != "patches' own checks" or typed.record, row.command
+        if row.name.startswith("CUDA suites: "):  # `test-cuda 2.6 --record` of all, which makes one of them at most
+            torch, device = row.name.removeprefix("CUDA suites: ").split(";")[0].rstrip(")").split(" (")
+            assert (
+                typed.label == ("built" if torch == proofs.OURS else torch) and typed.device == device and typed.record
+            )
+            assert typed.torch in test_cuda.IN_ROOT or typed.torch == "PYTHON"
+    suites = [(release, row.command) for release, row in rows if row.name.startswith("CUDA suites: ")]
+    assert len(set(suites)) == len(suites) > 20
     (one,) = [row for release, row in rows if (release, row.name) == ("2.6", "portable wheels: py3.13-cu12.4")]
     assert one.command.endswith(" --env portable --python PYTHON3.13 --cuda 12.4 --kernels official")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 from collections.abc import Iterator
@@ -18,7 +19,14 @@ from tests.unit.index.test_commands import digest, project
 __all__ = ["digest", "project"]  # fixtures
 
 PACKAGE = Path(decouple.__file__).parent
-OPTIONS = {verb: advice.list_options(build_parser(), verb) for verb in VERBS}
+OPTIONS = {verb: advice.list_options(build_parser(), [verb])[1] for verb in VERBS}
+PARTS = [
+    [verb, part]
+    for verb in VERBS
+    for action in next(advice._list_verbs(build_parser()))[verb]._actions
+    if isinstance(action, argparse._SubParsersAction)
+    for part in action.choices
+]
 _NAMED = re.compile(r"(?:decouple |nox -s )(?P<verb>[a-z][a-z0-9-]*)(?P<rest>[^,;`)]*)")
 
 
@@ -84,6 +92,46 @@ def test_what_a_command_says_to_do_next_it_can_do(verb: str) -> None:
         if kind == "next_step":
             said = advice.select_fitting(one, [verb], build_parser)
             assert said and advice.find_bare_options(said) <= OPTIONS[verb] | {"--help"}, where
+
+
+@pytest.mark.parametrize("typed", PARTS, ids=" ".join)
+def test_what_a_part_of_a_command_says_to_do_next_that_part_can_do(typed: list[str]) -> None:
+    """`stages symbols` was told of --source, which `stages sources` has."""
+    parser = build_parser(typed)
+    command, has = advice.list_options(parser, typed)
+    assert command == " ".join(typed)
+    for where, kind, one in MESSAGES:
+        if kind == "next_step":
+            said = advice.select_fitting(one, typed, lambda _: parser)
+            assert said and advice.find_bare_options(said) <= has | {"--help"}, where
+
+
+def test_an_option_of_another_part_is_left_out() -> None:
+    full = "try again later, or another --source"
+    assert advice.select_fitting(full, ["stages", "sources", "2.6"], build_parser) == full
+    assert advice.select_fitting(full, ["stages", "symbols", "2.6"], build_parser) == "try again later"
+    assert advice.select_fitting(full, ["-v", "stages", "symbols", "2.6"], build_parser) == "try again later"
+    help_of_part = "`decouple upstream patch --help` says what this command takes"
+    assert advice.select_fitting("leave --stage out", ["upstream", "patch"], build_parser) == help_of_part
+
+
+@pytest.mark.parametrize(
+    ("typed", "release"),
+    [
+        ("contract 2.6", "2.6"),
+        ("verify --python 3.12 2.6", "2.6"),
+        ("stages units 2.6 --jobs 2", "2.6"),
+        ("push 2.6", "2.6"),
+        ("push", "RELEASE"),
+        ("push 2", "RELEASE"),
+        ("stages symbols 2.6 2.7", "RELEASE"),
+    ],
+)
+def test_the_release_that_was_typed_is_filled_in(typed: str, release: str) -> None:
+    said = advice.select_fitting("run `decouple apply RELEASE` first", typed.split(), build_parser)
+    assert said == f"run `decouple apply {release}` first"
+    side = "name a dump, or official:RELEASE"
+    assert advice.select_fitting(side, typed.split(), build_parser) == side
 
 
 def test_what_fits_stays_as_it_is() -> None:

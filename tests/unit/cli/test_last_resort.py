@@ -63,6 +63,17 @@ def test_no_memory_is_this_machines_limit(cache: Path, capsys: pytest.CaptureFix
     assert not cache.exists()
 
 
+@pytest.mark.parametrize(("option", "but"), [([], ""), (["--again"], ", but without --again once tests have run")])
+def test_an_interrupted_run_is_not_told_to_throw_its_results_away(
+    option: list[str], but: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run() -> int:
+        raise KeyboardInterrupt
+
+    assert last_resort.run_to_end(run, ["test-cuda", "2.6", *option]) == last_resort.INTERRUPTED
+    assert capsys.readouterr().err == f"decouple: interrupted; run the same command again to go on{but}\n"
+
+
 def test_a_fault_while_the_command_line_is_read_is_one_as_well(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,10 @@ import pytest
 from decouple import cli
 from decouple.base.errors import DecoupleError
 from decouple.flows.upstream import UpstreamPatches, UpstreamRequest, judge_patches, make_upstream_patches
+from decouple.release.manifest_toml import render_manifest
 from decouple.series.upstream_commits import NotForUpstreamError
+from decouple.upstream.providers.git import GitSource
+from tests.support import releases
 from tests.support.series import LINES, World, copy_world, git
 
 
@@ -270,3 +273,14 @@ def test_the_list_says_of_every_patch_what_it_is(
     assert said[3] == "ready  answer, after hooks"
     assert said[0].startswith("no     relocate: ")
     assert cli.main(["upstream", "patch", "bodies", "--release", "2.6", "--on", str(world.upstream)]) == 1
+
+
+def test_where_no_source_can_be_had_the_option_is_named_that_takes_one(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--source was advised, which `upstream watch` has."""
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    manifest = render_manifest(releases.manifest(GitSource("https://example.invalid/pytorch.git")))
+    (world.project / "series/2.6.toml").write_text(manifest, encoding="utf-8")
+    assert cli.main(["upstream", "patch", "hooks", "--release", "2.6", "--offline"]) == 1
+    assert "next: run once without --offline, or use --on PATH with what you have" in capsys.readouterr().err

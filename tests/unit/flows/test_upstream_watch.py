@@ -101,3 +101,10 @@ def test_a_branch_of_a_repository_is_fetched(project: Project) -> None:
 def test_a_source_that_is_none_is_refused(project: Project) -> None:
     with pytest.raises(UsageError, match="no file or folder"):
         watch_upstream(WatchRequest(project.root, source="nowhere"))
+
+
+def test_of_a_repository_that_cannot_be_reached_the_network_is_named_too(
+    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["upstream", "watch", f"--url={(tmp_path / 'none').as_uri()}", "--ref=main"]) == 1
+    assert "next: check the network and the address, or name a tag" in capsys.readouterr().err

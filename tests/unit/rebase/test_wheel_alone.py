@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,41 @@ def test_what_the_wheel_shows_is_judged_and_nothing_written(
     assert "torch/cuda/more.py" in said, "a file that is new in the release moves too"
     assert not (project.root / "series/1.1").exists()
     assert not (project.root / "patches/1.1").exists()
+
+
+def test_where_no_source_can_be_had_the_command_that_is_advised_does_without(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.publish({"torch/x.py": "new\n" * 5 + numbered(1, 60)})
+    assert project.rebase() == 1
+    said = capsys.readouterr().err
+    assert "or use --source local:PATH" in said
+    command = re.search(r"`decouple (rebase .*)` judges", said)
+    assert command
+    assert main(shlex.split(command[1])) == 0
+    assert "offset" in capsys.readouterr().out
+
+
+def test_of_the_release_that_is_carried_from_its_own_option_is_named(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--source was advised, which is TO's, and `rebase 1.0`, which is 1.0 to itself."""
+    project.publish({})
+    assert main(["rebase", "1.0", "1.1", "--source=wheel", "--report"]) == 1
+    said = capsys.readouterr().err
+    assert "or use --from-source local:PATH" in said and "decouple rebase" not in said
+
+
+def test_a_wheel_that_does_not_show_what_the_series_changes_is_no_start(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`correct the patch` was advised: torch/csrc/a.cpp did not exist in what the wheel shows."""
+    python = {name: text.encode() for name, text in OLD.items() if name.endswith(".py")}
+    project.manifest("1.0", releases.wheel_of(python))
+    project.publish({})
+    assert main(["rebase", "1.0", "1.1", "--from-source=wheel", "--source=wheel", "--report"]) == 2
+    said = capsys.readouterr().err
+    assert "has no torch/csrc/a.cpp, which 1.0/0003-cpp.patch changes" in said and "--from-source PATH" in said
 
 
 def test_no_series_is_made_of_a_wheel(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

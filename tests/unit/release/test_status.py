@@ -13,6 +13,7 @@ from msgspec.structs import asdict, replace
 from decouple.base.errors import DecoupleError
 from decouple.base.files import replace_sections
 from decouple.cli import main
+from decouple.flows import test_cuda
 from decouple.flows.verify import VerifyResult, make_section, record_kernels
 from decouple.release import carried, proofs, status, status_table
 from decouple.verify.audit import ElfAudit, ElfFault
@@ -235,6 +236,8 @@ def test_bare_systems_and_the_whole_torch_have_their_lines() -> None:
     document = status.parse_status({"systems": systems, "whole": whole})
     found = figures(document)
     assert found["wheels on a bare system: debian-12"].endswith("2 of 3 checks | fails")
+    (figure,) = proofs.PROOFS[proofs.SYSTEMS].describe(document)
+    assert figure.command == "decouple try wheels {release} debian-12 --record"
     assert found["all of torch against the official wheel: half"].endswith("80.00 % of 10, 1 unexplained | differs")
     assert "wheels on debian-12: 2 of 3 checks" in status_table.summarize_releases({"1.0": document})
 
@@ -516,6 +519,7 @@ def test_another_vendor_s_objects_have_a_row_of_their_own() -> None:
         ("rocm objects", "90 of 91 functions in 5 files (gfx90a, x86-64), 1 unexplained", proofs.DIFFERS),
         ("rocm registrations", "75.00 % of 4, 1 unexplained", proofs.DIFFERS),
     ]
+    assert {one.command for one in vendors.describe(parsed)} == {"decouple kernels unpatched {release} --toolkit rocm"}
     assert list(proofs.PROOFS["kernels"].describe(parsed)) == []
 
 
@@ -535,6 +539,42 @@ def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None
     suites["against"] |= {"unexplained": 1}
     found = figures(status.parse_status({"suites": {"built": suites}}))
     assert found["CUDA suites: our wheels (simulated; cuda, torch)"] == f"{told} | differs"
+
+
+@pytest.mark.parametrize(
+    ("label", "device", "collected", "against", "typed"),
+    [
+        ("built", "simulated", 5, "official", "--torch built --device simulated --label built --against official"),
+        ("smoke-hip", "simulated", None, "", "--torch smoke-hip --device simulated --label smoke-hip"),
+        ("stock-slice", "simulated", 9, "", "--torch stock --device simulated --label stock-slice --slice 5"),
+        ("official", "gpu", 5, "", "--torch PYTHON --device gpu --label official"),
+        ("mine", "gpu", 5, "official", "--torch PYTHON --device gpu --label mine --ledger --against official"),
+    ],
+)
+def test_the_line_of_a_torch_has_the_command_that_makes_it(
+    label: str, device: str, collected: int | None, against: str, typed: str
+) -> None:
+    """`test-cuda 2.6 --record` stood in each: every suite on the wheels of dist/2.6."""
+    tally = {"cuda": {"passed": 3, "failed": 0, "flaky": 1}, "torch": {"passed": 2, "failed": 0}}
+    other = status.SuitesComparison(against, 5, 5, ledgers=5, loose=5) if against else None
+    run = status.SuitesSection(device, ("passed", "failed"), tally, label, other, collected=collected)
+    (figure,) = proofs.PROOFS[proofs.SUITES].describe(status.ReleaseStatus(suites={f"{label}-{device}": run}))
+    assert figure.command == f"decouple test-cuda {{release}} cuda torch {typed} --record"
+
+
+def test_a_slice_of_more_tests_than_the_other_build_had_run_was_of_all() -> None:
+    """Without --every it is of those alone that passed there, and quickly."""
+    theirs = status.SuitesSection("gpu", ("passed", "failed"), {"nn": {"passed": 4, "failed": 1}}, "official-slice")
+    other = status.SuitesComparison("official-slice", 5, 5)
+    for collected, every in ((9, " --every"), (5, "")):
+        ours = replace(theirs, label="mine", tally={"nn": {"passed": 3}}, against=other, collected=collected)
+        document = status.ReleaseStatus(suites={"mine-gpu": ours, "official-slice-gpu": theirs})
+        (command, _) = (figure.command for figure in proofs.PROOFS[proofs.SUITES].describe(document))
+        assert command.endswith(f" --against official-slice --slice 3{every} --record")
+
+
+def test_every_torch_that_test_cuda_has_is_named_by_its_word() -> None:
+    assert set(proofs._OWN_TORCHES) == {word for word, known in test_cuda.IN_ROOT.items() if known.has_backend}
 
 
 def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:

@@ -142,8 +142,11 @@ class TestGit:
         assert "\n" not in caught.value.what
 
     def test_offline(self, downloader: Downloader) -> None:
+        made = manifest(GitSource("https://x/y"))
         with pytest.raises(DecoupleError, match=r"v2.6.0.*--offline"):
-            fetch_source(manifest(GitSource("https://x/y")), "git", cache=downloader.cache, offline=True)
+            fetch_source(made, "git", cache=downloader.cache, offline=True)
+        with pytest.raises(DecoupleError, match=r"no source.*\(run once without --offline, or use --source local:PATH"):
+            fetch_source(made, cache=downloader.cache, offline=True)
 
 
 class TestDebian:
