@@ -13,6 +13,7 @@ from typing import NamedTuple
 from decouple.base.errors import DecoupleError, UsageError
 
 _RELEASE = re.compile(r"\d+(\.\d+)*")
+_VERSION = re.compile(r"(\d+\.\d+)\.\d+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -132,6 +133,17 @@ class Checkout(NamedTuple):
     def list_manifest_releases(self) -> tuple[str, ...]:
         """List every release that has a manifest, with or without a series, by version."""
         return tuple(sorted((path.stem for path in (self.root / "series").glob("*.toml")), key=make_version_key))
+
+    def shorten_version(self, word: str) -> str:
+        """Return the release that a version names: 2.6 for 2.6.0.
+
+        Any other word stays, and so does the version of a release that is called like it.
+        """
+        version = _VERSION.fullmatch(word)
+        if version is None or self.locate_series(word).is_file() or self.locate_draft_manifest(word).is_file():
+            return word
+        have = self.list_manifest_releases()
+        return version[1] if version[1] in have and word not in have else word
 
     def check_release(self, release: str) -> None:
         """Raise UsageError that lists releases, for one without series and manifest."""

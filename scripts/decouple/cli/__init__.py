@@ -166,24 +166,25 @@ def _restart_in_utf8_mode() -> None:
     os.execve(sys.executable, command, {"PYTHONIOENCODING": spoken, **os.environ})
 
 
-def _refuse_unknown_release(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for a word in the place of a release that is none.
+def settle_release(arguments: argparse.Namespace) -> None:
+    """Put 2.6 for 2.6.0; refuse a word that is no release.
 
-    It is called before a verb does anything with it. "2.6.0" is 2.6 to the verbs that read its manifest. What
-    ``manifest fill`` is given may be new, what ``verify`` is given may be a wheel.
+    Raises UsageError. It is called before a verb does anything with it: each makes paths of the word. What ``manifest
+    fill`` is given may be new, what ``verify`` is given may be a wheel, what ``rebase`` is given it checks itself.
     """
-    release = getattr(arguments, "release", None)
-    words = [release] if isinstance(release, str) else release or []
+    name = "releases" if "releases" in arguments else "release"
+    given = getattr(arguments, name, None)
+    words = [given] if isinstance(given, str) else given or []
     if not words or arguments.command == "manifest" or words[0].endswith(".whl"):
         return
     from decouple.base.checkout import Checkout
     from decouple.base.paths import find_project
 
     checkout = Checkout(find_project())
-    for word in words:
-        shorter = word.rpartition(".")[0]
-        if word.count(".") != 2 or shorter not in checkout.list_manifest_releases():
-            checkout.check_release(word)
+    meant = [checkout.shorten_version(word) for word in words]
+    for word in meant if name == "release" else []:
+        checkout.check_release(word)
+    setattr(arguments, name, meant[0] if isinstance(given, str) else meant)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -208,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from decouple.base.process import show_commands
 
             show_commands(lambda line: print(line, file=sys.stderr, flush=True))
-        _refuse_unknown_release(arguments)
+        settle_release(arguments)
         if extra := EXTRAS.get(arguments.command):  # now, not when a wheel is packed after hours
             from decouple.base.extras import require_extra
 

@@ -34,6 +34,7 @@ def parse_release(arguments: argparse.Namespace) -> tuple[SeriesPlaces, list[str
     project = find_project()
     have = Checkout(project).list_releases()
     words: list[str] = list(arguments.words)
+    words[:1] = map(Checkout(project).shorten_version, words[:1])
     if words and (words[0] in have or _RELEASE.fullmatch(words[0])):
         return Checkout(project).find_series(words[0]), words[1:]
     here = Path.cwd().resolve()

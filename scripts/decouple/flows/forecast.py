@@ -58,6 +58,7 @@ def _make_column(
     request: ForecastRequest, series: str, word: str, patches: list[Patch], workshop: PatchRemaker
 ) -> Column:
     name, _, source = word.partition("=")
+    name = name if source else Checkout(request.project).shorten_version(name)
     try:
         opened = _open_source(request, name, source, check.list_wanted_paths(patches) | workshop.recipe_paths)
     except DecoupleError as error:

@@ -48,6 +48,13 @@ def test_places(checkout: Checkout) -> None:
         checkout.find_series("2.7")
 
 
+def test_a_version_is_shortened_to_its_release(checkout: Checkout) -> None:
+    for name in ("2.6", "2.9", "2.9.1", "2.7.0rc3"):
+        (checkout.root / f"series/{name}.toml").touch()
+    words = ("2.6.0", "2.9.0", "2.9.1", "2.7.0rc3", "2.10.0", "2.6", "main")
+    assert [checkout.shorten_version(word) for word in words] == ["2.6", "2.9", *words[2:]]
+
+
 def test_it_needs_nothing_that_is_not_pythons_own(checkout: Checkout) -> None:
     """``noxfile.py`` asks it which sessions there are, before anything is installed."""
     package = Path(decouple.__file__).parent.parent

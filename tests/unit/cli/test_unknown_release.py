@@ -1,4 +1,5 @@
-"""A word that is no release of this checkout is refused by every verb, in one line that lists those that there are."""
+"""A word that is no release of this checkout is refused by every verb, in one line that lists those that there are; a
+version is the release that it belongs to."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from decouple.cli import main
+from decouple.cli import main, parse_words, settle_release
 from decouple.cli.menu import VERBS
+from decouple.cli.stack_words import parse_release
 from tests.support.series import usual_world
 
 WITHOUT = {"manifest", "repack", "status-table", "index",
@@ -82,3 +84,23 @@ def test_what_is_refused_can_be_deleted_by_nobody(here: Path) -> None:
 def test_a_release_without_a_series_is_not_taken_for_a_patch(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "series/2.7.toml").touch()
     assert main(["series", "2.7"]) == 2 and "2.6" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", WORDS)
+def test_a_version_is_its_release_to_every_verb(verb: str, unchanged: Path) -> None:
+    """A verb makes paths of the word: of `2.6.0` it made `patches/2.6.0` and `build/2.6.0` beside those of 2.6."""
+    arguments = parse_words([verb, *WORDS[verb].replace("9.9", "2.6.0").split()])
+    settle_release(arguments)
+    if "rest" in arguments and arguments.rest == "words":
+        assert parse_release(arguments)[0].release == "2.6"
+    else:
+        said = vars(arguments).get("releases") or vars(arguments)["release"]
+        assert said in ("2.6", ["2.6"], ["2.6", "2.6"])
+
+
+def test_a_version_that_is_called_so_here_stays(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another tree may have the name of a version, and what is in its series is then meant."""
+    shutil.copyfile(here / "series/2.6", here / "series/2.6.0")
+    (here / "series/2.6").write_text("")
+    assert main(["series", "2.6.0"]) == 0 and "0003" in capsys.readouterr().out
+    assert main(["clean", "2.7.0rc3"]) == 2, "that is no version of 2.7"

@@ -40,6 +40,11 @@ def test_write_then_check(project: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(project, "--check") == 1
 
 
+def test_a_version_writes_to_the_patches_of_its_release(project: Path) -> None:
+    assert main(["relocate", "2.6.0", "--tree", str(project.parent / "pytorch"), "--write"]) == 0
+    assert (project / PATCH).is_file() and not (project / "patches/2.6.0").exists()
+
+
 def test_the_table_has_a_line_for_each_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(project, "--table") == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
