@@ -201,7 +201,10 @@ def _list_legs(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[
     named = [word.partition("=")[::2] for word in via]
     if not named:
         return []  # backwards, and to itself, is no step by step
-    legs = [Leg(_name_release(project, name), source or "auto") for name, source in named]
+    # whole paths: the rebase is gone on with from any folder, mostly the one of the conflict
+    legs = [
+        Leg(_name_release(project, name), source_specifier.normalize_word(source or "auto")) for name, source in named
+    ]
     versions = [Version(load_release(project, one).version) for one in (old, *(leg.release for leg in legs), new)]
     for before, after, leg in zip(versions, versions[1:], [*legs, Leg(new)], strict=False):
         if before >= after:

@@ -82,6 +82,17 @@ def test_a_stop_between_is_settled_and_the_way_goes_on(project: Project, capsys:
     assert "settled on 1.1" in capsys.readouterr().out
 
 
+def test_a_relative_way_is_gone_on_with_from_the_folder_of_the_conflict(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.upstream("1.1", {"a": numbered(1, 60, {10: "upstream\n"})})
+    monkeypatch.chdir(project.root.parent)
+    assert carry(project, "--via=1.1=./source-1.1") == 1
+    monkeypatch.chdir(project.root / "build/rebase/src")
+    assert project.decouple("--skip") == 0
+    assert names(project, "1.2") == ("1.1/0002-second.patch", "1.0/0003-third.patch")
+
+
 def test_what_an_earlier_run_came_to_is_not_carried_anew(project: Project) -> None:
     assert carry(project, via(project)) == 0
     (project.root / "series/1.2").unlink()
