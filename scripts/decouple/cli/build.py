@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from decouple.base.errors import OK
+from decouple.base.errors import OK, UsageError
 from decouple.build import remote_cache
 from decouple.build.shards import ObjectShard
 from decouple.cli import output
@@ -128,6 +128,8 @@ def _run_build(arguments: argparse.Namespace) -> int:
     request = make_request(
         BuildRequest, arguments, archs=arguments.arch, flash=not arguments.no_flash, part=arguments.slice
     )
+    if arguments.estimate and arguments.shard:
+        raise UsageError("--shard: an estimate is of the whole stage", next_step="leave --shard or --estimate out")
     if arguments.estimate:
         print("\n".join(format_lines(estimate_root(request), estimate_stages(request))))
     elif arguments.shard:

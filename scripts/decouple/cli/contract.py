@@ -9,7 +9,7 @@ from pathlib import Path
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import output
-from decouple.cli.request import make_request
+from decouple.cli.request import make_request, refuse_unread
 from decouple.device import items, runs
 from decouple.flows.contract import ContractRequest, check_contract
 
@@ -42,7 +42,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default=[],
         help="first keep what the whole contract found, from the folder of its --contract-report",
     )
-    command.set_defaults(run=run_contract)
+    command.set_defaults(run=run_contract, parser=command)
 
 
 def run_contract(arguments: argparse.Namespace) -> int:
@@ -59,6 +59,8 @@ def run_contract(arguments: argparse.Namespace) -> int:
 
 def _write_tables(arguments: argparse.Namespace) -> int:
     """Write the tables of items and of runs; with ``--check`` 1 when one is outdated."""
+    read = {"release", "table", "check", "record"}
+    refuse_unread(arguments, read, "nothing is built or run for the tables", "leave it out, or do without the tables")
     project = find_project()
     for folder in arguments.record:
         print(f"{runs.record_run(project, folder).relative_to(project)}: kept")

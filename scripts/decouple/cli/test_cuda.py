@@ -14,7 +14,7 @@ from decouple.base import git
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.cli import output
-from decouple.cli.request import make_request
+from decouple.cli.request import make_request, refuse_alone, refuse_unread
 from decouple.flows import test_cuda
 from decouple.flows.test_cuda import SuiteRun
 from decouple.flows.work_environment import WorkRequest
@@ -23,6 +23,9 @@ from decouple.suites.compare import SuiteComparison
 from decouple.suites.store import SuiteResult
 
 NOT_SEEN = "values are the CPU's and no kernel was executed: a wrong kernel, timing, occupancy and races are not seen"
+
+_NEEDS = {"outcomes": "keep", "sides": "compare", "files": "slice", "every": "slice", "seed": "slice"}
+"""Option -> the one that it says more of."""
 
 
 def register(subparsers: Any) -> None:
@@ -91,15 +94,19 @@ def register(subparsers: Any) -> None:
     tests.add_argument("--minutes", type=float, help="start no further process after that time")
     tests.add_argument("--again", action="store_true", help="throw stored results away")
     tests.add_argument("--all", action="store_true", help="print every failure and difference, not the first ten")
-    tests.set_defaults(run=_run_test_cuda, rest="suite")
+    tests.set_defaults(run=_run_test_cuda, rest="suite", parser=tests)
 
 
 def _run_test_cuda(arguments: argparse.Namespace) -> int:
+    refuse_alone(arguments, _NEEDS)
     if arguments.list:
+        refuse_unread(arguments, {"release", "list"}, "--list names all suites, and runs none", "leave it out")
         for suite in catalog.load_suites():
             print(f"{suite.name}: {' '.join(suite.files)}" + (f" (-k {suite.select!r})" if suite.select else ""))
         return OK
     if arguments.compare:
+        read = {"release", "compare", "sides", "record", "all"}
+        refuse_unread(arguments, read, "--compare runs no test", "leave it out")
         ours, theirs = arguments.compare
         seen = compare.compare_results(store.read_results(ours), store.read_results(theirs), arguments.sides)
         print_comparison(seen, ours.name, theirs.name, None if arguments.all else 10)

@@ -11,12 +11,16 @@ from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.kernels import print_comparison, print_parity
-from decouple.cli.request import make_request
+from decouple.cli.request import make_request, refuse_unread
 from decouple.cli.wheel_origin import print_origin
 from decouple.flows import verify as flow
 from decouple.flows import verify_official, verify_portable, verify_wheel
 from decouple.verify.audit import ElfAudit
 from decouple.verify.checks import CheckResult
+
+_OFFICIAL = {"release", "env", "core", "python", "cuda", "tree", "kernels", "all"}
+"""What a comparison with the official wheel reads."""
+_CHECKS = "is compared with the official wheel as a whole, and runs no other check"
 
 
 def register(subparsers: Any) -> None:
@@ -58,21 +62,14 @@ def register(subparsers: Any) -> None:
     verify.add_argument("--no-extensions", action="store_true", help="compile no third-party CUDA extension")
     verify.add_argument("--no-tests", action="store_true", help="run none of upstream's CPU tests on the core")
     verify.add_argument("--all", action="store_true", help="print every missing and extra name, not the first ten")
-    verify.set_defaults(run=_run_verify)
+    verify.set_defaults(run=_run_verify, parser=verify)
 
 
 def _run_verify(arguments: argparse.Namespace) -> int:
     if arguments.json and not arguments.explain:
         raise UsageError("--json: of a wheel's manifest", next_step="add --explain")
-    if arguments.explain and arguments.release.endswith(".whl"):
-        print_origin(Path(arguments.release), as_json=arguments.json)
-        return OK
     if arguments.release.endswith(".whl"):
-        wheel = verify_wheel.VerifyWheelRequest(
-            find_project(), Path(arguments.release), arguments.key, arguments.rebuild
-        )
-        verify_wheel.verify_wheel(wheel, output.make_listener())
-        return OK
+        return _run_verify_wheel(arguments)
     if arguments.key or arguments.rebuild or arguments.explain:
         raise UsageError(
             "--key, --rebuild and --explain: of a wheel's file", next_step="decouple verify dist/2.6/torch-….whl"
@@ -96,6 +93,19 @@ def _run_verify(arguments: argparse.Namespace) -> int:
     return print_verdict(result, None if arguments.all else 10)
 
 
+def _run_verify_wheel(arguments: argparse.Namespace) -> int:
+    way = {"release", "explain", "json"} if arguments.explain else {"release", "key", "rebuild"}
+    why = "--explain checks nothing" if arguments.explain else "a wheel's file is held against its series alone"
+    refuse_unread(arguments, way, why, "leave it out, or name a release in place of the file")
+    path = Path(arguments.release)
+    if arguments.explain:
+        print_origin(path, as_json=arguments.json)
+        return OK
+    wheel = verify_wheel.VerifyWheelRequest(find_project(), path, arguments.key, arguments.rebuild)
+    verify_wheel.verify_wheel(wheel, output.make_listener())
+    return OK
+
+
 def _run_verify_official(arguments: argparse.Namespace) -> int:
     if arguments.kernels not in (None, "official"):
         raise UsageError(
@@ -103,6 +113,7 @@ def _run_verify_official(arguments: argparse.Namespace) -> int:
         )
     if arguments.cuda and arguments.env != "portable":
         raise UsageError(f"--core official --cuda {arguments.cuda}: compiled portably", next_step="add --env portable")
+    refuse_unread(arguments, _OFFICIAL, f"--core official {_CHECKS}", "leave it out")
     request = make_request(verify_official.VerifyOfficialRequest, arguments, kernels=arguments.kernels is not None)
     result = verify_official.verify_official_wheel(request, output.make_listener(), print_audit)
     return print_verdict(result, None if arguments.all else 10)
@@ -111,6 +122,7 @@ def _run_verify_official(arguments: argparse.Namespace) -> int:
 def _run_verify_portable(arguments: argparse.Namespace) -> int:
     if arguments.core != "built":
         raise UsageError("--env portable: our core, against the official wheel", next_step="leave --core out")
+    refuse_unread(arguments, _OFFICIAL, f"--env portable {_CHECKS}", "leave it out")
     request = make_request(verify_portable.VerifyPortableRequest, arguments)
     result = verify_portable.verify_portable_wheels(request, output.make_listener(), print_audit)
     return print_verdict(result, None if arguments.all else 10)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -240,6 +241,11 @@ def _check_kernels(request: BuildRequest) -> None:
     """Raise UsageError where compiled kernels are taken and others are asked for."""
     if request.kernels == "compiled":
         return
+    if request.kind == installed_torch.KIND and request.kernels != "monolith" and not Path(request.kernels).is_dir():
+        raise UsageError(
+            f"--kernels {request.kernels}: no such folder",
+            next_step="compiled, official, monolith, or the folder of a torch that has CUDA",
+        )
     theirs = f"--kernels {request.kernels}: the kernels are as they were compiled"
     if request.archs and (request.archs, request.kernels) != (OFFICIAL, kernel_folder.KIND):
         raise UsageError(

@@ -81,6 +81,16 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
             "--record: recorded is how the wheels of a build compare with the official one",
             next_step="leave --python and --against out, or --record",
         )
+    if request.wheels and request.against != PYPI:
+        raise UsageError(
+            f"--wheels {request.wheels}: for the official wheel's environment, and {request.against} has its own",
+            next_step="leave --wheels or --against out",
+        )
+    if request.python and request.kernels != "compiled":
+        raise UsageError(
+            f"--kernels {request.kernels}: of the wheels in dist/{request.release}, which --python replaces",
+            next_step="leave --kernels or --python out",
+        )
     version = load_release(request.project, request.release).version
     own = _find_python(request.python) if request.python and request.python != MONOLITH else None
     portable = None if request.python or request.env != portable_environment.KIND else _name_portable_build(request)

@@ -131,11 +131,6 @@ def _take_kernels(request: BuildRequest, pair: pairing.Pair, listener: Listener)
         if not isinstance(environment, RootEnvironment):
             raise UsageError("--kernels monolith: it lies in the Debian root", next_step="add --env rootfs")
         source = environment.root.tree / checks.MONOLITH.lstrip("/")
-    elif not source.is_dir():
-        raise UsageError(
-            f"--kernels {request.kernels}: no such folder",
-            next_step="compiled, official, monolith, or the folder of a torch that has CUDA",
-        )
     halves = installed_torch.make_halves(source, pair, find_cache(), downloader, listener.progress)
     listener.say(f"kernels: those of {source}")
     return halves
