@@ -10,7 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from decouple.base.errors import OK, UsageError
+from decouple.base.checkout import SeriesPlaces
+from decouple.base.errors import OK, DecoupleError, UsageError
+from decouple.base.files import write_atomically
 from decouple.cli.stack_words import find_patch, find_paths, open_stack, open_stack_at, parse_words
 from decouple.cli.verbs import add_verb
 from decouple.stack import edits
@@ -147,7 +149,7 @@ def _run_diff(arguments: argparse.Namespace) -> int:
 
 def _run_header(arguments: argparse.Namespace) -> int:
     with open_stack(arguments, most=1) as (stack, words):
-        name = find_patch(stack, words)
+        places, name = stack.places, find_patch(stack, words)
         text = stack.read_patch(name).header_text
         if arguments.replace:
             edits.set_header(stack, name, sys.stdin.read())
@@ -161,9 +163,23 @@ def _run_header(arguments: argparse.Namespace) -> int:
         code = _open_editor([draft])
         changed = draft.read_text("utf-8", "surrogateescape")
     if code == OK and changed != text:
-        with open_stack(arguments, most=1) as (stack, _):
-            edits.set_header(stack, name, changed)
+        _take_header(places, name, changed)
     return code
+
+
+def _take_header(places: SeriesPlaces, name: str, text: str) -> None:
+    """Make ``text`` the header; what a person wrote is kept in a file until it is one."""
+    kept = places.tree.parent / f"{Path(name).stem}.header"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(kept, text.encode("utf-8", "surrogateescape"))
+    try:
+        with open_stack_at(places) as stack:
+            edits.set_header(stack, name, text)
+    except DecoupleError as error:
+        again = f"`decouple header {places.release} {name} -r < {shlex.quote(str(kept))}`"
+        step = "; ".join(filter(None, [error.next_step, f"the new text is kept: {again} takes it"]))
+        raise DecoupleError(error.what, next_step=step, code=error.code) from error
+    kept.unlink()
 
 
 def _open_editor(files: list[Path]) -> int:

@@ -235,6 +235,26 @@ def test_the_command_line(world: World, capsys: pytest.CaptureFixture[str], monk
     assert "Subject: edited by hand\n" in (world.project / "patches/2.6/0003-split.patch").read_text()
 
 
+def test_a_header_that_is_refused_is_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who quotes a diff, to show what fails without the patch, had nothing left to indent."""
+    editor = world.project / "editor.sh"
+    editor.write_text("#!/bin/sh\nprintf 'What fails:\\n--- a/x\\n+++ b/x\\n@@ -1 +1 @@\\n-a\\n+b\\n' >> \"$1\"\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    before = header("split", "split")
+    assert main(["header", "2.6", "-e", "0003"]) == 1
+    said, kept = capsys.readouterr().err, world.project / "build/2.6/0003-split.header"
+    assert f"decouple header 2.6 2.6/0003-split.patch -r < {kept}" in said and "indent them" in said
+    assert "\n@@ -1 +1 @@\n" in kept.read_text()
+    assert main(["header", "2.6", "0003"]) == 0 and capsys.readouterr().out == before
+    editor.write_text("#!/bin/sh\necho 'It goes in.' >> \"$1\"\n")
+    assert main(["header", "2.6", "-e", "0003"]) == 0
+    assert not kept.exists(), "what the patch has is in no other file"
+
+
 def test_it_is_a_program(world: World) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "decouple", "apply", "1.0"], capture_output=True, text=True, check=False
