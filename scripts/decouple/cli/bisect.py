@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from decouple.base.errors import CHECK_FAILED
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.flows.bisect import BisectRequest, find_culprit
-from decouple.flows.listener import Listener
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -45,6 +43,6 @@ def run_bisect(arguments: argparse.Namespace) -> int:
     _add_options(late)
     late.parse_args(words[:at], namespace=arguments)
     request = make_request(BisectRequest, arguments, command=words[at:][1:] if "--" in words else words[at:])
-    culprit = find_culprit(request, Listener(lambda line: print(line, file=sys.stderr), output.make_progress()))
+    culprit = find_culprit(request, output.make_listener(for_program=True))
     print(f"{culprit.first_bad} breaks it ({culprit.looked_at} trees looked at): {culprit.said}")
     return CHECK_FAILED

@@ -48,7 +48,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run_census(arguments: argparse.Namespace) -> int:
     """Return 1 if an applied series' core needs a vendor at compile time, else 0."""
     request = make_request(CensusRequest, arguments)
-    taken = take_census(request, output.make_listener())
+    taken = take_census(request, output.make_listener(for_program=arguments.couplings))
     if arguments.json:
         write_output(arguments.json, render_json(taken.comparisons))
     if arguments.html:

@@ -43,7 +43,7 @@ def run_check(arguments: argparse.Namespace) -> int:
     request = make_request(CheckRequest, arguments)
     if arguments.depends:
         return _print_dependencies(request, arguments)
-    checked = check_series(request, output.make_listener())
+    checked = check_series(request, output.make_listener(for_program=arguments.json))
     if arguments.json:
         print(json.dumps([_make_record(verdict) for verdict in checked.verdicts], indent=2))
     else:
@@ -62,7 +62,7 @@ def _print_dependencies(request: CheckRequest, arguments: argparse.Namespace) ->
                 f"--{option.replace('_', '-')}: says nothing about what patches need of each other",
                 next_step="leave it out, or --depends",
             )
-    needed = list_dependencies(request, output.make_listener())
+    needed = list_dependencies(request, output.make_listener(for_program=arguments.json))
     if arguments.json:
         print(json.dumps({name: list(names) for name, names in needed.items()}, indent=2))
     else:

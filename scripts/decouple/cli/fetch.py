@@ -38,7 +38,7 @@ def run_fetch(arguments: argparse.Namespace) -> int:
     Raises DecoupleError.
     """
     request = make_request(BaselineRequest, arguments)
-    fetched, base = fetch_source(request, output.make_listener())
+    fetched, base = fetch_source(request, output.make_listener(for_program=arguments.json))
     if fetched.identity:  # a tree of ours: its path is told to be read
         tree_record.check_tree(fetched.path)
     version = load_release(request.project, arguments.release).version

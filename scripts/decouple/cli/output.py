@@ -12,12 +12,19 @@ from decouple.cli.shown import escape_text, unwrap_stream
 from decouple.flows.listener import Listener
 
 
-def make_listener() -> Listener:
+def make_listener(*, for_program: bool = False) -> Listener:
     """Make a listener that prints what flows say.
 
-    Warnings, and how far they are, go to standard error.
+    Warnings, and how far they are, go to standard error; with ``for_program`` all does, because standard output is
+    then what a program reads.
     """
-    return Listener(lambda line: print(line, flush=True), make_progress(), lambda line: print(line, file=sys.stderr))
+    say = print_aside if for_program else lambda line: print(line, flush=True)
+    return Listener(say, make_progress(), print_aside)
+
+
+def print_aside(line: str) -> None:
+    """Print a line that is no part of what a command was asked for."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def make_progress() -> Progress:

@@ -10,7 +10,7 @@ from decouple.base.files import write_output
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.cli.source_word import add_source_option
-from decouple.flows.listener import QUIET
+from decouple.flows.listener import Listener
 from decouple.flows.rebase import RebaseJudgement, RebaseRequest, RebaseResult, rebase_series
 from decouple.flows.rebase_route import choose_way
 from decouple.rebase import report
@@ -61,31 +61,30 @@ def run_rebase(arguments: argparse.Namespace) -> int:
 
     1 while a patch waits for a person or --report found one that would.
     """
-    # a program that reads the report gets nothing else
-    request = choose_way(
-        make_request(RebaseRequest, arguments), output.make_listener() if arguments.format == "text" else QUIET
-    )
-    result = rebase_series(request, output.make_listener(), lambda judged: _print_verdicts(arguments, judged))
+    for_program = arguments.format != "text" and not arguments.output  # which gets the report and nothing else
+    listener = output.make_listener(for_program=for_program)
+    request = choose_way(make_request(RebaseRequest, arguments), listener)
+    result = rebase_series(request, listener, lambda judged: _print_verdicts(arguments, judged))
     if result.judged is None:
-        print("rebase: given up; no series was written")
+        listener.say("rebase: given up; no series was written")
     elif arguments.report:
         return CHECK_FAILED if result.outcome.stops else OK
     elif result.stopped_at:
-        print(f"\nstopped at {result.stopped_at}; the conflict is in {result.tree}")
-        print(f"  next: {find_next_step(result.outcome.stopped)} (or --skip, --abort)")
+        listener.say(f"\nstopped at {result.stopped_at}; the conflict is in {result.tree}")
+        listener.say(f"  next: {find_next_step(result.outcome.stopped)} (or --skip, --abort)")
         return CHECK_FAILED
     else:
-        _print_written(request.project, result)
+        _tell_written(request.project, result, listener)
     return OK
 
 
-def _print_written(project: Path, result: RebaseResult) -> None:
+def _tell_written(project: Path, result: RebaseResult, listener: Listener) -> None:
     assert result.series
     count, release = len(result.written) - 1, result.release
-    print(f"\nwrote {count} patches and series/{release}: {len(result.series.lines)} patches in all")
+    listener.say(f"\nwrote {count} patches and series/{release}: {len(result.series.lines)} patches in all")
     if result.resolutions:
-        print(f"resolutions are kept in {result.resolutions.relative_to(project)}; commit them with the series")
-    print(f"  next: decouple lint {release}, then decouple apply {release}")
+        listener.say(f"resolutions are kept in {result.resolutions.relative_to(project)}; commit them with the series")
+    listener.say(f"  next: decouple lint {release}, then decouple apply {release}")
 
 
 def _print_verdicts(arguments: argparse.Namespace, judged: RebaseJudgement) -> None:

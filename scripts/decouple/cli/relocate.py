@@ -32,7 +32,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run_relocate(arguments: argparse.Namespace) -> int:
     """Print, write or check; 1 if --check differs or --unclassified finds a file."""
-    request, listener = make_request(RelocateRequest, arguments), output.make_listener()
+    request = make_request(RelocateRequest, arguments)
+    listener = output.make_listener(for_program=arguments.json or arguments.table)
     if arguments.unclassified:
         left = find_unplaced(request, listener)
         print("\n".join(left) if left else "every CUDA file has its place")

@@ -49,13 +49,13 @@ def add_reuse(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _run_reuse(arguments: argparse.Namespace) -> int:
     """Count, print, and write the header; 1 when ``--names`` leaves a name open."""
     request = make_request(ReuseRequest, arguments)
-    result = count_reuse(request, output.make_listener())
+    result = count_reuse(request, output.make_listener(for_program=arguments.json))
     if arguments.json:
         print(json.dumps(_make_json(result), indent=1))
     else:
         _print_result(result)
     if arguments.header:
-        print(f"written: {arguments.header}")
+        (output.print_aside if arguments.json else print)(f"written: {arguments.header}")
     return CHECK_FAILED if result.open else OK
 
 
