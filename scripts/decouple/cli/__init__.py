@@ -167,10 +167,10 @@ def _restart_in_utf8_mode() -> None:
 
 
 def settle_release(arguments: argparse.Namespace) -> None:
-    """Put 2.6 for 2.6.0; raise UsageError for a word in the place of a release that is none.
+    """Put 2.6 for 2.6.0; refuse a word that is no release.
 
-    It is called before a verb does anything with it: each makes paths of the word. What ``manifest fill`` is given may
-    be new, what ``verify`` is given may be a wheel, what ``rebase`` is given it checks itself.
+    Raises UsageError. It is called before a verb does anything with it: each makes paths of the word. What ``manifest
+    fill`` is given may be new, what ``verify`` is given may be a wheel, what ``rebase`` is given it checks itself.
     """
     name = "releases" if "releases" in arguments else "release"
     given = getattr(arguments, name, None)

@@ -80,7 +80,7 @@ def register(subparsers: Any) -> None:
     build.set_defaults(run=_run_build)
 
     smoke = subparsers.add_parser("smoke")
-    _add_shared_options(smoke)
+    _add_shared_options(smoke, portably=False)  # it is against Debian's core
     smoke.add_argument("--arch", help="one CUDA architecture (default 9.0)")
     smoke.add_argument("--toolkit", default="", metavar="NAME", help="another vendor's: rocm, against a stock core too")
     smoke.add_argument(
@@ -112,13 +112,13 @@ def register(subparsers: Any) -> None:
     clean.set_defaults(run=_run_clean)
 
 
-def _add_shared_options(parser: argparse.ArgumentParser) -> None:
+def _add_shared_options(parser: argparse.ArgumentParser, *, portably: bool = True) -> None:
     parser.add_argument("release")
     parser.add_argument(
         "--env",
-        choices=["auto", "host", "rootfs", "portable"],
+        choices=["auto", "host", "rootfs", *(["portable"] if portably else [])],
         default="auto",
-        help="whose toolchain builds; portable: wheels for most machines",
+        help=f"whose toolchain builds{'; portable: wheels for most machines' if portably else ''}",
     )
     parser.add_argument("--jobs", type=int, help="compile jobs at once (default: what cores and memory allow)")
     parser.add_argument("--tree", type=Path, help="the applied tree (default: build/<release>/src)")

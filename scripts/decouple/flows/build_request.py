@@ -190,6 +190,11 @@ def settle_choices(request: BuildRequest) -> Choices:
     """
     if request.toolkit:
         _check_toolkit(request)
+    if request.env == portable_environment.KIND and request.against == "stock":
+        raise UsageError(
+            f"--env {request.env}: its root has no stock core, which is the Debian root's",
+            next_step="leave --env out" if request.core else f"leave --env or --kernels {request.kernels} out",
+        )
     usual = toolkits.find_vendor(request.toolkit).arch_list if request.toolkit else ""
     asked = request.archs or usual or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.find_stage(2).arch_list
     if asked == OFFICIAL:

@@ -14,6 +14,7 @@ from decouple.build.options import Choices, Provenance
 from decouple.build.shards import ObjectShard
 from decouple.build.stage import ShardResult, StageWheel
 from decouple.build.stage2 import OtherVendor, Stage2
+from decouple.cli import main
 from decouple.flows import build
 from decouple.flows.build_request import BuildRequest, estimate_stages, settle_choices
 
@@ -63,12 +64,21 @@ def test_a_shard_is_one_of_the_toolkit_that_was_asked_for(tmp_path: Path, made: 
         ({"env": "rootfs", "third_party": Path("/mine")}, "--third-party /mine: .*--env portable"),
         ({"env": "host", "third_party": Path("/mine")}, "--third-party /mine: .*--env portable"),
         ({"third_party": Path("/mine")}, "--third-party /mine: .*--env portable"),
+        ({"env": "portable", "core": "stock"}, "--env portable: .*no stock core.*leave --env out"),
+        ({"env": "portable", "kernels": "monolith"}, "--env portable: .*leave --env or --kernels monolith out"),
     ],
 )
 def test_an_option_that_would_be_dropped_is_refused(chosen: Mapping[str, object], said: str) -> None:
     request = BuildRequest(find_project(), "2.6", stage=2, **chosen)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=said):
         estimate_stages(request)
+
+
+def test_a_smoke_build_is_in_no_portable_root(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is against Debian's core, and ended with a layer of a TOML file that nobody can choose."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["smoke", "2.6", "--env", "portable"])
+    assert "--env" in capsys.readouterr().err
 
 
 def test_kernels_of_the_official_wheel_are_for_its_architectures() -> None:
