@@ -14,6 +14,7 @@ import pytest
 from decouple.base.paths import find_project
 
 PYTHON = os.environ.get("SIMCUDA_TORCH", "")
+BUILT = ["--built", os.environ["SIMCUDA_BUILT"]] if os.environ.get("SIMCUDA_BUILT") else []
 PROGRAMS = Path(__file__).parent / "simulated"
 MNIST = find_project() / "scripts/simcuda/examples/mnist.py"
 
@@ -71,8 +72,7 @@ def run_simulated(
     program: Path, *words: str, devices: int = 2, memory: str = "16G"
 ) -> subprocess.CompletedProcess[str]:
     """Run a program on simulated devices."""
-    built = os.environ.get("SIMCUDA_BUILT")
-    device = ["--devices", str(devices), "--memory", memory, *(["--built", built] if built else [])]
+    device = ["--devices", str(devices), "--memory", memory, *BUILT]
     command = [PYTHON, "-m", "simcuda", "run", *device, PYTHON, str(program), *words]
     path = {"PYTHONPATH": str(find_project() / "scripts"), "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=os.environ | path, capture_output=True, text=True, timeout=300)
@@ -99,7 +99,7 @@ def test_what_is_done_between_two_tests_is_in_no_memory_history(tmp_path: Path) 
     pytests = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, str(tmp_path / "test_history.py")]
     path = {"PYTHONPATH": str(find_project() / "scripts")}
     done = subprocess.run(
-        [PYTHON, "-m", "simcuda", "run", *pytests], env=os.environ | path, capture_output=True, text=True
+        [PYTHON, "-m", "simcuda", "run", *BUILT, *pytests], env=os.environ | path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout
