@@ -324,7 +324,7 @@ def test_graphs_replay_or_are_refused(name: str, mod: types.ModuleType) -> None:
 def graphs(mod: types.ModuleType) -> None:
     """Skips a test where the driver has no graphs."""
     if not hasattr(mod, "graph"):
-        pytest.skip("this driver has no graphs")
+        pytest.skip("optional: this driver has no graphs")
 
 
 def tell_missing_kernel(mod: types.ModuleType, call: Callable[[], Any]) -> str:
