@@ -450,6 +450,19 @@ def test_the_example_of_a_driver_in_python(
 
 
 @pytest.mark.timeout(1200)
+def test_a_driver_without_graphs_lacks_no_item_for_it(
+    interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path
+) -> None:
+    """One in Python is such a driver; item 65 is that captured work is replayed, or refused in one line."""
+    site = tmp_path / "site"
+    shutil.copytree(torch_sim, site)
+    shutil.copyfile(backend_env.THIRD_DEVICE / "examples" / "python_driver.py", site / "torch_sim" / "driver.py")
+    (site / "kernels.py").write_text(WITHOUT_A_KERNEL)  # those of torch_sim are for the simulation's memory
+    done = backend_env.check(interpreter, "sim", [site, contract], "-p", "kernels", "-k", "test_runtime and graph")
+    assert done.returncode == 0 and "65 ok" in done.stdout, done.stdout[-8000:]
+
+
+@pytest.mark.timeout(1200)
 def test_the_guide_runs(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
     snippets = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     assert len(snippets) >= 4

@@ -79,7 +79,7 @@ def _numbers(item: pytest.Item) -> list[int]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Note the items in the report; tell what PyTorch expects and where upstream says so."""
+    """Note the items in the report, and tell what PyTorch expects of them."""
     outcome = yield
     result: pytest.TestReport = outcome.get_result()  # type: ignore[attr-defined]
     outcomes = item.config.stash[_outcomes]
@@ -91,7 +91,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 class Collector:
-    """Collect the outcomes in the process that writes the card: with pytest-xdist the tests run in others."""
+    """Collect the outcomes in the process that writes the card.
+
+    With pytest-xdist the tests run in others.
+    """
 
     def __init__(self, outcomes: report.Outcomes) -> None:
         self._outcomes = outcomes

@@ -18,7 +18,7 @@ SUPPORTED, BROKEN, MISSING, GAP, ELSEWHERE = "supported", "broken", "missing", "
 _SIGNS = {SUPPORTED: "ok", BROKEN: "BROKEN", MISSING: "missing", GAP: "gap", ELSEWHERE: "elsewhere"}
 _GAP = "upstream lacks: "  # what the reason of a test that met a gap begins with
 _ELSEWHERE = "elsewhere: "  # and of one that others run; it counts where nothing of its item passed here
-_OPTIONAL = "optional: "  # and of one that runs where it is asked for; the others of its item say how that stands
+_OPTIONAL = "optional: "  # and of one that runs where it is asked for, or of what a backend may lack; the others tell
 
 
 @dataclasses.dataclass(frozen=True)

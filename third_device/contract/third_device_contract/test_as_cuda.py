@@ -129,7 +129,7 @@ def test_torch_cuda_answers(name: str, mod: types.ModuleType, as_cuda: Any, no_t
 @pytest.mark.contract_item(70)
 def test_graphs_of_a_program(mod: types.ModuleType, as_cuda: Any, no_trace: None) -> None:
     if not hasattr(mod, "graph"):
-        pytest.skip("this driver has no graphs")
+        pytest.skip("optional: this driver has no graphs")
     with as_cuda():
         graph = torch.cuda.CUDAGraph()
         assert isinstance(graph, torch.cuda.graphs.CUDAGraph) and not torch.cuda.is_current_stream_capturing()
@@ -675,7 +675,7 @@ def test_operators_that_wait_are_told(mod: types.ModuleType, name: str) -> None:
 @pytest.mark.contract_item(70)
 def test_pools_and_snapshots_of_a_program(as_cuda: Any, mod: types.ModuleType) -> None:
     if not hasattr(mod, "MemPool"):
-        pytest.skip("this backend has no MemPool")
+        pytest.skip("optional: this backend has no MemPool")
     with as_cuda():
         torch.cuda.memory._record_memory_history(clear_history=True)
         pool = torch.cuda.MemPool()

@@ -528,7 +528,7 @@ def require_names(mod: types.ModuleType, *names: str) -> None:
     """Skip a test of what this device has not; item 71 asks for the reasons."""
     missing = [one for one in names if not hasattr(mod, one)]
     if missing:
-        pytest.skip(f"this backend has no {', '.join(missing)}")
+        pytest.skip(f"optional: this backend has no {', '.join(missing)}")
 
 
 @pytest.mark.contract_item(66)

@@ -324,7 +324,7 @@ def test_graphs_replay_or_are_refused(name: str, mod: types.ModuleType) -> None:
 def graphs(mod: types.ModuleType) -> None:
     """Skips a test where the driver has no graphs."""
     if not hasattr(mod, "graph"):
-        pytest.skip("this driver has no graphs")
+        pytest.skip("optional: this driver has no graphs")
 
 
 def tell_missing_kernel(mod: types.ModuleType, call: Callable[[], Any]) -> str:
@@ -355,7 +355,7 @@ def take_step(model: torch.nn.Sequential, inputs: torch.Tensor, gradient: torch.
 
 
 def require_step(name: str, mod: types.ModuleType) -> None:
-    """Skip a graph of `take_step` where a part of it runs on the CPU, which no graph has."""
+    """Skip a graph of `take_step` where a part of it runs on the CPU."""
     model, inputs, gradient = make_mlp(name), torch.ones(8, 6, device=name), torch.ones(8, 3, device=name)
     missing = tell_missing_kernel(mod, lambda: take_step(model, inputs, gradient))
     if missing:

@@ -70,7 +70,7 @@ def test_distributed_suite(
     python: Run,
     run_suite: Callable[[upstream.Suite], upstream.Verdict],
 ) -> None:
-    """Run one that the release and the devices are enough for; the others say nothing of item 47."""
+    """Run what the release and the devices are enough for."""
     if not request.config.getoption("--upstream-distributed"):
         pytest.skip("optional: pass --upstream-distributed, too: runs upstream's tests of FSDP2 and DTensor")
     if not suite.is_about(torch.__version__):
