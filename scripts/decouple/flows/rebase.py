@@ -215,14 +215,14 @@ def _list_legs(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[
 
 def _refuse_another_text(project: Path, leg: Leg, listener: Listener) -> None:
     """Raise UsageError where the official wheel shows that a user's tree is misnamed."""
-    new, source = leg.release, leg.source
+    new, source, quoted = leg.release, leg.source, shlex.quote(leg.source)
     manifest = load_release(project, new)
     near = _measure_likeness(
         project, manifest, fetch_source(manifest, source, progress=listener.progress).path, listener
     )
     step = (
-        f"call it what it is: decouple apply NAME --source {source}; decouple rebase {new} --source "
-        f"{source} --report judges every patch and writes nothing, --replace in its place writes the series"
+        f"call it what it is: decouple apply NAME --source {quoted}; decouple rebase {new} --source {quoted} --report "
+        "judges every patch and writes no series, --replace in its place writes it"
     )
     if near and not near.is_official and manifest.find_source("wheel"):
         first = f" ({near.different[0]}, …)" if near.different else ""
