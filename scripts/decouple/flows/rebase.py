@@ -64,7 +64,7 @@ class RebaseRequest(Struct, frozen=True):
     via: tuple[str, ...] = ()
     """Releases between, as NAME or NAME=SOURCE: each gets a series, carried from the one before."""
     report: bool = False
-    """Judge every patch, stop at none, write nothing."""
+    """Judge every patch, stop at none, write no series."""
     history: Path | None = None
     """A clone of upstream: name the commits behind a conflict."""
     step: str | None = None
@@ -178,7 +178,7 @@ def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
         raise UsageError(f"{series} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
     if request.via and request.report:
         raise UsageError(
-            "--via writes a series for each release between, and --report writes nothing",
+            "--via writes a series for each release between, and --report writes none",
             next_step="leave one of them out",
         )
     legs = [*_list_legs(project, old, new, request.via), Leg(new, request.source)]

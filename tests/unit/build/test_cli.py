@@ -204,7 +204,7 @@ def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--arch", "hopper"], 1, "--arch hopper: not an architecture"),
+        (["--arch", "hopper"], 2, "--arch hopper: not an architecture"),
         (["--profile", "rocm"], 2, "profile 'rocm' is unknown"),
         (["--jobs", "0"], 2, "--jobs 0: at least one"),
         (["--env", "host", "--tree", "/nowhere/at/all"], 2, "/nowhere/at/all: no such folder"),
