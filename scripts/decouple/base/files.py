@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import os
 import re
+import shlex
 import shutil
 import stat
 import tempfile
@@ -130,7 +131,9 @@ def open_for_append(path: Path) -> TextIO:
 
 
 def _make_link_error(path: Path) -> DecoupleError:
-    return DecoupleError(f"{path}: no file of its own, but a link or a pipe", next_step=f"rm {path} and run again")
+    return DecoupleError(
+        f"{path}: no file of its own, but a link or a pipe", next_step=f"rm {shlex.quote(str(path))} and run again"
+    )
 
 
 def clear_folder(path: Path) -> None:

@@ -23,6 +23,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -501,7 +502,9 @@ class Repository:
     def make_error(self, verb: str, answer: Answer) -> GitError:
         """Make the error that tells why ``git VERB`` failed here."""
         return GitError(
-            f"git {verb} in {self.root}", answer, next_step=f"`git -C {self.root} status` shows the state it is in"
+            f"git {verb} in {self.root}",
+            answer,
+            next_step=f"`git -C {shlex.quote(str(self.root))} status` shows the state it is in",
         )
 
     def read_text(self, *arguments: str, index: Path | None = None) -> str:

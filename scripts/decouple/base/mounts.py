@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
@@ -40,7 +41,9 @@ def remove_tree(folder: Path) -> None:
     if not folder.is_symlink() and not folder.exists():
         return
     if folder.is_symlink():
-        raise DecoupleError(f"{folder}: is a symbolic link; not deleting through it", next_step=f"rm {folder}")
+        raise DecoupleError(
+            f"{folder}: is a symbolic link; not deleting through it", next_step=f"rm {shlex.quote(str(folder))}"
+        )
     mounted = list_mounts(folder)
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")

@@ -9,6 +9,7 @@ ever.
 from __future__ import annotations
 
 import contextlib
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +76,7 @@ class ObjectReader:
         return GitError(
             f"git cat-file in {self._folder}",
             make_answer(self._process.returncode, b"", words, self._folder),
-            next_step=f"`git -C {self._folder} fsck` shows what is wrong",
+            next_step=f"`git -C {shlex.quote(str(self._folder))} fsck` shows what is wrong",
         )
 
     def close(self) -> None:

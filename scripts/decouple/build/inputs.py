@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -98,7 +99,7 @@ def list_tracked_files(tree: Path) -> frozenset[str]:
 def _run_git(tree: Path, *arguments: str) -> bytes:
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
-    return run_git(*arguments, cwd=tree, next_step=f"`git -C {tree} status` shows the state it is in")
+    return run_git(*arguments, cwd=tree, next_step=f"`git -C {shlex.quote(str(tree))} status` shows the state it is in")
 
 
 def read_upstream_file(tree: Path, path: str) -> bytes:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, json
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import toolkits
 from decouple.build.environment import Environment, read_output
 
@@ -93,11 +93,11 @@ def check_stage2(present: ProbeResult, wanted: Stage2Needs) -> None:
 
 
 def check_archs(archs: Sequence[str], known: Sequence[str], nvcc: str) -> None:
-    """Raise DecoupleError for an architecture that is misspelt or unknown to nvcc."""
+    """Raise UsageError for a misspelt architecture, DecoupleError for one unknown to nvcc."""
     for arch in archs:
         match = _ARCH.fullmatch(arch)
         if match is None:
-            raise DecoupleError(f"--arch {arch}: not an architecture", next_step="write them as '8.0;9.0' or '9.0+PTX'")
+            raise UsageError(f"--arch {arch}: not an architecture", next_step="write them as '8.0;9.0' or '9.0+PTX'")
         if known and (match[1] + match[2]) not in known and (match[1] + match[2].rstrip("af")) not in known:
             listed = ", ".join(f"{name[:-1]}.{name[-1]}" for name in known if name[-1].isdigit())
             raise DecoupleError(f"--arch {arch}: nvcc {nvcc} does not know it", next_step=f"choose from {listed}")

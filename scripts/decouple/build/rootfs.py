@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -146,7 +147,7 @@ def ensure_root(
         if faults:
             raise DecoupleError(
                 f"{folder}: {faults[0]}",
-                next_step=f"rm {folder / _DONE}, and run again: the root is made anew",
+                next_step=f"rm {shlex.quote(str(folder / _DONE))}, and run again: the root is made anew",
             )
     return root
 
@@ -333,7 +334,7 @@ def _read_done(folder: Path) -> _RootRecord:
     path = folder / _DONE
     if not path.exists():
         return _RootRecord()
-    return read_json(path, _RootRecord, mend=f"rm {path}, and run again: the root is made anew")
+    return read_json(path, _RootRecord, mend=f"rm {shlex.quote(str(path))}, and run again: the root is made anew")
 
 
 def _write_done(folder: Path, done: _RootRecord) -> None:

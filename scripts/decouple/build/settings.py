@@ -99,6 +99,8 @@ class StageSettings(CompileNeeds, frozen=True):
     slice_object_seconds: float = 0.0
     flash_objects: int = 0
     flash_object_seconds: float = 0.0
+    further_arch: float = 1.0
+    """Share of the seconds for one architecture that each further one costs."""
 
 
 class BindingsSettings(CompileNeeds, frozen=True):
@@ -265,7 +267,7 @@ def list_layers(number: int, *, profile: str, core: str) -> list[str]:
 def estimate_cost(number: int, kind: str = "", *, arch_count: int = 1, flash: bool = True, part: bool = False) -> Cost:
     """Estimate a cold build of one stage in an environment of ``kind``.
 
-    With ``part``, of stage 2's runtime part. A ``.cu`` costs per architecture.
+    With ``part``, of stage 2's runtime part. Each architecture more than one costs a share of the first.
     """
     table = find_stage(number)
     objects = table.objects_in.get(kind, table.objects)
@@ -277,7 +279,7 @@ def estimate_cost(number: int, kind: str = "", *, arch_count: int = 1, flash: bo
         if flash:
             objects += table.flash_objects
             seconds += table.flash_objects * table.flash_object_seconds
-        seconds *= arch_count
+        seconds *= 1 + table.further_arch * (arch_count - 1)
     return Cost(objects, seconds, table.disk_mib, table.job_mib)
 
 

@@ -6,6 +6,7 @@ It is setup.py, or what its pyproject.toml names.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,8 @@ class Stage1(Stage):
                 raise DecoupleError(
                     f"stage 1: {self.find_python()} has no module {name}, and {self.places.tree / 'pyproject.toml'} is "
                     "packed by it",
-                    next_step=f"{self.find_python()} -m pip install {' '.join(modules).replace('_', '-')}, then again",
+                    next_step=f"{shlex.quote(self.find_python())} -m pip install "
+                    f"{' '.join(modules).replace('_', '-')}, then again",
                 )
 
     def _uninstall_files(self) -> None:

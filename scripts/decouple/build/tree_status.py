@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -115,7 +116,7 @@ def _list_unknown_paths(tree: Path) -> set[str]:
 
 
 def _run_ls_files(tree: Path, *options: str) -> bytes:
-    step = f"`git -C {tree} status` shows the state it is in"
+    step = f"`git -C {shlex.quote(str(tree))} status` shows the state it is in"
     return run_git("ls-files", "-z", "--others", "--exclude-standard", *options, cwd=tree, next_step=step)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK, DecoupleError, UsageError
@@ -58,10 +59,12 @@ def run_new_device(arguments: argparse.Namespace) -> int:
     if arguments.key == "CUDA":
         stem = folder / arguments.name
         print(f"next: fill in {stem}.cmake, then see what is open (docs/backends.md):")
-        print(f"      decouple stages reuse 2.6 --names {stem}.toml --header {stem}_names.h")
+        words = ["decouple", "stages", "reuse", "2.6", "--names", f"{stem}.toml", "--header", f"{stem}_names.h"]
+        print(f"      {shlex.join(words)}")
         return OK
-    elsewhere = "" if folder.resolve().parent == home else f"THIRD_DEVICE={home} "
-    print(f"next: {elsewhere}pip install --no-build-isolation {folder} {home / 'contract'}")
+    elsewhere = "" if folder.resolve().parent == home else f"THIRD_DEVICE={shlex.quote(str(home))} "
+    install = ["pip", "install", "--no-build-isolation", str(folder), str(home / "contract")]
+    print(f"next: {elsewhere}{shlex.join(install)}")
     print(f"      pytest --pyargs third_device_contract --device {arguments.name}")
     return OK
 

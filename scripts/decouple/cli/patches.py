@@ -183,8 +183,14 @@ def _take_header(places: SeriesPlaces, name: str, text: str) -> None:
 
 
 def _open_editor(files: list[Path]) -> int:
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    return subprocess.run([*shlex.split(editor), *map(str, files)], check=False).returncode
+    name = next((name for name in ("VISUAL", "EDITOR") if os.environ.get(name, "").strip()), "EDITOR")
+    editor, step = os.environ.get(name, "").strip() or "vi", f"set {name} to the command of an editor"
+    try:
+        return subprocess.run([*shlex.split(editor), *map(str, files)], check=False).returncode
+    except ValueError as error:  # of shlex
+        raise UsageError(f"{name} is {editor}: {error}", next_step=step) from None
+    except OSError as error:
+        raise DecoupleError(f"the editor {editor} cannot be started: {error.strerror}", next_step=step) from None
 
 
 def print_written(written: SeriesUpdate) -> None:

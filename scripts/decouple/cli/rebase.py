@@ -35,7 +35,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--replace", action="store_true", help="write the series of a release for a local tree that is not its text"
     )
-    parser.add_argument("--report", action="store_true", help="judge every patch, stop at none, write nothing")
+    parser.add_argument("--report", action="store_true", help="judge every patch, stop at none, write no series")
     parser.add_argument(
         "--history", type=Path, metavar="CLONE", help="a clone of upstream: name the commits behind a conflict"
     )

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.base.files import write_output
 from decouple.cli import output
 from decouple.cli.request import make_request
 from decouple.cli.source_word import add_source_option
@@ -81,7 +80,6 @@ def _run_watch(arguments: argparse.Namespace) -> int:
     """Judge and print; 1 when something changed."""
     result = watch_upstream(make_request(WatchRequest, arguments), output.make_listener())
     if arguments.report:
-        write_output(arguments.report, result.report)
         print("\n".join(result.changes) or "nothing changed")
     else:
         print(result.report, end="")

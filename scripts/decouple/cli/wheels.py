@@ -6,6 +6,7 @@ They are verified against this checkout.
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from decouple.base.errors import OK
@@ -70,5 +71,5 @@ def _run_wheels(arguments: argparse.Namespace) -> int:
         return OK
     wheels = fetch_wheels(request, choice, listener)
     if not request.into:
-        print(f"install them with: pip install {' '.join(str(wheel.path) for wheel in wheels)}")
+        print(f"install them with: {shlex.join(['pip', 'install', *(str(wheel.path) for wheel in wheels)])}")
     return OK

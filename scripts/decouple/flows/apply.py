@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,8 +85,8 @@ def _refuse_files_alone(request: ApplyRequest) -> None:
     if provider and provider.lacks:
         raise UsageError(
             f"--source {request.source}: {provider.lacks}",
-            next_step=f"decouple check {request.release} --source {request.source} judges the patches by it; "
-            "for a tree leave --source out, or name one that you have",
+            next_step=f"decouple check {request.release} --source {shlex.quote(request.source)} judges the patches "
+            "by it; for a tree leave --source out, or name one that you have",
         )
 
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from packaging.version import Version
@@ -99,7 +100,7 @@ def carry_series(
     request = RebaseRequest(project, (old, release), source, debian_patches=debian_patches, alone=True)
     result = rebase_series(choose_way(request, listener), listener, report_judgement)
     if result.stopped_at:
-        again = f"decouple apply {release}" + (f" --source {source}" if source != "auto" else "")
+        again = f"decouple apply {release}" + (f" --source {shlex.quote(source)}" if source != "auto" else "")
         raise DecoupleError(
             f"series/{release}: stopped at {result.stopped_at}, the conflict is in {result.tree}",
             next_step=f"{rebase_state.find_next_step(result.outcome.stopped)}, then `{again}` again",

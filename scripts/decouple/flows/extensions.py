@@ -45,11 +45,13 @@ def try_extensions(request: ExtensionsRequest, listener: Listener = QUIET) -> It
     Raises UsageError at once without a toolkit, or for a name that is none.
     """
     wanted = rules.select_extensions(request.names)
-    toolkit = request.toolkit or Path(os.environ.get("CUDA_HOME", ""))
-    if not (toolkit / "bin/nvcc").exists():
+    named = request.toolkit or os.environ.get("CUDA_HOME")
+    if not named or not (Path(named) / "bin/nvcc").exists():
         raise UsageError(
-            f"{toolkit}: no bin/nvcc in it", next_step="name the folder of CUDA with --toolkit, or set CUDA_HOME"
+            f"{named}: no bin/nvcc in it" if named else "no CUDA toolkit is named",
+            next_step="name the folder of CUDA with --toolkit, or set CUDA_HOME",
         )
+    toolkit = Path(named)
     environment = HostEnvironment(Places.of_release(request.project, request.release, find_cache()))
     places = environment.places
     place = Workplace(environment, places.verify, str(places.verify), places.logs / "extensions.log")

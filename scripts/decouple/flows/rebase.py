@@ -64,7 +64,7 @@ class RebaseRequest(Struct, frozen=True):
     via: tuple[str, ...] = ()
     """Releases between, as NAME or NAME=SOURCE: each gets a series, carried from the one before."""
     report: bool = False
-    """Judge every patch, stop at none, write nothing."""
+    """Judge every patch, stop at none, write no series."""
     history: Path | None = None
     """A clone of upstream: name the commits behind a conflict."""
     step: str | None = None
@@ -178,7 +178,7 @@ def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
         raise UsageError(f"{series} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
     if request.via and request.report:
         raise UsageError(
-            "--via writes a series for each release between, and --report writes nothing",
+            "--via writes a series for each release between, and --report writes none",
             next_step="leave one of them out",
         )
     legs = [*_list_legs(project, old, new, request.via), Leg(new, request.source)]
@@ -218,14 +218,14 @@ def _list_legs(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[
 
 def _refuse_another_text(project: Path, leg: Leg, listener: Listener) -> None:
     """Raise UsageError where the official wheel shows that a user's tree is misnamed."""
-    new, source = leg.release, leg.source
+    new, source, quoted = leg.release, leg.source, shlex.quote(leg.source)
     manifest = load_release(project, new)
     near = _measure_likeness(
         project, manifest, fetch_source(manifest, source, progress=listener.progress).path, listener
     )
     step = (
-        f"call it what it is: decouple apply NAME --source {source}; decouple rebase {new} --source "
-        f"{source} --report judges every patch and writes nothing, --replace in its place writes the series"
+        f"call it what it is: decouple apply NAME --source {quoted}; decouple rebase {new} --source {quoted} --report "
+        "judges every patch and writes no series, --replace in its place writes it"
     )
     if near and not near.is_official and manifest.find_source("wheel"):
         first = f" ({near.different[0]}, …)" if near.different else ""

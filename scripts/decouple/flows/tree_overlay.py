@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def _plan_patches(stack: Stack, work: WorkRequest, listener: Listener) -> list[P
             f"{tree / edited[0]}{_count_more(edited)}: edited in the tree, and {FOLDER}/ or a patch of the checkout "
             "changed since it was laid",
             next_step=f"take the edit over into {work.project / FOLDER}, then "
-            f"`git -C {tree} checkout {state.overlay.commit[:12]} {edited[0]}`",
+            f"`git -C {shlex.quote(str(tree))} checkout {state.overlay.commit[:12]} {shlex.quote(edited[0])}`",
         )
     stack.check_unedited()
     return patches

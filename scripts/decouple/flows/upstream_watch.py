@@ -18,7 +18,7 @@ from msgspec import Struct, to_builtins
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
-from decouple.base.files import write_atomically
+from decouple.base.files import write_atomically, write_output
 from decouple.base.git import Repository
 from decouple.base.paths import find_cache
 from decouple.base.untrusted_input import read_json
@@ -53,6 +53,8 @@ class WatchRequest(Struct, frozen=True):
     """What the last run came to, as JSON; written anew. None: everything is new."""
     also: Path | None = None
     """Words, macros and rules of this tree alone; see ``decouple.census.additions``."""
+    report: Path | None = None
+    """Where the report is written, as Markdown."""
 
 
 class WatchState(Struct, frozen=True):
@@ -82,7 +84,8 @@ class WatchResult(Struct, frozen=True):
 def watch_upstream(request: WatchRequest, listener: Listener = QUIET) -> WatchResult:
     """Carry the series of the nearest release, judge the result, compare.
 
-    Only ``request.state`` is written. Raises UsageError for a source that is none, DecoupleError where it cannot be
+    Only ``request.report`` is written and, after it, ``request.state``: a change that no report tells is told again.
+    Raises UsageError for a source that is none, DecoupleError where it cannot be
     fetched.
     """
     checkout = Checkout(request.project)
@@ -115,12 +118,14 @@ def watch_upstream(request: WatchRequest, listener: Listener = QUIET) -> WatchRe
         couplings=tuple(sorted({_LINE.sub(": ", item, count=1) for item in verdict.couplings})),
     )
     changes = _find_changes(before, now)
-    if request.state:
-        write_atomically(request.state, json.dumps(to_builtins(now), indent=1, sort_keys=True) + "\n")
     described = f"{manifest.version}, commit {manifest.commit[:12]}" if manifest.commit else manifest.version
     text = _format_report(
         changes, report.format_markdown(outcome.carried, f"Series {old}", f"upstream {described}"), verdict
     )
+    if request.report:
+        write_output(request.report, text)
+    if request.state:
+        write_atomically(request.state, json.dumps(to_builtins(now), indent=1, sort_keys=True) + "\n")
     return WatchResult(now, changes, text)
 
 

@@ -5,6 +5,7 @@ They are read from a clone of upstream that has both tags.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -26,7 +27,9 @@ def explain_stops(
     """
     for tag in (old_tag, new_tag):
         if _run_git(clone, "rev-parse", "--verify", "--quiet", f"{tag}^{{commit}}") is None:
-            raise UsageError(f"{clone} has no {tag}", next_step=f"git -C {clone} fetch origin tag {tag}")
+            raise UsageError(
+                f"{clone} has no {tag}", next_step=f"git -C {shlex.quote(str(clone))} fetch origin tag {tag}"
+            )
     span = f"{old_tag}..{new_tag}"
     result = []
     for carry_result in carried:

@@ -8,6 +8,7 @@ file does the right thing.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -70,7 +71,7 @@ def load_state(path: Path) -> RebaseState | None:
         return convert(data, RebaseState)
     except (ValueError, TypeError, AttributeError) as error:
         raise DecoupleError(
-            f"{path}: damaged: {error!r}"[:300], next_step=f"rm {path} forgets the rebase under way"
+            f"{path}: damaged: {error!r}"[:300], next_step=f"rm {shlex.quote(str(path))} forgets the rebase under way"
         ) from error
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -252,7 +253,8 @@ class Journal:
         except (ValueError, DecoupleError) as error:
             raise DecoupleError(
                 f"{self._path}: damaged, so what a command was in the middle of is not known: {error!r}"[:300],
-                next_step=f"`git -C {self.repository.root} status` shows what moved; remove the file when that is well",
+                next_step=f"`git -C {shlex.quote(str(self.repository.root))} status` shows what moved; "
+                "remove the file when that is well",
             ) from error
         return record
 

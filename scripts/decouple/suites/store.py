@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,7 @@ def find_official_results(release: str) -> Path:
     if not path.exists():
         raise DecoupleError(
             f"{path}: no outcomes of the official wheel are kept",
-            next_step=f"decouple test-cuda {release} --torch PYTHON --keep {path} --outcomes, PYTHON having that wheel",
+            next_step=f"decouple test-cuda {release} --torch PYTHON --keep {shlex.quote(str(path))} --outcomes, "
+            "PYTHON having that wheel",
         )
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ class Target(Struct, frozen=True):
             reason, hint = program_output.read_failure(process)
             raise DecoupleError(
                 f"{self.label}: torch cannot be asked: {reason}",
-                next_step=hint or " ".join(self.python) + " -c 'import torch'",
+                next_step=hint or shlex.join([*self.python, "-c", "import torch"]),
             )
         description: dict[str, Any] = json.loads(lines[-1].removeprefix("decouple:"))
         return description | {"label": self.label, "device": self.device, "recorded": self.recorded}

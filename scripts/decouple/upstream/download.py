@@ -14,6 +14,7 @@ import errno
 import hashlib
 import json
 import random
+import shlex
 import stat
 import time
 from collections.abc import Callable, Mapping
@@ -482,7 +483,7 @@ def _read_pin(path: Path) -> _Pin | None:
     except DecoupleError:
         raise DecoupleError(
             f"{path}: damaged, so what {path.name.removesuffix('.pin.json')} was at its first use is not known",
-            next_step=f"rm {path} takes what comes next for the first use",
+            next_step=f"rm {shlex.quote(str(path))} takes what comes next for the first use",
         ) from None
 
 

@@ -10,6 +10,7 @@ has to lose the same entries, and line ends stay as a checkout writes them (``*.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,7 +54,8 @@ def list_entries(root: Path) -> list[PristineFile]:
             info = os.lstat(f"{root}/{name}")
         except FileNotFoundError:
             raise DecoupleError(
-                f"{root}: git lists {name}, but it is not there", next_step=f"git -C {root} checkout -- {name}"
+                f"{root}: git lists {name}, but it is not there",
+                next_step=f"git -C {shlex.quote(str(root))} checkout -- {shlex.quote(name)}",
             ) from None
         if stat.S_ISDIR(info.st_mode):  # a submodule that is not checked out
             if any(os.scandir(f"{root}/{name}")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -174,6 +175,15 @@ def test_offline_needs_no_server(
     assert wheels("--offline") == 0
     assert len(server.requests) == seen
     assert installed(environment) == BOTH
+
+
+def test_the_line_to_install_them_can_be_pasted_where_their_folder_has_a_space(
+    server: FaultyServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "my wheels"
+    assert main(["wheels", "2.6", "--index", server.url("/simple/"), "--dest", str(folder)]) == 0
+    line = capsys.readouterr().out.splitlines()[-1].removeprefix("install them with: ")
+    assert shlex.split(line) == ["pip", "install", *(str(path) for path in sorted(folder.glob("*.whl")))]
 
 
 def test_a_mirror_gives_the_file_that_the_first_has_lost(

@@ -151,3 +151,14 @@ def test_another_environments_table_says_how_objects_compare(tmp_path: Path, mon
     assert (nearest("2.6"), nearest("2.9")) == (2.0, 1.0)
     object_times.locate_table("2.6", "rootfs", 1).write_text("a.o\t1\t3.0\n")
     assert nearest("2.6") == 3.0
+
+
+def test_the_page_has_the_figures_of_the_tables() -> None:
+    """It had 156 core-minutes of a core whose table had 283."""
+    page = (Path(__file__).parents[3] / "docs/build.md").read_text(encoding="utf-8")
+    core, cuda = (object_times.load_seconds("2.6", "portable", stage) for stage in (1, 2))
+    attention = (row for kind, row in cuda.kinds.items() if "transformers/cuda/" in kind)
+    without = cuda.core_seconds - sum(row.objects * row.seconds for row in attention)
+    assert f"The core: {core.core_seconds / 60:.0f} core-minutes" in page
+    assert f"(9.0): {cuda.core_seconds / 3600:.1f} core-hours" in page
+    assert f"without attention took {without / 3600:.1f} hours of one core" in page

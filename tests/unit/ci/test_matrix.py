@@ -402,7 +402,7 @@ def test_a_command_line_can_be_given_to_a_shell() -> None:
 
 
 def test_a_shard_of_all_promised_architectures_ends_within_a_job() -> None:
-    """The matrix promises seven, and one was measured: the estimate, which counts each .cu once per architecture."""
+    """The matrix promises seven, and one was measured: the estimate reckons with what each costs."""
     document = tomllib.loads((ROOT / "ci/matrix.toml").read_text(encoding="utf-8"))
     limits = document["limits"]
     for row in document["build"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ def test_what_comes_next_is_a_command_that_works_from_there(tmp_path: Path, caps
     home = find_project() / "third_device"
     install = f"THIRD_DEVICE={home} pip install --no-build-isolation {tmp_path / 'torch_acme'} {home / 'contract'}"
     assert f"next: {install}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("key", ["PrivateUse1", "CUDA"])
+def test_what_comes_next_can_be_pasted_where_a_folder_has_a_space(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    folder = tmp_path / "my devices" / "torch_acme"
+    assert main(["new-device", "acme", "--key", key, "--into", str(folder)]) == 0
+    named = {"PrivateUse1": folder, "CUDA": folder / "acme.toml"}[key]
+    assert str(named) in shlex.split(capsys.readouterr().out)
 
 
 def test_a_header_needs_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

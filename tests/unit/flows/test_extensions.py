@@ -19,6 +19,8 @@ def test_without_a_toolkit_the_option_is_named(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(UsageError, match="no bin/nvcc in it") as refused:
         try_extensions(request)
     assert "--toolkit" in str(refused.value.next_step)
+    with pytest.raises(UsageError, match="no CUDA toolkit is named"):  # it was ".: no bin/nvcc in it"
+        try_extensions(ExtensionsRequest(tmp_path, "2.6", python=tmp_path / "python"))
 
 
 def test_a_result_is_there_before_the_next_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

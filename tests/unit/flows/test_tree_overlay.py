@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import threading
 import time
 from pathlib import Path
@@ -37,7 +38,7 @@ class Told:
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     """A checkout under git, and its tree with the series and the overlay."""
-    made = usual_world(tmp_path / "world")
+    made = usual_world(tmp_path / "my world")
     with Stack.open(made.places) as stack:
         stack.push(None)
     git(made.project, "init", "-q", "--template=")
@@ -98,7 +99,7 @@ def test_an_edit_by_hand_is_not_lost(world: World) -> None:
     assert (world.source / SETUP).read_text() == "# tried in the tree\n"
     typed = re.search("`git -C (.*)`", refused.value.next_step or "")
     assert typed is not None
-    folder, *words = typed[1].split()
+    folder, *words = shlex.split(typed[1])
     git(Path(folder), *words)
     assert lay(world) == 1
 

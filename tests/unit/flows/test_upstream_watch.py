@@ -108,3 +108,13 @@ def test_of_a_repository_that_cannot_be_reached_the_network_is_named_too(
 ) -> None:
     assert main(["upstream", "watch", f"--url={(tmp_path / 'none').as_uri()}", "--ref=main"]) == 1
     assert "next: check the network and the address, or name a tag" in capsys.readouterr().err
+
+
+def test_what_no_report_told_is_told_again(project: Project, tmp_path: Path) -> None:
+    """The state was written first: where the report could not be, the next run said that nothing changed."""
+    old, state, full = f"--from-source={project.sources['1.0']}", tmp_path / "state.json", tmp_path / "none/at-all.md"
+    full.parent.write_text("a file where the folder should be")
+    watch = ["upstream", "watch", f"--source={project.sources['1.1']}", old, f"--state={state}", "--report"]
+    assert main([*watch, str(full)]) == 1 and not state.exists()
+    assert main([*watch, str(tmp_path / "report.md")]) == 1 and state.exists(), "the first run: all of this is new"
+    assert main([*watch, str(tmp_path / "report.md")]) == 0

@@ -150,7 +150,7 @@ def test_a_release_onto_itself_needs_no_way(project: Project, capsys: pytest.Cap
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [(["--via=1.0"], "not newer"), (["--via=1.1,1.1"], "not newer"), (["--via=1.1", "--report"], "writes nothing")],
+    [(["--via=1.0"], "not newer"), (["--via=1.1,1.1"], "not newer"), (["--via=1.1", "--report"], "writes none")],
 )
 def test_what_is_no_way_is_refused(
     project: Project, more: list[str], said: str, capsys: pytest.CaptureFixture[str]

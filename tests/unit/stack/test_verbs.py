@@ -255,6 +255,34 @@ def test_a_header_that_is_refused_is_kept(
     assert not kept.exists(), "what the patch has is in no other file"
 
 
+@pytest.mark.parametrize(
+    ("editor", "code", "told"),
+    [
+        ('vi "x', 2, 'EDITOR is vi "x: No closing quotation\n  next: set EDITOR to the command of an editor'),
+        (
+            "no-such-editor",
+            1,
+            "the editor no-such-editor cannot be started: No such file or directory\n  next: set EDITOR",
+        ),
+        (" ", 0, ""),
+    ],
+)
+def test_an_editor_that_cannot_be_started_is_no_fault_of_ours(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], editor: str, code: int, told: str
+) -> None:
+    """Blank is not set: the draft itself was started as a program."""
+    usual = world.project / "programs/vi"
+    usual.parent.mkdir()
+    usual.write_text("#!/bin/sh\nexit 0\n")
+    usual.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{usual.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("EDITOR", editor)
+    monkeypatch.delenv("VISUAL", raising=False)
+    assert main(["push", "2.6"]) == 0
+    assert main(["header", "-e"]) == code
+    assert told in capsys.readouterr().err
+
+
 def test_it_is_a_program(world: World) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "decouple", "apply", "1.0"], capture_output=True, text=True, check=False
