@@ -211,6 +211,36 @@ def test_an_object_is_made_again_when_a_header_is_newer(tmp_path: Path) -> None:
         compiler.compile(source, tmp_path / "objects")
 
 
+RANK = (
+    PROLOGUE
+    + """
+from pathlib import Path
+compiler = new_device.DeviceCompiler("acme", (".acme",), ("./acmecc", "{source}", "{object}"), {})
+Path("came." + sys.argv[1]).touch()
+made = compiler.compile("k.acme", Path("objects").resolve())
+print(Path(new_device._name_by_content(made)).read_text(), end="")
+"""
+)
+SLOW_COMPILER = """#!/bin/sh
+echo "$@" >> calls
+echo one > "$2"
+until [ -e came.0 ] && [ -e came.1 ] && [ -e came.2 ]; do sleep 0.05; done
+sleep 0.5
+echo two >> "$2"
+"""
+
+
+def test_ranks_that_compile_at_the_same_time_link_one_whole_object(tmp_path: Path) -> None:
+    """As `torchrun` does with a program that begins with `load_new_device`."""
+    (tmp_path / "k.acme").touch()
+    (tmp_path / "acmecc").write_text(SLOW_COMPILER)
+    (tmp_path / "acmecc").chmod(0o755)
+    commands = [[sys.executable, "-c", RANK, str(rank)] for rank in range(3)]
+    ranks = [subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) for command in commands]
+    assert [rank.communicate()[0] for rank in ranks] == ["one\ntwo\n"] * 3
+    assert len((tmp_path / "calls").read_text().splitlines()) == 1
+
+
 @pytest.mark.parametrize("release", ["2.9", "9.0", "two"])
 def test_a_release_without_a_stable_interface_is_named(interpreter: Path, site: Path, release: str) -> None:
     code = PROLOGUE + f"new_device.NewDeviceCppExtension('x', [], backend='tiny_backend', stable_abi={release!r})\n"

@@ -20,16 +20,18 @@ backend has a compiler for (its ``compilers.json``) are compiled by that; a ``se
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import importlib.util
 import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,21 +96,22 @@ class DeviceCompiler:
         }
         command = [argument for part in self.command for argument in self._fill_place(part, places)] + list(flags)
         said = shlex.join(command)
-        if (
-            record.is_file()
-            and record.read_text() == said
-            and _is_newer(made, _read_dependencies(depfile, str(source)))
-        ):
-            return made
-        record.unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise DeviceCompilerError(f"{source}: {error}; set {', '.join(self.parameters) or 'PATH'}") from None
-        if done.returncode:
-            raise DeviceCompilerError(f"{source}: {said} failed:\n{done.stdout}{done.stderr}")
-        record.write_text(said)
+        with _hold_lock(made.with_suffix(".o.lock")):  # the ranks of one program compile at the same time
+            if (
+                record.is_file()
+                and record.read_text() == said
+                and _is_newer(made, _read_dependencies(depfile, str(source)))
+            ):
+                return made
+            record.unlink(missing_ok=True)
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+            except OSError as error:
+                raise DeviceCompilerError(f"{source}: {error}; set {', '.join(self.parameters) or 'PATH'}") from None
+            if done.returncode:
+                raise DeviceCompilerError(f"{source}: {said} failed:\n{done.stdout}{done.stderr}")
+            record.write_text(said)
         return made
 
     def _fill_place(self, part: str, places: Mapping[str, list[str]]) -> list[str]:
@@ -125,6 +128,20 @@ class DeviceCompiler:
         if value is None:
             raise DeviceCompilerError(f"compiler {self.name}: {name} is not set; set {name}")
         return value
+
+
+@contextlib.contextmanager
+def _hold_lock(path: Path) -> Iterator[None]:
+    """Keep other processes out until the block ends, or this process does.
+
+    Raises DeviceCompilerError on a file system that has no locks.
+    """
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            raise DeviceCompilerError(f"{path}: {error}; build in a folder of a file system that has locks") from None
+        yield
 
 
 def _read_dependencies(depfile: Path, source: str) -> list[str]:
@@ -333,8 +350,11 @@ def load_new_device(
 
 def _name_by_content(made: Path) -> str:
     """Return a copy named by content: torch links anew only for another command."""
-    copy = made.with_suffix(f".{hashlib.sha256(made.read_bytes()).hexdigest()[:16]}.o")
-    shutil.copyfile(made, copy)
+    content = made.read_bytes()
+    copy = made.with_suffix(f".{hashlib.sha256(content).hexdigest()[:16]}.o")
+    with tempfile.NamedTemporaryFile(dir=made.parent, delete=False) as file:
+        file.write(content)
+    Path(file.name).replace(copy)  # whole at any time: another rank may be linking it
     return str(copy)
 
 
