@@ -93,7 +93,7 @@ def check_stage2(present: ProbeResult, wanted: Stage2Needs) -> None:
 
 
 def check_archs(archs: Sequence[str], known: Sequence[str], nvcc: str) -> None:
-    """Raise UsageError for a misspelt architecture, DecoupleError for one unknown to nvcc."""
+    """Raise UsageError for no architecture, DecoupleError for one that nvcc lacks."""
     for arch in archs:
         match = _ARCH.fullmatch(arch)
         if match is None:

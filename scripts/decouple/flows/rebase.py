@@ -410,7 +410,7 @@ def _advise_wheel(waiting: RebaseState, new: Manifest) -> Iterator[None]:
 
 
 def _refuse_hidden_files(repository: Repository, patches: list[Patch], commit: str) -> None:
-    """Raise UsageError where FROM's wheel does not show a file that its series changes."""
+    """Raise UsageError where FROM's wheel lacks a file that its series changes."""
     made = {file.new_path for patch in patches for file in patch.files if not file.old_path}
     for patch in patches:
         for note in find_hidden_files(repository, patch, commit, {}):
