@@ -62,7 +62,7 @@ def run_new_device(arguments: argparse.Namespace) -> int:
         return OK
     elsewhere = "" if folder.resolve().parent == home else f"THIRD_DEVICE={home} "
     print(f"next: {elsewhere}pip install --no-build-isolation {folder} {home / 'contract'}")
-    print(f"      pytest --pyargs third_device_contract --device {arguments.name}")
+    print(f"      pytest -p third_device_contract.plugin --pyargs third_device_contract --device {arguments.name}")
     return OK
 
 
