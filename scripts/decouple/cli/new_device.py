@@ -59,6 +59,8 @@ def run_new_device(arguments: argparse.Namespace) -> int:
         stem = folder / arguments.name
         print(f"next: fill in {stem}.cmake, then see what is open (docs/backends.md):")
         print(f"      decouple stages reuse 2.6 --names {stem}.toml --header {stem}_names.h")
+        print(f"      cmake -S {folder} -B build/{arguments.name} -DTORCH_CUDA_HOME=PATH")
+        print("      where PATH is third_device/torch_cuda of an applied tree (decouple apply 2.6)")
         return OK
     elsewhere = "" if folder.resolve().parent == home else f"THIRD_DEVICE={home} "
     print(f"next: {elsewhere}pip install --no-build-isolation {folder} {home / 'contract'}")
