@@ -101,6 +101,26 @@ def test_a_torch_cuda_without_the_series_is_named(tmp_path: Path, capsys: pytest
     assert "next: `decouple apply 2.6`, then pass -DTORCH_CUDA_HOME=<that tree>" in said
 
 
+@pytest.mark.tools("cmake", "c++")
+@pytest.mark.parametrize("named", [True, False])
+def test_the_compiler_of_the_environment_is_taken(tmp_path: Path, named: bool) -> None:
+    assert main(["new-device", "acme", "--key", "CUDA", "--into", str(tmp_path / "torch_acme")]) == 0
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(use LANGUAGES CXX)\n"
+        "set(CMAKE_MODULE_PATH ${CMAKE_SOURCE_DIR}/torch_acme/cmake)\nenable_language(acme)\n"
+        'message(STATUS "it is ${CMAKE_acme_COMPILER}")\n'
+    )
+    compilers = [tmp_path / "home/bin/acmecc", tmp_path / "mine/acmecc-2"]
+    for compiler in compilers:
+        compiler.parent.mkdir(parents=True)
+        compiler.write_text('#!/bin/sh\nexec c++ "$@"\n')
+        compiler.chmod(0o755)
+    variables = {**os.environ, "ACME_HOME": str(tmp_path / "home"), **({"ACMECC": str(compilers[1])} if named else {})}
+    command = ["cmake", "-S", tmp_path, "-B", tmp_path / "build"]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert f"it is {compilers[named]}\n" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("fifo", ["setup.py", "csrc/kernels.cpp", RECORD])
 def test_a_fifo_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str], fifo: str) -> None:
     folder = made(tmp_path)
