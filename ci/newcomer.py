@@ -331,7 +331,10 @@ def _cancel_run(number: int, _: object) -> NoReturn:
 
 @contextlib.contextmanager
 def make_folder(parent: Path, *, keep: bool) -> Iterator[Path]:
-    """Make a folder in ``parent`` that goes with all below it at the end, or stays with ``keep``."""
+    """Make a folder in ``parent``, which goes with all below it at the end.
+
+    With ``keep`` it stays.
+    """
     folder = Path(tempfile.mkdtemp(prefix="newcomer-", dir=parent))
     try:
         yield folder

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import backend_env
 import pytest
+from packaging.requirements import Requirement
 
 from decouple.device.contract import SHARED
 from decouple.device.scaffold import scaffold_backend
@@ -122,6 +123,26 @@ def test_a_missing_part_of_third_device_is_named(extension: ModuleType, tmp_path
         extension.backend("acme", tmp_path / "torch_acme", tmp_path)
 
 
+@pytest.mark.parametrize("project", ["template", "torch_puone"])
+def test_a_backend_apart_from_third_device_asks_for_it(tmp_path: Path, project: str) -> None:
+    folder = shutil.copytree(backend_env.THIRD_DEVICE / project, tmp_path / project)
+    variables = {key: value for key, value in os.environ.items() if key != "THIRD_DEVICE"}
+    command = [sys.executable, "setup.py", "--name"]
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(f"{tmp_path}/layer is missing; next: set THIRD_DEVICE to third_device of a checkout")
+
+
+def test_an_sdist_is_refused_since_the_layer_lies_beside_it(interpreter: Path, tmp_path: Path) -> None:
+    """`python -m build` would make the wheel of the sdist, in a folder that no layer is beside."""
+    scaffold_backend(backend_env.THIRD_DEVICE / "template", tmp_path, "acme")
+    variables = {**os.environ, "THIRD_DEVICE": str(backend_env.THIRD_DEVICE)}
+    command = [str(interpreter), "setup.py", "-q", "sdist"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert "torch_acme has no sdist: it builds beside the layer; next: python -m build --wheel" in done.stderr
+    assert done.returncode == 1 and not (tmp_path / "dist").exists()
+
+
 @pytest.mark.parametrize(("name", "taken"), [("fft", "fft"), ("add", "add"), ("leaf", "Tensor.is_leaf")])
 def test_a_name_that_pytorch_uses_is_refused(interpreter: Path, tmp_path: Path, name: str, taken: str) -> None:
     code = (
@@ -133,10 +154,24 @@ def test_a_name_that_pytorch_uses_is_refused(interpreter: Path, tmp_path: Path, 
     assert done.returncode == 1 and f"has torch.{taken}; next: give the device another name" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("built_for", "wanted"),
+    [
+        ("2.13.0+cpu", {"2.13.0", "2.13.1"}),
+        ("2.13.1", {"2.13.0", "2.13.1"}),
+        ("2.14.0a0+git0123abc", {"2.14.0a0"}),  # its C++ interface still moves
+    ],
+)
+def test_the_wheel_wants_the_releases_that_it_loads_on(extension: ModuleType, built_for: str, wanted: set[str]) -> None:
+    requirement = Requirement(extension.require_torch(built_for))
+    known = ["2.12.1", "2.13.0", "2.13.1", "2.14.0a0", "2.14.0a1", "2.14.0", "3.13.0"]
+    assert requirement.name == "torch" and set(requirement.specifier.filter(known)) == wanted
+
+
 @pytest.mark.timeout(600)
-def test_the_wheel_wants_the_release_it_was_built_for(torch_sim: Path) -> None:
+def test_the_wheel_says_what_it_wants(torch_sim: Path) -> None:
     (metadata,) = torch_sim.glob("torch_sim-*.dist-info/METADATA")
-    assert f"Requires-Dist: torch=={backend_env.TORCH}" in metadata.read_text()
+    assert f"Requires-Dist: torch=={backend_env.TORCH.rpartition('.')[0]}.*" in metadata.read_text()
 
 
 def test_sources_without_their_keyword_are_told(

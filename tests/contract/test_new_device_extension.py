@@ -241,6 +241,15 @@ def test_ranks_that_compile_at_the_same_time_link_one_whole_object(tmp_path: Pat
     assert len((tmp_path / "calls").read_text().splitlines()) == 1
 
 
+def test_one_source_may_be_given_without_a_list(interpreter: Path, with_compiler: Path, tmp_path: Path) -> None:
+    """As `torch.utils.cpp_extension.load` takes it."""
+    code = PROLOGUE + "new_device.load_new_device('tiny_jit', 'absent.acme', backend='tiny_backend')\n"
+    variables = {**os.environ, "PYTHONPATH": str(with_compiler), "TORCH_EXTENSIONS_DIR": str(tmp_path)}
+    command = [str(interpreter), "-c", code]
+    done = subprocess.run(command, cwd=with_compiler, env=variables, capture_output=True, text=True)
+    assert f"DeviceCompilerError: {with_compiler / 'absent.acme'}" in done.stderr
+
+
 @pytest.mark.parametrize("release", ["2.9", "9.0", "two"])
 def test_a_release_without_a_stable_interface_is_named(interpreter: Path, site: Path, release: str) -> None:
     code = PROLOGUE + f"new_device.NewDeviceCppExtension('x', [], backend='tiny_backend', stable_abi={release!r})\n"

@@ -69,6 +69,17 @@ def run(
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
 
 
+def test_other_projects_tests_do_not_meet_the_plugin(interpreter: Path, contract: Path, tmp_path: Path) -> None:
+    """Triton's conftest.py has a `--device`, too: pytest would end before it collects."""
+    (tmp_path / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--device')\n")
+    (tmp_path / "test_it.py").write_text("def test_it(request): assert request.config.getoption('device') == 'gpu'\n")
+    environment = dict(os.environ, PYTHONPATH=str(contract))
+    environment.pop("PYTEST_DISABLE_PLUGIN_AUTOLOAD", None)
+    command = [str(interpreter), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--device", "gpu"]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
     """One run, and its folder."""

@@ -121,7 +121,6 @@ def configure(folder: Path, build: Path, tree: Path, torch: Path, toolkit: Path)
     """Configure the vendor's stage 2; what CMake said."""
     settings = {
         "ACME_HOME": toolkit,
-        "PYTORCH_SOURCE_DIR": tree,
         "TORCH_CUDA_CORE": "stock",
         "TORCH_CUDA_CORE_PREFIX": torch,
         "Python_EXECUTABLE": sys.executable,

@@ -18,7 +18,7 @@ set(TOOLKIT_C10_DEFINITIONS C10_CUDA_BUILD_MAIN_LIB)
 set(TOOLKIT_BESIDE_EVERYWHERE)
 set(TOOLKIT_BESIDE_LINKED)
 set(TOOLKIT_BESIDE_BINDINGS)
-# The name by which cmake/CMakenewdeviceInformation.cmake finds the mapping of names, see newdevice.toml.
+# The mapping of names, which `toolkit_flags` below puts before every source, see newdevice.toml.
 set(NEWDEVICE_NAMES "${CMAKE_CURRENT_LIST_DIR}/newdevice_names.h")
 
 macro(toolkit_find)

@@ -61,11 +61,14 @@ def run_new_device(arguments: argparse.Namespace) -> int:
         print(f"next: fill in {stem}.cmake, then see what is open (docs/backends.md):")
         words = ["decouple", "stages", "reuse", "2.6", "--names", f"{stem}.toml", "--header", f"{stem}_names.h"]
         print(f"      {shlex.join(words)}")
+        made = shlex.join(["cmake", "-S", str(folder), "-B", f"build/{arguments.name}"])
+        print(f"      {made} -DTORCH_CUDA_HOME=PATH")
+        print("      where PATH is third_device/torch_cuda of an applied tree (decouple apply 2.6)")
         return OK
     elsewhere = "" if folder.resolve().parent == home else f"THIRD_DEVICE={shlex.quote(str(home))} "
     install = ["pip", "install", "--no-build-isolation", str(folder), str(home / "contract")]
     print(f"next: {elsewhere}{shlex.join(install)}")
-    print(f"      pytest --pyargs third_device_contract --device {arguments.name}")
+    print(f"      pytest -p third_device_contract.plugin --pyargs third_device_contract --device {arguments.name}")
     return OK
 
 

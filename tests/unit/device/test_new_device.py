@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,39 @@ def test_a_link_in_the_place_of_the_folder_is_followed_only_where_a_person_named
     assert "--into" in capsys.readouterr().err and not list((tmp_path / "outside").iterdir())
     assert main(["new-device", "acme", "--into", str(link)]) == 0
     assert (tmp_path / "outside" / RECORD).is_file()
+
+
+@pytest.mark.tools("cmake")
+def test_a_torch_cuda_without_the_series_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A checkout's own is of that kind: the series is laid beside it in an applied tree."""
+    folder = tmp_path / "torch_acme"
+    assert main(["new-device", "acme", "--key", "CUDA", "--into", str(folder)]) == 0
+    assert f"cmake -S {folder} -B build/acme -DTORCH_CUDA_HOME=PATH" in capsys.readouterr().out
+    command = ["cmake", "-S", folder, "-B", tmp_path / "build", f"-DTORCH_CUDA_HOME={HOME / 'torch_cuda'}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 1 and f"{HOME / 'torch_cuda'} is of no applied tree (no torch_patches)" in said
+    assert "next: `decouple apply 2.6`, then pass -DTORCH_CUDA_HOME=<that tree>" in said
+
+
+@pytest.mark.tools("cmake", "c++")
+@pytest.mark.parametrize("named", [True, False])
+def test_the_compiler_of_the_environment_is_taken(tmp_path: Path, named: bool) -> None:
+    assert main(["new-device", "acme", "--key", "CUDA", "--into", str(tmp_path / "torch_acme")]) == 0
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(use LANGUAGES CXX)\n"
+        "set(CMAKE_MODULE_PATH ${CMAKE_SOURCE_DIR}/torch_acme/cmake)\nenable_language(acme)\n"
+        'message(STATUS "it is ${CMAKE_acme_COMPILER}")\n'
+    )
+    compilers = [tmp_path / "home/bin/acmecc", tmp_path / "mine/acmecc-2"]
+    for compiler in compilers:
+        compiler.parent.mkdir(parents=True)
+        compiler.write_text('#!/bin/sh\nexec c++ "$@"\n')
+        compiler.chmod(0o755)
+    variables = {**os.environ, "ACME_HOME": str(tmp_path / "home"), **({"ACMECC": str(compilers[1])} if named else {})}
+    command = ["cmake", "-S", tmp_path, "-B", tmp_path / "build"]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert f"it is {compilers[named]}\n" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("fifo", ["setup.py", "csrc/kernels.cpp", RECORD])

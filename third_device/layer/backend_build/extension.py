@@ -50,15 +50,26 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
     work = root / "build" / f"torch-{torch.__version__}-{sysconfig.get_config_var('SOABI')}"
     # Paths relative to the project, as setuptools wants them in its lists; what is compiled, build_ext says.
     return {
-        "install_requires": [f"torch=={torch.__version__.split('+')[0]}"],
+        "install_requires": [require_torch(torch.__version__)],
         "packages": [package, f"{package}._layer"],
         "package_dir": {package: package, f"{package}._layer": os.path.relpath(layer / "python", root)},
         "ext_modules": [Extension(f"{package}._C", [os.path.relpath(layer / each, root) for each in MODULE])],
         "cmdclass": {
             "build_ext": _build_ext(package, root, third_device, work),
             "build_py": _build_py(package, name, root, third_device, torch.__version__),
+            "sdist": _refuse_sdist(package, root),
         },
     }
+
+
+def require_torch(version: str) -> str:
+    """Return what pip is told of the PyTorch that a build is for.
+
+    Any patch of its line, as the layer loads on; of one that is not released yet (``2.14.0a0``) that one alone.
+    """
+    public = version.split("+")[0]
+    line, _, patch = public.rpartition(".")
+    return f"torch=={line}.*" if patch.isdigit() else f"torch=={public}"
 
 
 def refuse_taken(name: str) -> None:
@@ -218,3 +229,15 @@ def _build_py(package: str, name: str, root: Path, third_device: Path, built_for
                 (folder / file).write_text(text, encoding="utf-8")
 
     return BuildPy
+
+
+def _refuse_sdist(package: str, root: Path) -> type:
+    """Make a ``sdist`` that says why there is none."""
+    from setuptools.command.sdist import sdist
+
+    class RefuseSdist(sdist):
+        def run(self) -> None:
+            build = f"python -m build --wheel --no-isolation {root}"
+            raise SystemExit(f"{package} has no sdist: it builds beside the layer; next: {build}")
+
+    return RefuseSdist

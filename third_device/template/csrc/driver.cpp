@@ -1,7 +1,7 @@
 // The driver of torch_newdevice. It begins as the simulated device; replace its functions by yours, group by group (devices,
 // then memory and copies, then streams and events), and let the contract tests tell what still holds:
 //
-//   pytest --pyargs third_device_contract --device newdevice
+//   pytest -p third_device_contract.plugin --pyargs third_device_contract --device newdevice
 #include <third_device/driver.h>
 
 #include <third_device/sim_driver.h>

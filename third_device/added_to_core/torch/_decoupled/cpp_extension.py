@@ -312,7 +312,7 @@ def new_device_build_ext() -> type:
 
 def load_new_device(
     name: str,
-    sources: Sequence[str],
+    sources: str | Sequence[str],
     *,
     backend: str,
     backend_dir: str | Path | None = None,
@@ -327,6 +327,7 @@ def load_new_device(
     """
     from torch.utils.cpp_extension import _get_build_directory, load
 
+    sources = [sources] if isinstance(sources, str) else sources
     found = find_backend(backend, backend_dir, backend_libraries)
     folder = Path(build_directory or _get_build_directory(name, kwargs.get("verbose", False)))
     given = [str(path) for path in kwargs.get("extra_include_paths") or ()]
