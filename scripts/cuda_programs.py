@@ -115,7 +115,7 @@ if device:
         torch.ones(2, device="cuda", requires_grad=True).sum().backward()
 before = take_trace()
 with stand_in():
-    words = ["-q", "-p", "no:cacheprovider", "-p", "no:third_device_contract", *words]
+    words = ["-q", "-p", "no:cacheprovider", *words]
     code = pytest.main(words, plugins=[Counts()])
 left = changes(before, take_trace())
 if device:
