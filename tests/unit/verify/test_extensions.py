@@ -51,6 +51,15 @@ def test_each_project_is_in_the_repository_or_pinned_by_its_hash() -> None:
         assert not one.script or (PROJECT / one.script).is_file()
 
 
+@pytest.mark.parametrize(
+    "told", ["Found no NVIDIA driver on your system. ", "No CUDA GPUs are available", "kernel launched"]
+)
+def test_a_program_may_run_without_a_driver_without_a_device_and_with_one(told: str) -> None:
+    """A machine of ours was red once Debian's driver, which the root has, had made its device node."""
+    (app,) = extensions.select_extensions(["app"])
+    assert re.fullmatch(app.says, f"cuDNN 90100, devices {int(told == 'kernel launched')}, {told}")
+
+
 def test_a_project_that_asks_cmake_for_torch_says_so() -> None:
     """On an unmodified core it is left out: CMake's files of that torch do not know torch_cuda."""
     for one in extensions.load_extensions():
