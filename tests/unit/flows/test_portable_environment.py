@@ -180,4 +180,4 @@ def test_a_python_that_cannot_be_had_is_refused_in_one_line(request_: BuildReque
 def test_the_architectures_of_the_official_wheel_have_a_name() -> None:
     [cost] = estimate_stages(BuildRequest(PROJECT, "2.6", stage=2, core="stock", archs="official"))
     [one] = estimate_stages(BuildRequest(PROJECT, "2.6", stage=2, core="stock", archs="9.0"))
-    assert cost.seconds == pytest.approx(7 * one.seconds, rel=0.05)
+    assert cost.seconds == pytest.approx(5.2 * one.seconds, rel=0.01)

@@ -84,7 +84,7 @@ def test_what_no_rule_places_is_listed_and_fails(project: Path, capsys: pytest.C
     assert run(project) == 1
     said = capsys.readouterr().err
     assert "unclassified CUDA file" in said
-    assert f"`decouple relocate RELEASE --tree {project.parent / 'pytorch'} --unclassified` lists all" in said
+    assert f"`decouple relocate 2.6 --tree {project.parent / 'pytorch'} --unclassified` lists all" in said
 
 
 def test_a_hollow_unit_stops_the_patch_and_is_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,7 +143,7 @@ def test_on_the_command_line_with_the_result_in_the_status(
     today = document.recorded["patches/mine-gpu"].date
     command = "decouple try patches 2.6 --torch PYTHON --device gpu --label mine --record"
     assert f"| patches' own checks: mine (unpatched; gpu) | `{command}` |" in table
-    assert f"| {today} | none | 1 of 1 | holds |" in table
+    assert f"| {today} | the wheel's | 1 of 1 | holds |" in table
     (tmp_path / "site/torch/__init__.py").write_text(TORCH.format(said="another"))
     assert cli.main(words[:-1]) == 1
     assert "FAILED storage-cuda-ipc" in capsys.readouterr().out
