@@ -108,9 +108,9 @@ class _Parser:
             return None if operand is None else int(not operand)
         if text in "-+~" and kind == "op":
             operand = self.parse_unary()
-            return None if operand is None else {"-": -operand, "+": operand, "~": ~operand}[text]
+            return None if operand is None else _check_range({"-": -operand, "+": operand, "~": ~operand}[text])
         if kind == "number":
-            return _check_range(int(text.replace("'", ""), 0 if text[:2] in ("0x", "0X") else 10))
+            return _parse_number(text.replace("'", ""))
         if kind == "name":
             return self.evaluate_name(text)
         if kind == "char":
@@ -150,8 +150,8 @@ def _apply_operator(op: str, left: Value, right: Value) -> Value:
         return None if left is None or right is None else 0
     if left is None or right is None:
         return None
-    if (op in "/%" and right == 0) or (op in ("<<", ">>") and not 0 <= right < _BITS):
-        return None
+    if (op in "/%" and (left < 0 or right <= 0)) or (op in ("<<", ">>") and not 0 <= right < _BITS):
+        return None  # Python rounds a negative quotient down, C towards zero
     results = {
         "|": left | right, "^": left ^ right, "&": left & right,
         "==": int(left == right), "!=": int(left != right),
@@ -163,6 +163,11 @@ def _apply_operator(op: str, left: Value, right: Value) -> Value:
     if op in ("<<", ">>"):
         return _check_range(left << right if op == "<<" else left >> right)
     return left // right if op == "/" else left % right
+
+
+def _parse_number(text: str) -> Value:
+    base = 0 if text[:2] in ("0x", "0X") else 8 if text[0] == "0" else 10
+    return _check_range(int(text, base))
 
 
 def _check_range(value: int) -> Value:

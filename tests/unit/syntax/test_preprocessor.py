@@ -36,6 +36,11 @@ NO_CUDA = Macros(undefined=frozenset({"USE_CUDA", "USE_ROCM", "__CUDACC__"}))
         ("1 << 63", True),
         ("0xFFFFFFFFFFFFFFFF == 0xFFFFFFFFFFFFFFFF", True),
         ("1" + " * 0xFFFFFFFF" * 9, None),
+        ("~0xFFFFFFFFFFFFFFFF == 0", None),  # 1 to a compiler, whose type it wraps
+        ("-7 / 2 == -3", None),
+        ("-7 % 2 == -1", None),
+        ("010 == 8 && 0 == 00", True),
+        ("09", None),
     ],
 )
 def test_an_expression_is_true_false_or_not_known(expression: str, value: bool | None) -> None:
