@@ -121,7 +121,9 @@ def read_couplings(census: Path, release: str, series: str) -> dict[str, tuple[i
     if summary.release != release:
         raise DecoupleError(f"{census}: summary.release: a census of {summary.release}, not {release}", next_step=mend)
     if summary.series != series:
-        found = f"another ({summary.series[:8]})" if summary.series else "none that `decouple apply` put there"
+        found = (
+            f"another ({summary.series[:8]})" if summary.series else "none that `decouple apply` put there, or edits"
+        )
         raise DecoupleError(
             f"{census}: summary.series: the tree had not this checkout's series on it ({series[:8]}), but {found}",
             next_step=f"decouple apply {release}, then {mend}",

@@ -123,10 +123,15 @@ def _scan_tree(
 def _read_applied_digest(tree: Path) -> str | None:
     """Return the digest of the patches that the stack has on ``tree``.
 
-    None where it has no stack, or a state that this program cannot read: the count is of the text all the same.
+    None where it has no stack, or a state that this program cannot read, and where the tree was edited since: the count
+    is of the text all the same.
     """
     try:
-        return hash_digests(patch.sha256 for patch in Journal(Repository(tree)).load_state().applied)
+        repository = Repository(tree)
+        state = Journal(repository).load_state()
+        if repository.read_head() != state.head or repository.run("status", "--porcelain"):
+            return None
+        return hash_digests(patch.sha256 for patch in state.applied)
     except (OSError, DecoupleError):
         return None
 

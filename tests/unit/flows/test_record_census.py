@@ -62,7 +62,7 @@ def test_the_count_of_this_series_is_recorded(world: World) -> None:
     [
         ("release", "2.7", "summary.release: a census of 2.7, not 2.6"),
         ("series", "f" * 64, "but another (ffffffff)"),
-        ("series", None, "but none that `decouple apply` put there"),
+        ("series", None, "but none that `decouple apply` put there, or edits"),
     ],
 )
 def test_a_count_of_something_else_is_refused(
@@ -73,6 +73,14 @@ def test_a_count_of_something_else_is_refused(
     assert record(world, document) == 1
     assert told in capsys.readouterr().err
     assert not status.locate_status(world.project, "2.6").exists()
+
+
+def test_the_count_of_a_tree_that_was_edited_since_is_of_no_series(world: World) -> None:
+    """By hand, or in a commit of one's own on top: what was counted is not what the series makes."""
+    (world.source / "torch/a.cpp").write_text("int b;\n")
+    assert count(world)["summary"]["series"] is None
+    git(world.source, "commit", "-qam", "mine")
+    assert count(world)["summary"]["series"] is None
 
 
 def test_another_schema_and_a_number_below_nothing_are_refused(
