@@ -7,6 +7,7 @@ CHECK_FAILED = 1
 USAGE = 2
 FAULT = 70  # EX_SOFTWARE of sysexits.h: decouple itself is wrong
 CANNOT_HERE = 75  # EX_TEMPFAIL of sysexits.h: too little disk, memory or time on this machine, or not allowed to
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 class DecoupleError(Exception):

@@ -59,7 +59,7 @@ def run_contract(arguments: argparse.Namespace) -> int:
 
 def _write_tables(arguments: argparse.Namespace) -> int:
     """Write the tables of items and of runs; with ``--check`` 1 when one is outdated."""
-    read = {"release", "table", "check", "record"}
+    read = {"table", "check", "record"}
     refuse_unread(arguments, read, "nothing is built or run for the tables", "leave it out, or do without the tables")
     project = find_project()
     for folder in arguments.record:

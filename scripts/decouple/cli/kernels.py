@@ -10,7 +10,7 @@ from typing import Any
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_output
 from decouple.cli import output
-from decouple.cli.request import make_request
+from decouple.cli.request import make_request, refuse_alone
 from decouple.flows import kernels, single_stage, unpatched_kernels
 from decouple.flows.build_request import BuildRequest
 from decouple.verify.kernels import dump
@@ -75,6 +75,7 @@ def register(subparsers: Any) -> None:
 
 
 def _run_unpatched(arguments: argparse.Namespace) -> int:
+    refuse_alone(arguments, ("minutes", "toolkit"))
     if arguments.toolkit:
         request = single_stage.choose_part(make_request(BuildRequest, arguments, core="stock"))
         found = single_stage.compare_single_stage(request, arguments.files, arguments.minutes, output.make_listener())

@@ -7,10 +7,8 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 
-from decouple.base.errors import CANNOT_HERE, CHECK_FAILED, FAULT, DecoupleError
+from decouple.base.errors import CANNOT_HERE, CHECK_FAILED, FAULT, INTERRUPTED, DecoupleError
 from decouple.cli.shown import escape_streams, escape_text, hide_secrets, open_closed_streams
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 def run_to_end(
@@ -41,9 +39,7 @@ def run_to_end(
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return CHECK_FAILED
         except KeyboardInterrupt:
-            # `--again` of `test-cuda` deletes the results that are there, those of the interrupted run as well
-            but = ", but without --again once tests have run" if "--again" in words else ""
-            return _print_fault(f"interrupted; run the same command again to go on{but}", None, INTERRUPTED)
+            return _print_fault("interrupted; run the same command again to go on", None, INTERRUPTED)
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             return _print_fault(f"{place}{error.strerror or error}", None, CHECK_FAILED)

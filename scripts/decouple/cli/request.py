@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -44,8 +44,8 @@ def refuse_unread(arguments: argparse.Namespace, read: Collection[str], why: str
         raise UsageError(f"{', '.join(typed)}: {why}", next_step=next_step)
 
 
-def refuse_alone(arguments: argparse.Namespace, needs: Mapping[str, str]) -> None:
-    """Raise UsageError for an option that was typed without the one that it ``needs``."""
-    for name, other in needs.items():
+def refuse_alone(arguments: argparse.Namespace, *needs: tuple[str, str]) -> None:
+    """Raise UsageError for an option that was typed without one that it ``needs``."""
+    for name, other in needs:
         if getattr(arguments, name) and not getattr(arguments, other):
             raise UsageError(f"--{name}: goes with --{other}", next_step=f"add --{other}, or leave --{name} out")

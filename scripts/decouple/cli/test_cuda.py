@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base import git
-from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.errors import CHECK_FAILED, INTERRUPTED, OK, DecoupleError
 from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.request import make_request, refuse_alone, refuse_unread
@@ -24,8 +24,11 @@ from decouple.suites.store import SuiteResult
 
 NOT_SEEN = "values are the CPU's and no kernel was executed: a wrong kernel, timing, occupancy and races are not seen"
 
-_NEEDS = {"outcomes": "keep", "sides": "compare", "files": "slice", "every": "slice", "seed": "slice"}
-"""Option -> the one that it says more of."""
+_NEEDS = (
+    ("outcomes", "keep"), ("sides", "compare"), ("files", "slice"), ("every", "slice"), ("every", "against"),
+    ("seed", "slice"),
+)  # fmt: skip
+"""Options, and one that each says more of."""
 
 
 def register(subparsers: Any) -> None:
@@ -98,7 +101,7 @@ def register(subparsers: Any) -> None:
 
 
 def _run_test_cuda(arguments: argparse.Namespace) -> int:
-    refuse_alone(arguments, _NEEDS)
+    refuse_alone(arguments, *_NEEDS)
     if arguments.list:
         refuse_unread(arguments, {"release", "list"}, "--list names all suites, and runs none", "leave it out")
         for suite in catalog.load_suites():
@@ -130,7 +133,14 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
     seed, jobs = arguments.seed or _read_commit(project), arguments.jobs or test_cuda.count_jobs(wanted.device)
     choice = make_request(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
     theirs = test_cuda.read_stored_results(wanted, arguments.against, arguments.release) if arguments.against else {}
-    done = test_cuda.run_suites(torch, wanted.tests, choice, theirs=theirs, progress=output.make_progress())
+    try:
+        done = test_cuda.run_suites(torch, wanted.tests, choice, theirs=theirs, progress=output.make_progress())
+    except KeyboardInterrupt:
+        if not arguments.again:
+            raise
+        raise DecoupleError(  # what is stored by now would go, too
+            "interrupted", next_step="run the command without --again to go on", code=INTERRUPTED
+        ) from None
     good = _print_results(done.results, torch.device, None if arguments.all else 10, theirs, torch.label)
     good &= _print_left_out(done, torch.device)
     print(f"{done.ran} run now, results in {done.folder}")

@@ -7,12 +7,15 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
-from decouple.base.errors import CANNOT_HERE, FAULT, DecoupleError
+from decouple.base.errors import CANNOT_HERE, FAULT, INTERRUPTED, DecoupleError
 from decouple.cli import last_resort, main
 from decouple.cli.shown import escape_text, hide_secrets
+from decouple.flows import test_cuda
 
 
 def ends(error: BaseException) -> int:
@@ -63,15 +66,9 @@ def test_no_memory_is_this_machines_limit(cache: Path, capsys: pytest.CaptureFix
     assert not cache.exists()
 
 
-@pytest.mark.parametrize(("option", "but"), [([], ""), (["--again"], ", but without --again once tests have run")])
-def test_an_interrupted_run_is_not_told_to_throw_its_results_away(
-    option: list[str], but: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def run() -> int:
-        raise KeyboardInterrupt
-
-    assert last_resort.run_to_end(run, ["test-cuda", "2.6", *option]) == last_resort.INTERRUPTED
-    assert capsys.readouterr().err == f"decouple: interrupted; run the same command again to go on{but}\n"
+def test_an_interrupted_command_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(KeyboardInterrupt()) == INTERRUPTED
+    assert capsys.readouterr().err == "decouple: interrupted; run the same command again to go on\n"
 
 
 def test_a_fault_while_the_command_line_is_read_is_one_as_well(
@@ -133,3 +130,19 @@ def test_bytes_go_through_a_pipe_as_they_are_and_to_a_terminal_escaped() -> None
     os.close(theirs)
     assert os.read(ours, 4096).strip() == rb"+\x1b[31m\r\udcff"
     os.close(ours)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_interrupted_run_is_not_told_to_throw_its_results_away(
+    again: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    there = SimpleNamespace(device="simulated", tests=Path())
+    for name in ("choose_torch", "find_target"):
+        monkeypatch.setattr(test_cuda, name, lambda *_, **__: there)
+    monkeypatch.setattr(test_cuda, "run_suites", interrupt)
+    assert main(["test-cuda", "2.6", *(["--again"] if again else [])]) == INTERRUPTED
+    told = capsys.readouterr().err
+    assert ("the same command" in told) != again and ("without --again" in told) == again
