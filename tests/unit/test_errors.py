@@ -36,10 +36,10 @@ def test_one_without_is_found(tmp_path: Path) -> None:
 
 
 #: What is typed before a path, in a string that a person is to type.
-BEFORE_A_PATH = re.compile(r"(?:^|[`\s])(?:rm|git -C) $")
+BEFORE_A_PATH = re.compile(r"(?:^|[`\s])(?:rm(?: -r)?|git -C|--site|--tree) $")
 
 
-def unquoted(package: Path) -> Iterator[str]:
+def find_unquoted_paths(package: Path) -> Iterator[str]:
     """Each place of ``package`` where a path of a command to be typed is written as it is."""
     for path in sorted(package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -52,4 +52,4 @@ def unquoted(package: Path) -> Iterator[str]:
 
 def test_a_command_to_be_typed_has_its_paths_quoted() -> None:
     """In a checkout with a space in its path `rm` got two other names."""
-    assert list(unquoted(PACKAGE)) == []
+    assert list(find_unquoted_paths(PACKAGE)) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
@@ -120,7 +121,8 @@ def _run_yank(arguments: argparse.Namespace) -> int:
 def _print_reminder(site: Path) -> None:
     """Say that a signed list that is not the current one makes clients stop."""
     if (site / release_list.FOLDER).is_dir():
-        print(f"{site}: its list was signed; sign it again: decouple index sign-list --site {site} --key KEY")
+        again = f"decouple index sign-list --site {shlex.quote(str(site))} --key KEY"
+        print(f"{site}: its list was signed; sign it again: {again}")
 
 
 def _run_verify(arguments: argparse.Namespace) -> int:

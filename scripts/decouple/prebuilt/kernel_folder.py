@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -60,7 +61,7 @@ class Halves(Struct, frozen=True):
 
         The hashes are those before and after the run path was changed.
         """
-        mend = f"rm -r {self.folder} and run again: it is taken from the verified wheel anew"
+        mend = f"rm -r {shlex.quote(str(self.folder))} and run again: it is taken from the verified wheel anew"
         return read_json(self.kernels / "kernels.json", dict[str, Any], mend=mend)
 
 

@@ -19,6 +19,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import stat
 import subprocess
 import tempfile
@@ -135,7 +136,8 @@ def _make_baseline(
             if again:
                 raise DecoupleError(
                     f"{fetched.path} is not what was fetched: {error}",
-                    next_step=f"rm -r {fetched.path.parent} and run again: it is unpacked anew from the verified files",
+                    next_step=f"rm -r {shlex.quote(str(fetched.path.parent))} and run again: "
+                    "it is unpacked anew from the verified files",
                 ) from None
             with hold_lock(shelf / f".{identity}.lock"):
                 progress.start(f"the baseline in the cache was damaged ({error}): made anew")
@@ -172,7 +174,7 @@ def _check_baseline(repo: Path, ref: str, pinned: str | None) -> Baseline:
             _check_digests(repo, record, now)
             raise DecoupleError(
                 f"{repo}: not read, though no file in it is damaged: {error.what}",
-                next_step=f"run again; if it stays so, rm -r {repo} and run again",
+                next_step=f"run again; if it stays so, rm -r {shlex.quote(str(repo))} and run again",
             ) from None
     except FileNotFoundError as error:
         raise _DamageError(f"no {error.filename}") from None

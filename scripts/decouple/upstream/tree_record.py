@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -126,7 +127,7 @@ def make_change_error(path: Path, tree: Path) -> DecoupleError:
     """Make the error for a file of ``tree`` that is not as it was unpacked."""
     return DecoupleError(
         f"{path}: not as it was unpacked",
-        next_step=f"rm -r {tree.parent} and run again: it is unpacked anew from the verified files",
+        next_step=f"rm -r {shlex.quote(str(tree.parent))} and run again: it is unpacked anew from the verified files",
     )
 
 
