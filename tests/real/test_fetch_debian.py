@@ -68,7 +68,7 @@ def test_the_tree_id(base: Baseline) -> None:
 
 def test_git_itself_finds_the_same_tree(fetched: UnpackedRelease, base: Baseline, tmp_path: Path) -> None:
     """An independent way: plain ``git add --force`` of the unpacked tree in a new repository."""
-    env = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_INDEX_FILE": str(tmp_path / "index")}
+    env = {**os.environ, "GIT_INDEX_FILE": str(tmp_path / "index")}
     subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "r")], check=True)
     git = ["git", "--git-dir", str(tmp_path / "r"), "--work-tree", str(fetched.path), "-c", "core.autocrlf=false"]
     subprocess.run([*git, "add", "--force", "--all", "."], cwd=fetched.path, check=True, env=env)

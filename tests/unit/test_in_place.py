@@ -9,9 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
 from decouple.base.paths import find_project
+from tests.support.tools import leave_test
 
 PATCH = find_project() / "patches/2.6/0020-setup-decoupled-packages.patch"
 SETUP = """
@@ -38,7 +37,7 @@ def added(patch: Path, start: str, end: str) -> str:
 
 def test_an_editable_install_of_the_core_has_the_packages_that_moved(tmp_path: Path) -> None:
     if importlib.util.find_spec("setuptools") is None:  # not imported here: it refuses where distutils was, before 3.12
-        pytest.skip("no setuptools")
+        leave_test("no setuptools: pip install setuptools")
     tree = tmp_path / "src"
     table = added(PATCH, "DECOUPLED_PACKAGES", "}")
     places: dict[str, dict[str, str]] = {}

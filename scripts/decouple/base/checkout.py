@@ -135,9 +135,10 @@ class Checkout(NamedTuple):
         return tuple(sorted((path.stem for path in (self.root / "series").glob("*.toml")), key=make_version_key))
 
     def shorten_version(self, word: str) -> str:
-        """Return the release that a version names: 2.6 for 2.6.0.
+        """Return the release that a version names: 2.6 for 2.6.0, whatever its third number.
 
-        Any other word stays, and so does the version of a release that is called like it.
+        A release has one source here, that of its manifest. Any other word stays, and so does the version of a release
+        that is called like it.
         """
         version = _VERSION.fullmatch(word)
         if version is None or self.locate_series(word).is_file() or self.locate_draft_manifest(word).is_file():

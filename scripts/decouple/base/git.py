@@ -431,6 +431,11 @@ def escape_diff_path(path: str) -> str:
     return "".join(_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw)
 
 
+def name_status(root: Path) -> str:
+    """Name the command that shows in which state the repository at ``root`` is."""
+    return f"`git -C {shlex.quote(str(root))} status`"
+
+
 class Repository:
     """A git repository and its work tree."""
 
@@ -504,7 +509,7 @@ class Repository:
         return GitError(
             f"git {verb} in {self.root}",
             answer,
-            next_step=f"`git -C {shlex.quote(str(self.root))} status` shows the state it is in",
+            next_step=f"{name_status(self.root)} shows the state it is in",
         )
 
     def read_text(self, *arguments: str, index: Path | None = None) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shlex
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from msgspec.structs import asdict
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, write_atomically
-from decouple.base.git import PLAIN_DIFF, run_git, try_git
+from decouple.base.git import PLAIN_DIFF, name_status, run_git, try_git
 from decouple.base.path_names import is_relative_path
 from decouple.base.untrusted_input import read_json
 from decouple.build import tree_status
@@ -99,7 +98,7 @@ def list_tracked_files(tree: Path) -> frozenset[str]:
 def _run_git(tree: Path, *arguments: str) -> bytes:
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
-    return run_git(*arguments, cwd=tree, next_step=f"`git -C {shlex.quote(str(tree))} status` shows the state it is in")
+    return run_git(*arguments, cwd=tree, next_step=f"{name_status(tree)} shows the state it is in")
 
 
 def read_upstream_file(tree: Path, path: str) -> bytes:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock, write_atomically
-from decouple.base.git import run_git, split_names
+from decouple.base.git import name_status, run_git, split_names
 from decouple.base.interpreter import OWN
 
 MADE = ("/build/", "__pycache__/", ".pytest_cache/", ".hypothesis/", "*.egg-info/")
@@ -116,7 +115,7 @@ def _list_unknown_paths(tree: Path) -> set[str]:
 
 
 def _run_ls_files(tree: Path, *options: str) -> bytes:
-    step = f"`git -C {shlex.quote(str(tree))} status` shows the state it is in"
+    step = f"{name_status(tree)} shows the state it is in"
     return run_git("ls-files", "-z", "--others", "--exclude-standard", *options, cwd=tree, next_step=step)
 
 

@@ -7,7 +7,6 @@ What is rewritten keeps its comments and its place. Whatever else of CUDA a prog
 
 from __future__ import annotations
 
-import ast
 import warnings
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.extras import explain_missing
+from decouple.base.python_text import parse_python
 
 if TYPE_CHECKING:  # loaded by who rewrites, not by every command
     import libcst
@@ -72,7 +72,7 @@ def rewrite_program(text: str, *, device: str = "", file: str = "the program") -
 def _find_syntax_error(text: str) -> SyntaxError | None:
     with warnings.catch_warnings(action="ignore"):
         try:
-            ast.parse(text)
+            parse_python(text)
         except SyntaxError as error:
             return error
     return None

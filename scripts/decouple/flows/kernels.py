@@ -140,7 +140,7 @@ def compare_backend(
             looked = next(stack.enter_context(audit.open_folder(backend)).rglob("libtorch_cuda.so"))
         ours = dump_kernels([looked], backend.name, archs, progress)
     if (there := _list_archs(word)) is not None and (shared := [arch for arch in archs if arch in there]):
-        archs, ours = shared, ours.select(shared)
+        archs, ours = shared, ours.keep_archs(shared)
     theirs = _dump_side(places.project, word, archs, progress)
     witness = None
     if against != "official" and len(archs) == 1:
@@ -231,5 +231,5 @@ def _dump_side(project: Path, word: str, archs: Sequence[str] | None, progress: 
         raise UsageError(f"{path}: not there", next_step="name a library, a wheel, a dump, or official:RELEASE")
     if path.is_file() and dumps.is_dump(path):
         read = dumps.read_dump(path)
-        return read.select(archs) if archs else read
+        return read.keep_archs(archs) if archs else read
     return dump_kernels([path], path.name, archs, progress)

@@ -243,7 +243,7 @@ def _compare_relocation(patch: Patch, opened: OpenedSource) -> RuleDifferences |
     if patch.header.decouple_id != RELOCATION:
         return None
     from decouple.inventory import rules as rule_files
-    from decouple.relocate.plan import HOLLOW, make_plan, plan_python_moves
+    from decouple.relocate.plan import HOLLOW, UNPLACED_REASON, make_plan, plan_python_moves
 
     rules, source = rule_files.load_rules(), opened.source
     root = source.root if isinstance(source, FolderSource) and not opened.partial else None
@@ -252,7 +252,7 @@ def _compare_relocation(patch: Patch, opened: OpenedSource) -> RuleDifferences |
         if root:
             plan = make_plan(root, rules, strict=False)
             moves = plan.moves
-            stops = dict.fromkeys(plan.unplaced, "no rule places this CUDA file") | dict.fromkeys(plan.hollow, HOLLOW)
+            stops = dict.fromkeys(plan.unplaced, UNPLACED_REASON) | dict.fromkeys(plan.hollow, HOLLOW)
         else:
             moves = tuple(plan_python_moves(list_paths(source), rules)[0])
     except DecoupleError as error:

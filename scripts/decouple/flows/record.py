@@ -141,7 +141,7 @@ def _make_rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]])
     rows: dict[str, status.Proof] = {}
     for patch in series:
         level, why = proven[patch.name]
-        identity = patch.header.decouple_id or patch.name
+        identity = patch.identity
         rows[identity] = status.Proof(patch.name, level.value, why or None)
     return rows
 

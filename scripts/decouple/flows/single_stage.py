@@ -82,7 +82,7 @@ def compare_single_stage(
     """
     built = stage2_commands.open_commands(request, listener, _SUFFIXES)
     wheel = _find_wheel(built.environment.places, request)
-    of_objects = stage2_commands.find_series(built.environment.places, request, listener)
+    of_objects = stage2_commands.find_series_digest(built.environment.places, request, listener)
     pristine = hipify_pristine(built, listener)
     units = {unit: name for unit in built.objects if (name := find_upstream_name(built, unit, pristine)) is not None}
     device = [unit for unit in units if unit.file.suffix in _DEVICE]

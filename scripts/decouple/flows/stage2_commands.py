@@ -132,7 +132,7 @@ def open_commands(
     return Stage2Commands(environment, there)
 
 
-def find_series(places: Places, request: BuildRequest, listener: Listener = QUIET) -> str | None:
+def find_series_digest(places: Places, request: BuildRequest, listener: Listener = QUIET) -> str | None:
     """Return the digest of the series that stage 2's objects in ``places`` are of.
 
     The wheel that they were linked for names it; the checkout's may be another by now. None, and it is said that

@@ -34,7 +34,7 @@ def compare_unpatched(request: BuildRequest, count: int, listener: Listener = QU
     that the objects are of. Raises DecoupleError where stage 2 has no objects, or a source does not compile.
     """
     built = stage2_commands.open_commands(request, listener)
-    series = stage2_commands.find_series(built.environment.places, request, listener)
+    series = stage2_commands.find_series_digest(built.environment.places, request, listener)
     pristine = fetch_source(load_release(request.project, request.release), progress=listener.progress).path
     relocation = relocate_files(RelocateRequest(request.project, request.release, tree=pristine))
     origins = {move.target: move.origin for move in relocation.plan.moves}

@@ -99,13 +99,13 @@ def judge_patches(request: UpstreamRequest, listener: Listener = QUIET) -> list[
     source, _ = _open_source(request, listener, release, series, known)
     taken, found = _make_taken_check(request.project), []
     for patch in series:
-        identity = upstream_commits.identify_patch(patch)
+        identity = patch.identity
         try:
             made = upstream_commits.make_commits(series, source, identity, known, taken)
         except upstream_commits.NotForUpstreamError as error:
             found.append(UpstreamVerdict(identity, error.what))
         else:
-            needs = tuple(upstream_commits.identify_patch(commit.patch) for commit in made[:-1])
+            needs = tuple(commit.patch.identity for commit in made[:-1])
             found.append(UpstreamVerdict(identity, "", needs))
     return found
 

@@ -199,6 +199,11 @@ class Patch(Struct, frozen=True, dict=True):
         return self._content.header
 
     @property
+    def identity(self) -> str:
+        """Its Decouple-Id; the name of its file where it has none."""
+        return self.header.decouple_id or self.name
+
+    @property
     def header_bytes(self) -> bytes:
         """Return everything in front of the first file section.
 

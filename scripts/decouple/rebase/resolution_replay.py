@@ -29,7 +29,7 @@ def list_conflicts(repository: Repository, step: Step, merge: Merge) -> tuple[st
 
 def recall_resolution(repository: Repository, known: Sequence[Resolution], step: Step, tip: str) -> Resolution | None:
     """Find the resolution of the conflicts that the patch has on ``tip``."""
-    identity = step.patch.header.decouple_id or step.patch.name
+    identity = step.patch.identity
     if not any(resolution.patch == identity for resolution in known):
         return None
     keys = list_conflicts(repository, step, merge_patch(repository, step, tip))
@@ -45,7 +45,7 @@ def make_resolution(
     """
     merge = merge_patch(repository, step, tip)
     keys = list_conflicts(repository, step, merge)
-    identity = step.patch.header.decouple_id or step.patch.name
+    identity = step.patch.identity
     files = _make_settled_files(repository, merge.tree, tree) if tree else ()
     return Resolution(identity, step.patch.name, made_on, keys, tree is None, reason, since, files)
 

@@ -19,6 +19,7 @@ from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, is_suspect, lis
 from decouple.syntax.globs import find_match
 from decouple.syntax.include_graph import Edge, trace_chain
 
+UNPLACED_REASON = "no rule places this CUDA file"
 HOLLOW_REASON = "stage 1 compiles it, without CUDA nothing is in it, and its header moves: no library would have it"
 HOLLOW_MEND = (
     "name it in taken_out of inventory/rules.toml, and let a recipe of series/recipes take it out of its source list"
@@ -78,8 +79,8 @@ class Plan(Struct, frozen=True):
     def open_questions(self) -> tuple[str, ...]:
         """Tell in a line of each file that the rules do not settle."""
         return (
-            *(f"{path}: no rule places this CUDA file" for path in self.unplaced),
-            *(f"{path}: stays in the core, where nothing of it is compiled" for path in self.hollow),
+            *(f"{path}: {UNPLACED_REASON}" for path in self.unplaced),
+            *(f"{path}: {HOLLOW_REASON}" for path in self.hollow),
         )
 
 

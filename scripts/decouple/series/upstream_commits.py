@@ -154,7 +154,7 @@ def make_commits(
     _add_needed(patch, series, forms, source, known, chain)
     made, tree = [], Tree(source)
     for step in chain:
-        name = identify_patch(step)
+        name = step.identity
         try:
             _judge_patch(step, series, known, taken)
         except NotForUpstreamError as error:
@@ -210,13 +210,8 @@ def _convert_section(file: FilePatch, moved: Mapping[str, str]) -> bytes:
     return header + b"".join(hunk.raw for hunk in file.hunks) + file.raw_tail
 
 
-def identify_patch(patch: Patch) -> str:
-    """Return its Decouple-Id; the name of its file where it has none."""
-    return patch.header.decouple_id or patch.name
-
-
 def _find_patch(patches: Sequence[Patch], identity: str) -> Patch:
-    patch = next((candidate for candidate in patches if identify_patch(candidate) == identity), None)
+    patch = next((candidate for candidate in patches if candidate.identity == identity), None)
     if patch is None:
         raise DecoupleError(
             f"{identity}: no patch of this series has that Decouple-Id", next_step="decouple upstream patch"
@@ -229,7 +224,7 @@ def _judge_patch(patch: Patch, series: Sequence[Patch], known: UpstreamTexts, ta
 
     The patch is in upstream's form.
     """
-    name = identify_patch(patch)
+    name = patch.identity
     why, mend = _find_reason(patch, _find_patch(series, name), name, known, taken)
     if why:
         raise NotForUpstreamError(f"{name}: {why}", next_step=mend)
@@ -281,10 +276,10 @@ def _add_needed(
     """
     if patch in chain:
         return
-    name = identify_patch(patch)
+    name = patch.identity
     text = known.texts.get(name)
     ids = {*(text.needs if text else ()), *patch.header.depends}
-    before = {identify_patch(form): form for form in forms[: forms.index(patch)]}
+    before = {form.identity: form for form in forms[: forms.index(patch)]}
     if unknown := sorted(ids - before.keys()):
         raise NotForUpstreamError(
             f"{name}: it needs {unknown[0]}, and no patch before it has that Decouple-Id",
@@ -313,4 +308,4 @@ def _find_needs(patch: Patch, before: Sequence[Patch], source: Source) -> set[st
         names = find_dependencies([*near, patch], source)[patch.name]
     except DecoupleError:
         return set()
-    return {identify_patch(patch) for patch in near if patch.name in names}
+    return {patch.identity for patch in near if patch.name in names}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import clear_folder, create_file, hold_lock, write_atomically
-from decouple.base.git import Repository
+from decouple.base.git import Repository, name_status
 from decouple.base.path_names import PathPart, RelativePath, is_relative_path
 from decouple.base.steps import mark_step
 from decouple.base.untrusted_input import decode_path_text, encode_path_text, parse_json, read_bounded
@@ -253,8 +252,7 @@ class Journal:
         except (ValueError, DecoupleError) as error:
             raise DecoupleError(
                 f"{self._path}: damaged, so what a command was in the middle of is not known: {error!r}"[:300],
-                next_step=f"`git -C {shlex.quote(str(self.repository.root))} status` shows what moved; "
-                "remove the file when that is well",
+                next_step=f"{name_status(self.repository.root)} shows what moved; remove the file when that is well",
             ) from error
         return record
 

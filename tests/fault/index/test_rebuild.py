@@ -32,7 +32,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     git(world.project, "commit", "-qm", "checkout")
     monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
     monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     return world
 
 

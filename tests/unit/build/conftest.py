@@ -69,7 +69,7 @@ def _write_tree(folder: Path) -> Path:
 def commit(folder: Path) -> None:
     """Commit everything, at a fixed time."""
     when = "2025-01-29T00:00:00+00:00"
-    who = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when, "GIT_CONFIG_GLOBAL": "/dev/null"}
+    who = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
     git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.invalid"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "tree", "--allow-empty"]):
         subprocess.run([*git, *words], check=True, env={**os.environ, **who})

@@ -149,24 +149,26 @@ def test_files_change_only_when_asked(tmp_path: Path) -> None:
     assert one.stat().st_mode & 0o111
 
 
-def test_a_file_that_does_not_parse_changes_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def (:\n", r"bad\.py:1"),
+        ("match x:\n    case y.is_cuda:\n        pass\n", r"bad\.py: rewritten, this line is no Python: case \(y"),
+    ],
+    ids=["does not parse", "would not any more"],
+)
+def test_a_file_that_does_not_parse_changes_none(tmp_path: Path, text: str, said: str) -> None:
     good, bad = tmp_path / "good.py", tmp_path / "bad.py"
     good.write_text("import torch\ntorch.cuda.synchronize()\n")
-    bad.write_text("def (:\n")
-    with pytest.raises(DecoupleError, match=r"bad\.py:1"):
+    bad.write_text(text)
+    with pytest.raises(DecoupleError, match=said):
         rewrite_programs(NeutralRequest((good, bad), write=True))
     assert "torch.cuda" in good.read_text()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="missing"):
         rewrite_programs(NeutralRequest((tmp_path / "missing.py",)))
-
-
-def test_what_would_be_no_python_any_more_is_refused_and_no_file_changes(tmp_path: Path) -> None:
-    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
-    good.write_text("import torch\ntorch.cuda.synchronize()\n")
-    bad.write_text("match x:\n    case y.is_cuda:\n        pass\n")
-    with pytest.raises(DecoupleError, match=r"bad\.py: rewritten, this line is no Python: case \(y"):
-        rewrite_programs(NeutralRequest((good, bad), write=True))
-    assert "torch.cuda" in good.read_text()
 
 
 def test_the_command_says_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from decouple.base.files import compute_sha256
 from decouple.build import inputs, toolkits
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import Listener
-from decouple.flows.stage2_commands import find_series
+from decouple.flows.stage2_commands import find_series_digest
 from decouple.flows.unpatched_kernels import make_command
 from decouple.flows.verify import record_kernels
 from decouple.release import status
@@ -52,7 +52,7 @@ def test_a_comparison_is_recorded_of_the_series_that_the_objects_are_of(tmp_path
 
     def ask() -> str | None:
         warned.clear()
-        return find_series(places, request, listener)
+        return find_series_digest(places, request, listener)
 
     assert ask() is None and "no wheel" in warned[0], "an unfinished build, or one of objects alone"
     wheel = make_wheel(places.dist, "torch-cuda", "2.6.0+cu124", cuda="12.4", series=SERIES_A)
@@ -77,5 +77,5 @@ def test_objects_without_a_wheel_of_their_own_are_of_no_known_series(tmp_path: P
     places = request.places
     wheel = make_wheel(places.dist, "torch-hip", "2.6.0")
     inputs.write_stamp(places.state / "stage2.json", inputs.Stamp("0" * 64, wheel.name, "0" * 64, 1.0, 1))
-    assert find_series(places, request, Listener(warn=warned.append)) is None
+    assert find_series_digest(places, request, Listener(warn=warned.append)) is None
     assert f"no wheel in {places.dist}" in warned[0] and "`decouple smoke 2.6 --toolkit rocm`" in warned[0]

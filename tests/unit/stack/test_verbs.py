@@ -22,7 +22,6 @@ from tests.support.series import LINES, World, contents, git, header, tree_of
 @pytest.fixture(autouse=True)
 def project(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
 
 
 def test_new_edit_refresh_is_how_a_patch_is_written(world: World) -> None:

@@ -117,8 +117,8 @@ def compare_dumps(
 ) -> KernelComparison:
     """Compare every function of ``theirs`` with ``ours``.
 
-    In every architecture that either dump has: functions for one that ours lacks are missing. Who compares less takes
-    less of both (`KernelDump.only`). ``part`` leaves out the files that ours has not at all, for a build of a part;
+    In every architecture that either dump has: functions for one that ours lacks are missing. Who compares less keeps
+    less of both (`KernelDump.keep_archs`). ``part`` leaves out the files that ours has not, for a build of a part;
     without ``attention`` the files of the attention kernels are left out, for a build that was asked for without them;
     ``sides`` names both for the explanations ("built/official"). What differs and is as in ``witness``, a third build,
     is explained by that: it is ``theirs`` that is different. Raises DecoupleError when the two share no architecture.

@@ -69,14 +69,10 @@ class KernelDump(Struct, frozen=True):
         """Return those whose functions are in the dump, sorted."""
         return tuple(sorted({unit.arch for unit in self.units}))
 
-    def only(self, archs: Iterable[str]) -> KernelDump:
-        """Return the dump of these architectures."""
-        wanted = set(archs)
-        return replace(self, units=tuple(unit for unit in self.units if unit.arch in wanted))
-
-    def select(self, archs: Sequence[str]) -> KernelDump:
+    def keep_archs(self, archs: Sequence[str]) -> KernelDump:
         """Return the dump of what `select_archs` selects, and raise as it does."""
-        return self.only(select_archs(self.architectures(), archs, self.label))
+        wanted = select_archs(self.architectures(), archs, self.label)
+        return replace(self, units=tuple(unit for unit in self.units if unit.arch in wanted))
 
 
 def select_archs(there: Iterable[str], archs: Sequence[str], where: str) -> list[str]:

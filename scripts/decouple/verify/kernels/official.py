@@ -55,7 +55,7 @@ def load_official_dump(
         with fetch_members(wheel, MEMBERS, cache, downloader, progress) as libraries:
             made = dump.dump_libraries(libraries, f"{LABEL} {manifest.version}", progress=progress)
         write_atomically(path, dump.pack_dump(made))
-    return dump.read_dump(path).select(archs)
+    return dump.read_dump(path).keep_archs(archs)
 
 
 @contextlib.contextmanager
