@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -48,3 +49,15 @@ def process_stays_as_it_was() -> Iterator[None]:
             os.environ[name] = before[name]
     assert not changed - {"PYTEST_CURRENT_TEST"}, "the test leaves variables changed"
     assert left == folder, "the test leaves the process in another folder"
+
+
+@pytest.fixture(autouse=True)
+def commands_stay_untold() -> Iterator[None]:
+    """Fail the test that shows commands in this process: what hears of them stays, and others read what it says."""
+
+    def refuse(say: object) -> NoReturn:
+        pytest.fail(f"{say} would hear of every command to the end of the process: take a process of its own")
+
+    with pytest.MonkeyPatch.context() as patch:  # its own: that of a test is undone before what the test leaves is seen
+        patch.setattr("decouple.base.process.show_commands", refuse)
+        yield

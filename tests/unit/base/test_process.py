@@ -13,6 +13,12 @@ from decouple.base.errors import DecoupleError
 from decouple.base.process import limit_time, run_logged
 
 
+def assert_sleepers_end(marker: str) -> None:
+    """Wait until no ``sleep`` of ``marker`` seconds runs: what a signal was sent to ends when it is its turn."""
+    waiting = ["timeout", "20", "sh", "-c", f"while pgrep -f '^sleep {marker}$'; do sleep 0.1; done"]
+    assert subprocess.run(waiting, capture_output=True).returncode == 0
+
+
 @pytest.mark.tools("pgrep")
 def test_time_is_over_for_a_command_and_for_what_it_started(tmp_path: Path) -> None:
     marker = f"321.{os.getpid()}"  # a duration in seconds that no other sleep on the machine has
@@ -22,7 +28,7 @@ def test_time_is_over_for_a_command_and_for_what_it_started(tmp_path: Path) -> N
         limit_time(0.01, "smoke", "again"),
     ):
         run_logged(["sh", "-c", sleeper], log=tmp_path / "log", what="sleeping")
-    assert subprocess.run(["pgrep", "-f", f"^sleep {marker}$"], capture_output=True).stdout == b""
+    assert_sleepers_end(marker)
 
 
 def test_what_is_done_in_time_is_left_alone(tmp_path: Path) -> None:
@@ -52,5 +58,4 @@ def test_what_another_thread_runs_ends_with_the_program(tmp_path: Path) -> None:
     )
     argv = [sys.executable, "-c", program, str(tmp_path / "log")]
     assert subprocess.run(argv, cwd=tmp_path, timeout=60).returncode == 3
-    waiting = ["timeout", "20", "sh", "-c", f"while pgrep -f '^sleep {marker}$'; do sleep 0.1; done"]
-    assert subprocess.run(waiting, capture_output=True).returncode == 0
+    assert_sleepers_end(marker)

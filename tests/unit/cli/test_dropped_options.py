@@ -73,8 +73,11 @@ def test_an_option_that_nothing_would_read_is_refused(
     assert not (checkout / "ci").exists()
 
 
-def test_what_is_read_is_taken(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_read_is_taken(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Each of these lines comes to its work, which ends for want of something else."""
+    monkeypatch.setattr("decouple.base.process.show_commands", lambda say: None)
     for line, lacks in {
         "verify W.whl --key K --rebuild": "W.whl",
         "-v verify W.whl --explain --json": "W.whl",
