@@ -165,6 +165,7 @@ def test_no_function_of_cudas_behind_a_name_is_one_that_nobody_wrote(tmp_path: P
 
 
 def test_a_source_that_does_not_compile_is_no_skip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    list_libraries_below()  # without NVIDIA's wheels this test is left here
     monkeypatch.setenv("CXX", "false")
     with pytest.raises((SimcudaError, pytest.skip.Exception)) as ended:
         list_written_below(tmp_path)
