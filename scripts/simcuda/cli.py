@@ -219,7 +219,7 @@ def fix_addresses(command: str) -> None:
         )
 
 
-def become(program: str, command: list[str], env: dict[str, str]) -> NoReturn:
+def replace_process(program: str, command: list[str], env: dict[str, str]) -> NoReturn:
     """Replace this process. Raises SimcudaError where the system refuses."""
     try:
         os.execve(program, command, env)
@@ -236,7 +236,7 @@ def run_record(options: argparse.Namespace) -> int:
     recorder = build.make_recorder(Path("/nowhere"), choose_recorded_version(options, choose_python(program)))
     env = launch_environment.make_recording_environment(recorder, ledger=options.ledger)
     fix_addresses(options.command)
-    become(program, command, env)
+    replace_process(program, command, env)
 
 
 def run_doubt(options: argparse.Namespace) -> int:
@@ -293,4 +293,4 @@ def run_simulated(options: argparse.Namespace) -> int:
     )
     if not options.shake:
         fix_addresses(options.command)
-    become(program, command, env)
+    replace_process(program, command, env)
