@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from simcuda import compile, declarations, generate, hip, library, symbols, vendor
-from simcuda.errors import SimcudaError
+from simcuda.errors import SimcudaError, explain_os_error
 from simcuda.torchbuild import TorchBuild
 
 HERE = Path(__file__).parent
@@ -199,11 +199,9 @@ def prepare_copy_folder(made: Path, out: Path) -> None:
 
     Raises SimcudaError for a folder that has anything else.
     """
-    try:
+    with explain_os_error(out, "name another folder with --out"):
         out.mkdir(parents=True, exist_ok=True)
         empty = not any(out.iterdir())
-    except OSError as error:
-        raise SimcudaError(f"{out}: {error.strerror}", next_step="name another folder with --out") from None
     mark = out / "done"
     if not empty and not (mark.is_file() and mark.read_bytes() == f"{made.name}\n".encode()):
         raise SimcudaError(

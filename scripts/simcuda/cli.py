@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from simcuda import build, launch_environment, torchbuild, unset_bytes, vendor
-from simcuda.errors import SimcudaError
+from simcuda.errors import SimcudaError, explain_os_error
 
 
 def parse_size(text: str) -> int:
@@ -221,12 +221,8 @@ def fix_addresses(command: str) -> None:
 
 def replace_process(program: str, command: list[str], env: dict[str, str]) -> NoReturn:
     """Replace this process. Raises SimcudaError where the system refuses."""
-    try:
+    with explain_os_error(program, "name the interpreter before it, as in: sh FILE"):
         os.execve(program, command, env)
-    except OSError as error:
-        raise SimcudaError(
-            f"{program}: {error.strerror}", next_step="name the interpreter before it, as in: sh FILE"
-        ) from None
 
 
 def run_record(options: argparse.Namespace) -> int:

@@ -43,7 +43,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from simcuda.errors import SimcudaError
+from simcuda.errors import SimcudaError, explain_os_error
 
 #: An entry's argument: device pointers as "[allocation,offset]", known gaps as "..", those that memcheck saw as "??",
 #: the rest hexadecimal digits.
@@ -91,9 +91,8 @@ def _list_launches(entries: Sequence[Sequence[Any]]) -> list[Launch]:
 def _explain_unreadable(path: Path) -> Iterator[None]:
     """Tell what a file that cannot be read is not. Raises SimcudaError."""
     try:
-        yield
-    except OSError as error:
-        raise SimcudaError(f"{path}: {error.strerror}", next_step="name a file that simcuda wrote") from None
+        with explain_os_error(path, "name a file that simcuda wrote"):
+            yield
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, EOFError, lzma.LZMAError) as error:
         raise SimcudaError(
             f"{path}: not what simcuda writes: {type(error).__name__}: {error}", next_step="write it anew"
