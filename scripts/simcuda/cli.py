@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import shlex
@@ -159,16 +160,18 @@ def say_progress(line: str) -> None:
 
 def run_build(options: argparse.Namespace) -> int:
     """``build``."""
-    torch = None if options.no_torch else find_torch(options, Path(sys.executable))
-    version = options.cuda or (build.read_cuda_version(torch) if torch else vendor.CUDA)
-    if options.out:  # before the minutes that it takes
-        made = build.locate_device_libraries(torch, version) if torch else build.locate_stand_ins(version)
-        build.prepare_copy_folder(made, options.out)
-    made = (
-        build.make_device_libraries(torch, version, say_progress)
-        if torch
-        else build.make_stand_ins(Path("/nowhere"), version, say_progress)
-    )
+    if options.no_torch:
+        version = options.cuda or vendor.CUDA
+        folder = build.locate_stand_ins(version)
+        make = functools.partial(build.make_stand_ins, Path("/nowhere"), version, say_progress)
+    else:
+        torch = find_torch(options, Path(sys.executable))
+        version = options.cuda or build.read_cuda_version(torch)
+        folder = build.locate_device_libraries(torch, version)
+        make = functools.partial(build.make_device_libraries, torch, version, say_progress)
+    if options.out:
+        build.prepare_copy_folder(folder, options.out)  # before the minutes that it takes
+    made = make()
     print(build.copy_made_folder(made, options.out) if options.out else made)
     return 0
 
