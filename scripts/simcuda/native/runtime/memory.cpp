@@ -187,8 +187,13 @@ SIM_API cudaError_t cudaFreeAsync(void* address, cudaStream_t handle) {
   const bool of_graph = a && a->memory == Memory::graph;
   if (!a || a->base != address || (of_graph ? !a->live : a->memory != Memory::pooled)) FAIL(cudaErrorInvalidValue);
   if (stream->capture) {
+    const auto& nodes = stream->capture->graph->nodes;
+    auto allocates_it = [&](auto& node) { return node->memory.get() == address; };
+    const bool own = std::any_of(nodes.rbegin(), nodes.rend(), allocates_it);
     auto work = of_graph ? set_live_at_launch(address, false) : nullptr;
-    return enqueue(stream, cudaGraphNodeTypeMemFree, 0, std::move(work), "free");
+    CHECK(enqueue(stream, cudaGraphNodeTypeMemFree, 0, std::move(work), "free"));
+    if (own) a->live = false;  // it lives within a launch only, and goes with the graph that is never launched
+    return cudaSuccess;
   }
   note("free async", a->size);
   if (of_graph) {
