@@ -10,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from simcuda import compile, declarations, generate, hip, library, symbols, vendor
-from simcuda.errors import SimcudaError
+from simcuda.errors import SimcudaError, explain_os_error
 from simcuda.torchbuild import TorchBuild
 
 HERE = Path(__file__).parent
 NATIVE = HERE / "native"
+UNFINISHED = "copying"
+"""The mark ``done`` of a copy, under this name until all else is there."""
 SHADOW = "libsimcuda_shadow.so"
 RECORDER = "libsimcuda_record.so"
 RULES = (
@@ -197,15 +199,13 @@ def _finish_folder(part: Path, folder: Path) -> Path:
 def prepare_copy_folder(made: Path, out: Path) -> None:
     """Make ``out``, where it is not, for a copy of ``made``.
 
-    Raises SimcudaError for a folder that has anything else.
+    Raises SimcudaError for a folder that has anything else than such a copy, or a part of one.
     """
-    try:
+    with explain_os_error(out, "name another folder with --out"):
         out.mkdir(parents=True, exist_ok=True)
         empty = not any(out.iterdir())
-    except OSError as error:
-        raise SimcudaError(f"{out}: {error.strerror}", next_step="name another folder with --out") from None
-    mark = out / "done"
-    if not empty and not (mark.is_file() and mark.read_bytes() == f"{made.name}\n".encode()):
+    marks = [out / name for name in ("done", UNFINISHED)]
+    if not empty and not any(mark.is_file() and mark.read_bytes() == f"{made.name}\n".encode() for mark in marks):
         raise SimcudaError(
             f"{out}: is there, and was not made of this torch, CUDA and simcuda",
             next_step="name another folder with --out, or remove this one",
@@ -213,11 +213,14 @@ def prepare_copy_folder(made: Path, out: Path) -> None:
 
 
 def copy_made_folder(made: Path, out: Path) -> Path:
-    """Return ``out`` with a copy of ``made``, its mark last."""
-    prepare_copy_folder(made, out)
+    """Return ``out``, which `prepare_copy_folder` made, with a copy of ``made``.
+
+    It is filled where it is, and gets no new name when whole: it may be a mount point, a link or the current folder.
+    """
     if not (out / "done").exists():
+        shutil.copy2(made / "done", out / UNFINISHED)
         shutil.copytree(made, out, ignore=shutil.ignore_patterns("done"), dirs_exist_ok=True)
-        shutil.copy2(made / "done", out)
+        (out / UNFINISHED).rename(out / "done")
     return out
 
 

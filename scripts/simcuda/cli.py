@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import shlex
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from simcuda import build, launch_environment, torchbuild, unset_bytes, vendor
-from simcuda.errors import SimcudaError
+from simcuda.errors import SimcudaError, explain_os_error
 
 
 def parse_size(text: str) -> int:
@@ -159,16 +160,18 @@ def say_progress(line: str) -> None:
 
 def run_build(options: argparse.Namespace) -> int:
     """``build``."""
-    torch = None if options.no_torch else find_torch(options, Path(sys.executable))
-    version = options.cuda or (build.read_cuda_version(torch) if torch else vendor.CUDA)
-    if options.out:  # before the minutes that it takes
-        made = build.locate_device_libraries(torch, version) if torch else build.locate_stand_ins(version)
-        build.prepare_copy_folder(made, options.out)
-    made = (
-        build.make_device_libraries(torch, version, say_progress)
-        if torch
-        else build.make_stand_ins(Path("/nowhere"), version, say_progress)
-    )
+    if options.no_torch:
+        version = options.cuda or vendor.CUDA
+        folder = build.locate_stand_ins(version)
+        make = functools.partial(build.make_stand_ins, Path("/nowhere"), version, say_progress)
+    else:
+        torch = find_torch(options, Path(sys.executable))
+        version = options.cuda or build.read_cuda_version(torch)
+        folder = build.locate_device_libraries(torch, version)
+        make = functools.partial(build.make_device_libraries, torch, version, say_progress)
+    if options.out:
+        build.prepare_copy_folder(folder, options.out)  # before the minutes that it takes
+    made = make()
     print(build.copy_made_folder(made, options.out) if options.out else made)
     return 0
 
@@ -219,14 +222,10 @@ def fix_addresses(command: str) -> None:
         )
 
 
-def become(program: str, command: list[str], env: dict[str, str]) -> NoReturn:
+def replace_process(program: str, command: list[str], env: dict[str, str]) -> NoReturn:
     """Replace this process. Raises SimcudaError where the system refuses."""
-    try:
+    with explain_os_error(program, "name the interpreter before it, as in: sh FILE"):
         os.execve(program, command, env)
-    except OSError as error:
-        raise SimcudaError(
-            f"{program}: {error.strerror}", next_step="name the interpreter before it, as in: sh FILE"
-        ) from None
 
 
 def run_record(options: argparse.Namespace) -> int:
@@ -236,7 +235,7 @@ def run_record(options: argparse.Namespace) -> int:
     recorder = build.make_recorder(Path("/nowhere"), choose_recorded_version(options, choose_python(program)))
     env = launch_environment.make_recording_environment(recorder, ledger=options.ledger)
     fix_addresses(options.command)
-    become(program, command, env)
+    replace_process(program, command, env)
 
 
 def run_doubt(options: argparse.Namespace) -> int:
@@ -293,4 +292,4 @@ def run_simulated(options: argparse.Namespace) -> int:
     )
     if not options.shake:
         fix_addresses(options.command)
-    become(program, command, env)
+    replace_process(program, command, env)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from simcuda.errors import SimcudaError
+from simcuda.errors import SimcudaError, explain_os_error
 
 HERE = Path(__file__).parent
 NO_RANDOM_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE of personality(2)
@@ -58,12 +58,8 @@ def make_environment(
     """
     check_preloadable(built)
     env = dict(os.environ if base is None else base)
-    try:
+    with explain_os_error(built / "preload", "name a folder that `python -m simcuda build` printed"):
         names = (built / "preload").read_text(encoding="utf-8").split()
-    except OSError as error:
-        raise SimcudaError(
-            f"{built / 'preload'}: {error.strerror}", next_step="name a folder that `python -m simcuda build` printed"
-        ) from None
     if device.arch.startswith("gfx") and not any(name.startswith("libamdhip64") for name in names):
         raise SimcudaError(
             f"{device.arch} is AMD's, and {built} stands in for CUDA", next_step="name a compute capability, as 9.0"

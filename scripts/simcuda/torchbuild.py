@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simcuda import symbols
-from simcuda.errors import SimcudaError
+from simcuda.errors import SimcudaError, explain_os_error
 
 PROBE_PROGRAM = """
 import importlib.util, json, sysconfig
@@ -57,12 +57,11 @@ def find_torch_build(python: Path, include: tuple[Path, ...] = (), libraries: tu
     """Find ``python``'s torch, searching ``include`` and ``libraries`` first."""
     name = str(python.absolute()) if python.parent != Path() else str(python)
     another = "name another with --python"
-    try:  # not in the current folder, which -c would put first on the path of modules
+    with explain_os_error(f"{python} does not run", another):
+        # not in the current folder, which -c would put first on the path of modules
         done = subprocess.run(
             [name, "-c", PROBE_PROGRAM], capture_output=True, text=True, cwd="/", env=make_python_environment()
         )
-    except OSError as error:
-        raise SimcudaError(f"{python} does not run: {error.strerror}", next_step=another) from None
     if done.returncode:
         raise SimcudaError(f"{python} does not run: {done.stderr.strip()[-200:]}", next_step=another)
     try:

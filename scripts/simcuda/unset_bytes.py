@@ -43,7 +43,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from simcuda.errors import SimcudaError
+from simcuda.errors import SimcudaError, explain_os_error
 
 #: An entry's argument: device pointers as "[allocation,offset]", known gaps as "..", those that memcheck saw as "??",
 #: the rest hexadecimal digits.
@@ -91,9 +91,8 @@ def _list_launches(entries: Sequence[Sequence[Any]]) -> list[Launch]:
 def _explain_unreadable(path: Path) -> Iterator[None]:
     """Tell what a file that cannot be read is not. Raises SimcudaError."""
     try:
-        yield
-    except OSError as error:
-        raise SimcudaError(f"{path}: {error.strerror}", next_step="name a file that simcuda wrote") from None
+        with explain_os_error(path, "name a file that simcuda wrote"):
+            yield
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError, EOFError, lzma.LZMAError) as error:
         raise SimcudaError(
             f"{path}: not what simcuda writes: {type(error).__name__}: {error}", next_step="write it anew"
@@ -247,21 +246,25 @@ _HIGH = frozenset(f"{value:02x}" for value in (0x55, 0x56, 0x7E, 0x7F))
 def read_table(path: Path) -> Gaps:
     """Read what `format_table` wrote, by digests of names."""
     gaps: Gaps = {}
-    for kernel, number, first, last in _read_ranges(path):
+    with _explain_unreadable(path):
+        ranges = _parse_ranges(_read_text(path))
+    for kernel, number, first, last in ranges:
         gaps.setdefault(kernel, set()).update((number, at) for at in range(first, last))
     return gaps
 
 
-def _read_ranges(path: Path) -> list[tuple[str, int, int, int]]:
-    """Read kernel, argument, first byte and byte after the last of each line."""
+def _parse_ranges(text: str) -> list[tuple[str, int, int, int]]:
+    """Read kernel, argument, first byte and byte after the last of each line.
+
+    Raises ValueError for a line that is none.
+    """
     ranges = []
-    with _explain_unreadable(path):
-        for count, line in enumerate(_read_text(path).splitlines(), 1):
-            if not (found := _RANGE.fullmatch(line)):
-                raise ValueError(f"line {count}: {line[:40]}")
-            if int(found[4]) > _MOST_BYTES:
-                raise ValueError(f"byte {found[4][:20]} of an argument, more than {_MOST_BYTES}")
-            ranges.append((found[1], int(found[2]), int(found[3]), int(found[4])))
+    for count, line in enumerate(text.splitlines(), 1):
+        if not (found := _RANGE.fullmatch(line)):
+            raise ValueError(f"line {count}: {line[:40]}")
+        if int(found[4]) > _MOST_BYTES:
+            raise ValueError(f"byte {found[4][:20]} of an argument, more than {_MOST_BYTES}")
+        ranges.append((found[1], int(found[2]), int(found[3]), int(found[4])))
     return ranges
 
 
@@ -283,16 +286,18 @@ def unpack_table(path: Path, folder: Path) -> Path:
     The runtime knows no xz; the text is in ``folder`` where the table is packed. Raises SimcudaError where it is
     damaged: the runtime reads up to the first line that is none.
     """
-    _read_ranges(path)
+    with _explain_unreadable(path):
+        lines = _read_text(path)
+        _parse_ranges(lines)
     if path.suffix != _XZ_SUFFIX:
         return path
-    lines = _read_text(path)
     unpacked = folder / f"{hashlib.sha256(lines.encode()).hexdigest()}.txt"
     if not unpacked.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = unpacked.with_suffix(f".{os.getpid()}")
-        partial.write_text(lines, encoding="utf-8")
-        partial.replace(unpacked)
+        with explain_os_error(folder, "set SIMCUDA_CACHE to a folder that can be written"):
+            folder.mkdir(parents=True, exist_ok=True)
+            partial = unpacked.with_suffix(f".{os.getpid()}")
+            partial.write_text(lines, encoding="utf-8")
+            partial.replace(unpacked)
     return unpacked
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simcuda import symbols, tables
-from simcuda.errors import SimcudaError
+from simcuda.errors import SimcudaError, explain_os_error
 from simcuda.torchbuild import make_python_environment
 
 TABLE = Path(__file__).with_name("vendor.toml")
@@ -90,12 +90,8 @@ def find_kit(site: Path, cache: Path, version: str = CUDA, wheels: Path | None =
             f"no wheels are known for CUDA {version}", next_step=f"one of {', '.join(table['cuda'])}, or vendor.toml"
         )
     variable = os.environ.get("SIMCUDA_WHEELS")
-    try:
+    with explain_os_error(cache, "set SIMCUDA_CACHE to a folder that can be written"):
         cache.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SimcudaError(
-            f"{cache}: {error.strerror}", next_step="set SIMCUDA_CACHE to a folder that can be written"
-        ) from None
     own = table["cuda"][version]
     wheels = wheels or (Path(variable) if variable else None)
     return Kit(version, site, cache, wheels, own["wheels"], own["soname"], table["folder"])

@@ -211,6 +211,19 @@ def test_an_object_is_made_again_when_a_header_is_newer(tmp_path: Path) -> None:
         compiler.compile(source, tmp_path / "objects")
 
 
+def test_an_object_under_its_content_s_name_is_written_once_for_whoever_may_read_it(tmp_path: Path) -> None:
+    """Each load wrote it anew, and its owner alone could link it in a cache that users share."""
+    made = tmp_path / "k.acme.o"
+    made.write_bytes(b"an object")
+    copy = Path(new_device._name_by_content(made))
+    first = copy.stat()
+    assert copy.read_bytes() == b"an object" and first.st_mode == made.stat().st_mode
+    assert new_device._name_by_content(made) == str(copy)
+    assert (copy.stat().st_ino, copy.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
+    made.write_bytes(b"another")
+    assert new_device._name_by_content(made) != str(copy)
+
+
 RANK = (
     PROLOGUE
     + """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import venv
 from pathlib import Path
 from types import SimpleNamespace
@@ -109,6 +110,29 @@ def test_a_copy_of_what_was_built_is_for_its_torch_alone(
     assert build_for(upgraded, monkeypatch, "--out", str(out)) == 1
     assert "not made of this torch" in capsys.readouterr().err
     assert build_for(upgraded, monkeypatch) == 0 and compiled.count(build.SHADOW) == 2
+
+
+def test_a_copy_that_was_interrupted_is_completed_by_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: list[str]
+) -> None:
+    """It was refused as not made of this torch, CUDA and simcuda."""
+    torch, out = install(tmp_path / "site", "a torch", "abc"), tmp_path / "libs"
+
+    copy_file = shutil.copyfile
+
+    def copy_but_the_shadow(source: str, target: str, **options: bool) -> str:
+        if Path(source).name == build.SHADOW:
+            raise KeyboardInterrupt
+        return copy_file(source, target, **options)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(shutil, "copyfile", copy_but_the_shadow)
+        build_for(torch, monkeypatch, "--out", str(out))
+    assert out.is_dir() and not (out / "done").exists()
+    upgraded = install(tmp_path / "upgraded", "another", "def")
+    assert build_for(upgraded, monkeypatch, "--out", str(out)) == 1, "the half of a copy is for its torch alone, too"
+    assert build_for(torch, monkeypatch, "--out", str(out)) == 0
+    assert {path.name for path in out.iterdir()} == {*compiled, "preload", "done"}
 
 
 def test_a_folder_that_cannot_be_made_is_told_before_anything_is_compiled(

@@ -188,6 +188,22 @@ def test_the_ledger_s_file_has_each_entry_once_however_the_process_ends(
     assert len([entry for entry in entries if entry[0] == "launch"]) == launches
 
 
+def test_a_forked_child_has_its_own_file_open_and_not_its_parent_s(built: Path, tmp_path: Path) -> None:
+    program = """
+def list_open():
+    paths = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+    return [path.rpartition("/")[2] for path in paths if "/calls." in path]
+own = [list_open() == [f"calls.{os.getpid()}"]]
+os.fork() and (os.wait(), os._exit(0))
+own += [list_open() == []]
+cuda.rt.simcuda_library_call(b"cublasCreate", b"", b"")  # a launch is refused in a forked child
+own += [list_open() == [f"calls.{os.getpid()}"]]
+print(own)
+"""
+    assert run(built, LAUNCHES + program, SIMCUDA_LEDGER=str(tmp_path / "calls")) == "[True, True, True]"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 @pytest.mark.parametrize(
     ("folder", "program", "why"),
     [

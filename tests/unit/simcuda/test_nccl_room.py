@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -22,11 +23,18 @@ PROGRAM = """
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+void forbid_files() {
+  rlimit limit{3, 3};
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
 int main(int, char** argv) {  // id, ranks, rank, what to do
+  if (!strcmp(argv[4], "no file")) forbid_files();
   simnccl::Room room(argv[1], atoi(argv[2]), atoi(argv[3]));
   puts("in"), fflush(stdout);
   std::vector<std::vector<char>> all;
-  if (!strcmp(argv[4], "exchange")) return !(room.wait_for_all() && room.exchange("abc", 3, &all));
+  if (!strcmp(argv[4], "no more files")) forbid_files();
+  const bool small = !strcmp(argv[4], "exchange") || strstr(argv[4], "file");
+  if (small) return !(room.wait_for_all() && room.exchange("abc", 3, &all));
   if (!strcmp(argv[4], "too much")) {  // for a full disk
     signal(SIGXFSZ, SIG_IGN);
     rlimit limit{65536, 65536};
@@ -102,6 +110,22 @@ def test_where_one_rank_has_no_room_every_rank_ends_with_an_error(program: Path,
     assert [rank.returncode for rank in ranks] == [1, 1]
     assert "cannot write 1048576 bytes in /dev/shm: File too large" in said[0] and not said[1]
     assert not find_folder(name).exists()
+
+
+@pytest.mark.parametrize(("what", "said"), [("no more files", "read a message"), ("no file", "make a communicator")])
+def test_where_one_rank_can_open_no_file_every_rank_ends_with_an_error(
+    program: Path, name: str, what: str, said: str
+) -> None:
+    """That it failed was told by a file, which it could not open either: the others waited for ever."""
+    ranks = [enter(program, name, 2, rank, doing) for rank, doing in enumerate((what, "exchange"))]
+    try:
+        told = [rank.communicate(timeout=20)[1] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+        shutil.rmtree(find_folder(name), ignore_errors=True)
+    assert [rank.returncode for rank in ranks] == [1, 1]
+    assert f"cannot {said} in /dev/shm: Too many open files" in told[0] and not told[1]
 
 
 def test_what_killed_ranks_left_is_swept_and_a_living_rank_keeps_its_room(program: Path, name: str) -> None:

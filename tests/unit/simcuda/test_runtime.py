@@ -178,6 +178,47 @@ ok(rt.cudaGraphExecDestroy(x)); assert free() == before
     )
 
 
+def test_memory_that_a_graph_frees_itself_goes_with_it_without_a_launch_too(built: Path) -> None:
+    """It was taken as allocated from the capture on, and only a launch freed it."""
+    run(
+        built,
+        """
+s, g, p = stream(), c.c_void_p(), c.c_void_p()
+def free():
+    n, total = c.c_size_t(), c.c_size_t(); ok(rt.cudaMemGetInfo(c.byref(n), c.byref(total))); return n.value
+before = free()
+ok(rt.cudaStreamBeginCapture(s, 2))
+ok(rt.cudaMallocAsync(c.byref(p), size(4096), s)); ok(rt.cudaFreeAsync(p, s))
+assert rt.cudaFreeAsync(p, s) == 1 and rt.cudaFree(p) == 1, "its own graph frees it, and once"
+ok(rt.cudaStreamEndCapture(s, c.byref(g)))
+assert free() < before
+ok(rt.cudaGraphDestroy(g)); assert free() == before
+""",
+    )
+
+
+def test_memory_of_a_graph_is_freed_by_another_at_its_launch(built: Path) -> None:
+    run(
+        built,
+        """
+s, p = stream(), c.c_void_p()
+def free():
+    n, total = c.c_size_t(), c.c_size_t(); ok(rt.cudaMemGetInfo(c.byref(n), c.byref(total))); return n.value
+def capture(work):
+    g, x = c.c_void_p(), c.c_void_p()
+    ok(rt.cudaStreamBeginCapture(s, 2)); work(); ok(rt.cudaStreamEndCapture(s, c.byref(g)))
+    ok(rt.cudaGraphInstantiateWithFlags(c.byref(x), g, c.c_ulonglong(0))); ok(rt.cudaGraphDestroy(g))
+    return x
+before = free()
+allocating = capture(lambda: ok(rt.cudaMallocAsync(c.byref(p), size(4096), s)))
+ok(rt.cudaGraphLaunch(allocating, s))
+freeing = capture(lambda: ok(rt.cudaFreeAsync(p, s)))
+ok(rt.cudaGraphExecDestroy(allocating)); assert free() < before, "no launch has freed it"
+ok(rt.cudaGraphLaunch(freeing, s)); assert free() == before
+""",
+    )
+
+
 def test_an_allocation_breaks_a_capture(built: Path) -> None:
     run(
         built,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -143,6 +145,31 @@ def test_a_packed_table_is_read_and_given_to_the_runtime_as_text(tmp_path: Path)
     table.write_bytes(table.read_bytes()[:-20])
     with pytest.raises(SimcudaError, match=r"unset\.xz"):
         unset_bytes.unpack_table(table, cache)
+
+
+def test_a_packed_table_is_read_once_so_that_it_may_be_a_pipe(tmp_path: Path) -> None:
+    """What came the second time was not looked at: a table that went in between ended with a traceback."""
+    table, pipe = tmp_path / "unset.xz", tmp_path / "pipe.xz"
+    lines = unset_bytes.format_table({"axpy": {(3, 2), (3, 3)}})
+    unset_bytes.write_table(table, lines)
+    os.mkfifo(pipe)
+
+    def write_and_remove() -> None:
+        with pipe.open("wb") as out:
+            out.write(table.read_bytes())
+            pipe.unlink()
+
+    writer = threading.Thread(target=write_and_remove)
+    writer.start()
+    assert unset_bytes.unpack_table(pipe, tmp_path / "cache").read_text() == lines
+    writer.join()
+
+
+def test_a_cache_that_takes_no_unpacked_table_is_told(tmp_path: Path) -> None:
+    table = tmp_path / "unset.xz"
+    unset_bytes.write_table(table, "")
+    with pytest.raises(SimcudaError, match=r"unset\.xz/cache: Not a directory; set SIMCUDA_CACHE"):
+        unset_bytes.unpack_table(table, table / "cache")
 
 
 def test_a_pointer_that_is_stale_in_a_gap_gives_no_allocation_its_number(built: Path, tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def test_a_folder_that_was_there_first_stays(tmp_path: Path) -> None:
     assert not (tmp_path / "part").exists()
 
 
+@pytest.mark.tools("c++", "nm")
 @pytest.mark.parametrize(("required", "ends"), [("1", pytest.fail.Exception), ("", pytest.skip.Exception)])
 def test_a_ci_whose_pip_brings_no_wheel_fails_where_a_machine_skips(
     required: str, ends: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -164,7 +164,7 @@ def two(mod: ModuleType) -> None:
 
 
 @pytest.fixture
-def halve() -> Iterator[None]:
+def host_only_operator() -> Iterator[None]:
     """Define ``torch.ops.contract_host.halve`` for the CPU alone.
 
     A backend may have a kernel for any operator of ATen; for this one it has none.

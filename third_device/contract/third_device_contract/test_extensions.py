@@ -66,7 +66,9 @@ def test_a_guard_of_its_own(ops: types.ModuleType) -> None:
 
 
 @pytest.mark.contract_item(63)
-def test_a_fallback_of_its_own(name: str, mod: types.ModuleType, ops: types.ModuleType, halve: None) -> None:
+def test_a_fallback_of_its_own(
+    name: str, mod: types.ModuleType, ops: types.ModuleType, host_only_operator: None
+) -> None:
     """Give the backend's class what has no kernel, and nothing else.
 
     What it leaves to the layer runs on the CPU.

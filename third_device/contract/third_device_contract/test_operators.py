@@ -129,7 +129,7 @@ def test_fallback_results_are_on_the_device(name: str) -> None:
 
 
 @pytest.mark.contract_item(35)
-def test_fallback_can_be_switched_off(name: str, mod: types.ModuleType, halve: None) -> None:
+def test_fallback_can_be_switched_off(name: str, mod: types.ModuleType, host_only_operator: None) -> None:
     tensor = torch.ones(3, device=name)
     if not hasattr(mod, "no_fallback"):
         pytest.skip("this backend has no no_fallback()")

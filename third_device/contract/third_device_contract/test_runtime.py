@@ -456,7 +456,7 @@ def test_what_a_graph_cannot_have_is_named(
     name: str,
     mod: types.ModuleType,
     graphs: None,
-    halve: None,
+    host_only_operator: None,
     call: Callable[[torch.Tensor], Any],
     kind: type,
     said: str,
@@ -504,7 +504,7 @@ def test_who_waits_for_a_captured_stream_ends_it(name: str, mod: types.ModuleTyp
 
 @pytest.mark.contract_item(65)
 def test_a_graph_captures_what_another_thread_does_on_its_stream(
-    name: str, mod: types.ModuleType, graphs: None, halve: None
+    name: str, mod: types.ModuleType, graphs: None, host_only_operator: None
 ) -> None:
     """Other streams go on meanwhile, the CPU fallback and waiting included."""
     stream, done = mod.Stream(), []

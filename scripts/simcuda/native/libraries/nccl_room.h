@@ -8,6 +8,7 @@
 namespace simnccl {
 
 struct Counters {  // shared by all ranks
+  std::atomic<uint32_t> failed;  // here, since a rank without room, or without descriptors, can make no file
   std::atomic<uint32_t> left;
   std::atomic<uint32_t> done[1024];  // by number of the collective: how many ranks have read it
 };

@@ -15,7 +15,7 @@ struct Allocation {
   Memory memory;
   unsigned flags;   // of cudaHostAlloc, cudaHostRegister
   uint64_t serial;  // counts up, never used twice
-  bool live = true;   // of a graph: not freed since it was allocated last
+  bool live = true;   // of a graph: not freed since it was allocated last, nor by a node of that graph
   bool held = false;  // of a graph: by nodes that will allocate it again
 
   bool on_device() const { return memory != Memory::pinned && memory != Memory::registered; }

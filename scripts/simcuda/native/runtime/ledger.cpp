@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "addresses.h"
@@ -62,30 +63,52 @@ uint64_t mix(uint64_t digest, const std::string& text) {
   return (digest ^ '\n') * kPrime;
 }
 
+// What SIMCUDA_LEDGER names, with the number of the process.
+struct File {
+  bool asked = false;  // of this process; a forked child has a file of its own
+  int descriptor = -1;
+  std::string name;
+
+  void leave() {
+    if (descriptor >= 0) close(descriptor);
+    descriptor = -1;
+  }
+  void give_up() {
+    fprintf(stderr, "simcuda: the ledger %s: %s\n", name.c_str(), strerror(errno));
+    leave();
+  }
+};
+File* file() {
+  static auto* f = new File;
+  return f;
+}
+void leave_file_of_parent() {
+  file()->leave();
+  file()->asked = false;
+}
+
+// Is a ledger asked for, and can it be written?
+bool has_file() {
+  if (file()->asked) return file()->descriptor >= 0;
+  static const int at_fork = pthread_atfork(nullptr, nullptr, leave_file_of_parent);
+  (void)at_fork;
+  file()->asked = true;
+  const char* path = getenv("SIMCUDA_LEDGER");
+  if (!path || !*path) return false;
+  file()->name = std::string(path) + "." + std::to_string(getpid());
+  file()->descriptor = open(file()->name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file()->descriptor < 0) file()->give_up();
+  return file()->descriptor >= 0;
+}
+
 // Without a buffer: a process may end by _exit, and a forked child would write what its parent had in one once more.
 void write_line(const std::string& line) {
-  static pid_t owner = 0;  // a forked child has a file of its own
-  static int file = -1;
-  static std::string* const name = new std::string;
-  auto give_up = [] {
-    fprintf(stderr, "simcuda: the ledger %s: %s\n", name->c_str(), strerror(errno));
-    if (file >= 0) close(file);
-    file = -1;
-  };
-  if (owner != getpid()) {
-    owner = getpid(), file = -1;
-    const char* path = getenv("SIMCUDA_LEDGER");
-    if (!path || !*path) return;
-    *name = std::string(path) + "." + std::to_string(owner);
-    file = open(name->c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (file < 0) give_up();
-  }
-  for (size_t written = 0; file >= 0 && written < line.size();) {
-    ssize_t n = write(file, line.data() + written, line.size() - written);
+  for (size_t written = 0; file()->descriptor >= 0 && written < line.size();) {
+    ssize_t n = write(file()->descriptor, line.data() + written, line.size() - written);
     if (n >= 0)
       written += size_t(n);
     else if (errno != EINTR)
-      give_up();
+      file()->give_up();
   }
 }
 
@@ -103,7 +126,7 @@ void note(Kind kind, const std::string& exact, const std::string& loose, const s
     r.entries += exact, r.entries += '\n';
     since()->kept += exact.size() + 1;
   }
-  write_line(exact + '\n');
+  if (has_file()) write_line(exact + '\n');
 }
 
 std::string place(const void* address) {

@@ -73,7 +73,7 @@ std::function<void()> set_live_at_launch(void* address, bool live) {
   };
 }
 // For the node that allocates it, and for the programs made of that node.
-std::shared_ptr<void> hold(Allocation* a) {
+std::shared_ptr<void> hold_for_node(Allocation* a) {
   a->held = true;
   return {a->base, [](void* address) {
             std::lock_guard<std::recursive_mutex> lock(world());
@@ -168,7 +168,7 @@ SIM_API cudaError_t cudaMallocAsync(void** out, size_t size, cudaStream_t handle
   if (stream->capture && stream->capture->broken) FAIL(cudaErrorStreamCaptureInvalidated);
   CHECK(take(stream->device, size, stream->capture ? Memory::graph : Memory::pooled, out));
   if (stream->capture) {
-    std::shared_ptr<void> memory = hold(addresses().find(*out));
+    std::shared_ptr<void> memory = hold_for_node(addresses().find(*out));
     CHECK(enqueue(stream, cudaGraphNodeTypeMemAlloc, 0, set_live_at_launch(*out, true), "malloc"));
     stream->tail.back()->memory = std::move(memory);
     return cudaSuccess;
@@ -187,8 +187,13 @@ SIM_API cudaError_t cudaFreeAsync(void* address, cudaStream_t handle) {
   const bool of_graph = a && a->memory == Memory::graph;
   if (!a || a->base != address || (of_graph ? !a->live : a->memory != Memory::pooled)) FAIL(cudaErrorInvalidValue);
   if (stream->capture) {
+    const auto& nodes = stream->capture->graph->nodes;
+    auto allocates_it = [&](auto& node) { return node->memory.get() == address; };
+    const bool own = std::any_of(nodes.rbegin(), nodes.rend(), allocates_it);
     auto work = of_graph ? set_live_at_launch(address, false) : nullptr;
-    return enqueue(stream, cudaGraphNodeTypeMemFree, 0, std::move(work), "free");
+    CHECK(enqueue(stream, cudaGraphNodeTypeMemFree, 0, std::move(work), "free"));
+    if (own) a->live = false;  // it lives within a launch only, and goes with the graph that is never launched
+    return cudaSuccess;
   }
   note("free async", a->size);
   if (of_graph) {

@@ -147,7 +147,7 @@ struct Work {
 };
 
 // What the CPU's operator refused, for which no value stands in its place.
-void refuse(const std::string& name, const std::exception& error, bool asserts) {
+void report_refusal(const std::string& name, const std::exception& error, bool asserts) {
   report::refused(name, error.what());
   const bool index = dynamic_cast<const c10::IndexError*>(&error);  // the kernel would have met the same
   if (index || asserts) simcuda_device_assert();
@@ -174,7 +174,7 @@ void replay(void* p) {
           to[k].copy_(from[k]);
     }
   } catch (const std::exception& error) {
-    refuse(node->name, error, node->asserts);
+    report_refusal(node->name, error, node->asserts);
   }
 }
 
@@ -442,7 +442,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     report::shadowed(schema.name());
   } catch (const std::exception& error) {
     if (failed) std::rethrow_exception(failed);
-    refuse(schema.name(), error, plan.asserts);
+    report_refusal(schema.name(), error, plan.asserts);
   }
 }
 

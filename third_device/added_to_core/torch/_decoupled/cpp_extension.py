@@ -30,7 +30,6 @@ import os
 import re
 import shlex
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -351,11 +350,13 @@ def load_new_device(
 
 def _name_by_content(made: Path) -> str:
     """Return a copy named by content: torch links anew only for another command."""
-    content = made.read_bytes()
-    copy = made.with_suffix(f".{hashlib.sha256(content).hexdigest()[:16]}.o")
-    with tempfile.NamedTemporaryFile(dir=made.parent, delete=False) as file:
-        file.write(content)
-    Path(file.name).replace(copy)  # whole at any time: another rank may be linking it
+    with _hold_lock(made.with_suffix(".o.lock")):
+        content = made.read_bytes()
+        copy = made.with_suffix(f".{hashlib.sha256(content).hexdigest()[:16]}.o")
+        if not copy.exists():
+            part = copy.with_suffix(".part")
+            part.write_bytes(content)
+            part.replace(copy)  # whole at any time: another rank may be linking it
     return str(copy)
 
 
