@@ -135,7 +135,7 @@ class Checkout(NamedTuple):
         return tuple(sorted((path.stem for path in (self.root / "series").glob("*.toml")), key=make_version_key))
 
     def shorten_version(self, word: str) -> str:
-        """Return the release that a version names: 2.6 for 2.6.0, whatever its third number.
+        """Return the release that a version names: 2.6 for 2.6.0 and for 2.6.1.
 
         A release has one source here, that of its manifest. Any other word stays, and so does the version of a release
         that is called like it.

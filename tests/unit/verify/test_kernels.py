@@ -202,10 +202,11 @@ def for_archs(folder: Path, name: str, *archs: str) -> Path:
 def test_kernels_of_an_architecture_that_one_side_lacks_are_missing_or_extra(tmp_path: Path) -> None:
     """A flag of two files is all that brings sm_90a: a build that lost it had "19392 of 19392 the same"."""
     official = dump.read_dump(find_kept_dump("2.6.0", "sm_90"))
-    found = compare.compare_dumps(official.keep_archs(["sm_90"]), official)
+    without = replace(official, units=tuple(unit for unit in official.units if unit.arch != "sm_90a"))
+    found = compare.compare_dumps(without, official)
     lost = {(one.what, one.arch) for one in found.found}
     assert (found.ok, found.total - found.same, lost) == (False, 66, {("missing", "sm_90a")})
-    assert not compare.compare_dumps(official, official.keep_archs(["sm_90"])).ok
+    assert not compare.compare_dumps(official, without).ok
     one, both = for_archs(tmp_path, "a", "sm_90"), for_archs(tmp_path, "b", "sm_90", "sm_90a")
     assert cli.main(["kernels", "compare", str(one), str(both)]) == 1
     ours, theirs = dump.dump_libraries([one], "a"), dump.dump_libraries([both], "b")
