@@ -13,18 +13,22 @@ from decouple.rebase.resolutions import Resolution, SettledFile, find_resolution
 from decouple.stack.trees import TreeEntry, compare_trees, read_blobs, read_changes, read_entries, write_blob
 
 
-def list_conflicts(repository: Repository, step: Step, merge: Merge) -> tuple[str, ...]:
+def list_conflicts(repository: Repository, step: Step, merge: Merge, tip: str) -> tuple[str, ...]:
     """Return what stands in the way of a patch, as keys.
 
-    One for each conflict in a text, else for the kind of the conflict.
+    One for each conflict in a text; else for the kind of the conflict and the file of the release. Where git has no
+    conflict, what stopped the patch is known by all that it meets: the patch, and the files that merging changes.
     """
-    entries = read_entries(repository, merge.tree, [path for path, _ in merge.conflicts])
+    paths = [path for path, _ in merge.conflicts]
+    entries, there = (read_entries(repository, tree, paths) for tree in (merge.tree, tip))
     texts = read_blobs(repository, [entry.id for entry in entries.values()])
     conflict_keys: list[str] = []
     for path, kind in merge.conflicts:
         keys = resolution_encoding.list_conflict_keys(texts[entries[path].id]) if path in entries else ()
-        conflict_keys += keys or [_hash_conflict(kind, path)]
-    return tuple(conflict_keys) or (_hash_conflict("place", step.patch.sha256),)
+        conflict_keys += keys or [_hash_conflict(kind, path, *([there[path].id] if path in there else []))]
+    if not conflict_keys:
+        conflict_keys = [_hash_conflict("place", step.patch.sha256, *_list_met_files(repository, step, merge, tip))]
+    return tuple(conflict_keys)
 
 
 def recall_resolution(repository: Repository, known: Sequence[Resolution], step: Step, tip: str) -> Resolution | None:
@@ -32,7 +36,7 @@ def recall_resolution(repository: Repository, known: Sequence[Resolution], step:
     identity = step.patch.identity
     if not any(resolution.patch == identity for resolution in known):
         return None
-    keys = list_conflicts(repository, step, merge_patch(repository, step, tip))
+    keys = list_conflicts(repository, step, merge_patch(repository, step, tip), tip)
     return next(iter(find_resolutions(known, identity, keys)), None)
 
 
@@ -44,7 +48,7 @@ def make_resolution(
     ``tree`` is what a person made of it, None where the patch was left out.
     """
     merge = merge_patch(repository, step, tip)
-    keys = list_conflicts(repository, step, merge)
+    keys = list_conflicts(repository, step, merge, tip)
     identity = step.patch.identity
     files = _make_settled_files(repository, merge.tree, tree) if tree else ()
     return Resolution(identity, step.patch.name, made_on, keys, tree is None, reason, since, files)
@@ -96,5 +100,12 @@ def _make_settled_files(repository: Repository, merge_tree: str, tree: str) -> t
     return tuple(files)
 
 
-def _hash_conflict(kind: str, what: str) -> str:
-    return f"conflict-{hashlib.sha256(f'{kind} {what}'.encode()).hexdigest()[:24]}"
+def _list_met_files(repository: Repository, step: Step, merge: Merge, tip: str) -> list[str]:
+    """Return path and id of each file of ``tip`` that the patch names or the merge changes."""
+    changed = (change.path for change in compare_trees(repository, repository.read_tree_id(tip), merge.tree))
+    there = read_entries(repository, tip, {*step.patch.touched_paths, *changed})
+    return [f"{path} {entry.id}" for path, entry in sorted(there.items())]
+
+
+def _hash_conflict(*words: str) -> str:
+    return f"conflict-{hashlib.sha256(' '.join(words).encode('utf-8', 'surrogateescape')).hexdigest()[:24]}"

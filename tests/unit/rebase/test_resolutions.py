@@ -83,3 +83,48 @@ def test_a_patch_that_was_left_out_is_left_out_again_with_the_reason(
     assert project.begin() == 0
     assert "(settled on 1.1): nobody needs it" in capsys.readouterr().out
     assert project.series == ["1.0/0001-first.patch", "1.0/0003-third.patch"]
+
+
+ALPHA, BETA = ("".join(f"{word} {number}\n" for number in ("one", "two", "three")) for word in ("alpha", "beta"))
+
+
+@pytest.mark.parametrize("step", ["--skip", "--continue"])
+def test_a_stop_where_git_merges_cleanly_is_settled_for_that_text_alone(
+    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str], step: str
+) -> None:
+    """A patch adds two blocks; 1.1 has the one elsewhere, 1.2 the other: each time a person has to say which goes."""
+    text = numbered(1, 60)
+    settled = numbered(1, 60, {40: f"line 40\n{BETA}"}) + f"tail\n{ALPHA}"
+    project.sources["1.2"] = tmp_path / "source-1.2"
+    manifest = (project.root / "series/1.1.toml").read_text()
+    project.write("series/1.2.toml", manifest.replace('"1.1"', '"1.2"').replace("1.1.0", "1.2.0"))
+    project.upstream("1.0", {"e": text})
+    project.patch("0004-fourth", "e", text, numbered(1, 60, {20: f"line 20\n{ALPHA}", 40: f"line 40\n{BETA}"}))
+    for release, block in (("1.1", ALPHA), ("1.2", BETA)):
+        project.upstream(release, {**dict.fromkeys("abc", text), "e": f"{text}tail\n{block}"})
+
+    def begin(release: str) -> int:
+        sources = [
+            f"--{option}=local:{project.sources[of]}" for option, of in (("from-source", "1.0"), ("source", release))
+        ]
+        return project.decouple("1.0", release, *sources)
+
+    assert begin("1.1") == 1
+    if step == "--continue":
+        (project.root / "build/rebase/src/e").write_text(settled)
+        project.git("add", "e")
+    assert project.decouple(step, "--reason=upstream has alpha") == 0
+    assert begin("1.2") == 1, "that is another block"
+    assert project.again("--abort") == 0
+    (project.root / "series/1.1").unlink()
+    capsys.readouterr()
+    assert begin("1.1") == 0
+    assert "(settled on 1.1): upstream has alpha" in capsys.readouterr().out
+
+
+def test_a_file_that_the_patch_deletes_is_gone_for_that_text_of_upstreams_alone(upstream: Upstream) -> None:
+    step = upstream.patch(upstream.release({"a": OLD["a"], "b": "b\n"}), {"b": "b\n"})
+    tip, other = (upstream.release({"a": numbered(1, 60, {9: line}), "b": "b\n"}) for line in ("one\n", "two\n"))
+    known = resolution_replay.make_resolution(upstream.repository, step, tip, None, "0" * 40, "stage 2 has it")
+    assert resolution_replay.recall_resolution(upstream.repository, [known], step, tip) == known
+    assert resolution_replay.recall_resolution(upstream.repository, [known], step, other) is None
