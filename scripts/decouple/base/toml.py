@@ -1,4 +1,4 @@
-"""Read TOML into frozen values.
+"""Read TOML into frozen values, and format the strings of what is written.
 
 An error is one line: file, key (``$.layer[0].name``), remedy.
 """
@@ -32,6 +32,17 @@ def read_toml(path: Path, kind: type[T], *, mend: str, schema: int | None = SCHE
         return parse_toml(path.read_text(encoding="utf-8"), kind, path, mend=mend, schema=schema)
     except UnicodeDecodeError as error:
         raise DecoupleError(f"{path}: not TOML: {error}", next_step=mend) from None
+
+
+def format_string(text: str) -> str:
+    """Format ``text`` as a basic string of TOML.
+
+    It is one of JSON but for DEL, which JSON leaves as it is, and for characters past U+FFFF, which JSON may write as
+    two halves. A text with a half of a pair, which stands for a byte that is no UTF-8, has no string in TOML.
+    """
+    import json  # only for who writes a file
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def parse_toml(text: str, kind: type[T], path: Path, *, mend: str, schema: int | None = SCHEMA) -> T:

@@ -12,11 +12,15 @@ import hashlib
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from decouple.patch.lines import split_lines
 
+Hex = Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{2})*\Z")]
+Word = Annotated[str, Meta(pattern=r"\A(?:[=+]|x(?:[0-9a-f]{2})*\Z)")]
+"""A line that comes, as `SettledChange` has it."""
 AROUND = 3
 """Lines on both sides that hold an edit in its place."""
 _BEGIN, _BASE, _MIDDLE, _END = (
@@ -35,13 +39,13 @@ class Token(Struct, frozen=True):
 class SettledChange(Struct, frozen=True):
     """Tokens that went, between tokens that stayed, and what came.
 
-    What came is ``=HASH`` of upstream's lines, ``+`` and ours.
+    What came is ``=HASH`` of upstream's lines, ``+`` and ours, or ``x`` and ours in hex where it is no UTF-8.
     """
 
     before: tuple[str, ...]
     gone: tuple[str, ...]
     after: tuple[str, ...]
-    put: tuple[str, ...]
+    put: tuple[Word, ...]
 
 
 def split_tokens(data: bytes) -> list[Token]:
@@ -145,11 +149,16 @@ def _make_word(line: bytes, mine: set[str], theirs: set[str]) -> str:
     key = hash_line(line)
     if key in theirs and (line.strip() or key not in mine):
         return f"={key}"
-    return "+" + line.decode("utf-8", "surrogateescape")
+    try:
+        return "+" + line.decode("utf-8")
+    except UnicodeDecodeError:
+        return "x" + line.hex()
 
 
 def _find_line(word: str, known: dict[str, bytes]) -> bytes | None:
-    return known.get(word[1:]) if word[0] == "=" else word[1:].encode("utf-8", "surrogateescape")
+    if word.startswith("="):
+        return known.get(word[1:])
+    return bytes.fromhex(word[1:]) if word.startswith("x") else word[1:].encode()
 
 
 def _hash_conflict(sides: Sequence[Sequence[bytes]]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from decouple.base.git import REGULAR, Repository
 from decouple.patch.lines import split_lines
 from decouple.rebase import resolution_encoding
@@ -50,6 +52,7 @@ def make_resolution(
     merge = merge_patch(repository, step, tip)
     keys = list_conflicts(repository, step, merge, tip)
     identity = step.patch.identity
+    reason = reason.encode("utf-8", "replace").decode()  # a command line may have any bytes, TOML not
     files = _make_settled_files(repository, merge.tree, tree) if tree else ()
     return Resolution(identity, step.patch.name, made_on, keys, tree is None, reason, since, files)
 
@@ -70,16 +73,13 @@ def replay_resolution(
         if file.gone:
             changes[file.path] = None
             continue
-        data = (
-            b"".join(line.encode("utf-8", "surrogateescape") for line in file.lines)
-            if file.lines
-            else resolution_encoding.replay_changes(texts[entry.id], file.change)
-            if entry
-            else None
-        )
+        data = _read_whole_file(file)
+        if data is None and entry:
+            data = resolution_encoding.replay_changes(texts[entry.id], file.change)
         if data is None:
             return None
-        changes[file.path] = TreeEntry(entry.mode if entry else REGULAR, write_blob(repository, data))
+        mode = int(file.mode, 8) if file.mode else entry.mode if entry else REGULAR
+        changes[file.path] = TreeEntry(mode, write_blob(repository, data))
     left = {path for path, _ in merge.conflicts} - {file.path for file in resolution.file}
     return None if left & read_entries(repository, merge.tree, sorted(left)).keys() else changes
 
@@ -92,12 +92,26 @@ def _make_settled_files(repository: Repository, merge_tree: str, tree: str) -> t
             continue
         data = read_blobs(repository, [entry.id for entry in (change.old, change.new) if entry])
         new = data[change.new.id]
+        mode = "" if change.new.mode == (change.old.mode if change.old else REGULAR) else f"{change.new.mode:o}"
         if change.old is None:
-            lines = tuple(line.decode("utf-8", "surrogateescape") for line in split_lines(new))
-            files.append(SettledFile(change.path, lines=lines))
+            made = _record_whole_file(change.path, new)
         else:
-            files.append(SettledFile(change.path, resolution_encoding.record_changes(data[change.old.id], new)))
+            made = SettledFile(change.path, resolution_encoding.record_changes(data[change.old.id], new))
+        files.append(structs.replace(made, mode=mode))
     return tuple(files)
+
+
+def _record_whole_file(path: str, data: bytes) -> SettledFile:
+    try:
+        return SettledFile(path, lines=tuple(split_lines(data.decode())))
+    except UnicodeDecodeError:
+        return SettledFile(path, hex=data.hex())
+
+
+def _read_whole_file(file: SettledFile) -> bytes | None:
+    if file.hex is not None:
+        return bytes.fromhex(file.hex)
+    return None if file.lines is None else "".join(file.lines).encode()
 
 
 def _list_met_files(repository: Repository, step: Step, merge: Merge, tip: str) -> list[str]:

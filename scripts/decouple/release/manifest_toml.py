@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from decouple.base.toml import SCHEMA
+from decouple.base.toml import SCHEMA, format_string
 from decouple.release.manifest import NOT_KNOWN, Manifest, RemoteFile
 
 PINS = ("tree", "patched_tree")
@@ -52,4 +50,4 @@ def _render_value(value: object) -> str:
         return "[\n" + "".join(f"    {_render_value(item)},\n" for item in value) + "]"
     if isinstance(value, int):
         return str(value)
-    return json.dumps(value)  # a basic string of TOML is written as one of JSON, for the characters we have
+    return format_string(str(value))

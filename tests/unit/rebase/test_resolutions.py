@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.errors import DecoupleError
 from decouple.rebase import resolution_replay, resolutions
-from decouple.rebase.resolutions import Resolution
+from decouple.rebase.resolutions import Resolution, SettledFile
+from decouple.stack.commits import SCRATCH, NewCommit, write_chain
+from decouple.stack.trees import read_entries
 from tests.unit.rebase.releases import Upstream, numbered
 from tests.unit.rebase.test_session import Project, conflict_in_b, project
 
@@ -69,6 +72,53 @@ def test_no_line_of_upstreams_is_kept(upstream: Upstream, tmp_path: Path) -> Non
     assert "theirs" not in text
     assert "line 2" not in text
     assert resolutions.load_resolutions(path) == [settled(upstream)], "written and read it is the same"
+
+
+FILES = {
+    "rocket": (0o100644, numbered(1, 60, {20: "a line of theirs \N{ROCKET}\x7f\tours \N{ROCKET}\x7f\n"}).encode()),
+    "latin": (0o100644, numbered(1, 60, {20: "a line of theirs\ncaf\xe9, ours\n"}).encode("latin-1")),
+    "script": (0o100755, numbered(1, 60, {20: "ours\n"}).encode()),
+    "new/rocket": (0o100644, "\N{ROCKET}\x7f\x00\r\n".encode()),
+    "new/latin": (0o100644, b"+caf\xe9"),
+    "new/empty": (0o100644, b""),
+    "new/run.sh": (0o100755, b"#!/bin/sh\n"),
+    "new/link": (0o120000, b"latin"),
+    "new/empty.sh": (0o100755, b""),
+}
+
+
+def test_each_file_is_settled_again_as_a_person_made_it(upstream: Upstream, tmp_path: Path) -> None:
+    """Whatever characters it has, and whether it is run or a link."""
+    there = ("rocket", "latin", "script")
+    step = upstream.patch(
+        upstream.release(dict.fromkeys(there, OLD["a"])), dict.fromkeys(there, numbered(1, 60, {20: "ours\n"}))
+    )
+    tip = upstream.release(dict.fromkeys(there, THEIRS["a"]))
+    tree = write_chain(upstream.repository, upstream.root, [NewCommit(SCRATCH, FILES)])[0]
+    made = resolution_replay.make_resolution(
+        upstream.repository, step, tip, upstream.repository.read_tree_id(tree), "0" * 40, "caf\udce9 \N{ROCKET}"
+    )
+    path = tmp_path / "1.0-1.1.toml"
+    for _ in range(2):  # also into a file that has one
+        resolutions.remember_resolution(path, made)
+    (kept,) = resolutions.load_resolutions(path)
+    assert kept == made
+    assert kept.reason == "caf? \N{ROCKET}"
+    assert "caf" not in path.read_text().replace(kept.reason, ""), "of what is no UTF-8 the bytes are kept"
+    changes = resolution_replay.replay_resolution(upstream.repository, kept, step, tip)
+    assert changes == read_entries(upstream.repository, tree, FILES)
+
+
+@pytest.mark.parametrize("name", ["caf\udce9", "a\\b"])
+def test_a_file_that_cannot_be_named_is_told_and_the_others_stay(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "1.0-1.1.toml"
+    resolutions.remember_resolution(path, Resolution("a", "a.patch", "0" * 40, ("conflict-1",)))
+    before = path.read_bytes()
+    with pytest.raises(DecoupleError, match=r"1\.0-1\.1\.toml: cannot hold how") as error:
+        files = (SettledFile(name, gone=True),)
+        resolutions.remember_resolution(path, Resolution("b", "b.patch", "0" * 40, ("conflict-2",), file=files))
+    assert "--skip" in (error.value.next_step or "")
+    assert path.read_bytes() == before
 
 
 def test_a_patch_that_was_left_out_is_left_out_again_with_the_reason(
