@@ -290,7 +290,7 @@ def _continue_rebase(
         rebase_state.show_conflict(shown, outcome.tips[-1], outcome.waiting)
         structs.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
         return RebaseResult(judged, waiting.new, stopped_at=name, tree=source)
-    made = new_series.make_series(outcome, waiting.new)
+    made = new_series.make_series(project, outcome, waiting.new)
     if tree is not None:
         near = _measure_likeness(project, new, tree, listener)
         made = structs.replace(

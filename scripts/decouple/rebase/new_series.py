@@ -5,6 +5,7 @@ Patches that changed get a body under the new release, the others keep their old
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from decouple.rebase.series_carry import RebaseOutcome, ReleasePair
 from decouple.rebase.verdicts import Verdict
 from decouple.stack import applier
 from decouple.stack.commits import SCRATCH, NewCommit, write_chain
+from decouple.stack.series_update import make_numbered_name
+
+_NUMBER = re.compile(r"\A\d+-")
 
 
 class NewSeries(Struct, frozen=True):
@@ -37,24 +41,48 @@ class NewSeries(Struct, frozen=True):
     """How near that tree is to the official text, in one line; empty where that was not measured."""
 
 
-def make_series(outcome: RebaseOutcome, release: str) -> NewSeries:
+def make_series(project: Path, outcome: RebaseOutcome, release: str) -> NewSeries:
     """Make the files that a finished rebase writes.
 
-    The header of a patch goes with it, byte for byte.
+    The header of a patch goes with it, byte for byte. A new body never takes the name of a file with other bytes that
+    the series of another release lists: it gets the next number.
     """
+    kept = [pair for pair in zip(outcome.steps, outcome.carried, strict=True) if pair[1].verdict.is_kept]
+    others = _list_names_of_others(project, release)
+    taken = {old.patch.name for old, carried in kept if carried.body is None}
+    wanted = {_make_name(release, old.patch) for old, carried in kept if carried.body is not None}
     lines: list[str] = []
     bodies: list[tuple[str, bytes]] = []
-    for old, carried in zip(outcome.steps, outcome.carried, strict=True):
-        if not carried.verdict.is_kept:
-            continue
+    for old, carried in kept:
         if carried.body is None:
             lines.append(SeriesEntry(old.patch.name, old.patch.strip).to_text())
             continue
-        name = f"{release}/{old.patch.name.rsplit('/', 1)[-1]}"
-        lines.append(name)
         whole = carried.verdict is Verdict.REGENERATED
-        bodies.append((name, carried.body if whole else old.patch.header_bytes + carried.body))
+        data = carried.body if whole else old.patch.header_bytes + carried.body
+        name = _make_name(release, old.patch)
+        if name in taken or (name in others and _read_body(project, name) != data):
+            slug = _NUMBER.sub("", name.rpartition("/")[2]).removesuffix(".patch")
+            name = make_numbered_name(others | taken | wanted, release, slug)
+        taken.add(name)
+        lines.append(name)
+        bodies.append((name, data))
     return NewSeries(tuple(lines), tuple(bodies))
+
+
+def _make_name(release: str, patch: Patch) -> str:
+    return f"{release}/{patch.name.rpartition('/')[2]}"
+
+
+def _list_names_of_others(project: Path, release: str) -> set[str]:
+    """Return the patch files that the series of all other releases list."""
+    checkout = Checkout(project)
+    others = (checkout.locate_series(other) for other in checkout.list_releases() if other != release)
+    return {name for series in others for name in series_file.read_series(series).names}
+
+
+def _read_body(project: Path, name: str) -> bytes | None:
+    path = Checkout(project).patches / name
+    return path.read_bytes() if path.is_file() else None
 
 
 def read_patches(project: Path, series: NewSeries) -> list[Patch]:
