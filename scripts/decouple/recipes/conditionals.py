@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from decouple.recipes.numbered_lines import Line
 from decouple.recipes.places import group_branches
 from decouple.syntax.conditions import Macros, evaluate_condition, list_macro_names
 from decouple.syntax.preprocessor import Branch
+
+_ELIF = re.compile(r"(#[ \t]*)el(?=if)")
 
 
 def settle_lines(lines: Sequence[Line], *, define: Sequence[str] = (), undefine: Sequence[str] = ()) -> list[Line]:
@@ -44,22 +47,14 @@ def _find_kept_lines(
     if not known & set(list_macro_names(first.own)) or (value := evaluate_condition(first.own, macros)) is None:
         return None
     if value:
-        return list(lines[first.line : first.end - 1])
+        return list(lines[first.end_line : first.end - 1])
     rest = group[1:]
     if not rest:
         return []
     if rest[0].word == "else":
-        return list(lines[rest[0].line : rest[0].end - 1])
-    return [
-        Line(
-            f"#if{rest[0].word.removeprefix('elif')} {_read_condition(lines, rest[0])}", lines[rest[0].line - 1].number
-        ),
-        *lines[rest[0].line : group[-1].end],
-    ]
-
-
-def _read_condition(lines: Sequence[Line], branch: Branch) -> str:
-    return lines[branch.line - 1].text.split(None, 1)[1].lstrip()
+        return list(lines[rest[0].end_line : rest[0].end - 1])
+    opening, *others = lines[rest[0].line - 1 : group[-1].end]
+    return [Line(_ELIF.sub(r"\1", opening.text, count=1), opening.number), *others]
 
 
 def _read_line(lines: Sequence[Line], number: int) -> str:

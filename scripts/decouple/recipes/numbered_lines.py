@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from decouple.syntax.preprocessor import blank_comments
+from decouple.syntax.preprocessor import blank_comments, find_branches, parse_directives
 
-_CONDITIONAL = re.compile(r"\s*#\s*(?:if|ifdef|ifndef|elif|else|endif)\b")
+_CONDITIONAL = re.compile(r"\s*#\s*(?:if|ifn?def|elif|elifn?def|else|endif)\b")
 _WORD = re.compile(r"\w\w")
 _ELSE = re.compile(r"[\s{}]*else[\s{]*$")
 _CPP = re.compile(r"\.(?:c|cc|cpp|cu|cuh|h|hpp)$")
@@ -29,11 +29,14 @@ def number_lines(text: str) -> list[Line]:
 
 def find_telling_lines(text: str, path: str) -> set[int]:
     """Return numbers of lines other than blanks, brackets, conditionals, comments."""
-    plain = blank_comments(text) if _CPP.search(path) else re.sub(r"(?m)^\s*#.*$", "", text)
+    is_cpp = _CPP.search(path) is not None
+    plain = blank_comments(text) if is_cpp else re.sub(r"(?m)^\s*#.*$", "", text)
+    branches = find_branches(list(parse_directives(text)), text.count("\n") + 1) if is_cpp else []
+    continued = {number for branch in branches for number in range(branch.line, branch.end_line)}
     return {
         number
         for number, line in enumerate(plain.split("\n"))
-        if _WORD.search(line) and not _CONDITIONAL.match(line) and not _ELSE.match(line)
+        if _WORD.search(line) and not _CONDITIONAL.match(line) and not _ELSE.match(line) and number not in continued
     }
 
 

@@ -138,7 +138,7 @@ def _find_branches(text: str, path: str, step: Selector) -> Iterator[LineRange]:
             if step.branch in list_macro_names(branch.own) and not re.search(
                 rf"(!|\bnot\b)\s*(defined\s*\(?\s*)?{step.branch}\b", branch.own
             ):
-                yield LineRange(branch.line, branch.end - 1)
+                yield LineRange(branch.end_line, branch.end - 1)
 
 
 def group_branches(text: str) -> list[list[Branch]]:

@@ -176,15 +176,16 @@ class Branch(Struct):
     It goes from ``#if`` up to the next ``#elif``/``#else``/``#endif`` of the same level.
 
     ``condition`` is what holds for exactly this branch, earlier siblings negated; ``own`` only the expression
-    written on its line ("" for ``#else``). ``line`` is the directive's line, ``end`` the line of the directive
-    that closes the branch. ``opening_line`` is the line of the ``#if`` that began the group of siblings, ``parent`` the
-    enclosing branch.
+    written on its line ("" for ``#else``). The directive goes from ``line`` to ``end_line``; ``end`` is the line of the
+    directive that closes the branch. ``opening_line`` is the line of the ``#if`` that began the group of siblings,
+    ``parent`` the enclosing branch.
     """
 
     word: str
     own: str
     condition: str
     line: int
+    end_line: int
     end: int
     opening_line: int
     parent: Branch | None = None
@@ -219,7 +220,7 @@ def find_branches(found: list[Directive], last_line: int) -> list[Branch]:
         if word in ("if", "ifdef", "ifndef"):
             own = _make_expression(directive)
             parent = stack[-1][0] if stack else None
-            branch = Branch(word, own, own, directive.line, last_line, directive.line, parent)
+            branch = Branch(word, own, own, directive.line, directive.end_line, last_line, directive.line, parent)
             out.append(branch)
             stack.append((branch, [own]))
         elif word in ("elif", "elifdef", "elifndef", "else") and stack:
@@ -228,7 +229,8 @@ def find_branches(found: list[Directive], last_line: int) -> list[Branch]:
             own = "" if word == "else" else _make_expression(directive)
             negated = [f"!({expression})" for expression in seen]
             condition = " && ".join([*negated, f"({own})"] if own else negated)
-            branch = Branch(word, own, condition, directive.line, last_line, previous.opening_line, previous.parent)
+            at = directive.line, directive.end_line
+            branch = Branch(word, own, condition, *at, last_line, previous.opening_line, previous.parent)
             out.append(branch)
             stack.append((branch, [*seen, own] if own else seen))
         elif word == "endif" and stack:

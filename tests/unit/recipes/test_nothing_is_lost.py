@@ -127,6 +127,12 @@ def test_comments_brackets_and_conditionals_may_go(tmp_path: Path) -> None:
     make_texts(recipe(tmp_path), {"bindings.cpp": said}.get)
 
 
+def test_a_condition_may_go_with_all_of_its_lines(tmp_path: Path) -> None:
+    said = BINDINGS.replace("#ifdef USE_NCCL\n  module", "#if defined(USE_NCCL) && \\\n    defined(USE_C10D)\n  module")
+    made = make_texts(recipe(tmp_path), {"bindings.cpp": said}.get)
+    assert "USE_C10D" not in "".join(made.values())
+
+
 def test_a_line_that_comes_again_in_text_of_ours_is_not_lost(tmp_path: Path) -> None:
     ours = RECIPE.replace("{{nccl}}\n", '{{nccl}}\n    module.def("nccl2", &nccl2::create);\n')
     make_texts(recipe(tmp_path, ours), {"bindings.cpp": with_second()}.get)

@@ -239,6 +239,7 @@ CMAKE = "if(USE_CUDA)\n  a()\nendif()\nif(USE_MPI AND USE_CUDA)\n  b()\nendif()\
         ("a.cpp", "int A::f() {\n  return 1;\n}\n", Selector(inside="f"), LineRange(1, 2)),
         ("a.cpp", "#include <x.h>\n  #  include <y.h>\n", Selector(include="y.h"), LineRange(1, 2)),
         ("a.cpp", "#if defined(A) || B\nx\n#endif\n", Selector(guard="B"), LineRange(0, 3)),
+        ("a.cpp", "#if defined(A) || \\\n    B\nx\n#endif\n", Selector(branch="B"), LineRange(2, 3)),
         ("CMakeLists.txt", CMAKE, Selector(guard="USE_MPI"), LineRange(3, 6)),
         ("CMakeLists.txt", CMAKE, Selector(guard="USE_CUDA", has=r"a\(\)"), LineRange(0, 3)),
         ("a.py", "x = 1\ny = 2\nz = 3\n", Selector(begin="^x", end="^y"), LineRange(0, 2)),
@@ -258,6 +259,12 @@ def test_a_place_is_found_by_what_it_is(path: str, text: str, step: Selector, wh
         ("#if defined(X) || defined(Y)\nb\n#endif\n", "#if defined(X) || defined(Y)\nb\n#endif\n"),
         ("#ifdef Y\n#ifdef X\nb\n#else\nc\n#endif\n#endif\n", "#ifdef Y\nc\n#endif\n"),
         ("#ifdef X\n#ifdef X\nb\n#endif\n#endif\nc\n", "c\n"),
+        ("#ifdef X\nb\n#  elif defined(Y)\nc\n#  endif\n", "#  if defined(Y)\nc\n#  endif\n"),
+        ("#ifdef X\nb\n\t# elif(Y)\nc\n#endif\n", "\t# if(Y)\nc\n#endif\n"),
+        ("#ifdef X\nb\n# elifndef Y\nc\n#endif\n", "# ifndef Y\nc\n#endif\n"),
+        ("#ifdef X\nb\n#elif Y && \\\n    Z\nc\n#endif\n", "#if Y && \\\n    Z\nc\n#endif\n"),
+        ("#if !defined(X) || \\\n    defined(Y)\nb\n#else\nc\n#endif\n", "b\n"),
+        ("#if defined(X) && \\\n    defined(Y)\nb\n#else \\\n\nc\n#endif\n", "c\n"),
     ],
 )
 def test_conditionals_of_a_macro_that_is_not_defined_are_settled(text: str, settled: str) -> None:
@@ -266,3 +273,4 @@ def test_conditionals_of_a_macro_that_is_not_defined_are_settled(text: str, sett
 
 def test_conditionals_of_a_macro_that_is_defined_are_settled() -> None:
     assert settle_text("#ifdef X\nb\n#else\nc\n#endif\n", define=["X"]) == "b\n"
+    assert settle_text("#if defined(X) || \\\n    Y\nb\n#else\nc\n#endif\n", define=["X"]) == "b\n"
