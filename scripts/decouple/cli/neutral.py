@@ -33,7 +33,7 @@ def run_neutral(arguments: argparse.Namespace) -> int:
     """Print the diffs and what is left; 1 if something is."""
     done = rewrite_programs(make_request(NeutralRequest, arguments))
     for file in done:
-        print(file.diff, end="")
+        sys.stdout.buffer.write(file.diff.encode("utf-8", "surrogateescape"))
     left = [(file.path, left) for file in done for left in file.left]
     for path, line in left:
         print(f"{path}:{line.line}: left as it is: {line.text}\n    {line.reason}", file=sys.stderr)

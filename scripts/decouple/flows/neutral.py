@@ -21,6 +21,7 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.device.neutral import RemainingName, rewrite_program
+from decouple.patch.lines import split_lines
 
 
 class NeutralRequest(Struct, frozen=True):
@@ -39,6 +40,7 @@ class NeutralFile(Struct, frozen=True):
 
     path: Path
     diff: str
+    """As git takes it from the current folder. Surrogates stand for bytes that are no UTF-8."""
     changes: int
     left: tuple[RemainingName, ...]
 
@@ -53,14 +55,21 @@ def rewrite_programs(request: NeutralRequest) -> list[NeutralFile]:
     made = {path: rewrite_program(text, device=request.device, file=str(path)) for path, text in texts.items()}
     done = []
     for path, text in texts.items():
-        lines = difflib.unified_diff(
-            text.splitlines(keepends=True), made[path].text.splitlines(keepends=True), f"a/{path}", f"b/{path}"
-        )
-        if request.write and made[path].text != text:
-            data, mode = made[path].text.encode(_detect_encoding(path)), path.stat().st_mode & 0o7777
-            write_atomically(path.resolve(), data, mode=mode)  # a link to a program stays one
-        done.append(NeutralFile(path, "".join(lines), made[path].changes, made[path].left))
+        before = path.read_bytes()
+        after = made[path].text.encode(_detect_encoding(path)) if made[path].text != text else before
+        if request.write and after != before:
+            mode = path.stat().st_mode & 0o7777
+            write_atomically(path.resolve(), after, mode=mode)  # a link to a program stays one
+        done.append(NeutralFile(path, _make_diff(path, before, after), made[path].changes, made[path].left))
     return done
+
+
+def _make_diff(path: Path, before: bytes, after: bytes) -> str:
+    old, new = (split_lines(data.decode("utf-8", "surrogateescape")) for data in (before, after))
+    here = Path.cwd()
+    name = path.relative_to(here) if path.is_relative_to(here) else Path(*path.parts[path.is_absolute() :])
+    lines = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _detect_encoding(path: Path) -> str:

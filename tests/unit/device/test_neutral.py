@@ -182,6 +182,42 @@ def test_the_command_says_what_is_left(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"{program}:2: left as it is" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"import torch\ntorch.cuda.synchronize()\n",
+        b"import torch\n\ntorch.cuda.synchronize()",
+        b"import torch\r\ntorch.cuda.synchronize()\r\n",
+        b"import torch\rtorch.cuda.synchronize()\r",
+        "import torch\n\f\nx = '\x1c\u2028'\ntorch.cuda.synchronize()\n".encode(),
+        b"\xef\xbb\xbfimport torch\ntorch.cuda.synchronize()\n",
+        b"# coding: latin-1\nimport torch\nt = '\xe9'; torch.cuda.synchronize()\n",
+        b"import torch\nt = 'https://me:word@example.org'; torch.cuda.synchronize()\n",
+    ],
+    ids=["plain", "no newline at the end", "CRLF", "CR", "form feed", "byte order mark", "latin-1", "password"],
+)
+def test_git_applies_the_diff_that_is_shown(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    data: bytes,
+    absolute: bool,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "a b/program.py"
+    program.parent.mkdir()
+    program.write_bytes(data)
+    name = str(program if absolute else program.relative_to(tmp_path))
+    assert main(["neutral", name]) == 0
+    diff = capsysbinary.readouterr().out
+    assert main(["neutral", "--write", name]) == 0
+    written = program.read_bytes()
+    program.write_bytes(data)
+    subprocess.run(["git", "apply"], input=diff, cwd=tmp_path, check=True)
+    assert program.read_bytes() == written != data
+
+
 def test_without_libcst_the_extra_is_named(tmp_path: Path) -> None:
     (tmp_path / "libcst.py").write_text("raise ImportError\n")
     program = tmp_path / "program.py"
