@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,3 +82,8 @@ def test_what_pythons_reader_gives_up_on_is_one_line_too(text: str) -> None:
     with pytest.raises(DecoupleError, match=r"wood\.toml: not TOML: ") as raised:
         toml.parse_toml(text, Wood, Path("wood.toml"), mend="write it anew")
     assert "\n" not in str(raised.value)
+
+
+def test_a_string_of_any_characters_that_is_written_reads_back() -> None:
+    text = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x11000), *range(0x1F600, 0x1F700)]))
+    assert tomllib.loads(f"key = {toml.format_string(text)}\n") == {"key": text}
