@@ -115,7 +115,7 @@ def _read_whole_file(file: SettledFile) -> bytes | None:
 
 
 def _list_met_files(repository: Repository, step: Step, merge: Merge, tip: str) -> list[str]:
-    """Return path and id of each file of ``tip`` that the patch names or the merge changes."""
+    """Return path and id of each file that the patch names or the merge changes."""
     changed = (change.path for change in compare_trees(repository, repository.read_tree_id(tip), merge.tree))
     there = read_entries(repository, tip, {*step.patch.touched_paths, *changed})
     return [f"{path} {entry.id}" for path, entry in sorted(there.items())]
