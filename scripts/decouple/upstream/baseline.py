@@ -88,7 +88,7 @@ def ensure_baseline(
     this machine has too few open files or too little memory.
     """
     try:
-        return _make_baseline(cache, manifest, fetched, debian_patches, progress)
+        return _make_baseline(cache.absolute(), manifest, fetched, debian_patches, progress)
     except OSError as error:
         if error.errno not in _WANTING:
             raise
@@ -374,6 +374,7 @@ def _open_fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
         process = start_git(
             [*options, "fast-import", "--quiet", "--depth=0", "--done"],
             cwd=repo,
+            env={"GIT_DIR": str(repo)},  # else, where it is none yet, git takes the one that the cache lies in
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=messages,
