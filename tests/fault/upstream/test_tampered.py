@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from decouple.base import steps
 from decouple.base.errors import DecoupleError
 from decouple.base.git import read_git_text, run_git
 from decouple.release.manifest import Manifest
@@ -209,6 +210,31 @@ def test_a_tree_that_is_not_the_pinned_one_is_not_used(tmp_path: Path) -> None:
         made(tmp_path, pin)
     assert raised.value.next_step is not None
     assert raised.value.next_step.startswith(f"rm -r {right.path.parent} and run again")
+
+
+@pytest.mark.parametrize("identity", [None, "one"])
+def test_a_baseline_that_cannot_be_mended_is_at_fault_and_never_the_source(
+    tmp_path: Path, identity: str | None
+) -> None:
+    """The advice was to remove the folder above the source, which was the user's own."""
+    tree = sample_tree(tmp_path / "all that I have/pytorch")
+    cache = tmp_path / "a cache"
+
+    def spoil(step: str) -> None:
+        if step == "rename the baseline into place":
+            (found,) = cache.glob("baselines/2.6/.*.git.*")
+            (found / "hooks").mkdir()
+            (found / "hooks/post-checkout").write_text("#!/bin/sh\n")
+
+    steps.observe_steps(spoil)
+    try:
+        with pytest.raises(DecoupleError, match="a damaged baseline, though just made anew: hooks") as raised:
+            ensure_baseline(cache, manifest(), UnpackedRelease("local", "source", tree, identity))
+    finally:
+        steps.observe_steps(None)
+    (repo,) = cache.glob("baselines/2.6/*.git")
+    assert raised.value.what.startswith(f"{repo}: ")
+    assert str(raised.value.next_step).startswith(f"rm -r '{repo}' and run again")
 
 
 def test_a_record_made_to_fit_does_not_help_against_a_pin(tmp_path: Path) -> None:
