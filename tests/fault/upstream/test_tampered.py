@@ -329,11 +329,11 @@ def test_what_python_leaves_in_an_unpacked_tree_is_nobodys_damage(
 @pytest.mark.parametrize("change", [name for name in CHANGES if name not in ("a new file", "another link")])
 def test_check_reads_nothing_that_was_edited(unpacked: tuple[Manifest, UnpackedRelease, Path], change: str) -> None:
     _, fetched, _ = unpacked
-    reader = readers.open_unpacked("github", fetched.path, partial=False).source
+    reader = readers.open_unpacked(fetched).source
     before = {path: (reader.mode(path), reader.read(path)) for path in ("CMakeLists.txt", "version.txt")}
     assert all(before.values())
     CHANGES[change](fetched.path)
-    reader = readers.open_unpacked("github", fetched.path, partial=False).source
+    reader = readers.open_unpacked(fetched).source
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
         for path in ("CMakeLists.txt", "version.txt", "torch/__init__.py"):
             reader.mode(path)
