@@ -95,16 +95,19 @@ def make_environment(session: nox.Session, extra: str = "") -> Path:
 
     The ``extra`` is in it. It is installed once per pyproject.toml. nox makes one environment per session; with a menu
     of this size that would install the same package dozens of times. virtualenv is a dependency of nox, so it is there
-    also under pipx.
+    also under pipx. An environment of another place, Python or pyproject.toml is emptied: its scripts name the Python
+    that they were installed for, and pip leaves what is installed as it is.
     """
     binaries = VENV / ("Scripts" if sys.platform == "win32" else "bin")
     wanted = f"{ROOT}[{extra}]" if extra else str(ROOT)
     files = [ROOT / "pyproject.toml", CONSTRAINTS]
     read = b"".join(path.read_bytes() for path in files)
-    key = hashlib.sha256(read + wanted.encode() + sys.version.encode()).hexdigest()
+    key = hashlib.sha256(read + str(ROOT).encode() + sys.version.encode()).hexdigest()
     stamp = VENV / f"installed-{extra or 'base'}"
-    if not stamp.exists() or stamp.read_text() != key:
-        session.run(*PYTHON, "-m", "virtualenv", "-q", str(VENV), external=True, silent=True)
+    known = {path: path.read_text() for path in VENV.glob("installed-*")}
+    if known.get(stamp) != key:
+        emptied = ["--clear"] if set(known.values()) - {key} else []  # the stamps go with it
+        session.run(*PYTHON, "-m", "virtualenv", "-q", *emptied, str(VENV), external=True, silent=True)
         pip = [str(binaries / "python"), "-P", "-m", "pip", "install", "-q", "-c", str(CONSTRAINTS)]
         session.run(*pip, "-e", wanted, external=True)
         stamp.write_text(key)

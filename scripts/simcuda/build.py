@@ -26,10 +26,17 @@ RULES = (
 
 
 def find_cache_folder() -> Path:
-    """``SIMCUDA_CACHE``, or the XDG cache folder."""
+    """Return the absolute ``SIMCUDA_CACHE``, or the XDG cache folder.
+
+    Raises SimcudaError where there is no home, and for a "~", which only a shell replaces.
+    """
     chosen, base = os.environ.get("SIMCUDA_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
+    if chosen and chosen.startswith("~"):
+        raise SimcudaError(
+            f"SIMCUDA_CACHE is {chosen!r}: no shell replaced the ~", next_step="set SIMCUDA_CACHE to an absolute path"
+        )
     if chosen:
-        return Path(chosen)
+        return Path(chosen).absolute()
     if Path(base).is_absolute():  # a relative one is to be ignored, says its specification: code is loaded from here
         return Path(base) / "simcuda"
     home = Path("~").expanduser()

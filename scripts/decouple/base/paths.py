@@ -18,7 +18,7 @@ def find_project() -> Path:
     """
     named = os.environ.get("DECOUPLE_PROJECT")
     if named:
-        candidates = [Path(named)]
+        candidates = [Path(named).absolute()]
     else:
         here = Path.cwd()
         candidates = [here, *here.parents, *Path(__file__).resolve().parents]
@@ -38,14 +38,27 @@ def find_cache() -> Path:
 
     Raises UsageError where nothing says where a home is.
     """
-    named = os.environ.get("DECOUPLE_CACHE")
+    named = read_folder_variable("DECOUPLE_CACHE")
     if named:
-        return Path(named)
+        return named
     base = os.environ.get("XDG_CACHE_HOME")  # a relative one is to be ignored, says its specification
-    return (Path(base) if base and Path(base).is_absolute() else _find_home() / ".cache") / "decouple"
+    return (Path(base) if base and Path(base).is_absolute() else find_home() / ".cache") / "decouple"
 
 
-def _find_home() -> Path:
+def read_folder_variable(name: str) -> Path | None:
+    """Return the absolute path of the folder that a variable names, None where unset.
+
+    A relative one is of the current folder: programs that are given it start in others. Raises UsageError for a "~",
+    which only a shell replaces, and only where it is not quoted.
+    """
+    named = os.environ.get(name)
+    if named and named.startswith("~"):
+        raise UsageError(f"{name} is {named!r}: no shell replaced the ~", next_step=f"set {name} to an absolute path")
+    return Path(named).absolute() if named else None
+
+
+def find_home() -> Path:
+    """Find the person's home folder. Raises UsageError where nothing says it."""
     try:
         home = Path.home()
     except RuntimeError:  # no HOME, and a user whom the system has no entry for

@@ -16,6 +16,9 @@ import secrets
 import stat
 from pathlib import Path
 
+from decouple.base.errors import UsageError
+from decouple.base.paths import find_home
+
 _SIZE = 32
 """Bytes of the key and of a seal: those of SHA-256."""
 
@@ -56,9 +59,12 @@ def read_owner_id(*, make: bool = False) -> str | None:
 
 
 def locate_key() -> Path:
-    """Return where the key is: ``decouple/seal.key`` in the XDG state directory."""
+    """Return where the key is: ``decouple/seal.key`` in the XDG state directory.
+
+    Raises UsageError where nothing says where a home is: a key that lies in the current folder may be anybody's.
+    """
     base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".local/state") / "decouple" / "seal.key"
+    return (Path(base) if base and Path(base).is_absolute() else find_home() / ".local/state") / "decouple" / "seal.key"
 
 
 def _read_key(*, make: bool) -> bytes | None:
@@ -76,6 +82,6 @@ def _read_key(*, make: bool) -> bytes | None:
             info = os.fstat(handle)
             private = stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid() and not info.st_mode & 0o077
             key = source.read(_SIZE + 1) if private else b""
-    except (OSError, RuntimeError):  # no home
+    except (OSError, UsageError):  # no home
         return None
     return key if len(key) == _SIZE else None

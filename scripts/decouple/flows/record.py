@@ -34,7 +34,6 @@ from decouple.series.evidence import Level, prove_levels
 from decouple.stack.journal import StackState
 from decouple.upstream.manifests import load_release
 from decouple.upstream.named_sources import open_named_source
-from decouple.upstream.providers.wheel import find_wheel
 from decouple.upstream.readers import OpenedSource
 
 _FINE = {"clean", "offset"}
@@ -84,7 +83,7 @@ def record_series(request: RecordRequest) -> RecordResult:
     proven: dict[str, tuple[Level, str]] = {}
     sources = {}
     for name, opened, under in _open_sources(request, manifest, series):
-        sources[name] = _describe_source(manifest, opened)
+        sources[name] = opened.published or opened.described
         verdicts = check.check_series(series, opened.source, under=under, partial=opened.partial)
         for verdict in verdicts:
             applies[verdict.patch.name][name] = verdict.status.value
@@ -95,7 +94,10 @@ def record_series(request: RecordRequest) -> RecordResult:
     status.update_status(
         path,
         series=status.SeriesSection(len(series), digest, *listed.made_on),
-        applies={name: _count_verdicts(what, name, applies) for name, what in sources.items()},
+        applies=lambda known: {
+            **_keep_verdicts(known, digest),
+            **{name: _count_verdicts(what, name, applies) for name, what in sources.items()},
+        },
         proven=_make_rows(series, proven),
     )
     if census:
@@ -136,6 +138,14 @@ def _count_verdicts(what: str, source: str, applies: Mapping[str, Mapping[str, s
     return status.AppliesSection(what, len(applies) - len(others), offset, failed)
 
 
+def _keep_verdicts(known: status.ReleaseStatus, digest: str) -> Mapping[str, status.AppliesSection]:
+    """Return the recorded verdicts of the series ``digest``.
+
+    They hold on the trees that were not looked at now, too.
+    """
+    return known.applies if known.series and known.series.digest == digest else {}
+
+
 def _make_rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> dict[str, status.Proof]:
     """Return Decouple-Id -> patch, level, and why not a better one."""
     rows: dict[str, status.Proof] = {}
@@ -165,15 +175,6 @@ def _open_sources(
             ("debian", *open_named_source(project, release, "auto", wanted, offline=offline, debian_patches=True))
         )
     return found
-
-
-def _describe_source(manifest: Manifest, opened: OpenedSource) -> str:
-    """Describe what the source is.
-
-    Whether it came by range or from the cache is not said, so that a second record is the same file.
-    """
-    wheel = find_wheel(manifest)
-    return wheel.name if opened.partial and wheel else opened.described
 
 
 def _is_configured(project: Path, release: str, series: list[Patch]) -> bool:

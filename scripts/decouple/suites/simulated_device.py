@@ -15,6 +15,7 @@ from decouple.base import program_output
 from decouple.base.errors import DecoupleError
 from decouple.base.files import make_work_folder, remove_folder
 from decouple.base.interpreter import OWN
+from decouple.base.paths import read_folder_variable
 
 #: Words of `simcuda` that name the folders of a torch that Debian packaged, per word of ``--torch``.
 TORCH_FOLDERS = {
@@ -37,13 +38,19 @@ def select_unset_table(release: str, project: str) -> tuple[str, ...]:
 
 
 def select_cache(device: str, cache: Path) -> dict[str, str]:
-    """Return the variable that makes a Python take the stand-ins of the roots.
+    """Return the variables that make a Python take the stand-ins of the roots.
 
     It is a Python of this machine; the roots' torches share the stand-ins. With a cache of its own it fetched NVIDIA's
-    wheels and compiled everything once more. SIMCUDA_CACHE goes before.
+    wheels and compiled everything once more. SIMCUDA_CACHE goes before. The folders are absolute: the tests run in
+    another one. Raises UsageError for one that begins with "~".
     """
-    chosen = os.environ.get("SIMCUDA_CACHE", str(cache / "simcuda"))
-    return {"SIMCUDA_CACHE": chosen} if device == "simulated" else {}
+    if device != "simulated":
+        return {}
+    folders = {
+        "SIMCUDA_CACHE": read_folder_variable("SIMCUDA_CACHE") or cache / "simcuda",
+        "SIMCUDA_WHEELS": read_folder_variable("SIMCUDA_WHEELS"),
+    }
+    return {name: str(folder) for name, folder in folders.items() if folder}
 
 
 def share_stand_ins(cache: Path, shared: Path, project: Path, say: Callable[[str], None] = lambda line: None) -> None:

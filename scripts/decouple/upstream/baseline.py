@@ -88,7 +88,7 @@ def ensure_baseline(
     this machine has too few open files or too little memory.
     """
     try:
-        return _make_baseline(cache, manifest, fetched, debian_patches, progress)
+        return _make_baseline(cache.absolute(), manifest, fetched, debian_patches, progress)
     except OSError as error:
         if error.errno not in _WANTING:
             raise
@@ -134,11 +134,7 @@ def _make_baseline(
             return _check_baseline(repo, DEBIAN_REF, getattr(pinned, "patched_tree", None))
         except _DamageError as error:
             if again:
-                raise DecoupleError(
-                    f"{fetched.path} is not what was fetched: {error}",
-                    next_step=f"rm -r {shlex.quote(str(fetched.path.parent))} and run again: "
-                    "it is unpacked anew from the verified files",
-                ) from None
+                raise _make_damage_error(error, repo, fetched.path) from None
             with hold_lock(shelf / f".{identity}.lock"):
                 progress.start(f"the baseline in the cache was damaged ({error}): made anew")
                 mark_step("remove a damaged baseline")
@@ -149,6 +145,27 @@ def _make_baseline(
 
 class _DamageError(Exception):
     """What is wrong with a baseline; it can be made again."""
+
+
+class _OtherTreeError(_DamageError):
+    """Another tree than the manifest pins: what it was made of is wrong."""
+
+
+def _make_damage_error(error: _DamageError, repo: Path, tree: Path) -> DecoupleError:
+    """Make the error for a baseline of ``tree`` that is damaged as soon as it is made.
+
+    Only a pinned tree is known to be wrong, and lies in the cache; any other may be the user's own folder.
+    """
+    if isinstance(error, _OtherTreeError):
+        return DecoupleError(
+            f"{tree} is not what was fetched: {error}",
+            next_step=f"rm -r {shlex.quote(str(tree.parent))} and run again: "
+            "it is unpacked anew from the verified files",
+        )
+    return DecoupleError(
+        f"{repo}: a damaged baseline, though just made anew: {error}",
+        next_step=f"rm -r {shlex.quote(str(repo))} and run again: it is made of {tree}, which stays as it is",
+    )
 
 
 def _check_baseline(repo: Path, ref: str, pinned: str | None) -> Baseline:
@@ -179,7 +196,7 @@ def _check_baseline(repo: Path, ref: str, pinned: str | None) -> Baseline:
     except FileNotFoundError as error:
         raise _DamageError(f"no {error.filename}") from None
     if pinned is not None and base.tree != pinned:
-        raise _DamageError(f"its tree is {base.tree[:12]}…, the manifest pins {pinned[:12]}…")
+        raise _OtherTreeError(f"its tree is {base.tree[:12]}…, the manifest pins {pinned[:12]}…")
     known = record.refs.get(ref)
     if known not in (None, base.commit):
         raise _DamageError(f"{ref} is {base.commit[:12]}…, it was made as {str(known)[:12]}…")
@@ -374,6 +391,7 @@ def _open_fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
         process = start_git(
             [*options, "fast-import", "--quiet", "--depth=0", "--done"],
             cwd=repo,
+            env={"GIT_DIR": str(repo)},  # else, where it is none yet, git takes the one that the cache lies in
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=messages,

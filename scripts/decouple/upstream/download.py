@@ -50,6 +50,8 @@ LIMIT = FILE_BOUND
 SMALL = 64 << 20
 #: Statuses after which the same request may well succeed.
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+#: Statuses that may be of the range that was asked for: there is none such, or the server takes none.
+_OF_RANGES = frozenset({400, 416, 501})
 #: What a file must begin with, by the end of its name: a login page must not become a pinned archive.
 _MAGIC = {".gz": b"\x1f\x8b", ".tgz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".bz2": b"BZh", ".whl": b"PK\x03\x04"}
 
@@ -64,6 +66,10 @@ class RefusalError(Exception):
 
 class ExhaustionError(RefusalError):
     """Asked often enough; what came so far is worth keeping for the next run."""
+
+
+class ContentError(RefusalError):
+    """What came, or what an earlier run kept of it, is not the file: it is of no use."""
 
 
 class RetryError(Exception):
@@ -253,9 +259,7 @@ class Downloader(Struct):
             self._resumed = False
             try:
                 return fetch_whole()
-            except ExhaustionError:
-                raise
-            except RefusalError:
+            except ContentError:  # any other refusal says nothing about the bytes that are there
                 _remove_part(final)
                 if last or not self._resumed:
                     raise
@@ -320,19 +324,21 @@ class Downloader(Struct):
         Raises RetryError or RefusalError for an answer of no use.
         """
         status = response.status_code
-        if status == 416:  # our part is longer than the file: it is another one
+        if have and status in _OF_RANGES:
             self._resumed = True
-            raise RefusalError("the server has less of the file than the cache")
+            raise ContentError(f"asked for bytes from {have}: HTTP {status} {response.reason}")
         check_response(response, file.name)
         start = 0
         if status == 206:
+            self._resumed = have > 0
             first = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
             if first != str(have):
-                raise RefusalError(f"asked for bytes from {have}, got those from {first or 'an unnamed place'}")
+                raise ContentError(f"asked for bytes from {have}, got those from {first or 'an unnamed place'}")
             start = have
         length = response.headers.get("Content-Length", "")
         if file.size is not None and is_count(length) and start + int(length) != file.size:
-            raise RefusalError(f"wrong size: {start + int(length)} bytes offered, {file.size} expected")
+            refused = f"wrong size: {start + int(length)} bytes offered, {file.size} expected"
+            raise ContentError(refused) if start else RefusalError(refused)
         return start
 
     def _write_body(self, response: requests.Response, url: str, file: RemoteFile, final: Path, start: int) -> None:
@@ -353,7 +359,7 @@ class Downloader(Struct):
             while data := read_piece(response, pace):
                 got += len(data)
                 if got > (whole if whole is not None else LIMIT):
-                    raise RefusalError(f"more than the expected {whole or LIMIT} bytes")
+                    raise ContentError(f"more than the expected {whole or LIMIT} bytes")
                 if got - len(data) == 0:
                     _check_magic(file, data)
                 mark_step(f"write to {part.name}")
@@ -366,15 +372,15 @@ class Downloader(Struct):
     def _check_part(self, file: RemoteFile, final: Path) -> tuple[str, int]:
         """Compare ``.part`` with what the manifest, else the pin, says.
 
-        Raises RefusalError.
+        Raises ContentError.
         """
         part = _make_part_path(final)
         size, sha256 = part.stat().st_size, compute_sha256(part)
         want_size, want_hash, against = _choose_expectation(file, _read_pin(_make_sibling_path(final, ".pin.json")))
         if want_size not in (None, size):
-            raise RefusalError(f"wrong size: {size} bytes, {want_size} expected by the {against}")
+            raise ContentError(f"wrong size: {size} bytes, {want_size} expected by the {against}")
         if want_hash not in (None, sha256):
-            raise RefusalError(f"wrong SHA-256: {sha256}, {want_hash} expected by the {against}")
+            raise ContentError(f"wrong SHA-256: {sha256}, {want_hash} expected by the {against}")
         return sha256, size
 
 
@@ -540,7 +546,7 @@ def read_small_body(response: requests.Response) -> bytes:
 def _check_magic(file: RemoteFile, head: bytes) -> None:
     magic = _MAGIC.get(Path(file.name).suffix)
     if magic and not head.startswith(magic[: len(head)]):
-        raise RefusalError(
+        raise ContentError(
             f"this is no {Path(file.name).suffix} file (it begins with {head[:16]!r}): a proxy's error page?"
         )
 

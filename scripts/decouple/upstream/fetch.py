@@ -32,7 +32,7 @@ def fetch_source(
     From the cache when it is there. ``source``: a word of ``decouple.upstream.source_specifier``. ``cache``: by
     default the shared one. Raises DecoupleError, UsageError for a source that there is not.
     """
-    cache = cache or find_cache()
+    cache = (cache or find_cache()).absolute()  # git is started in other folders
     downloader = downloader or Downloader(cache, offline=offline, progress=progress)
     context = FetchContext(cache, downloader, offline, progress)
     path = source_specifier.parse_local_path(source)

@@ -13,7 +13,6 @@ from decouple.upstream.fetch import fetch_source, find_source
 from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
 from decouple.upstream.readers import OpenedSource, open_unpacked
-from decouple.upstream.unpacked_release import UnpackedRelease
 
 
 def open_source(
@@ -35,13 +34,13 @@ def open_source(
         )
         if fetched.debian is None:
             raise UsageError(f"source {fetched.provider} brings no patches of Debian's", next_step="--source debian")
-        return _open_unpacked_release(fetched), fetched.debian / "patches"
+        return open_unpacked(fetched), fetched.debian / "patches"
     sources = manifest.sources if word == "auto" else (find_source(manifest, word),)
     context = FetchContext(downloader.cache, downloader, downloader.offline, progress)
     for source in sources:
         cached = PROVIDERS[source.provider].find_cached(manifest, source, context)
         if cached:
-            return _open_unpacked_release(cached), None
+            return open_unpacked(cached), None
     failures = []
     for source in sources:
         provider = PROVIDERS[source.provider]
@@ -60,7 +59,3 @@ def open_source(
         next_step=("run once without --offline" if downloader.offline else "check the network")
         + ", or use --source PATH with what you have",
     )
-
-
-def _open_unpacked_release(fetched: UnpackedRelease) -> OpenedSource:
-    return open_unpacked(fetched.provider, fetched.path, partial=fetched.kind != "source")

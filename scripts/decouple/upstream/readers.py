@@ -30,6 +30,7 @@ from decouple.base.untrusted_input import read_bounded
 from decouple.patch.apply import Source
 from decouple.upstream import tree_record
 from decouple.upstream.archive import DAMAGE, open_tar
+from decouple.upstream.unpacked_release import UnpackedRelease
 
 _MOST_MEMBER = 64 << 20  # bytes of one file that a patch touches
 _MOST_DATA = 256 << 20  # bytes of all of them
@@ -47,6 +48,8 @@ class OpenedSource(Struct, frozen=True):
     """What it is, for people."""
     partial: bool = False
     """Whether files of the real tree may be absent from it, as the C++ sources are from a wheel."""
+    published: str = ""
+    """Provider and file of a published release, wherever it was read this time; empty where it is a person's own."""
 
 
 class FolderSource:
@@ -112,9 +115,14 @@ class UnpackedSource(FolderSource):
         return data
 
 
-def open_unpacked(provider: str, tree: Path, *, partial: bool) -> OpenedSource:
+def open_unpacked(fetched: UnpackedRelease) -> OpenedSource:
     """Open a tree that an earlier fetch left in the cache."""
-    return OpenedSource(UnpackedSource(tree), f"{provider}, unpacked in the cache", partial=partial)
+    return OpenedSource(
+        UnpackedSource(fetched.path),
+        f"{fetched.provider}, unpacked in the cache",
+        partial=fetched.kind != "source",
+        published=", ".join([fetched.provider, *(file.name for file in fetched.files[:1])]),
+    )
 
 
 class ListedSource:

@@ -71,7 +71,7 @@ def test_a_changed_file_is_found_whatever_the_record_says(archive: Path, planted
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
         tree_record.check_tree(again.path)
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
-        readers.open_unpacked("local", again.path, partial=False).source.read("setup.py")
+        readers.open_unpacked(again).source.read("setup.py")
 
 
 def test_the_provenance_is_under_the_seal(archive: Path) -> None:

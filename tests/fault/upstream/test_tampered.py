@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from decouple.base import steps
 from decouple.base.errors import DecoupleError
 from decouple.base.git import read_git_text, run_git
 from decouple.release.manifest import Manifest
@@ -211,6 +212,31 @@ def test_a_tree_that_is_not_the_pinned_one_is_not_used(tmp_path: Path) -> None:
     assert raised.value.next_step.startswith(f"rm -r {right.path.parent} and run again")
 
 
+@pytest.mark.parametrize("identity", [None, "one"])
+def test_a_baseline_that_cannot_be_mended_is_at_fault_and_never_the_source(
+    tmp_path: Path, identity: str | None
+) -> None:
+    """The advice was to remove the folder above the source, which was the user's own."""
+    tree = sample_tree(tmp_path / "all that I have/pytorch")
+    cache = tmp_path / "a cache"
+
+    def spoil(step: str) -> None:
+        if step == "rename the baseline into place":
+            (found,) = cache.glob("baselines/2.6/.*.git.*")
+            (found / "hooks").mkdir()
+            (found / "hooks/post-checkout").write_text("#!/bin/sh\n")
+
+    steps.observe_steps(spoil)
+    try:
+        with pytest.raises(DecoupleError, match="a damaged baseline, though just made anew: hooks") as raised:
+            ensure_baseline(cache, manifest(), UnpackedRelease("local", "source", tree, identity))
+    finally:
+        steps.observe_steps(None)
+    (repo,) = cache.glob("baselines/2.6/*.git")
+    assert raised.value.what.startswith(f"{repo}: ")
+    assert str(raised.value.next_step).startswith(f"rm -r '{repo}' and run again")
+
+
 def test_a_record_made_to_fit_does_not_help_against_a_pin(tmp_path: Path) -> None:
     source(tmp_path)
     first = made(tmp_path)
@@ -303,11 +329,11 @@ def test_what_python_leaves_in_an_unpacked_tree_is_nobodys_damage(
 @pytest.mark.parametrize("change", [name for name in CHANGES if name not in ("a new file", "another link")])
 def test_check_reads_nothing_that_was_edited(unpacked: tuple[Manifest, UnpackedRelease, Path], change: str) -> None:
     _, fetched, _ = unpacked
-    reader = readers.open_unpacked("github", fetched.path, partial=False).source
+    reader = readers.open_unpacked(fetched).source
     before = {path: (reader.mode(path), reader.read(path)) for path in ("CMakeLists.txt", "version.txt")}
     assert all(before.values())
     CHANGES[change](fetched.path)
-    reader = readers.open_unpacked("github", fetched.path, partial=False).source
+    reader = readers.open_unpacked(fetched).source
     with pytest.raises(DecoupleError, match="not as it was unpacked"):
         for path in ("CMakeLists.txt", "version.txt", "torch/__init__.py"):
             reader.mode(path)

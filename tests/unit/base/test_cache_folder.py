@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base import seal
 from decouple.base.errors import UsageError
-from decouple.base.paths import find_cache
+from decouple.base.paths import find_cache, find_project
 from simcuda.build import find_cache_folder
 from simcuda.errors import SimcudaError
 
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("DECOUPLE_CACHE", "SIMCUDA_CACHE", "XDG_CACHE_HOME"):
+    for name in ("DECOUPLE_CACHE", "SIMCUDA_CACHE", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
 
@@ -30,9 +31,31 @@ def test_a_relative_xdg_folder_is_ignored(base: str, tmp_path: Path, monkeypatch
 def test_an_absolute_one_and_one_that_a_person_names_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
     assert (find_cache(), find_cache_folder()) == (tmp_path / "x/decouple", tmp_path / "x/simcuda")
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DECOUPLE_CACHE", "named")
     monkeypatch.setenv("SIMCUDA_CACHE", "named")
-    assert (find_cache(), find_cache_folder()) == (Path("named"), Path("named"))
+    assert (find_cache(), find_cache_folder()) == (tmp_path / "named", tmp_path / "named")
+
+
+@pytest.mark.parametrize("named", ["~", "~/cache", "~nobody/cache"])
+def test_a_tilde_that_no_shell_replaced_is_no_folder(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in "~/cache" in quotes, or in the ENV of a container: a folder called ~ was made in the current one."""
+    monkeypatch.setenv("DECOUPLE_CACHE", named)
+    monkeypatch.setenv("SIMCUDA_CACHE", named)
+    with pytest.raises(UsageError, match=f"DECOUPLE_CACHE is '{named}'"):
+        find_cache()
+    with pytest.raises(SimcudaError, match=f"SIMCUDA_CACHE is '{named}'"):
+        find_cache_folder()
+
+
+def test_a_project_that_is_named_from_the_current_folder_is_known_from_every_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("series", "patches"):
+        (tmp_path / "checkout" / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DECOUPLE_PROJECT", "checkout")
+    assert find_project() == tmp_path / "checkout"
 
 
 def test_a_relative_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +64,17 @@ def test_a_relative_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
         find_cache()
     with pytest.raises(SimcudaError):
         find_cache_folder()
+
+
+def test_a_key_in_the_current_folder_seals_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever filled that folder knows the key, and could have sealed what lies in a cache."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "here")
+    key = tmp_path / "here/.local/state/decouple/seal.key"
+    key.parent.mkdir(parents=True)
+    key.write_bytes(bytes(32))
+    key.chmod(0o600)
+    assert seal.add_seal("name", b"data") is None
 
 
 def test_a_user_without_a_home_is_told_in_one_line() -> None:

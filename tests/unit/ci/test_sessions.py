@@ -1,12 +1,15 @@
-"""What nox makes of a session whose command cannot run on this machine."""
+"""What nox makes of a session whose command cannot run on this machine, and of a checkout that was moved."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.unit.index.wheels import make_wheel
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,3 +31,50 @@ def test_only_plain_nox_skips_what_this_machine_cannot_do(tmp_path: Path, words:
     done = subprocess.run([sys.executable, "-m", "nox", *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == code, done.stdout + done.stderr
     assert "no namespaces here" in done.stdout + done.stderr
+
+
+#: Appended to noxfile.py: a session that runs a script of what the checkout depends on, as lint runs ruff.
+LINTER = """
+@nox.session(venv_backend="none")
+def run_linter(session):
+    session.run(str(make_environment(session, *session.posargs) / "linter"), external=True)
+"""
+
+#: A checkout that needs no network to be installed.
+PYPROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+"""
+BACKEND = """
+import shutil
+from pathlib import Path
+
+def build_editable(folder, *others):
+    return Path(shutil.copy("checkout-1-py3-none-any.whl", folder)).name
+"""
+
+
+def test_a_checkout_that_was_renamed_gets_its_environment_anew(tmp_path: Path) -> None:
+    """The scripts of its tools named a Python in the folder that was no more: also where another extra is asked for."""
+    points = b"[console_scripts]\nlinter = linter.run:main\n"
+    program = b"def main():\n    print('it is linted')\n"
+    make_wheel(
+        tmp_path, "linter", "1", extra_members={"linter/run.py": program, "linter-1.dist-info/entry_points.txt": points}
+    )
+    checkout = tmp_path / "before"
+    checkout.mkdir()
+    make_wheel(checkout, "checkout", "1", requires=("linter",))
+    for name in ("scripts", "series", "ci"):
+        (checkout / name).symlink_to(ROOT / name)
+    (checkout / "noxfile.py").write_text((ROOT / "noxfile.py").read_text(encoding="utf-8") + LINTER)
+    (checkout / "pyproject.toml").write_text(PYPROJECT)
+    (checkout / "backend.py").write_text(BACKEND)
+    offline = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
+    for place, extra in ((checkout, []), (tmp_path / "after", ["dev"])):
+        checkout = checkout.rename(place)
+        command = [sys.executable, "-m", "nox", "-s", "run_linter", "--", *extra]
+        done = subprocess.run(command, cwd=place, env=offline, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "it is linted" in done.stdout

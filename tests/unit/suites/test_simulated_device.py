@@ -68,8 +68,21 @@ def test_a_python_of_this_machine_takes_the_stand_ins_that_the_roots_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It fetched NVIDIA's wheels and compiled the same stand-ins again, into a cache of its own."""
-    monkeypatch.delenv("SIMCUDA_CACHE", raising=False)
+    for name in ("SIMCUDA_CACHE", "SIMCUDA_WHEELS"):
+        monkeypatch.delenv(name, raising=False)
     assert simulated_device.select_cache("simulated", tmp_path) == {"SIMCUDA_CACHE": f"{tmp_path}/simcuda"}
     assert simulated_device.select_cache("gpu", tmp_path) == {}
     monkeypatch.setenv("SIMCUDA_CACHE", "/mine")
     assert simulated_device.select_cache("simulated", tmp_path) == {"SIMCUDA_CACHE": "/mine"}
+
+
+def test_a_folder_named_from_the_current_one_is_known_where_the_tests_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIMCUDA_CACHE", "mine")
+    monkeypatch.setenv("SIMCUDA_WHEELS", "wheels")
+    assert simulated_device.select_cache("simulated", tmp_path / "cache") == {
+        "SIMCUDA_CACHE": f"{tmp_path}/mine",
+        "SIMCUDA_WHEELS": f"{tmp_path}/wheels",
+    }

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
+from decouple.base.paths import find_cache
 from decouple.upstream.baseline import ensure_baseline, read_debian_series
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.unpacked_release import UnpackedRelease
 from tests.support.releases import DEBIAN_PATCH, manifest, sample_tree
 
@@ -90,6 +92,25 @@ def test_a_folder_that_changes_gets_another_baseline(tmp_path: Path) -> None:
     assert ensure_baseline(tmp_path / "cache", manifest(), fetched(tree, None)) == one
     (tree / "version.txt").write_text("2.6.0\n")
     assert ensure_baseline(tmp_path / "cache", manifest(), fetched(tree, None)).tree != one.tree
+
+
+@pytest.mark.parametrize("said", ["in DECOUPLE_CACHE", "by a script"])
+def test_the_repository_that_a_relative_cache_lies_in_gets_no_branch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """git ran in an empty folder of the cache, took the repository around it, and wrote refs/heads/upstream there."""
+    tree = sample_tree(tmp_path / "tree")
+    around = tmp_path / "around"
+    around.mkdir()
+    git(around, "init", "-q")
+    monkeypatch.chdir(around)
+    monkeypatch.setenv("DECOUPLE_CACHE", "cache")
+    cache = find_cache() if said == "in DECOUPLE_CACHE" else Path("cache")
+    source = fetch_source(manifest(), f"local:{tree}", cache=cache)
+    base = ensure_baseline(cache, manifest(), source)
+    assert git(around, "for-each-ref") == ""
+    assert base.repo.is_relative_to(around / "cache")
+    assert git(base.repo, "rev-parse", "upstream").strip() == base.commit
 
 
 class TestDebian:

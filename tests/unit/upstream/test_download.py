@@ -60,6 +60,55 @@ def test_another_run_resumes_too(server: FaultyServer, downloader: Downloader) -
     assert server.requests[-1].range == "bytes=1000-"
 
 
+NOTHING_OF_IT = {
+    "not there": (http.not_found(), "HTTP 404"),
+    "forbidden": (http.status(403), "HTTP 403"),
+    "a proxy that wants a password": (http.status(407), "HTTP 407"),
+    "proxy page": (http.proxy_page(), "a web page"),
+    "proxy page that hides": (http.proxy_page("application/gzip"), "wrong size: 99 bytes offered"),
+    "an address that is none": (http.redirected("http://[1/x"), "no address to ask"),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_OF_IT)
+@pytest.mark.parametrize("known", [True, False], ids=["with a hash", "at first use"])
+def test_another_run_resumes_from_the_second_address_though_the_first_refuses(
+    server: FaultyServer, downloader: Downloader, name: str, known: bool
+) -> None:
+    """The refusal of the first removed the half that had come from the second, at every run."""
+    fault, said = NOTHING_OF_IT[name]
+    server.fault("/mirror/file.tar.gz", fault)
+    server.files["/mirror/file.tar.gz"] = DATA
+    server.fault(PATH, http.truncated(1000), times=1)
+    file = remote(server.url("/mirror/file.tar.gz"), DATA, server.url(PATH))
+    if not known:
+        file = replace(file, sha256=None)
+    with pytest.raises(DecoupleError, match="the connection ended early") as first:
+        replace(downloader, attempts=1).fetch_file(file)
+    assert said in first.value.what
+    assert downloader.fetch_file(file)[0].read_bytes() == DATA
+    assert server.requests[-1].range == "bytes=1000-"
+
+
+@pytest.mark.parametrize("status", [400, 416, 501])
+def test_a_server_that_refuses_ranges_gives_the_file_from_the_start(
+    server: FaultyServer, downloader: Downloader, status: int
+) -> None:
+    server.fault(PATH, http.truncated(1000), times=1)
+    server.fault(PATH, http.status(status), times=1)
+    assert downloader.fetch_file(remote(server.url(PATH), DATA))[0].read_bytes() == DATA
+    assert [request.range for request in server.requests] == [None, "bytes=1000-", None]
+
+
+def test_a_server_that_gives_another_range_gives_the_file_from_the_start(
+    server: FaultyServer, downloader: Downloader
+) -> None:
+    server.fault(PATH, http.truncated(1000), times=1)
+    server.fault(PATH, http.status(206, DATA, Content_Range=f"bytes 0-{len(DATA) - 1}/{len(DATA)}"), times=1)
+    assert downloader.fetch_file(remote(server.url(PATH), DATA))[0].read_bytes() == DATA
+    assert [request.range for request in server.requests] == [None, "bytes=1000-", None]
+
+
 def test_a_server_that_ignores_ranges(server: FaultyServer, downloader: Downloader) -> None:
     server.fault(PATH, http.truncated(1000), times=1)
     server.fault(PATH, http.range_ignored())

@@ -128,8 +128,7 @@ class Provider(Struct, frozen=True):
         """
         if self.open_files:
             return self.open_files(source, wanted, context)
-        fetched = self.fetch(manifest, source, context)
-        return open_unpacked(fetched.provider, fetched.path, partial=fetched.kind != "source")
+        return open_unpacked(self.fetch(manifest, source, context))
 
 
 def check_version(tree: Path, manifest: Manifest, where: str) -> tuple[str, ...]:

@@ -130,7 +130,8 @@ def open_files(source: DebianSource, wanted: Collection[str], context: FetchCont
     control, _ = context.downloader.fetch_file(source.dsc)
     orig, _ = check_agreement(control, source)
     archive, _ = context.downloader.fetch_file(orig)
-    return OpenedSource(read_archive(archive, wanted, context.cache), f"debian, {orig.name}")
+    opened = read_archive(archive, wanted, context.cache)
+    return OpenedSource(opened, f"debian, {orig.name}", published=f"debian, {source.dsc.name}")
 
 
 def fetch_source(manifest: Manifest, source: DebianSource, context: FetchContext) -> UnpackedRelease:

@@ -49,7 +49,8 @@ def find_cached(manifest: Manifest, source: GithubSource, context: FetchContext)
 def open_files(source: GithubSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
     """Read the wanted files straight from the archive. Raises DecoupleError."""
     archive, _ = context.downloader.fetch_file(source.archive)
-    return OpenedSource(read_archive(archive, wanted, context.cache), f"github, {source.archive.name}")
+    name = f"github, {source.archive.name}"
+    return OpenedSource(read_archive(archive, wanted, context.cache), name, published=name)
 
 
 def fetch_source(manifest: Manifest, source: GithubSource, context: FetchContext) -> UnpackedRelease:

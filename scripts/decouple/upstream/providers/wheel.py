@@ -231,9 +231,9 @@ def open_files(source: WheelSource, wanted: Collection[str], context: FetchConte
 
     Each is checked against the wheel's own RECORD, and kept.
     """
-    kept = make_shelf_path(context.cache, make_identity(source))
+    kept, published = make_shelf_path(context.cache, make_identity(source)), f"wheel, {source.wheel.name}"
     if cached := read_cache(kept, wanted):
-        return OpenedSource(cached, f"{source.wheel.name}, kept in the cache", partial=True)
+        return OpenedSource(cached, f"{source.wheel.name}, kept in the cache", partial=True, published=published)
     wanted = {*wanted, *read_cached_names(kept)}
     remote = RemoteZip(source.wheel, context.downloader, context.progress)
     targets = {member.info.filename: make_source_path(member.info.filename) for member in remote.members}
@@ -250,7 +250,7 @@ def open_files(source: WheelSource, wanted: Collection[str], context: FetchConte
     modes = {path: REGULAR for path in targets.values() if path}
     write_cache(kept, modes, data)
     described = f"{source.wheel.name} by range, {remote.requests} requests, {remote.received / 2**20:.1f} MiB"
-    return OpenedSource(MemorySource(modes, data), described, partial=True)
+    return OpenedSource(MemorySource(modes, data), described, partial=True, published=published)
 
 
 def open_wheel(path: Path, wanted: Collection[str]) -> OpenedSource:
