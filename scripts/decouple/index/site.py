@@ -110,6 +110,7 @@ def _publish_wheels(
                 f"`decouple build {wheel.release} --revision N`",
             )
         _refuse_other_statement(wheel)
+    linked = None if resolve is None else _resolve_links(found, published, site, resolve)  # before anything is written
     added: list[str] = []
     kept: list[str] = []
     fresh: dict[str, dict[str, CatalogEntry]] = {}
@@ -123,17 +124,27 @@ def _publish_wheels(
     for release, entries in fresh.items():
         merged = {entry.filename: entry for entry in published.get(release, ())} | entries
         catalog.write_entries(site, release, merged.values())
-    if resolve is not None:
-        own = {wheel.name for wheel in found} | {entry.project for entries in published.values() for entry in entries}
-        linked = [*dependencies.read_links(site)]
-        by_python: dict[str | None, list[Wheel]] = {}
-        for wheel in found:
-            by_python.setdefault(dependencies.find_python(wheel.tags), []).append(wheel)
-        for python, wheels_of in by_python.items():
-            needed = dependencies.collect_requirements((wheel.requires for wheel in wheels_of), own, python)
-            linked += resolve(needed, python)
+    if linked is not None:
         dependencies.write_links(site, linked)
     return PublishResult(tuple(added), tuple(kept), write_pages(site))
+
+
+def _resolve_links(
+    found: Sequence[Wheel],
+    published: Mapping[str, Sequence[CatalogEntry]],
+    site: Path,
+    resolve: Callable[[Sequence[str], str | None], Sequence[LinkedFile]],
+) -> list[LinkedFile]:
+    """Return what the site links to elsewhere, with what the wheels need."""
+    own = {wheel.name for wheel in found} | {entry.project for entries in published.values() for entry in entries}
+    linked = [*dependencies.read_links(site)]
+    by_python: dict[str | None, list[Wheel]] = {}
+    for wheel in found:
+        by_python.setdefault(dependencies.find_python(wheel.tags), []).append(wheel)
+    for python, wheels_of in by_python.items():
+        needed = dependencies.collect_requirements((wheel.requires for wheel in wheels_of), own, python)
+        linked += resolve(needed, python)
+    return linked
 
 
 def refuse_loose_pin(wheel: Wheel) -> None:

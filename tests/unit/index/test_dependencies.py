@@ -12,6 +12,7 @@ from decouple.index import dependencies, site
 from decouple.index.check import check_index
 from decouple.index.remote import Index
 from tests.support.server import serving
+from tests.unit.index.test_site import snapshot
 from tests.unit.index.wheels import make_pair, make_wheel
 
 
@@ -94,3 +95,19 @@ def test_a_file_that_only_this_machine_has_is_not_linked(tmp_path: Path) -> None
 def test_what_pip_cannot_find_is_named(elsewhere: list[str]) -> None:
     with pytest.raises(DecoupleError, match="no-such-thing"):
         dependencies.resolve_requirements(["no-such-thing==1"], None, elsewhere)
+
+
+def test_a_site_stays_as_it_was_when_its_dependencies_cannot_be_found(tmp_path: Path, elsewhere: list[str]) -> None:
+    """A later `index yank` made pages of the half that was written."""
+    root = tmp_path / "site"
+    make_pair(tmp_path / "dist")
+    site.build_site(tmp_path / "dist", root)
+    before = snapshot(root)
+    make_wheel(tmp_path / "newer", "torch", "2.7.1+decoupled.1", requires=("no-such-thing==1",))
+    with pytest.raises(DecoupleError, match="no-such-thing"):
+        site.build_site(
+            tmp_path / "newer",
+            root,
+            resolve=lambda wanted, python: dependencies.resolve_requirements(wanted, python, elsewhere),
+        )
+    assert snapshot(root) == before
