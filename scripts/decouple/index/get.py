@@ -6,6 +6,7 @@ import contextlib
 import csv
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -89,7 +90,8 @@ def _fetch_to_cache(index: Index, package: Offer, downloader: Downloader, mirror
         return downloader.fetch_file(RemoteFile(package.filename, urls, package.size, sha256))[0]
     if compute_sha256(local) != sha256:
         raise DecoupleError(
-            f"{local}: not the bytes the index promised (sha256 {sha256[:12]}…)", next_step="decouple index check"
+            f"{local}: not the bytes the index promised (sha256 {sha256[:12]}…)",
+            next_step=f"decouple index check {shlex.quote(index.address)}",
         )
     return local
 

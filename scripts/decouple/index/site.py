@@ -24,6 +24,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
@@ -100,15 +101,8 @@ def _publish_wheels(
     """Publish wheels that were read; the site is locked."""
     published = catalog.read_releases(site)
     known = {entry.filename: entry for entries in published.values() for entry in entries}
+    _refuse_changed_files(found, known, site)
     for wheel in found:
-        before = known.get(wheel.path.name)
-        if before and before.sha256 != wheel.sha256:
-            raise DecoupleError(
-                f"{wheel.path.name}: published before with other bytes (sha256 {before.sha256[:12]}…, now "
-                f"{wheel.sha256[:12]}…)",
-                next_step=f"yank it (decouple index yank {wheel.path.name}), then build it anew: "
-                f"`decouple build {wheel.release} --revision N`",
-            )
         _refuse_other_statement(wheel)
     linked = None if resolve is None else _resolve_links(found, published, site, resolve)  # before anything is written
     added: list[str] = []
@@ -127,6 +121,24 @@ def _publish_wheels(
     if linked is not None:
         dependencies.write_links(site, linked)
     return PublishResult(tuple(added), tuple(kept), write_pages(site))
+
+
+def _refuse_changed_files(found: Sequence[Wheel], known: Mapping[str, CatalogEntry], site: Path) -> None:
+    """Raise DecoupleError where a published name has other bytes by now."""
+    changed = [(known[wheel.path.name], wheel) for wheel in found if wheel.path.name in known]
+    changed = [(before, wheel) for before, wheel in changed if before.sha256 != wheel.sha256]
+    if not changed:
+        return
+    steps = [
+        f"`{shlex.join(['decouple', 'index', 'yank', wheel.path.name, '--site', str(site)])}`"
+        for before, wheel in changed
+        if before.yanked is None
+    ]
+    steps.append(f"take these files out of {changed[0][1].path.parent}")
+    for release in sorted({wheel.release for _, wheel in changed}):
+        steps.append(f"`decouple build {release} --revision N` makes the next version")
+    facts = (f"{wheel.path.name} (sha256 {before.sha256[:12]}…, now {wheel.sha256[:12]}…)" for before, wheel in changed)
+    raise DecoupleError(f"{', '.join(facts)}: published before with other bytes", next_step="; ".join(steps))
 
 
 def _resolve_links(
@@ -181,7 +193,7 @@ def _refuse_other_statement(wheel: Wheel) -> None:
     if digests != [wheel.sha256]:
         raise DecoupleError(
             f"{path}: a statement of another file, or none",
-            next_step=f"delete it, or sign again: decouple index sign {wheel.path} --key KEY",
+            next_step=f"delete it, or sign again: decouple index sign {shlex.quote(str(wheel.path))} --key KEY",
         )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -110,3 +112,24 @@ def test_check_fails_on_a_broken_site(published: str, capsys: pytest.CaptureFixt
 
 def test_a_folder_without_wheels_is_a_usage_error(tmp_path: Path) -> None:
     assert main(["index", "build", str(tmp_path)]) == 2
+
+
+def test_the_way_out_of_a_published_name_with_other_bytes_leads_out(
+    published: str, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the error says, step by step; the site is not the one that `index yank` takes by itself."""
+    dist, root = tmp_path / "a dist", tmp_path / "a site"
+    Path(published).rename(root)
+    changed = make_pair(dist, series=SERIES_B)
+    build = ["index", "build", str(dist), "--site", str(root)]
+    assert main(build) == 1
+    said = capsys.readouterr().err
+    yanks = [shlex.split(words) for words in re.findall("`decouple (index yank [^`]+)`", said)]
+    assert [main(words) for words in yanks] == [0, 0]
+    assert f"take these files out of {dist}" in said
+    for path in changed:
+        path.rename(tmp_path / path.name)
+    assert "`decouple build 2.6 --revision N`" in said
+    make_pair(dist, revision=2, series=SERIES_B)
+    assert main(build) == 0
+    assert main(["index", "check", str(root)]) == 0
