@@ -11,7 +11,7 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.flows import verify_wheel
 from decouple.index import dependencies, provenance, release_list, site, wheel
-from decouple.index.check import check_index as check_index
+from decouple.index.check import check_site
 from decouple.index.remote import Index
 
 
@@ -96,15 +96,7 @@ def _run_sign_list(arguments: argparse.Namespace) -> int:
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
-    beside = sorted(Path(arguments.index).glob("*/simple"))  # one per CUDA; of a server the address that was named
-    faults = [
-        fault
-        for address in (arguments.index, *(str(path.parent) for path in beside))
-        for fault in check_index(
-            Index(address), output.make_progress(), arguments.root if address == arguments.index else None
-        )
-    ]
-    faults = list(dict.fromkeys(faults))  # a file of several indexes has its faults once
+    faults = check_site(Index(arguments.index), output.make_progress(), arguments.root)
     for fault in faults:
         print(fault)
     print(f"{arguments.index}: {len(faults)} faults" if faults else f"{arguments.index}: every link and hash holds")

@@ -73,7 +73,8 @@ class Index:
     """
 
     def __init__(self, address: str, *, cache: Path | None = None, offline: bool = False) -> None:
-        self._site: Path | None = None
+        self.site: Path | None = None
+        """The folder of the site that it is in; None of one on a server."""
         scheme = _parse_scheme(address)
         if scheme in ("", "file"):
             path = parse_local_path(address) or Path(address)
@@ -81,7 +82,7 @@ class Index:
             simple = (simple if simple.is_dir() else path).resolve()
             # the index of one CUDA lies one folder deeper, and links to the same files
             site = simple.parent if (simple.parent / "files").is_dir() else simple.parent.parent
-            address, self._site = simple.as_uri(), site if (site / "files").is_dir() else simple.parent
+            address, self.site = simple.as_uri(), site if (site / "files").is_dir() else simple.parent
         elif scheme not in ("http", "https"):
             raise DecoupleError(f"{address}: not the address of an index", next_step="give http, https or a folder")
         self.address = address.rstrip("/") + "/"
@@ -130,7 +131,7 @@ class Index:
         if _is_markup(body):  # such servers have a page for every address
             raise NotThereError(f"{url}: not a page of an index (PEP 691): it is HTML", next_step=_IS_IT)
         return parse_page(
-            name, _parse_body(url, lambda: ProjectPage.from_json_data(parse_json(body), base_url=address)), self._site
+            name, _parse_body(url, lambda: ProjectPage.from_json_data(parse_json(body), base_url=address)), self.site
         )
 
     def read_project_html(self, name: str) -> Page:
@@ -143,7 +144,7 @@ class Index:
         body, address = self._read_answer(url, HTML_BOUND)
         page = _parse_body(url, lambda: ProjectPage.from_html(name, body, base_url=address, from_encoding="utf-8"))
         return parse_page(
-            name, replace(page, packages=[_name_by_address(package) for package in page.packages]), self._site
+            name, replace(page, packages=[_name_by_address(package) for package in page.packages]), self.site
         )
 
     def read_address(self, url: str, bound: int = PAGE_BOUND) -> bytes:

@@ -177,20 +177,22 @@ def refuse_loose_pin(wheel: Wheel) -> None:
         )
 
 
+def is_statement_of(signed: bytes, sha256: str) -> bool:
+    """Return whether a signed statement is of that one file. No signature is checked."""
+    try:
+        payload = parse_json(base64.b64decode(parse_json(signed)["payload"]))
+        return [subject["digest"]["sha256"] for subject in payload["subject"]] == [sha256]
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def _refuse_other_statement(wheel: Wheel) -> None:
     """Raise DecoupleError where the signed statement beside the wheel is not of it.
 
     It may be of the file that a build replaced. The signature is not checked: whoever publishes need not have a key.
     """
     path = wheel.path.with_name(wheel.path.name + STATEMENT)
-    if not path.exists():
-        return
-    try:
-        payload = parse_json(base64.b64decode(parse_json(read_bounded(path, TEXT_BOUND))["payload"]))
-        digests = [subject["digest"]["sha256"] for subject in payload["subject"]]
-    except (ValueError, KeyError, TypeError):
-        digests = []
-    if digests != [wheel.sha256]:
+    if path.exists() and not is_statement_of(read_bounded(path, TEXT_BOUND), wheel.sha256):
         raise DecoupleError(
             f"{path}: a statement of another file, or none",
             next_step=f"delete it, or sign again: decouple index sign {shlex.quote(str(wheel.path))} --key KEY",
@@ -212,7 +214,18 @@ def yank_file(site: Path, filename: str, reason: str) -> tuple[str, ...]:
 
 
 def write_pages(site: Path) -> tuple[str, ...]:
-    """Make every page from the catalog; return the changed paths below the site."""
+    """Write every page anew that is another; return their paths below the site."""
+    changed = []
+    for name, text in make_pages(site).items():
+        path = site / name
+        if not path.exists() or path.read_bytes() != text.encode():
+            write_atomically(path, text)
+            changed.append(name)
+    return tuple(changed)
+
+
+def make_pages(site: Path) -> dict[str, str]:
+    """Make every page from the catalog: path below the site -> text."""
     releases = catalog.read_releases(site)
     rows = [(release, entry) for release, entries in releases.items() for entry in entries]
     linked = dependencies.read_links(site)
@@ -226,13 +239,7 @@ def write_pages(site: Path) -> tuple[str, ...]:
         pages |= _make_index(f"{label}/simple", _select_toolkit(rows, label), linked)
     pages |= _make_index("cpu/simple", [row for row in rows if catalog.read_toolkit_label(row[1]) is None], linked)
     pages["index.html"] = landing.render_page(releases)
-    changed = []
-    for name, text in pages.items():
-        path = site / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            write_atomically(path, text)
-            changed.append(name)
-    return tuple(changed)
+    return pages
 
 
 def _select_toolkit(rows: Sequence[tuple[str, CatalogEntry]], label: str) -> list[tuple[str, CatalogEntry]]:

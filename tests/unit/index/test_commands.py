@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from decouple.cli import main
+from decouple.index import provenance, wheel
 from decouple.series.digest import compute_series_digest
 from tests.unit.index.wheels import SERIES_B, make_pair
 
@@ -108,6 +111,56 @@ def test_check_fails_on_a_broken_site(published: str, capsys: pytest.CaptureFixt
     next(Path(published).glob("files/2.6/torch-*.whl")).write_bytes(b"")
     assert main(["index", "check", published]) == 1
     assert "1 faults" in capsys.readouterr().out
+
+
+def lose_a_cuda(site: Path) -> None:
+    shutil.rmtree(site / "cu124")
+
+
+def hide_a_project(site: Path) -> None:
+    front = site / "simple/index.json"
+    front.write_text(re.sub(r',\s*{\s*"name": "torch-cuda"\s*}', "", front.read_text()))
+    assert "torch-cuda" not in front.read_text()
+
+
+def exchange_a_statement(site: Path) -> None:
+    (core,) = site.glob("files/2.6/torch-*.whl")
+    core.with_name(f"{core.name}.intoto.json").write_text("{}")
+
+
+def damage_a_page(site: Path) -> None:
+    (site / "cu124/simple/torch-cuda/index.html").write_bytes(b"\xff")
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lose_a_cuda, "cu124/simple/torch-cuda/index.html: missing"),
+        (hide_a_project, "simple/index.json: not as"),
+        (exchange_a_statement, ".intoto.json: a statement of another file, or none"),
+        (damage_a_page, "cu124/simple/torch-cuda/index.html: not as"),
+    ],
+)
+def test_check_looks_at_the_whole_site_however_it_is_named(
+    published: str, damage: Callable[[Path], None], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(Path(published))
+    for address in (published, f"{published}/simple", f"file://{published}", f"file://{published}/cpu/simple"):
+        assert main(["index", "check", address]) == 1, address
+        assert told in capsys.readouterr().out
+
+
+def test_check_misses_a_statement_that_the_front_page_names(
+    published: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (core,) = (tmp_path / "dist").glob("torch-*.whl")
+    provenance.make_key(tmp_path / "release.key")
+    provenance.sign_wheel(wheel.read_wheel(core), tmp_path / "release.key")
+    assert main(["index", "build", str(tmp_path / "dist"), "--site", published]) == 0
+    assert main(["index", "check", published]) == 0
+    (Path(published) / "files/2.6" / f"{core.name}.intoto.json").unlink()
+    assert main(["index", "check", published]) == 1
+    assert f"{core.name}.intoto.json: missing" in capsys.readouterr().out
 
 
 def test_a_folder_without_wheels_is_a_usage_error(tmp_path: Path) -> None:
