@@ -165,11 +165,12 @@ def _find_wheels(request: ParityRequest, places: Places, portable: PortableWheel
     if portable:
         return [portable.find_wheel(1), portable.find_wheel(2)]
     stamps = (inputs.read_stamp(places.core_state / "stage1.json"), inputs.read_stamp(places.state / "stage2.json"))
-    wheels = [places.dist / stamp.wheel for stamp in stamps if stamp]
+    again = f"nox -s build-{request.release}"
+    wheels = [inputs.locate_wheel(stamp, places.dist, again) for stamp in stamps if stamp]
     if len(wheels) < 2 or not all(wheel.is_file() for wheel in wheels):
         raise UsageError(
             f"{places.dist}: not both wheels are built",
-            next_step=f"nox -s build-{request.release}, or name a --python",
+            next_step=f"{again}, or name a --python",
         )
     return wheels
 

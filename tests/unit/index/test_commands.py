@@ -51,6 +51,21 @@ def test_wheels_of_this_checkouts_series_are_fetched(project: Path, published: s
     assert sorted(path.name.split("-")[0] for path in (project / "dist/2.6").iterdir()) == ["torch", "torch_cuda"]
 
 
+def test_a_wheel_that_was_built_here_is_not_replaced(
+    project: Path, published: str, digest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Later commands took that of the index for the last build's."""
+    built, _ = make_pair(project / "dist/2.6", series=digest, core_members={"torch/own.py": b""})
+    before = {path.name: path.read_bytes() for path in built.parent.iterdir()}
+    fetch = ["wheels", "2.6", "--index", published, "--cuda", "cu124"]
+    assert main(fetch) == 1
+    said = capsys.readouterr().err
+    assert f"{built}: there already, with other bytes" in said and "--dest FOLDER" in said
+    assert {path.name: path.read_bytes() for path in built.parent.iterdir()} == before
+    for _ in range(2):  # what was fetched before is no other
+        assert main([*fetch, "--dest", str(tmp_path / "fetched")]) == 0
+
+
 def test_a_dry_run_fetches_nothing(project: Path, published: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["wheels", "2.6", "--index", published, "--dry-run"]) == 0
     assert "torch_cuda-2.6.0+cu124.1-py3-none-any.whl  0.0 MiB" in capsys.readouterr().out
