@@ -40,6 +40,7 @@ from decouple.index.offer import ADDRESS_BOUND, Offer, Page, parse_local_path, p
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader, make_session
 from decouple.upstream.remote_zip import RemoteZip
+from decouple.upstream.request_faults import describe_error, suggest_next_step
 
 TIMEOUT = 30.0  # seconds without a byte
 PIECE = 1 << 16  # bytes read at a time
@@ -258,20 +259,12 @@ class Index:
                     yield piece
         except SlowServerError as error:
             raise DecoupleError(f"{url}: too slow: {error}", next_step="try again, or a mirror") from error
-        except requests.exceptions.ProxyError as error:
-            raise DecoupleError(
-                f"{url}: the proxy does not answer", next_step="check HTTPS_PROXY and NO_PROXY"
-            ) from error
         except requests.Timeout as error:
             raise DecoupleError(
                 f"{url}: no answer within {TIMEOUT:.0f} s", next_step="try again, or a mirror"
             ) from error
-        except requests.ConnectionError as error:
-            raise DecoupleError(f"{url}: no connection", next_step="check the address and the network") from error
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-            raise DecoupleError(
-                f"{url}: the answer broke off ({type(error).__name__})", next_step="try again, or a mirror"
-            ) from error
+            raise DecoupleError(f"{url}: {describe_error(error)}", next_step=suggest_next_step(error)) from error
 
 
 def _parse_scheme(address: str) -> str:
