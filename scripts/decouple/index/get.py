@@ -41,6 +41,8 @@ print(json.dumps(found))
 """
 """Run by somebody's Python: projects -> version and ``RECORD`` of those that are installed."""
 
+NAME_PYTHON = "name an interpreter: --into PATH/bin/python"
+
 
 class Trust(Struct, frozen=True):
     """What a wheel must agree with.
@@ -163,9 +165,7 @@ def read_python_version(python: Path) -> str:
         done = run_python([str(python), "-c", code])
         done.check_returncode()
     except (OSError, subprocess.CalledProcessError) as error:
-        raise UsageError(
-            f"{python}: not a Python that runs", next_step="name an interpreter: --into PATH/bin/python"
-        ) from error
+        raise UsageError(f"{python}: not a Python that runs", next_step=NAME_PYTHON) from error
     return done.stdout.strip()
 
 
