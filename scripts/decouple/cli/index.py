@@ -80,9 +80,23 @@ def _run_build(arguments: argparse.Namespace) -> int:
         print(f"added    {name}")
     for name in built.kept:
         print(f"kept     {name}")
+    if arguments.dependencies:
+        _print_hosts(arguments.site)
     print(f"{arguments.site}: {len(built.pages)} pages changed; serve it with any web server, simple/ is the index")
     _print_reminder(arguments.site)
     return OK
+
+
+def _print_hosts(site: Path) -> None:
+    """Say where the index sends whoever installs from it, and warn of mirrors."""
+    hosts = dependencies.count_hosts(dependencies.read_links(site))
+    for host, count in hosts.items():
+        print(f"linked   {count} files of {host}")
+    if others := [host for host in hosts if host != dependencies.PUBLIC_HOST]:
+        output.print_aside(
+            f"WARNING: {', '.join(others)}: who installs from this index fetches from there. If they cannot, say the "
+            f"same command with {dependencies.PYPI_ALONE} before it: then the links are PyPI's"
+        )
 
 
 def _run_sign_list(arguments: argparse.Namespace) -> int:

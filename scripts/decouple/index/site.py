@@ -147,7 +147,10 @@ def _resolve_links(
     site: Path,
     resolve: Callable[[Sequence[str], str | None], Sequence[LinkedFile]],
 ) -> list[LinkedFile]:
-    """Return what the site links to elsewhere, with what the wheels need."""
+    """Return what the site links to elsewhere, with what the wheels need.
+
+    Of one file there is one link, the newest: it may have been found on a mirror before.
+    """
     own = {wheel.name for wheel in found} | {entry.project for entries in published.values() for entry in entries}
     linked = [*dependencies.read_links(site)]
     by_python: dict[str | None, list[Wheel]] = {}
@@ -156,7 +159,7 @@ def _resolve_links(
     for python, wheels_of in by_python.items():
         needed = dependencies.collect_requirements((wheel.requires for wheel in wheels_of), own, python)
         linked += resolve(needed, python)
-    return linked
+    return list({(file.project, file.filename): file for file in linked}.values())
 
 
 def refuse_loose_pin(wheel: Wheel) -> None:
