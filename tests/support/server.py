@@ -15,6 +15,7 @@ import contextlib
 import functools
 import hashlib
 import re
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -109,7 +110,7 @@ class Request:
 class FaultyServer:
     """See the module."""
 
-    def __init__(self, files: Mapping[str, bytes | Path] | None = None) -> None:
+    def __init__(self, files: Mapping[str, bytes | Path] | None = None, *, tls: ssl.SSLContext | None = None) -> None:
         self.files: dict[str, bytes | Path] = dict(files or {})
         self.requests: list[Request] = []
         self._faults: dict[str, list[tuple[Fault, int | None]]] = {}
@@ -121,12 +122,15 @@ class FaultyServer:
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
+        self._scheme = "https" if tls else "http"
+        if tls:
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True)
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
 
     @property
     def base(self) -> str:
-        """http://127.0.0.1:PORT, without a slash at the end."""
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        """http://127.0.0.1:PORT, https with ``tls``, without a slash at the end."""
+        return f"{self._scheme}://127.0.0.1:{self._http.server_address[1]}"
 
     def url(self, path: str) -> str:
         """The full URL of a path that begins with a slash."""
@@ -181,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle(self) -> None:
         """A client that goes away in the middle is what these tests are about."""
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
             super().handle()
 
     def do_GET(self) -> None:

@@ -6,15 +6,28 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from decouple.base.errors import UsageError
 from decouple.base.program_output import make_english_variables
 
 OWN = (sys.executable, "-P")
 """Our own Python, without the current folder on its path."""
+
+
+def find_python(named: str | Path, next_step: str) -> Path:
+    """Return the path of a Python that is named by its path or as on the shell.
+
+    Programs that get it may look nowhere else. Raises UsageError with ``next_step`` where there is none.
+    """
+    program = shutil.which(named)
+    if program is None:
+        raise UsageError(f"{named}: no Python there", next_step=next_step)
+    return Path(program).absolute()  # a link into a virtual environment is that environment
 
 
 def run_python(command: Sequence[str], variables: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

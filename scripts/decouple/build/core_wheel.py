@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import compute_sha256, hold_lock, write_atomically
+from decouple.base.files import hold_lock, write_atomically
 from decouple.base.steps import mark_step
 from decouple.build import inputs, settings, toolchain
 from decouple.build.environment import Environment, Places, RootEnvironment, read_output
@@ -28,25 +28,31 @@ def unpack_core(
     """
     places = environment.places
     stamp = inputs.read_stamp(places.core_state / "stage1.json")
-    wheel = places.dist / stamp.wheel if stamp else None
-    if wheel is None or not wheel.exists():
+    if stamp is None or not (places.dist / stamp.wheel).exists():
         raise DecoupleError(
             f"{places.dist}: no core wheel of {version} to build stage 2 against",
             next_step="build stage 1 first (--stage 1), or use --core stock",
         )
-    _refuse_other_environment(wheel, environment, choices or Choices())
+    again = _format_build(environment, choices or Choices())
+    wheel = inputs.locate_wheel(stamp, places.dist, again)
+    _refuse_other_environment(wheel, environment, choices or Choices(), again)
     marker = places.core / "wheel.sha256"
-    digest = compute_sha256(wheel)
-    if read_core_digest(places) == digest:
+    if read_core_digest(places) == stamp.sha256:
         return
     with hold_lock(places.core_state / _LOCK, lambda: say("waits: another run compiles against an older core")):
         marker.unlink(missing_ok=True)
         mark_step("unpack the core wheel")
         inputs.unpack_changed_files(wheel, places.core)
-        write_atomically(marker, digest)
+        write_atomically(marker, stamp.sha256)
 
 
-def _refuse_other_environment(wheel: Path, environment: Environment, choices: Choices) -> None:
+def _format_build(environment: Environment, choices: Choices) -> str:
+    """Return the command that builds stage 1."""
+    chosen = f" --python {choices.python}" if choices.python else ""
+    return f"decouple build {environment.places.release} --env {environment.kind}{chosen} --stage 1"
+
+
+def _refuse_other_environment(wheel: Path, environment: Environment, choices: Choices, again: str) -> None:
     """Raise DecoupleError where the tags of the core say another system or Python.
 
     What is compiled against it would go with no core: its wheel gets the tags of ``environment``.
@@ -61,11 +67,9 @@ def _refuse_other_environment(wheel: Path, environment: Environment, choices: Ch
         if own is None or theirs & {own, "py3"}:
             return
         other = f"Python {', '.join(sorted(theirs))}, and {python} is {own}"
-    chosen = f" --python {choices.python}" if choices.python else ""
     raise DecoupleError(
         f"{wheel}: the last core that was built is of another environment ({other})",
-        next_step="build stage 1 first: "
-        f"decouple build {environment.places.release} --env {environment.kind}{chosen} --stage 1",
+        next_step=f"build stage 1 first: {again}",
     )
 
 

@@ -174,6 +174,20 @@ def read_stamp(path: Path) -> Stamp | None:
         return None
 
 
+def locate_wheel(stamp: Stamp, dist: Path, again: str) -> Path:
+    """Return the path of a stage's wheel, whether it is there or not.
+
+    Raises DecoupleError where other bytes lie there, with the command ``again`` that builds it.
+    """
+    wheel = dist / stamp.wheel
+    if wheel.exists() and compute_sha256(wheel) != stamp.sha256:
+        raise DecoupleError(
+            f"{wheel}: other bytes than that stage made; another build or `decouple wheels` put them there",
+            next_step=f"keep them in another folder if they are of use, and build it again: {again}",
+        )
+    return wheel
+
+
 def write_stamp(path: Path, stamp: Stamp) -> None:
     """Record a finished stage."""
     write_atomically(path, json.dumps(asdict(stamp), indent=2, sort_keys=True) + "\n")

@@ -11,7 +11,7 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.flows import verify_wheel
 from decouple.index import dependencies, provenance, release_list, site, wheel
-from decouple.index.check import check_index as check_index
+from decouple.index.check import check_site
 from decouple.index.remote import Index
 
 
@@ -80,9 +80,23 @@ def _run_build(arguments: argparse.Namespace) -> int:
         print(f"added    {name}")
     for name in built.kept:
         print(f"kept     {name}")
+    if arguments.dependencies:
+        _print_hosts(arguments.site)
     print(f"{arguments.site}: {len(built.pages)} pages changed; serve it with any web server, simple/ is the index")
     _print_reminder(arguments.site)
     return OK
+
+
+def _print_hosts(site: Path) -> None:
+    """Say where the index sends whoever installs from it, and warn of mirrors."""
+    hosts = dependencies.count_hosts(dependencies.read_links(site))
+    for host, count in hosts.items():
+        print(f"linked   {count} files of {host}")
+    if others := [host for host in hosts if host != dependencies.PUBLIC_HOST]:
+        output.print_aside(
+            f"WARNING: {', '.join(others)}: who installs from this index fetches from there. If they cannot, say the "
+            f"same command with {dependencies.PYPI_ALONE} before it: then the links are PyPI's"
+        )
 
 
 def _run_sign_list(arguments: argparse.Namespace) -> int:
@@ -96,15 +110,7 @@ def _run_sign_list(arguments: argparse.Namespace) -> int:
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
-    beside = sorted(Path(arguments.index).glob("*/simple"))  # one per CUDA; of a server the address that was named
-    faults = [
-        fault
-        for address in (arguments.index, *(str(path.parent) for path in beside))
-        for fault in check_index(
-            Index(address), output.make_progress(), arguments.root if address == arguments.index else None
-        )
-    ]
-    faults = list(dict.fromkeys(faults))  # a file of several indexes has its faults once
+    faults = check_site(Index(arguments.index), output.make_progress(), arguments.root)
     for fault in faults:
         print(fault)
     print(f"{arguments.index}: {len(faults)} faults" if faults else f"{arguments.index}: every link and hash holds")

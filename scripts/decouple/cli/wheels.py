@@ -71,5 +71,8 @@ def _run_wheels(arguments: argparse.Namespace) -> int:
         return OK
     wheels = fetch_wheels(request, choice, listener)
     if not request.into:
-        print(f"install them with: {shlex.join(['pip', 'install', *(str(wheel.path) for wheel in wheels)])}")
+        files = [str(wheel.path) for wheel in wheels]
+        # pip leaves another build of the same version; the second command brings what they need
+        commands = [["pip", "install", "--force-reinstall", "--no-deps"], ["pip", "install"]]
+        print(f"install them with: {' && '.join(shlex.join([*command, *files]) for command in commands)}")
     return OK

@@ -21,7 +21,7 @@ from pathlib import Path
 from decouple.base import zips
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, hold_lock, write_atomically
-from decouple.base.interpreter import run_python
+from decouple.base.interpreter import find_python, run_python
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.base.process import run_logged
@@ -154,10 +154,7 @@ def _refuse_mixed(request: ParityRequest, digests: Set[str]) -> None:
 
 
 def _find_python(named: str) -> Path:
-    program = shutil.which(named)
-    if program is None:
-        raise UsageError(f"{named}: no Python there", next_step="name the Python of an environment, as venv/bin/python")
-    return Path(program).absolute()  # a link into a virtual environment is that environment
+    return find_python(named, "name the Python of an environment, as venv/bin/python")
 
 
 def _find_wheels(request: ParityRequest, places: Places, portable: PortableWheels | None) -> list[Path]:
@@ -165,11 +162,12 @@ def _find_wheels(request: ParityRequest, places: Places, portable: PortableWheel
     if portable:
         return [portable.find_wheel(1), portable.find_wheel(2)]
     stamps = (inputs.read_stamp(places.core_state / "stage1.json"), inputs.read_stamp(places.state / "stage2.json"))
-    wheels = [places.dist / stamp.wheel for stamp in stamps if stamp]
+    again = f"nox -s build-{request.release}"
+    wheels = [inputs.locate_wheel(stamp, places.dist, again) for stamp in stamps if stamp]
     if len(wheels) < 2 or not all(wheel.is_file() for wheel in wheels):
         raise UsageError(
             f"{places.dist}: not both wheels are built",
-            next_step=f"nox -s build-{request.release}, or name a --python",
+            next_step=f"{again}, or name a --python",
         )
     return wheels
 

@@ -73,7 +73,7 @@ class PortableWheels(WorkRequest, frozen=True):
     def find_wheel(self, stage: int) -> Path:
         """Return the wheel of ``stage``.
 
-        Raises UsageError with the command that builds it where it is not there.
+        Raises UsageError with the command that builds it where it is not there, DecoupleError where other bytes are.
         """
         places = self.places
         stamp = inputs.read_stamp((places.core_state if stage == 1 else places.state) / f"stage{stage}.json")
@@ -83,4 +83,4 @@ class PortableWheels(WorkRequest, frozen=True):
                 f"{places.dist}: no wheels of --env portable for Python {self.python}",
                 next_step=f"{command} (stage {stage} is missing; without --python where that is the root's own)",
             )
-        return places.dist / stamp.wheel
+        return inputs.locate_wheel(stamp, places.dist, self.format_command())

@@ -428,9 +428,10 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
 def _find_wheels(places: Places, known: RootTorch) -> list[Path]:
     """Return the wheels of the last build; a core of its own stands before torch_cuda."""
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
+    again = known.command.format(release=places.release)
     if stamps[1] is None or (known.layer == "core" and stamps[0] is None):
-        raise UsageError(f"{places.dist}: not built yet", next_step=known.command.format(release=places.release))
-    return [places.dist / stamp.wheel for stamp in stamps if stamp]
+        raise UsageError(f"{places.dist}: not built yet", next_step=again)
+    return [inputs.locate_wheel(stamp, places.dist, again) for stamp in stamps if stamp]
 
 
 def find_local_target(torch: TorchChoice, project: Path, release: str) -> Target:

@@ -137,14 +137,14 @@ def verify_wheels(
 ) -> VerifyResult:
     """Check the wheels of the last build, and record the result in ``ci/status``.
 
-    Raises UsageError without any.
+    Raises UsageError without any, DecoupleError where other bytes lie there.
     """
     places = request.places
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
-    core = places.dist / stamps[0].wheel if stamps[0] and request.core == "built" else None
-    backend = places.dist / stamps[1].wheel if stamps[1] else None
     own = f"decouple build {request.release} --stage 2 --kernels {request.over} --core {request.core}"
     how = f"nox -s build-{request.release}" if request.over == "compiled" else own
+    core = inputs.locate_wheel(stamps[0], places.dist, how) if stamps[0] and request.core == "built" else None
+    backend = inputs.locate_wheel(stamps[1], places.dist, how) if stamps[1] else None
     if core is None and backend is None:
         raise UsageError(f"{places.dist}: nothing built yet", next_step=how)
     warn_of_older_wheels(request, places, [wheel for wheel in (core, backend) if wheel], how, listener)

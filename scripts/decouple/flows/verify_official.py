@@ -87,7 +87,7 @@ def verify_official_wheel(
     again = f"decouple build {request.release} --stage 2 {how}"
     if stamp is None:
         raise UsageError(f"{places.dist}: nothing built yet", next_step=again)
-    wheel = places.dist / stamp.wheel
+    wheel = inputs.locate_wheel(stamp, places.dist, again)
     if request.kernels:  # before minutes of what else is compared
         kernels.list_kept_archs(manifest, wheel)
     warn_of_older_wheels(request, places, [wheel], again, listener)

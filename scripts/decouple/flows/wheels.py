@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.interpreter import find_python
 from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.index import choose as choosing
@@ -65,7 +66,7 @@ def choose_wheels(request: WheelsRequest, listener: Listener = QUIET) -> WheelCh
 
     Raises UsageError, DecoupleError.
     """
-    version = get.read_python_version(request.into) if request.into else request.python
+    version = get.read_python_version(_find_target(request.into)) if request.into else request.python
     if request.into and request.python not in (None, version):
         raise UsageError(
             f"--python {request.python}: {request.into} is Python {version}", next_step="leave --python out"
@@ -108,8 +109,13 @@ def fetch_wheels(request: WheelsRequest, choice: WheelChoice, listener: Listener
     for wheel in wheels:
         listener.say(f"verified {wheel.path}")
     if request.into:
-        get.install_wheels(wheels, request.into)
+        get.install_wheels(wheels, _find_target(request.into))
     return wheels
+
+
+def _find_target(into: Path) -> Path:
+    """Return the path of the interpreter: pip takes no name."""
+    return find_python(into, get.NAME_PYTHON)
 
 
 def find_active_python(project: Path) -> Path:

@@ -14,12 +14,12 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256
 from decouple.base.progress import SILENT, Progress
-from decouple.index import release_list, wheel
+from decouple.index import catalog, release_list, wheel
 from decouple.index.archive import WHEEL_BOUND
 from decouple.index.catalog import CatalogEntry, select_common
 from decouple.index.offer import LabelList, Offer, Page, Refusal, parse_local_path, parse_project_name
-from decouple.index.remote import STATEMENT_BOUND, Index
-from decouple.index.site import METADATA, OURS
+from decouple.index.remote import STATEMENT_BOUND, Index, NotThereError
+from decouple.index.site import METADATA, OURS, STATEMENT, is_statement_of, make_pages
 from decouple.release import variants
 from decouple.release.wheel_manifest import SUFFIX, WheelManifest
 from decouple.release.wheel_name import WheelName
@@ -69,6 +69,48 @@ def check_index(index: Index, progress: Progress = SILENT, root: Path | None = N
     if root is not None:
         faults += _find_list_faults(index, root, pages)
     return faults
+
+
+def check_site(index: Index, progress: Progress = SILENT, root: Path | None = None) -> list[SiteFault]:
+    """Return every fault of an index and, of a folder's, of its whole site.
+
+    That has an index for each CUDA beside it, and the catalog that the pages are made of. Of a server the index alone
+    is read. ``root`` and what is raised: as `check_index`.
+    """
+    faults = check_index(index, progress, root)
+    site = index.site
+    if site is not None and (site / "files").is_dir():
+        for simple in (site / "simple", *sorted(site.glob("*/simple"))):
+            beside = Index(str(simple))
+            if beside.address != index.address:
+                try:
+                    faults += check_index(beside, progress)
+                except DecoupleError as error:
+                    faults.append(SiteFault(str(simple), error.what))
+        faults += _find_page_faults(site)
+    return list(dict.fromkeys(faults))  # a file of several indexes has its faults once
+
+
+def _find_page_faults(site: Path) -> Iterator[SiteFault]:
+    """Find the pages that the catalog does not give, and statements that are lost."""
+    if not (site / catalog.FOLDER).is_dir():  # a copy of the pages and the files alone
+        return
+    try:
+        pages, releases = make_pages(site), catalog.read_releases(site)
+    except DecoupleError as error:
+        yield SiteFault(str(site), error.what)
+        return
+    for name, text in pages.items():
+        path = site / name
+        if not path.is_file():
+            yield SiteFault(name, "missing; `decouple index build` makes it")
+        elif path.read_bytes() != text.encode():
+            yield SiteFault(name, "not as it is made of releases/*.json; `decouple index build` makes it anew")
+    for release, entries in releases.items():
+        for entry in entries:
+            name = f"files/{release}/{entry.filename}{STATEMENT}"
+            if entry.signed and not (site / name).is_file():
+                yield SiteFault(name, "missing, and the front page says that the wheel is signed")
 
 
 def _is_own(package: Offer) -> bool:
@@ -193,6 +235,10 @@ def _find_file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
             yield SiteFault(name + METADATA, f"its sha256 is not the one in the link ({promised})")
         if index.read_address(package.make_sibling_address(SUFFIX), STATEMENT_BOUND) != read.manifest_bytes:
             yield SiteFault(name + SUFFIX, "differs from the manifest in the wheel")
+        with contextlib.suppress(NotThereError):  # not signed
+            signed = index.read_address(package.make_sibling_address(STATEMENT), STATEMENT_BOUND)
+            if not is_statement_of(signed, read.sha256):
+                yield SiteFault(name + STATEMENT, "a statement of another file, or none")
     except DecoupleError as error:
         yield SiteFault(name, error.what)
     except OSError as error:

@@ -8,6 +8,7 @@ with a higher version wins over ours.
 
 from __future__ import annotations
 
+import collections
 import json
 import re
 import tempfile
@@ -31,6 +32,10 @@ from decouple.index.offer import parse_project_name
 from decouple.release.manifest import Sha256
 
 FILE = "dependencies.json"
+PUBLIC_HOST = "files.pythonhosted.org"
+"""Where PyPI has its files."""
+PYPI_ALONE = "PIP_CONFIG_FILE=/dev/null PIP_INDEX_URL= PIP_EXTRA_INDEX_URL= PIP_FIND_LINKS="
+"""With which pip asks PyPI, whatever it is configured for: it passes over what is empty."""
 _SCHEMA = 1
 
 
@@ -79,6 +84,12 @@ def write_links(site: Path, files: Iterable[LinkedFile]) -> None:
     """Replace the list; the same files always give the same bytes."""
     rows = [asdict(linked) for linked in sorted(set(files), key=_make_sort_key)]
     write_atomically(site / FILE, json.dumps({"schema": _SCHEMA, "files": rows}, indent=1, sort_keys=True) + "\n")
+
+
+def count_hosts(files: Iterable[LinkedFile]) -> dict[str, int]:
+    """Count the files by the host that has them, in the order of their names."""
+    hosts = (urlsplit(file.url).netloc.rpartition("@")[2] for file in files)
+    return dict(sorted(collections.Counter(hosts).items()))
 
 
 def collect_requirements(metadata: Iterable[Sequence[str]], own: Iterable[str], python: str | None = None) -> list[str]:
@@ -150,7 +161,7 @@ def _make_link(item: Mapping[str, Any]) -> LinkedFile:
     if urlsplit(download["url"]).scheme not in ("http", "https"):
         raise DecoupleError(
             f"{download['url']}: only this machine has it, so no page can link it",
-            next_step="PIP_CONFIG_FILE=/dev/null, and no PIP_FIND_LINKS, let pip ask pypi.org alone",
+            next_step=f"say it with {PYPI_ALONE} before it: then pip asks pypi.org alone",
         )
     if not sha256:
         raise DecoupleError(f"{download['url']}: pip was given no sha256 for it", next_step="use an index that has one")

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,8 @@ print(json.dumps(found))
 """
 """Run by somebody's Python: projects -> version and ``RECORD`` of those that are installed."""
 
+NAME_PYTHON = "name an interpreter: --into PATH/bin/python"
+
 
 class Trust(Struct, frozen=True):
     """What a wheel must agree with.
@@ -64,8 +67,11 @@ def get_wheels(
     The download goes through the shared cache. Returns the wheels in order.
 
     ``mirrors`` are asked for a file that ``index`` cannot give; they must promise the same sha256. Nothing comes into
-    ``folder`` before every file was verified, so what is there may be installed.
+    ``folder`` before every file was verified, so what is there may be installed. Raises DecoupleError rather than
+    replace a file with other bytes there.
     """
+    for package in packages:  # before minutes of download
+        _is_placed(folder / package.filename, package.sha256)
     wheels = [
         _verify_wheel(index, package, _fetch_to_cache(index, package, downloader, mirrors), trust)
         for package in packages
@@ -89,7 +95,8 @@ def _fetch_to_cache(index: Index, package: Offer, downloader: Downloader, mirror
         return downloader.fetch_file(RemoteFile(package.filename, urls, package.size, sha256))[0]
     if compute_sha256(local) != sha256:
         raise DecoupleError(
-            f"{local}: not the bytes the index promised (sha256 {sha256[:12]}…)", next_step="decouple index check"
+            f"{local}: not the bytes the index promised (sha256 {sha256[:12]}…)",
+            next_step=f"decouple index check {shlex.quote(index.address)}",
         )
     return local
 
@@ -106,6 +113,8 @@ def _find_same_file(mirror: Index, package: Offer) -> Iterator[str]:
 
 def _place_wheel(read: Wheel, folder: Path) -> Wheel:
     target = folder / read.path.name
+    if _is_placed(target, read.sha256):
+        return replace(read, path=target)
     part = target.with_name(f".{target.name}.part")
     mark_step(f"copy {target.name}")
     with read.path.open("rb") as source, create_file(part) as out:
@@ -113,6 +122,19 @@ def _place_wheel(read: Wheel, folder: Path) -> Wheel:
     mark_step(f"rename {target.name} into place")
     part.replace(target)
     return replace(read, path=target)
+
+
+def _is_placed(target: Path, sha256: str | None) -> bool:
+    """Return whether the file is there. Raises DecoupleError where another is."""
+    if not target.exists():
+        return False
+    there = compute_sha256(target)
+    if there != sha256:
+        raise DecoupleError(
+            f"{target}: there already, with other bytes (sha256 {there[:12]}…, the index's {(sha256 or 'none')[:12]}…)",
+            next_step="it may be what you built: name another folder with --dest FOLDER",
+        )
+    return True
 
 
 def _verify_wheel(index: Index, package: Offer, path: Path, trust: Trust) -> Wheel:
@@ -143,9 +165,7 @@ def read_python_version(python: Path) -> str:
         done = run_python([str(python), "-c", code])
         done.check_returncode()
     except (OSError, subprocess.CalledProcessError) as error:
-        raise UsageError(
-            f"{python}: not a Python that runs", next_step="name an interpreter: --into PATH/bin/python"
-        ) from error
+        raise UsageError(f"{python}: not a Python that runs", next_step=NAME_PYTHON) from error
     return done.stdout.strip()
 
 

@@ -40,6 +40,7 @@ from decouple.index.offer import ADDRESS_BOUND, Offer, Page, parse_local_path, p
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader, make_session
 from decouple.upstream.remote_zip import RemoteZip
+from decouple.upstream.request_faults import describe_error, suggest_next_step
 
 TIMEOUT = 30.0  # seconds without a byte
 PIECE = 1 << 16  # bytes read at a time
@@ -73,7 +74,8 @@ class Index:
     """
 
     def __init__(self, address: str, *, cache: Path | None = None, offline: bool = False) -> None:
-        self._site: Path | None = None
+        self.site: Path | None = None
+        """The folder of the site that it is in; None of one on a server."""
         scheme = _parse_scheme(address)
         if scheme in ("", "file"):
             path = parse_local_path(address) or Path(address)
@@ -81,7 +83,7 @@ class Index:
             simple = (simple if simple.is_dir() else path).resolve()
             # the index of one CUDA lies one folder deeper, and links to the same files
             site = simple.parent if (simple.parent / "files").is_dir() else simple.parent.parent
-            address, self._site = simple.as_uri(), site if (site / "files").is_dir() else simple.parent
+            address, self.site = simple.as_uri(), site if (site / "files").is_dir() else simple.parent
         elif scheme not in ("http", "https"):
             raise DecoupleError(f"{address}: not the address of an index", next_step="give http, https or a folder")
         self.address = address.rstrip("/") + "/"
@@ -130,7 +132,7 @@ class Index:
         if _is_markup(body):  # such servers have a page for every address
             raise NotThereError(f"{url}: not a page of an index (PEP 691): it is HTML", next_step=_IS_IT)
         return parse_page(
-            name, _parse_body(url, lambda: ProjectPage.from_json_data(parse_json(body), base_url=address)), self._site
+            name, _parse_body(url, lambda: ProjectPage.from_json_data(parse_json(body), base_url=address)), self.site
         )
 
     def read_project_html(self, name: str) -> Page:
@@ -143,7 +145,7 @@ class Index:
         body, address = self._read_answer(url, HTML_BOUND)
         page = _parse_body(url, lambda: ProjectPage.from_html(name, body, base_url=address, from_encoding="utf-8"))
         return parse_page(
-            name, replace(page, packages=[_name_by_address(package) for package in page.packages]), self._site
+            name, replace(page, packages=[_name_by_address(package) for package in page.packages]), self.site
         )
 
     def read_address(self, url: str, bound: int = PAGE_BOUND) -> bytes:
@@ -257,20 +259,12 @@ class Index:
                     yield piece
         except SlowServerError as error:
             raise DecoupleError(f"{url}: too slow: {error}", next_step="try again, or a mirror") from error
-        except requests.exceptions.ProxyError as error:
-            raise DecoupleError(
-                f"{url}: the proxy does not answer", next_step="check HTTPS_PROXY and NO_PROXY"
-            ) from error
         except requests.Timeout as error:
             raise DecoupleError(
                 f"{url}: no answer within {TIMEOUT:.0f} s", next_step="try again, or a mirror"
             ) from error
-        except requests.ConnectionError as error:
-            raise DecoupleError(f"{url}: no connection", next_step="check the address and the network") from error
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
-            raise DecoupleError(
-                f"{url}: the answer broke off ({type(error).__name__})", next_step="try again, or a mirror"
-            ) from error
+            raise DecoupleError(f"{url}: {describe_error(error)}", next_step=suggest_next_step(error)) from error
 
 
 def _parse_scheme(address: str) -> str:

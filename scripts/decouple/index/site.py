@@ -24,6 +24,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
@@ -100,16 +101,10 @@ def _publish_wheels(
     """Publish wheels that were read; the site is locked."""
     published = catalog.read_releases(site)
     known = {entry.filename: entry for entries in published.values() for entry in entries}
+    _refuse_changed_files(found, known, site)
     for wheel in found:
-        before = known.get(wheel.path.name)
-        if before and before.sha256 != wheel.sha256:
-            raise DecoupleError(
-                f"{wheel.path.name}: published before with other bytes (sha256 {before.sha256[:12]}…, now "
-                f"{wheel.sha256[:12]}…)",
-                next_step=f"yank it (decouple index yank {wheel.path.name}), then build it anew: "
-                f"`decouple build {wheel.release} --revision N`",
-            )
         _refuse_other_statement(wheel)
+    linked = None if resolve is None else _resolve_links(found, published, site, resolve)  # before anything is written
     added: list[str] = []
     kept: list[str] = []
     fresh: dict[str, dict[str, CatalogEntry]] = {}
@@ -123,17 +118,48 @@ def _publish_wheels(
     for release, entries in fresh.items():
         merged = {entry.filename: entry for entry in published.get(release, ())} | entries
         catalog.write_entries(site, release, merged.values())
-    if resolve is not None:
-        own = {wheel.name for wheel in found} | {entry.project for entries in published.values() for entry in entries}
-        linked = [*dependencies.read_links(site)]
-        by_python: dict[str | None, list[Wheel]] = {}
-        for wheel in found:
-            by_python.setdefault(dependencies.find_python(wheel.tags), []).append(wheel)
-        for python, wheels_of in by_python.items():
-            needed = dependencies.collect_requirements((wheel.requires for wheel in wheels_of), own, python)
-            linked += resolve(needed, python)
+    if linked is not None:
         dependencies.write_links(site, linked)
     return PublishResult(tuple(added), tuple(kept), write_pages(site))
+
+
+def _refuse_changed_files(found: Sequence[Wheel], known: Mapping[str, CatalogEntry], site: Path) -> None:
+    """Raise DecoupleError where a published name has other bytes by now."""
+    changed = [(known[wheel.path.name], wheel) for wheel in found if wheel.path.name in known]
+    changed = [(before, wheel) for before, wheel in changed if before.sha256 != wheel.sha256]
+    if not changed:
+        return
+    steps = [
+        f"`{shlex.join(['decouple', 'index', 'yank', wheel.path.name, '--site', str(site)])}`"
+        for before, wheel in changed
+        if before.yanked is None
+    ]
+    steps.append(f"take these files out of {changed[0][1].path.parent}")
+    for release in sorted({wheel.release for _, wheel in changed}):
+        steps.append(f"`decouple build {release} --revision N` makes the next version")
+    facts = (f"{wheel.path.name} (sha256 {before.sha256[:12]}…, now {wheel.sha256[:12]}…)" for before, wheel in changed)
+    raise DecoupleError(f"{', '.join(facts)}: published before with other bytes", next_step="; ".join(steps))
+
+
+def _resolve_links(
+    found: Sequence[Wheel],
+    published: Mapping[str, Sequence[CatalogEntry]],
+    site: Path,
+    resolve: Callable[[Sequence[str], str | None], Sequence[LinkedFile]],
+) -> list[LinkedFile]:
+    """Return what the site links to elsewhere, with what the wheels need.
+
+    Of one file there is one link, the newest: it may have been found on a mirror before.
+    """
+    own = {wheel.name for wheel in found} | {entry.project for entries in published.values() for entry in entries}
+    linked = [*dependencies.read_links(site)]
+    by_python: dict[str | None, list[Wheel]] = {}
+    for wheel in found:
+        by_python.setdefault(dependencies.find_python(wheel.tags), []).append(wheel)
+    for python, wheels_of in by_python.items():
+        needed = dependencies.collect_requirements((wheel.requires for wheel in wheels_of), own, python)
+        linked += resolve(needed, python)
+    return list({(file.project, file.filename): file for file in linked}.values())
 
 
 def refuse_loose_pin(wheel: Wheel) -> None:
@@ -154,23 +180,25 @@ def refuse_loose_pin(wheel: Wheel) -> None:
         )
 
 
+def is_statement_of(signed: bytes, sha256: str) -> bool:
+    """Return whether a signed statement is of that one file. No signature is checked."""
+    try:
+        payload = parse_json(base64.b64decode(parse_json(signed)["payload"]))
+        return [subject["digest"]["sha256"] for subject in payload["subject"]] == [sha256]
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def _refuse_other_statement(wheel: Wheel) -> None:
     """Raise DecoupleError where the signed statement beside the wheel is not of it.
 
     It may be of the file that a build replaced. The signature is not checked: whoever publishes need not have a key.
     """
     path = wheel.path.with_name(wheel.path.name + STATEMENT)
-    if not path.exists():
-        return
-    try:
-        payload = parse_json(base64.b64decode(parse_json(read_bounded(path, TEXT_BOUND))["payload"]))
-        digests = [subject["digest"]["sha256"] for subject in payload["subject"]]
-    except (ValueError, KeyError, TypeError):
-        digests = []
-    if digests != [wheel.sha256]:
+    if path.exists() and not is_statement_of(read_bounded(path, TEXT_BOUND), wheel.sha256):
         raise DecoupleError(
             f"{path}: a statement of another file, or none",
-            next_step=f"delete it, or sign again: decouple index sign {wheel.path} --key KEY",
+            next_step=f"delete it, or sign again: decouple index sign {shlex.quote(str(wheel.path))} --key KEY",
         )
 
 
@@ -189,7 +217,18 @@ def yank_file(site: Path, filename: str, reason: str) -> tuple[str, ...]:
 
 
 def write_pages(site: Path) -> tuple[str, ...]:
-    """Make every page from the catalog; return the changed paths below the site."""
+    """Write every page anew that is another; return their paths below the site."""
+    changed = []
+    for name, text in make_pages(site).items():
+        path = site / name
+        if not path.exists() or path.read_bytes() != text.encode():
+            write_atomically(path, text)
+            changed.append(name)
+    return tuple(changed)
+
+
+def make_pages(site: Path) -> dict[str, str]:
+    """Make every page from the catalog: path below the site -> text."""
     releases = catalog.read_releases(site)
     rows = [(release, entry) for release, entries in releases.items() for entry in entries]
     linked = dependencies.read_links(site)
@@ -203,13 +242,7 @@ def write_pages(site: Path) -> tuple[str, ...]:
         pages |= _make_index(f"{label}/simple", _select_toolkit(rows, label), linked)
     pages |= _make_index("cpu/simple", [row for row in rows if catalog.read_toolkit_label(row[1]) is None], linked)
     pages["index.html"] = landing.render_page(releases)
-    changed = []
-    for name, text in pages.items():
-        path = site / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            write_atomically(path, text)
-            changed.append(name)
-    return tuple(changed)
+    return pages
 
 
 def _select_toolkit(rows: Sequence[tuple[str, CatalogEntry]], label: str) -> list[tuple[str, CatalogEntry]]:

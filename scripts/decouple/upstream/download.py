@@ -34,6 +34,7 @@ from decouple.base.steps import mark_step
 from decouple.base.transfer_rate import HEAD_SECONDS, RateMeter, SlowServerError, run_within
 from decouple.base.untrusted_input import FILE_BOUND, is_basename, is_count, is_sha256, read_json
 from decouple.release.manifest import RemoteFile, Sha256
+from decouple.upstream.request_faults import describe_error
 from decouple.upstream.unpacked_release import VerifiedFile
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ class Downloader(Struct):
             try:
                 return request()
             except requests.RequestException as error:
-                failure = RetryError(_describe_error(error), connected=not isinstance(error, requests.ConnectionError))
+                failure = RetryError(describe_error(error), connected=not isinstance(error, requests.ConnectionError))
             except RetryError as error:
                 failure = error
             if attempt >= (self.attempts if failure.connected else min(self.attempts, self.connect_attempts)):
@@ -569,24 +570,3 @@ def _parse_retry_after(value: str | None) -> float | None:
     if moment.tzinfo is None:  # "-0000" as its zone: UTC that does not say so (RFC 5322, 3.3)
         moment = moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
-
-
-def _describe_error(error: requests.RequestException) -> str:
-    """Return why a request failed, in a few words."""
-    text = str(error)
-    for mark, meaning in (
-        ("Name or service not known", "host name not known"),
-        ("Temporary failure in name resolution", "host name cannot be looked up"),
-        ("No address associated", "host name not known"),
-        ("Connection refused", "connection refused"),
-        ("Network is unreachable", "network unreachable"),
-        ("CERTIFICATE_VERIFY_FAILED", "certificate not trusted"),
-        ("Tunnel connection failed", "the proxy refused the connection"),
-        ("timed out", "timed out"),
-        ("IncompleteRead", "the connection ended early"),
-        ("Connection broken", "the connection ended early"),
-        ("RemoteDisconnected", "the server closed the connection"),
-    ):
-        if mark in text:
-            return meaning
-    return f"{type(error).__name__}: {text[:200]}"

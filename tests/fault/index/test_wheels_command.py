@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -178,12 +179,21 @@ def test_offline_needs_no_server(
 
 
 def test_the_line_to_install_them_can_be_pasted_where_their_folder_has_a_space(
-    server: FaultyServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: FaultyServer, environment: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Also over another build of the same version, which plain `pip install` leaves."""
+    pip = environment.with_name("pip")
+    pip.write_text(f'#!/bin/sh\nexec {sys.executable} -m pip --isolated --python {environment} "$@" --no-index\n')
+    pip.chmod(0o755)
+    old = make_pair(tmp_path / "earlier", series=SERIES_B, core_members={"torch/old.py": b""})
+    subprocess.run([pip, "install", "-q", *old], check=True)
     folder = tmp_path / "my wheels"
     assert main(["wheels", "2.6", "--index", server.url("/simple/"), "--dest", str(folder)]) == 0
     line = capsys.readouterr().out.splitlines()[-1].removeprefix("install them with: ")
-    assert shlex.split(line) == ["pip", "install", *(str(path) for path in sorted(folder.glob("*.whl")))]
+    assert {word for word in shlex.split(line) if word.endswith(".whl")} == {str(one) for one in folder.glob("*.whl")}
+    subprocess.run(["sh", "-c", line], check=True, env={"PATH": f"{environment.parent}:/usr/bin:/bin"})
+    assert installed(environment) == BOTH
+    assert not list(environment.parent.parent.glob("lib/python*/site-packages/torch/old.py"))
 
 
 def test_a_mirror_gives_the_file_that_the_first_has_lost(
@@ -219,6 +229,18 @@ def test_another_python_than_the_target_is_a_usage_error(wheels: Callable[..., i
 def test_a_target_that_is_no_python_is_a_usage_error(server: FaultyServer, tmp_path: Path) -> None:
     command = ["wheels", "2.6", "--index", server.url("/simple/"), "--into", str(tmp_path / "no-python")]
     assert main(command) == 2
+
+
+def test_a_target_may_be_named_as_on_the_command_line(
+    server: FaultyServer, environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip, which gets it last, takes paths alone: it refused `python3` when all was downloaded."""
+    command = ["wheels", "2.6", "--index", server.url("/simple/"), "--into"]
+    monkeypatch.setenv("PATH", f"{environment.parent}{os.pathsep}{os.environ['PATH']}")
+    assert main([*command, "no-python-of-that-name"]) == 2
+    assert server.requests == []
+    assert main([*command, "python3"]) == 0
+    assert installed(environment) == BOTH
 
 
 def test_install_goes_to_the_active_environment(

@@ -20,7 +20,7 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import hold_lock
+from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.git import PLAIN_DIFF, read_git_text, run_git
 from decouple.base.process import run_logged
 from decouple.build import inputs, root_description, rootfs, stage, toolchain, toolkits
@@ -300,7 +300,8 @@ def make_core(places: Places, text: str) -> None:
     name = "torch-2.6.0+decoupled-py3-none-linux_x86_64.whl"
     with zipfile.ZipFile(places.dist / name, "w") as wheel:
         wheel.writestr("torch/version.py", text)
-    inputs.write_stamp(places.core_state / "stage1.json", inputs.Stamp("0", name, "0", 1.0, 1))
+    stamp = inputs.Stamp("0", name, compute_sha256(places.dist / name), 1.0, 1)
+    inputs.write_stamp(places.core_state / "stage1.json", stamp)
 
 
 def test_another_core_or_a_wheel_that_is_not_the_one_it_made_makes_stage_2_build_again(

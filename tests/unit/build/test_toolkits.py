@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import compute_sha256
 from decouple.build import inputs, object_times, probe, root_description, toolkits
 from decouple.build.core_wheel import unpack_core
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
@@ -130,7 +131,8 @@ def give_core(places: Places, tag: str) -> None:
     wheel = places.dist / f"torch-2.6.0+decoupled-{tag}.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("torch/version.py", "__version__ = '2.6.0+decoupled'\n")
-    inputs.write_stamp(places.core_state / "stage1.json", inputs.Stamp("0", wheel.name, "0", 1.0, 1))
+    stamp = inputs.Stamp("0", wheel.name, compute_sha256(wheel), 1.0, 1)
+    inputs.write_stamp(places.core_state / "stage1.json", stamp)
 
 
 def test_a_core_of_another_environment_is_not_built_against(host: HostEnvironment, tmp_path: Path) -> None:
@@ -159,6 +161,18 @@ def test_a_core_for_another_python_is_not_built_against(host: HostEnvironment) -
     give_core(host.places, f"{own}-{own}-linux_x86_64")
     unpack_core(host, "2.6.0")
     assert (host.places.core / "torch/version.py").exists()
+
+
+def test_a_core_that_stage_1_did_not_make_is_not_built_against(host: HostEnvironment) -> None:
+    """`decouple wheels` put one of an index there, under the same name."""
+    own = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    give_core(host.places, f"{own}-{own}-linux_x86_64")
+    [wheel] = host.places.dist.glob("torch-*.whl")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("torch/other.py", "")
+    with pytest.raises(DecoupleError, match=r"torch-2\.6.*other bytes.*decouple build 2\.6 --env host --stage 1"):
+        unpack_core(host, "2.6.0")
+    assert not (host.places.core / "torch").exists()
 
 
 def test_another_vendors_toolkit_stands_in_place_of_cudas() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
+from decouple.base.files import compute_sha256
 from decouple.base.paths import find_project
 from decouple.build import inputs
 from decouple.flows import parity as flow
@@ -58,9 +59,8 @@ def test_of_portable_wheels_those_for_the_official_wheels_python_are_compared(
     wheels = [places.dist / f"torch{stage}-2.6.0-cp313-cp313-linux_x86_64.whl" for stage in (1, 2)]
     for stage, folder in ((1, places.core_state), (2, places.state)):
         wheels[stage - 1].touch()
-        inputs.write_stamp(
-            folder / f"stage{stage}.json", inputs.Stamp("0" * 64, wheels[stage - 1].name, "0" * 64, 1.0, 1)
-        )
+        stamp = inputs.Stamp("0" * 64, wheels[stage - 1].name, compute_sha256(wheels[stage - 1]), 1.0, 1)
+        inputs.write_stamp(folder / f"stage{stage}.json", stamp)
     found = []
     monkeypatch.setattr(flow, "warn_of_older_wheels", lambda *given: found.extend(given[2]) or sys.exit())
     with pytest.raises(SystemExit):

@@ -64,7 +64,8 @@ def test_wheels_that_are_older_than_the_checkout_are_named_with_their_command(
         name = f"torch{stage}-2.6.0-{tag}-{tag}-linux_x86_64.whl"
         built.dist.mkdir(parents=True, exist_ok=True)
         (built.dist / name).write_bytes(b"")
-        inputs.write_stamp(folder / f"stage{stage}.json", inputs.Stamp("0" * 64, name, "0" * 64, 1.0, 1))
+        stamp = inputs.Stamp("0" * 64, name, compute_sha256(built.dist / name), 1.0, 1)
+        inputs.write_stamp(folder / f"stage{stage}.json", stamp)
 
     def stop(*given: object) -> None:
         raise UsageError(str(given[3]), next_step="none")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import shlex
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from decouple.cli import main
+from decouple.index import provenance, wheel
 from decouple.series.digest import compute_series_digest
 from tests.unit.index.wheels import SERIES_B, make_pair
 
@@ -44,6 +49,21 @@ def published(project: Path, digest: str, tmp_path: Path) -> str:
 def test_wheels_of_this_checkouts_series_are_fetched(project: Path, published: str) -> None:
     assert main(["wheels", "2.6", "--index", published, "--cuda", "cu124"]) == 0
     assert sorted(path.name.split("-")[0] for path in (project / "dist/2.6").iterdir()) == ["torch", "torch_cuda"]
+
+
+def test_a_wheel_that_was_built_here_is_not_replaced(
+    project: Path, published: str, digest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Later commands took that of the index for the last build's."""
+    built, _ = make_pair(project / "dist/2.6", series=digest, core_members={"torch/own.py": b""})
+    before = {path.name: path.read_bytes() for path in built.parent.iterdir()}
+    fetch = ["wheels", "2.6", "--index", published, "--cuda", "cu124"]
+    assert main(fetch) == 1
+    said = capsys.readouterr().err
+    assert f"{built}: there already, with other bytes" in said and "--dest FOLDER" in said
+    assert {path.name: path.read_bytes() for path in built.parent.iterdir()} == before
+    for _ in range(2):  # what was fetched before is no other
+        assert main([*fetch, "--dest", str(tmp_path / "fetched")]) == 0
 
 
 def test_a_dry_run_fetches_nothing(project: Path, published: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,5 +128,76 @@ def test_check_fails_on_a_broken_site(published: str, capsys: pytest.CaptureFixt
     assert "1 faults" in capsys.readouterr().out
 
 
+def lose_a_cuda(site: Path) -> None:
+    shutil.rmtree(site / "cu124")
+
+
+def hide_a_project(site: Path) -> None:
+    front = site / "simple/index.json"
+    front.write_text(re.sub(r',\s*{\s*"name": "torch-cuda"\s*}', "", front.read_text()))
+    assert "torch-cuda" not in front.read_text()
+
+
+def exchange_a_statement(site: Path) -> None:
+    (core,) = site.glob("files/2.6/torch-*.whl")
+    core.with_name(f"{core.name}.intoto.json").write_text("{}")
+
+
+def damage_a_page(site: Path) -> None:
+    (site / "cu124/simple/torch-cuda/index.html").write_bytes(b"\xff")
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lose_a_cuda, "cu124/simple/torch-cuda/index.html: missing"),
+        (hide_a_project, "simple/index.json: not as"),
+        (exchange_a_statement, ".intoto.json: a statement of another file, or none"),
+        (damage_a_page, "cu124/simple/torch-cuda/index.html: not as"),
+    ],
+)
+def test_check_looks_at_the_whole_site_however_it_is_named(
+    published: str, damage: Callable[[Path], None], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(Path(published))
+    for address in (published, f"{published}/simple", f"file://{published}", f"file://{published}/cpu/simple"):
+        assert main(["index", "check", address]) == 1, address
+        assert told in capsys.readouterr().out
+
+
+def test_check_misses_a_statement_that_the_front_page_names(
+    published: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (core,) = (tmp_path / "dist").glob("torch-*.whl")
+    provenance.make_key(tmp_path / "release.key")
+    provenance.sign_wheel(wheel.read_wheel(core), tmp_path / "release.key")
+    assert main(["index", "build", str(tmp_path / "dist"), "--site", published]) == 0
+    assert main(["index", "check", published]) == 0
+    (Path(published) / "files/2.6" / f"{core.name}.intoto.json").unlink()
+    assert main(["index", "check", published]) == 1
+    assert f"{core.name}.intoto.json: missing" in capsys.readouterr().out
+
+
 def test_a_folder_without_wheels_is_a_usage_error(tmp_path: Path) -> None:
     assert main(["index", "build", str(tmp_path)]) == 2
+
+
+def test_the_way_out_of_a_published_name_with_other_bytes_leads_out(
+    published: str, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the error says, step by step; the site is not the one that `index yank` takes by itself."""
+    dist, root = tmp_path / "a dist", tmp_path / "a site"
+    Path(published).rename(root)
+    changed = make_pair(dist, series=SERIES_B)
+    build = ["index", "build", str(dist), "--site", str(root)]
+    assert main(build) == 1
+    said = capsys.readouterr().err
+    yanks = [shlex.split(words) for words in re.findall("`decouple (index yank [^`]+)`", said)]
+    assert [main(words) for words in yanks] == [0, 0]
+    assert f"take these files out of {dist}" in said
+    for path in changed:
+        path.rename(tmp_path / path.name)
+    assert "`decouple build 2.6 --revision N`" in said
+    make_pair(dist, revision=2, series=SERIES_B)
+    assert main(build) == 0
+    assert main(["index", "check", str(root)]) == 0

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
+from decouple.cli import main
 from decouple.index import dependencies, site
 from decouple.index.check import check_index
 from decouple.index.remote import Index
 from tests.support.server import serving
+from tests.unit.index.test_site import snapshot
 from tests.unit.index.wheels import make_pair, make_wheel
 
 
@@ -94,3 +98,42 @@ def test_a_file_that_only_this_machine_has_is_not_linked(tmp_path: Path) -> None
 def test_what_pip_cannot_find_is_named(elsewhere: list[str]) -> None:
     with pytest.raises(DecoupleError, match="no-such-thing"):
         dependencies.resolve_requirements(["no-such-thing==1"], None, elsewhere)
+
+
+def test_a_site_stays_as_it_was_when_its_dependencies_cannot_be_found(tmp_path: Path, elsewhere: list[str]) -> None:
+    """A later `index yank` made pages of the half that was written."""
+    root = tmp_path / "site"
+    make_pair(tmp_path / "dist")
+    site.build_site(tmp_path / "dist", root)
+    before = snapshot(root)
+    make_wheel(tmp_path / "newer", "torch", "2.7.1+decoupled.1", requires=("no-such-thing==1",))
+    with pytest.raises(DecoupleError, match="no-such-thing"):
+        site.build_site(
+            tmp_path / "newer",
+            root,
+            resolve=lambda wanted, python: dependencies.resolve_requirements(wanted, python, elsewhere),
+        )
+    assert snapshot(root) == before
+
+
+def test_the_hosts_that_are_linked_are_named_and_a_mirror_is_warned_of(
+    tmp_path: Path, elsewhere: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever installed from the index was sent to the publisher's mirror, which only the publisher sees."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", elsewhere[-1])
+    make_wheel(tmp_path / "dist", "torch", "2.6.0+decoupled.1", requires=("sympy==1.13.1",))
+    build = ["index", "build", str(tmp_path / "dist"), "--site", str(tmp_path / "site"), "--dependencies"]
+    assert main(build) == 0
+    said, host = capsys.readouterr(), elsewhere[-1].split("/")[2]
+    assert f"linked   2 files of {host}\n" in said.out
+    assert f"WARNING: {host}: " in said.err and "PIP_INDEX_URL= PIP_EXTRA_INDEX_URL= " in said.err
+
+    links = dependencies.read_links(tmp_path / "site")
+    public = [replace(link, url=f"https://files.pythonhosted.org/{link.filename}") for link in links]
+    site.build_site(tmp_path / "dist", tmp_path / "site", resolve=lambda wanted, python: public)
+    assert list(dependencies.read_links(tmp_path / "site")) == public, "the later link of a file replaces the earlier"
+    make_wheel(tmp_path / "newer", "torch", "2.7.1+decoupled.1")
+    assert main(["index", "build", str(tmp_path / "newer"), *build[3:]]) == 0
+    said = capsys.readouterr()
+    assert "linked   2 files of files.pythonhosted.org\n" in said.out and "WARNING" not in said.err

@@ -1,0 +1,60 @@
+"""Say why a request to a server failed, and what to do: the same words for all."""
+
+from __future__ import annotations
+
+import re
+
+_BAD_CERTIFICATE = re.compile(r"certificate verify failed: ([^(]+?) ?(?:\(|$)")
+_REFUSED_TUNNEL = re.compile(r"Tunnel connection failed: ([\w ]{,60})", re.ASCII)
+_MEANINGS = (
+    ("Name or service not known", "host name not known"),
+    ("Temporary failure in name resolution", "host name cannot be looked up"),
+    ("No address associated", "host name not known"),
+    ("Connection refused", "connection refused"),
+    ("Network is unreachable", "network unreachable"),
+    ("WRONG_VERSION_NUMBER", "the server does not speak TLS"),
+    ("timed out", "timed out"),
+    ("IncompleteRead", "the connection ended early"),
+    ("Connection broken", "the connection ended early"),
+    ("RemoteDisconnected", "the server closed the connection"),
+    ("Connection reset", "the server closed the connection"),
+)
+"""What stands in an error's text -> what it means."""
+
+
+def describe_error(error: Exception) -> str:
+    """Return why a request failed, in a few words.
+
+    ``error`` is one of requests, of urllib3 or of the system.
+    """
+    import requests
+
+    text = str(error)
+    if bad := _BAD_CERTIFICATE.search(text):
+        return f"certificate not trusted ({bad[1]})"
+    if refused := _REFUSED_TUNNEL.search(text):
+        return f"the proxy refused the connection ({refused[1].strip()})"
+    if isinstance(error, requests.exceptions.ProxyError):
+        return "the proxy does not answer"
+    for mark, meaning in _MEANINGS:
+        if mark in text:
+            return meaning
+    return f"{type(error).__name__}: {text[:400]}"
+
+
+def suggest_next_step(error: Exception) -> str:
+    """Return what to do about an address that cannot be read."""
+    import requests
+
+    text = str(error)
+    if _BAD_CERTIFICATE.search(text):
+        return "set REQUESTS_CA_BUNDLE to your proxy's certificate, or tell who runs the server"
+    if "CA certificate bundle" in text:  # requests' OSError has no number
+        return "set REQUESTS_CA_BUNDLE (or CURL_CA_BUNDLE) to a file that is there, or unset it"
+    if isinstance(error, requests.exceptions.ProxyError):
+        return "check HTTPS_PROXY and NO_PROXY"
+    if isinstance(error, ValueError):  # requests' own for addresses, a proxy's too
+        return "check the address, HTTPS_PROXY and NO_PROXY"
+    if isinstance(error, requests.ConnectionError):
+        return "check the address and the network"
+    return "try again, or a mirror"

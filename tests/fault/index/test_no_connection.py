@@ -1,0 +1,124 @@
+"""An index that cannot be reached: the line says which of address, certificate and proxy it is, and what to set."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from decouple.base.errors import DecoupleError
+from decouple.index.remote import Index
+from decouple.release.manifest import RemoteFile
+from decouple.upstream.download import Downloader
+from tests.support.server import FaultyServer
+
+FRONT = b'{"meta": {"api-version": "1.1"}, "projects": [{"name": "torch"}]}'
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of this machine's."""
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """One of 127.0.0.1, by an authority that nobody knows, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a company's proxy")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path / "server.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@pytest.fixture
+def address(certificate: Path) -> Iterator[str]:
+    """An index on a server that speaks TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    with FaultyServer({"/simple/index.json": FRONT}, tls=context) as server:
+        yield server.url("/simple/")
+
+
+def fail(address: str) -> tuple[str, str]:
+    """What is said of an index that cannot be read, and the next step."""
+    with pytest.raises(DecoupleError) as failed:
+        Index(address).list_projects()
+    return failed.value.what, str(failed.value.next_step)
+
+
+def test_a_certificate_that_nobody_knows(address: str, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    what, step = fail(address)
+    assert "certificate not trusted" in what and "REQUESTS_CA_BUNDLE" in step
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+    assert Index(address).list_projects() == ("torch",)
+
+
+def test_a_bundle_that_is_not_there(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "lost.pem"))
+    what, step = fail(address)
+    assert str(tmp_path / "lost.pem") in what and "REQUESTS_CA_BUNDLE" in step
+
+
+def unused_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def test_a_proxy_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{unused_port()}")
+    what, step = fail("https://wheels.invalid/simple/")
+    assert "the proxy does not answer" in what and "HTTPS_PROXY" in step
+
+
+def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FaultyServer() as proxy:  # to which CONNECT is unknown
+        monkeypatch.setenv("HTTPS_PROXY", proxy.base)
+        what, step = fail("https://wheels.invalid/simple/")
+    assert "the proxy refused the connection" in what and "501" in what and "HTTPS_PROXY" in step
+
+
+def test_a_proxy_of_a_kind_that_is_not_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "socks9://127.0.0.1:1080")
+    what, step = fail("https://wheels.invalid/simple/")
+    assert "SOCKS" in what and "HTTPS_PROXY" in step
+
+
+def test_nobody_listens() -> None:
+    what, step = fail(f"http://127.0.0.1:{unused_port()}/simple/")
+    assert "connection refused" in what and "the address" in step
+
+
+def test_a_download_says_the_same(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_to_fetch(url: str) -> str:
+        with pytest.raises(DecoupleError) as failed:
+            Downloader(tmp_path / "cache", attempts=1).fetch_file(RemoteFile("a.whl", (url,), None, None))
+        return failed.value.what
+
+    assert "certificate not trusted" in fail_to_fetch(f"{address}a.whl")
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{unused_port()}")
+    assert "the proxy does not answer" in fail_to_fetch("https://wheels.invalid/a.whl")

@@ -1,0 +1,66 @@
+"""A wheel that the last build did not make, under the name of one that it made: no command takes it for our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import compute_sha256
+from decouple.base.paths import find_project
+from decouple.build import inputs
+from decouple.build.environment import Places
+from decouple.flows import test_cuda
+from decouple.flows.parity import ParityRequest, compare_parity
+from decouple.flows.portable_wheels import PortableWheels
+from decouple.flows.verify import VerifyRequest, verify_wheels
+from decouple.flows.verify_official import VerifyOfficialRequest, verify_official_wheel
+from decouple.flows.work_environment import WorkRequest
+
+Asked = tuple[Places, Callable[[], object]]
+
+
+def ask_verify(project: Path) -> Asked:
+    asked = VerifyRequest(project, "2.6")
+    return asked.places, lambda: verify_wheels(asked)
+
+
+def ask_parity(project: Path) -> Asked:
+    asked = ParityRequest(project, "2.6")
+    return asked.places, lambda: compare_parity(asked)
+
+
+def ask_portable(project: Path) -> Asked:
+    asked = PortableWheels(project, "2.6", python="3.13")
+    return asked.places, lambda: [asked.find_wheel(stage) for stage in (1, 2)]
+
+
+def ask_official(project: Path) -> Asked:
+    asked = VerifyOfficialRequest(project, "2.6", "portable")
+    return asked.places, lambda: verify_official_wheel(asked)
+
+
+def ask_suites(project: Path) -> Asked:
+    work = WorkRequest(project, "2.6")
+    torch = test_cuda.TorchChoice("built", "built", "simulated", project, project)
+    return test_cuda.IN_ROOT["built"].places(work), lambda: test_cuda.find_target(torch, work)
+
+
+@pytest.mark.parametrize("ask", [ask_verify, ask_parity, ask_portable, ask_official, ask_suites])
+def test_a_wheel_that_the_last_build_did_not_make_is_refused(tmp_path: Path, ask: Callable[[Path], Asked]) -> None:
+    """`decouple wheels` replaced it; what was measured would be recorded of the build."""
+    (tmp_path / "series").mkdir()
+    (tmp_path / "series/2.6.toml").symlink_to(find_project() / "series/2.6.toml")
+    places, run = ask(tmp_path)
+    places.dist.mkdir(parents=True)
+    for stage, name in enumerate(("torch-2.6.0-py3-none-any.whl", "torch_cuda-2.6.0-py3-none-any.whl"), 1):
+        (places.dist / name).write_text("what was built")
+        stamp = inputs.Stamp("0" * 64, name, compute_sha256(places.dist / name), 1.0, 1)
+        for folder in {places.core_state, places.state}:
+            inputs.write_stamp(folder / f"stage{stage}.json", stamp)
+    (places.dist / name).write_text("what an index has")
+    with pytest.raises(DecoupleError, match=r"torch_cuda-2\.6\.0-.*other bytes") as caught:
+        run()
+    assert f"build-{places.release}" in caught.value.next_step or "decouple build 2.6" in caught.value.next_step
