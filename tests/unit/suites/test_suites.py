@@ -124,6 +124,17 @@ def test_a_failure_that_was_not_tried_again_before_the_stop_is_tried_again(here:
     assert run.run_tests(here, collected, ResultStore(here.folder, ABOUT, "d")) == 0  # each as often as --retries says
 
 
+@needs_plugin
+def test_a_failure_of_a_process_with_one_test_is_tried_again_at_once(here: Target) -> None:
+    """It failed for good in this run; the same command once more found it flaky."""
+    collected = [run.collect_tests(here, structs.replace(SUITE, select="flaky", process=1), "test_things.py")]
+    kept = ResultStore(here.folder, ABOUT, "d")
+    assert run.run_tests(here, collected, kept) == 1
+    (result,) = kept.results.values()
+    assert (result.outcome, result.flaky, result.attempts) == ("passed", True, 2)
+    assert run.run_tests(here, collected, kept) == 0
+
+
 def test_what_is_added_behind_a_line_that_a_kill_left_can_be_read(tmp_path: Path) -> None:
     """Else the third run refuses the whole file, with the hours in it."""
     ResultStore(tmp_path, ABOUT, "d").add([SuiteResult("one", "passed")])
