@@ -234,6 +234,49 @@ def test_results_of_another_machine_are_recorded_from_their_folders(tmp_path: Pa
         flow.record_stored(tmp_path, "2.6", tmp_path, folders[1], seen)
 
 
+WHOLE = {test: SuiteResult(test, "passed", suite=suite) for test, suite in (("a", "cuda"), ("b", "cuda"), ("c", "nn"))}
+"""Results of two suites."""
+
+
+@pytest.mark.parametrize("part", [["a", "b"], ["a", "c"]], ids=["of a suite", "a slice"])
+def test_a_record_of_a_part_does_not_replace_that_of_the_whole(tmp_path: Path, part: list[str]) -> None:
+    """`test-cuda 2.6 cuda --record` took the other suites out of the table."""
+    whole = flow.SuiteRun(3, WHOLE, tmp_path, ("the wheel's",))
+    some = structs.replace(whole, results={test: WHOLE[test] for test in part})
+    flow.record_results(tmp_path, "2.6", ("built", "simulated"), whole, "", None)
+    path = status.locate_status(tmp_path, "2.6")
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=r"--record: what is recorded of built-simulated is of (nn|3 tests)") as said:
+        flow.record_results(tmp_path, "2.6", ("built", "simulated"), some, "", None)
+    assert path.read_bytes() == before and "--label NAME" in str(said.value.next_step)
+    flow.record_results(tmp_path, "2.6", ("built-some", "simulated"), some, "", None)
+    flow.record_results(tmp_path, "2.6", ("built", "simulated"), structs.replace(some, series=("today's",)), "", None)
+    runs = status.read_status(path).suites
+    assert runs["built-simulated"].tally == runs["built-some-simulated"].tally  # of a series that had none
+
+
+def test_another_slice_of_the_same_suites_replaces_the_record(tmp_path: Path) -> None:
+    """Each commit chooses another, which may have no test of one of them."""
+    for tests in (["a", "c"], ["a", "b"]):
+        done = flow.SuiteRun(2, {test: WHOLE[test] for test in tests}, tmp_path, (), ("cuda", "nn"))
+        flow.record_results(tmp_path, "2.6", ("built", "simulated"), done, "", None)
+    run = status.read_status(status.locate_status(tmp_path, "2.6")).suites["built-simulated"]
+    assert run.tally == {"cuda": {"passed": 2}}
+
+
+@pytest.mark.parametrize("choice", [{"slice": 1}, {"words": "one"}])
+def test_a_run_that_cannot_be_recorded_is_refused_before_it_throws_results_away(
+    here: Target, monkeypatch: pytest.MonkeyPatch, choice: dict[str, Any]
+) -> None:
+    recorded = status.SuitesSection("gpu", store.OUTCOMES, {"things": {"passed": 2}}, "here")
+    kept = ResultStore(here.folder, ABOUT, target.hash_identity(ABOUT))
+    kept.add([SuiteResult("test_things.py::TestGood::test_one", "passed", suite="things")])
+    again = flow.SuiteChoice(**choice, again="slice" in choice)  # of words nobody knows how many tests they are
+    with pytest.raises(UsageError, match="what is recorded of here-gpu is of 2 tests, and this run of 1"):
+        run_here(here, monkeypatch, again, recorded=recorded)
+    assert len(ResultStore(here.folder, ABOUT, target.hash_identity(ABOUT)).results) == 1
+
+
 def test_what_is_a_device_of_its_own_has_a_digest_of_its_own() -> None:
     assert target.hash_identity(ABOUT) != target.hash_identity({**ABOUT, "device": "simulated"})
     assert target.hash_identity(ABOUT) != target.hash_identity({**ABOUT, "libraries": {"libtorch_cuda.so": 5}})
@@ -594,11 +637,12 @@ def run_here(
     choice: flow.SuiteChoice,
     theirs: Mapping[str, SuiteResult] | None = None,
     suites: tuple[Suite, ...] = (structs.replace(SUITE, select="TestGood"),),
+    **options: Any,
 ) -> flow.SuiteRun:
     """The good tests of TESTS, or the ``suites``, as the command runs them; no torch has to be there."""
     monkeypatch.setattr(Target, "describe_torch", lambda _: ABOUT | {"available": True})
     monkeypatch.setattr(catalog, "select_suites", lambda _: suites)
-    return flow.run_suites(here, Path(here.tests), choice, theirs=theirs)
+    return flow.run_suites(here, Path(here.tests), choice, theirs=theirs, **options)
 
 
 def results_of_theirs(*tests: str, suite: str = "things", file: str = "test_things.py") -> dict[str, SuiteResult]:
