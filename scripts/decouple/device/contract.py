@@ -30,6 +30,8 @@ from decouple.release.status import ContractSection
 CONTRACT = "contract"
 SIMULATED = "sim"
 """The device of the template as it stands: `open_backend` without a name makes ``torch_sim`` of it."""
+UNTRIED = "missing"
+"""The status of an item whose tests did not run, or not all, as third_device_contract says it."""
 SHARED = ("layer", "added_to_core", "tools")
 """Beside the project itself, in ``third_device``: the layer, NewDeviceCppExtension, the toolkit."""
 

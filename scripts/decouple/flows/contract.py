@@ -109,7 +109,22 @@ def _check_backend(request: ContractRequest, backend: Path, listener: Listener) 
         if len(series) > 1:
             listener.warn(f"{places.dist}: the wheels are made of different series, so nothing is recorded; `{again}`")
         else:
-            kept = status.locate_status(places.project, places.release)
             summary = replace(contract.read_summary(report / "contract.json"), series="".join(series))
-            status.update_status(kept, contract={tried.name.removeprefix("contract-"): summary})
+            record_contract(request, tried.name.removeprefix("contract-"), summary, listener)
     return ContractRun(code == 0, report)
+
+
+def record_contract(request: ContractRequest, label: str, found: status.ContractSection, listener: Listener) -> None:
+    """Record in ``ci/status`` what the whole contract found on the torch ``label``.
+
+    Not where an earlier run on the same torch tried more items (``--upstream``) and this one found no fault.
+    """
+    path = status.locate_status(request.project, request.release)
+    before = status.read_status(path).contract.get(label)
+    if before and (before.series, before.torch) == (found.series, found.torch):
+        fewer = before.items.get(contract.UNTRIED, 0) < found.items.get(contract.UNTRIED, 0)
+        if fewer and not found.tests.get("failed"):
+            more = "" if request.upstream else "; --upstream tries upstream's own suites, too"
+            listener.say(f"recorded as it was: an earlier run tried more items, and this one found no fault{more}")
+            return
+    status.update_status(path, contract={label: found})
