@@ -24,6 +24,7 @@ from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings, toolkits, tree_status
 from decouple.build.environment import Places
+from decouple.build.wheel_finishing import refuse_other_core
 from decouple.flows.build_request import SMOKE, BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
@@ -471,10 +472,15 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
 
 
 def _find_wheels(places: Places, known: RootTorch) -> list[Path]:
-    """Return the wheels of the last build; a core of its own stands before torch_cuda."""
+    """Return the wheels of the last build; a core of its own stands before torch_cuda.
+
+    Raises UsageError where they are not built, or torch_cuda for another core.
+    """
+    again = known.command.format(release=places.release)
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
     if stamps[1] is None or (known.layer == "core" and stamps[0] is None):
-        raise UsageError(f"{places.dist}: not built yet", next_step=known.command.format(release=places.release))
+        raise UsageError(f"{places.dist}: not built yet", next_step=again)
+    refuse_other_core(places.dist / stamps[1].wheel, "built" if known.layer == "core" else "stock", again)
     return [places.dist / stamp.wheel for stamp in stamps if stamp]
 
 

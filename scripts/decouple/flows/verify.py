@@ -21,7 +21,7 @@ from decouple.base.errors import UsageError
 from decouple.base.process import limit_time
 from decouple.build import inputs, settings, toolkits
 from decouple.build.environment import Environment, Places, RootEnvironment
-from decouple.build.wheel_finishing import read_manifest
+from decouple.build.wheel_finishing import read_manifest, refuse_other_core
 from decouple.flows import kernels
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest
@@ -143,10 +143,15 @@ def verify_wheels(
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
     core = places.dist / stamps[0].wheel if stamps[0] and request.core == "built" else None
     backend = places.dist / stamps[1].wheel if stamps[1] else None
-    own = f"decouple build {request.release} --stage 2 --kernels {request.over} --core {request.core}"
-    how = f"nox -s build-{request.release}" if request.over == "compiled" else own
+    how = f"decouple build {request.release} --stage 2 --core {request.core}"
+    if request.over != "compiled":
+        how += f" --kernels {request.over}"
+    elif request.core == "built":
+        how = f"nox -s build-{request.release}"
     if core is None and backend is None:
         raise UsageError(f"{places.dist}: nothing built yet", next_step=how)
+    if backend:
+        refuse_other_core(backend, request.core, how)
     warn_of_older_wheels(request, places, [wheel for wheel in (core, backend) if wheel], how, listener)
     places.create_folders()
     tested = core is not None and request.tests and request.env != "host"
