@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import compute_sha256
+from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings, toolkits, tree_status
@@ -109,12 +109,31 @@ def run_suites(
     run is to replace in the status file.
 
     Raises DecoupleError when the torch cannot be imported, sees no device, or no test was collected: nothing run is no
-    success; UsageError, before a test runs, where ``recorded`` is of more.
+    success; where another run is at work in that folder; UsageError, before a test runs, where ``recorded`` is of more.
     """
+
+    def refuse_other_run() -> None:
+        raise DecoupleError(
+            f"{torch.folder}: another run of test-cuda stores its results there",
+            next_step="wait until it ends, or give this one a --label of its own",
+        )
+
+    torch.folder.mkdir(parents=True, exist_ok=True)
+    with hold_lock(torch.folder, refuse_other_run):
+        return _run_suites(torch, tests, choice, theirs or {}, recorded, progress)
+
+
+def _run_suites(
+    torch: Target,
+    tests: Path,
+    choice: SuiteChoice,
+    theirs: Mapping[str, SuiteResult],
+    recorded: status.SuitesSection | None,
+    progress: Progress,
+) -> SuiteRun:
     about = torch.describe_torch()
     target.check_device(about, torch.device)
     series = tuple(about.get("series", ()))
-    torch.folder.mkdir(parents=True, exist_ok=True)
     asked = catalog.select_suites(choice.suites)
     left_out = tuple(suite for suite in asked if suite.devices > about["devices"])
     chosen = [suite for suite in asked if suite not in left_out]
@@ -166,7 +185,8 @@ def run_suites(
         some = shards.choose_slice(every, choice.slice, choice.seed, choice.files)
         only = some.__contains__
     refuse_loss(name, describe_loss(recorded, series, names, sum(map(only, every))))
-    with tree_status.keep_clean(tests.parent, "suites") if tree_status.is_applied(tests.parent) else nullcontext():
+    applied, work = tree_status.is_applied(tests.parent), f"suites-{torch.folder.name}"  # of two at once each its own
+    with tree_status.keep_clean(tests.parent, work) if applied else nullcontext():
         ran = run.run_tests(
             torch,
             collected,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from msgspec import structs
 
 from decouple import cli
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import hold_lock
 from decouple.base.paths import find_project
 from decouple.cli import test_cuda as cli_test_cuda
 from decouple.flows import test_cuda as flow
@@ -716,6 +718,40 @@ def test_a_test_may_take_longer_for_who_has_patience(
     choice = flow.SuiteChoice(slice=slice_, patience=60.0, retries=0)
     (result,) = run_here(here, monkeypatch, choice, theirs, (slow,)).results.values()
     assert result.outcome == "passed"
+
+
+def test_two_runs_do_not_write_to_one_folder(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ran the tests of both, and the second with --again deleted what the first had stored."""
+    with hold_lock(here.folder), pytest.raises(DecoupleError, match="another run of test-cuda") as said:
+        run_here(here, monkeypatch, flow.SuiteChoice(minutes=0.0, again=True))
+    assert str(here.folder) in said.value.what and "--label" in str(said.value.next_step)
+    run_here(here, monkeypatch, flow.SuiteChoice(minutes=0.0))
+
+
+@needs_plugin
+def test_what_two_runs_make_in_one_tree_is_hidden_from_git(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`git status` told what the run left that ended last."""
+    tree = Path(here.tests).parent
+    subprocess.run(["git", "init", "-q", str(tree)], check=True)
+    (tree / ".git/decouple").mkdir()
+    (tree / ".git/decouple/state.json").touch()
+    (tree / ".git/info/exclude").write_text("/test/\n/first/\n/second/\n/work/\n")
+    Path(here.tests, "test_files.py").write_text(
+        "import time\nfrom pathlib import Path\n"
+        "def test_it():\n    Path('../begun').touch()\n"
+        "    while not Path('../second/junit.xml').exists(): time.sleep(0.1)\n    Path('../last').touch()\n"
+    )
+    slow = Suite("files", ("test_files.py",), "", process=50, seconds=60.0)
+    first, second = (structs.replace(here, folder=tree / name, work=str(tree / name)) for name in ("first", "second"))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        run = pool.submit(run_here, first, monkeypatch, flow.SuiteChoice(), None, (slow,))
+        while not (tree / "begun").exists() and not run.done():
+            time.sleep(0.1)
+        run_here(second, monkeypatch, flow.SuiteChoice(minutes=0.0))  # begins no test, and ends before the first
+        (result,) = run.result().results.values()
+    assert result.outcome == "passed" and (tree / "last").exists()
+    git = ["git", "-C", str(tree), "status", "--porcelain"]
+    assert subprocess.run(git, capture_output=True, text=True, check=True).stdout == ""
 
 
 def test_a_suite_that_needs_more_devices_is_named(
