@@ -80,7 +80,11 @@ def find_only_wheel(dist: Path, name: str) -> Path:
     wheels = sorted(dist.glob(f"{name}-*.whl"))
     if len(wheels) != 1:
         seen = ", ".join(path.name for path in wheels) or "none"
-        raise UsageError(f"{dist}: one wheel of {name} is needed, there is {seen}", next_step="decouple build RELEASE")
+        step = f"delete or move all but one of them: a build leaves those of other versions in {dist}"
+        raise UsageError(
+            f"{dist}: one wheel of {name} is needed, there is {seen}",
+            next_step=step if wheels else "decouple build RELEASE",
+        )
     return wheels[0]
 
 
