@@ -132,7 +132,7 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
     torch = test_cuda.find_target(wanted, work, output.make_listener())
     seed, jobs = arguments.seed or _read_commit(project), arguments.jobs or test_cuda.count_jobs(wanted.device)
     choice = make_request(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
-    theirs = test_cuda.read_stored_results(wanted, arguments.against, arguments.release) if arguments.against else {}
+    theirs = test_cuda.read_stored_results(wanted, arguments.against, work) if arguments.against else {}
     name = (torch.label, torch.device)
     recorded = test_cuda.read_record(project, arguments.release, name) if arguments.record else None
     try:

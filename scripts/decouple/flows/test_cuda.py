@@ -419,16 +419,19 @@ def choose_torch(
     return TorchChoice(word, name, kind, results, tests, simulation, recorded=ledger and kind == "gpu")
 
 
-def read_stored_results(torch: TorchChoice, other: str, release: str) -> dict[str, SuiteResult]:
+def read_stored_results(torch: TorchChoice, other: str, work: WorkRequest) -> dict[str, SuiteResult]:
     """Read results of another build: a file or folder, or a label.
 
-    Those of "official" are kept with this code.
+    Those of a torch of the root lie beside its own build, those of "official" are kept with this code.
 
     Raises DecoupleError when there are none.
     """
-    place = Path(other) if Path(other).exists() else torch.results / f"{other}-{torch.device}"
+    name = f"{other}-{torch.device}"
+    beside = [known.places(work).verify / "suites" / name for known in IN_ROOT.values()]
+    places = [Path(other), torch.results / name, *beside]
+    place = next((place for place in places if place.exists()), torch.results / name)
     return store.read_results(
-        store.find_official_results(release) if other == "official" and not place.exists() else place
+        store.find_official_results(work.release) if other == "official" and not place.exists() else place
     )
 
 

@@ -814,6 +814,18 @@ def test_a_torch_that_was_not_built_names_its_own_build(tmp_path: Path) -> None:
         assert command in str(failed.value.next_step)
 
 
+@pytest.mark.parametrize("word", ["smoke", "hip", "stock", "monolith", "built"])
+def test_results_of_each_torch_of_the_root_are_found_by_their_label(word: str, tmp_path: Path) -> None:
+    """They lie beside its build: `--against smoke` looked beside the usual one alone."""
+    work = WorkRequest(tmp_path, "2.6")
+    folder = flow.IN_ROOT[word].places(work).verify / "suites/mine-simulated"
+    ResultStore(folder, ABOUT, "d").add([SuiteResult("t.py::x", "passed")])
+    ours = flow.choose_torch(work, "built", device="simulated")
+    assert set(flow.read_stored_results(ours, "mine", work)) == {"t.py::x"}
+    with pytest.raises(DecoupleError, match="verify/suites/nobody-simulated"):
+        flow.read_stored_results(ours, "nobody", work)
+
+
 @pytest.mark.parametrize(("words", "alone"), [(["test-cuda"], set[str]()), (["try", "patches"], {"cpu"})])
 def test_help_names_each_torch_that_the_command_takes(
     words: list[str], alone: set[str], capsys: pytest.CaptureFixture[str]
