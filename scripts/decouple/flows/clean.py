@@ -99,14 +99,14 @@ def _list_results(places: Places) -> list[Path]:
 
 
 def _list_below(places: Places, name: str) -> list[Path]:
-    """Return the folders of that name of the usual build, and of those with one of their own."""
+    """Return the folders of that name, of the usual build and of each other one."""
     base = places.stage2.parent
     found = (path for depth in ("", "*/", "*/*/") for path in base.glob(f"{depth}{name}"))
     return sorted(path for path in found if path.is_dir() and not path.is_relative_to(places.tree))
 
 
 def _remove_all_but(folder: Path, kept: Collection[Path]) -> bool:
-    """Delete ``folder``, but for those of ``kept`` in it; return whether there was more."""
+    """Delete ``folder`` but for those of ``kept``; return whether there was more."""
     if folder in kept:
         return False
     if not any(path.is_relative_to(folder) for path in kept):

@@ -79,7 +79,7 @@ def _check_backend(request: ContractRequest, backend: Path, listener: Listener) 
 def _check_wheels(
     request: ContractRequest, backend: Path, core: Path | None, cuda: Path | None, listener: Listener
 ) -> ContractRun:
-    """Do what `check_contract` says on these wheels; without ``core`` on the stock one."""
+    """Do what `check_contract` says on these wheels, or on the stock core."""
     places = request.places
     third_device, stock = places.project / "third_device", core is None
     layers = ["core", *(["stock"] if stock else []), *(["cuda"] if cuda else [])]

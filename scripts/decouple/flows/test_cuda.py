@@ -251,7 +251,7 @@ def describe_loss(
 
 
 def refuse_loss(torch: str, more: str) -> None:
-    """Raise UsageError where ``more`` is recorded of ``torch``, as `describe_loss` says."""
+    """Raise UsageError where `describe_loss` found ``more`` recorded of ``torch``."""
     if more:
         raise UsageError(
             f"--record: what is recorded of {torch} is of {more}",
