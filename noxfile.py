@@ -56,7 +56,7 @@ PER_RELEASE = {
     "relocate": "which CUDA files move where and why; --write generates 0001-relocate-cuda-sources.patch",
     "smoke": "stage 2's runtime part against a stock core: does it build, does _CUDAC import (needs no GPU)",
     "shell": "a shell in the build environment (-- --stage 2)",
-    "clean": "delete what building left (-- --stage 1|2, --rootfs, --all-roots)",
+    "clean": "delete what building left (-- --stage 1|2, --results, --rootfs, --all-roots)",
     "units": "what stage 1's translation units open, from the build's record: no file of CUDA (-- --count 60 --jobs 2)",
     "test-patches": "what each patch promises of a running torch, with a device and without (-- --torch PYTHON)",
     "record": "write what is proven of the series without building it to ci/status/ (-- --census FILE)",

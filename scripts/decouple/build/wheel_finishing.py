@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from decouple.base import zips
 from decouple.base.deflate import Deflater
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import create_file, write_atomically
 from decouple.base.path_names import is_relative_path
 from decouple.base.steps import mark_step
@@ -140,6 +140,16 @@ def read_manifest(wheel: Path) -> WheelManifest:
         raise DecoupleError(
             f"{wheel}: not a wheel: {error}", next_step="build it again, or name another file"
         ) from error
+
+
+def refuse_other_core(wheel: Path, core: str, again: str) -> None:
+    """Raise UsageError where a wheel of stage 2 was built against another ``core``.
+
+    One for an unmodified core may be named as one for ours. ``again`` is the command that builds it.
+    """
+    made = read_manifest(wheel).flags.get("core", core)  # the first manifests do not say it
+    if made != core:
+        raise UsageError(f"{wheel}: built against the core {made!r}, not {core!r}", next_step=again)
 
 
 def count_components(wheel: Path) -> tuple[int, int] | None:

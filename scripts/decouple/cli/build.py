@@ -103,6 +103,7 @@ def register(subparsers: Any) -> None:
     clean = subparsers.add_parser("clean")
     clean.add_argument("release")
     clean.add_argument("--stage", type=int, choices=[1, 2], help="only this stage's build directory")
+    clean.add_argument("--results", action="store_true", help="what test-cuda stored, too (build/…/verify/suites)")
     clean.add_argument("--rootfs", action="store_true", help="the Debian root, too")
     clean.add_argument(
         "--all-roots",

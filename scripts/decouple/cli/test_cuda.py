@@ -132,9 +132,13 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
     torch = test_cuda.find_target(wanted, work, output.make_listener())
     seed, jobs = arguments.seed or _read_commit(project), arguments.jobs or test_cuda.count_jobs(wanted.device)
     choice = make_request(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
-    theirs = test_cuda.read_stored_results(wanted, arguments.against, arguments.release) if arguments.against else {}
+    theirs = test_cuda.read_stored_results(wanted, arguments.against, work) if arguments.against else {}
+    name = (torch.label, torch.device)
+    recorded = test_cuda.read_record(project, arguments.release, name) if arguments.record else None
     try:
-        done = test_cuda.run_suites(torch, wanted.tests, choice, theirs=theirs, progress=output.make_progress())
+        done = test_cuda.run_suites(
+            torch, wanted.tests, choice, theirs=theirs, recorded=recorded, progress=output.make_progress()
+        )
     except KeyboardInterrupt:
         if not arguments.again:
             raise
@@ -153,9 +157,7 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         print_comparison(comparison, torch.label, arguments.against, None if arguments.all else 10)
         good &= comparison.ok
     if arguments.record:
-        test_cuda.record_results(
-            project, arguments.release, (torch.label, torch.device), done, arguments.against or "", comparison
-        )
+        test_cuda.record_results(project, arguments.release, name, done, arguments.against or "", comparison)
     if torch.device == "simulated":
         print(f"simulated device: {NOT_SEEN}")
     return OK if good else CHECK_FAILED

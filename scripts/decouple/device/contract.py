@@ -30,6 +30,8 @@ from decouple.release.status import ContractSection
 CONTRACT = "contract"
 SIMULATED = "sim"
 """The device of the template as it stands: `open_backend` without a name makes ``torch_sim`` of it."""
+UNTRIED = "missing"
+"""The status of an item whose tests did not run, or not all, as third_device_contract says it."""
 SHARED = ("layer", "added_to_core", "tools")
 """Beside the project itself, in ``third_device``: the layer, NewDeviceCppExtension, the toolkit."""
 
@@ -78,7 +80,11 @@ def find_only_wheel(dist: Path, name: str) -> Path:
     wheels = sorted(dist.glob(f"{name}-*.whl"))
     if len(wheels) != 1:
         seen = ", ".join(path.name for path in wheels) or "none"
-        raise UsageError(f"{dist}: one wheel of {name} is needed, there is {seen}", next_step="decouple build RELEASE")
+        step = f"delete or move all but one of them: a build leaves those of other versions in {dist}"
+        raise UsageError(
+            f"{dist}: one wheel of {name} is needed, there is {seen}",
+            next_step=step if wheels else "decouple build RELEASE",
+        )
     return wheels[0]
 
 

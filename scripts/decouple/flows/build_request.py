@@ -39,6 +39,8 @@ OFFICIAL = "official"
 """For architectures: those of the release's official wheel."""
 HALF = "official-half"
 """The folder below ``build/<release>/`` of stage 2 that is compiled for the CPU half of the official wheel."""
+STOCK = "stock"
+"""The folder below ``build/<release>/`` of stage 2 that is compiled for an unmodified core."""
 SMOKE = "smoke"
 """The folder below ``build/<release>/`` of a part of stage 2: never that of a whole build."""
 _PASSED = ("USE_", "CMAKE_", "BUILD_TEST")  # as upstream; other BUILD_* are mostly a CI host's own
@@ -99,7 +101,11 @@ class BuildRequest(WorkRequest, frozen=True):
             return replace(places.with_stage2_in(self.toolkit), dist=places.dist)
         if self.toolkit:
             return places.with_stage2_in(f"{SMOKE}-{self.toolkit}")
-        return places.with_stage2_in(SMOKE) if self.part != "all" else places
+        if self.part != "all":
+            return places.with_stage2_in(SMOKE)
+        if self.against == "stock" and self.stages == (2,):  # its wheel is named as one for the patched core
+            return places.with_stage2_in(STOCK)
+        return places
 
     @property
     def kind(self) -> str:

@@ -22,7 +22,7 @@ from decouple.build.wheel_finishing import read_manifest
 from decouple.device import contract
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
-from decouple.flows.work_environment import WorkRequest, open_environment
+from decouple.flows.work_environment import WorkRequest, hold_trials, open_environment
 from decouple.release import status
 from decouple.verify import venvs
 
@@ -62,7 +62,6 @@ def check_contract(request: ContractRequest, listener: Listener = QUIET) -> Cont
 def _check_backend(request: ContractRequest, backend: Path, listener: Listener) -> ContractRun:
     """Do what `check_contract` says with the sources in ``backend``."""
     places = request.places
-    third_device = places.project / "third_device"
     stock = request.core == "stock"
     if stock and request.beside_cuda:
         raise UsageError(
@@ -73,6 +72,16 @@ def _check_backend(request: ContractRequest, backend: Path, listener: Listener) 
     again = f"nox -s build-{request.release}"
     warn_of_older_wheels(request, places, [wheel for wheel in (core, cuda) if wheel], again, listener)
     places.create_folders()
+    with hold_trials(places):
+        return _check_wheels(request, backend, core, cuda, listener)
+
+
+def _check_wheels(
+    request: ContractRequest, backend: Path, core: Path | None, cuda: Path | None, listener: Listener
+) -> ContractRun:
+    """Do what `check_contract` says on these wheels, or on the stock core."""
+    places = request.places
+    third_device, stock = places.project / "third_device", core is None
     layers = ["core", *(["stock"] if stock else []), *(["cuda"] if cuda else [])]
     environment = open_environment(request, places, layers, listener)
     table = settings.find_core(request.core)
@@ -107,9 +116,25 @@ def _check_backend(request: ContractRequest, backend: Path, listener: Listener) 
     if request.device is None and not request.pytest:  # the whole contract, on the backend of this project
         series = {read_manifest(wheel).series.digest for wheel in (core, cuda) if wheel}
         if len(series) > 1:
+            again = f"nox -s build-{request.release}"
             listener.warn(f"{places.dist}: the wheels are made of different series, so nothing is recorded; `{again}`")
         else:
-            kept = status.locate_status(places.project, places.release)
             summary = replace(contract.read_summary(report / "contract.json"), series="".join(series))
-            status.update_status(kept, contract={tried.name.removeprefix("contract-"): summary})
+            record_contract(request, tried.name.removeprefix("contract-"), summary, listener)
     return ContractRun(code == 0, report)
+
+
+def record_contract(request: ContractRequest, label: str, found: status.ContractSection, listener: Listener) -> None:
+    """Record in ``ci/status`` what the whole contract found on the torch ``label``.
+
+    Not where an earlier run on the same torch tried more items (``--upstream``) and this one found no fault.
+    """
+    path = status.locate_status(request.project, request.release)
+    before = status.read_status(path).contract.get(label)
+    if before and (before.series, before.torch) == (found.series, found.torch):
+        fewer = before.items.get(contract.UNTRIED, 0) < found.items.get(contract.UNTRIED, 0)
+        if fewer and not found.tests.get("failed"):
+            more = "" if request.upstream else "; --upstream tries upstream's own suites, too"
+            listener.say(f"recorded as it was: an earlier run tried more items, and this one found no fault{more}")
+            return
+    status.update_status(path, contract={label: found})

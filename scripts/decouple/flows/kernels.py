@@ -11,6 +11,7 @@ decouple.base.errors.DecoupleError: ...python: no device code in it (name a whee
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -167,10 +168,12 @@ def list_kept_archs(release: Manifest, backend: Path) -> list[str]:
     archs = _read_archs(backend)
     kept = [arch for arch in archs if official.find_kept_dump(release.version, arch).exists()]
     if not kept:
-        named = " ".join(f"--arch {arch}" for arch in archs)
+        words = " ".join(
+            [shlex.quote(str(backend)), f"{OFFICIAL}{release.release}", *(f"--arch {arch}" for arch in archs)]
+        )
         raise DecoupleError(
             f"{backend.name}: the official {release.version}'s machine code is not kept here for {', '.join(archs)}",
-            next_step=f"decouple kernels compare {backend} {OFFICIAL}{release.release} {named} fetches it",
+            next_step=f"decouple kernels compare {words} fetches it",
         )
     return kept
 

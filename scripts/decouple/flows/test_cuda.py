@@ -10,7 +10,7 @@ decouple.base.errors.UsageError: ...2.6: not built yet (nox -s build-2.6)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -19,11 +19,12 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import compute_sha256
+from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.paths import find_cache
 from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings, toolkits, tree_status
 from decouple.build.environment import Places
+from decouple.build.wheel_finishing import refuse_other_core
 from decouple.flows.build_request import SMOKE, BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
@@ -73,6 +74,8 @@ class SuiteRun(Struct, frozen=True):
     folder: Path
     series: tuple[str, ...] = ()
     """Digests of the series that the wheels of this torch were made of."""
+    suites: tuple[str, ...] = ()
+    """Those that were asked for, of which a slice may have none; empty: those of the results."""
     collected: int | None = None
     unfinished: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
@@ -96,29 +99,53 @@ def run_suites(
     choice: SuiteChoice,
     *,
     theirs: Mapping[str, SuiteResult] | None = None,
+    recorded: status.SuitesSection | None = None,
     progress: Progress = SILENT,
 ) -> SuiteRun:
     """Collect and run the chosen suites.
 
     ``tests`` is upstream's ``test/`` as this machine sees it. A slice is chosen from what passed on ``theirs``, another
-    build, where that is given: nothing is collected then. Not where the choice says ``every``.
+    build, where that is given: nothing is collected then. Not where the choice says ``every``. ``recorded`` is what the
+    run is to replace in the status file.
 
     Raises DecoupleError when the torch cannot be imported, sees no device, or no test was collected: nothing run is no
-    success.
+    success; where another run is at work in that folder; UsageError, before a test runs, where ``recorded`` is of more.
     """
+
+    def refuse_other_run() -> None:
+        raise DecoupleError(
+            f"{torch.folder}: another run of test-cuda stores its results there",
+            next_step="wait until it ends, or give this one a --label of its own",
+        )
+
+    torch.folder.mkdir(parents=True, exist_ok=True)
+    with hold_lock(torch.folder, refuse_other_run):
+        return _run_suites(torch, tests, choice, theirs or {}, recorded, progress)
+
+
+def _run_suites(
+    torch: Target,
+    tests: Path,
+    choice: SuiteChoice,
+    theirs: Mapping[str, SuiteResult],
+    recorded: status.SuitesSection | None,
+    progress: Progress,
+) -> SuiteRun:
     about = torch.describe_torch()
     target.check_device(about, torch.device)
-    torch.folder.mkdir(parents=True, exist_ok=True)
-    store = ResultStore(torch.folder, about, target.hash_identity(about), again=choice.again)
+    series = tuple(about.get("series", ()))
     asked = catalog.select_suites(choice.suites)
     left_out = tuple(suite for suite in asked if suite.devices > about["devices"])
     chosen = [suite for suite in asked if suite not in left_out]
     if not chosen:
-        names, least = ", ".join(suite.name for suite in asked), max(suite.devices for suite in asked)
+        lacking, least = ", ".join(suite.name for suite in asked), max(suite.devices for suite in asked)
         raise DecoupleError(
-            f"{names}: needs {least} devices, {about['devices']} there",
+            f"{lacking}: needs {least} devices, {about['devices']} there",
             next_step=f"--devices {least}" if torch.device == "simulated" else "--device simulated, or other suites",
         )
+    names, name = tuple(suite.name for suite in chosen), f"{torch.label}-{torch.device}"
+    refuse_loss(name, describe_loss(recorded, series, names, choice.slice))  # before --again throws results away
+    store = ResultStore(torch.folder, about, target.hash_identity(about), again=choice.again)
     files = [(suite, file) for suite in chosen for file in suite.find_files(tests)]
     store.forget_changed({file: compute_sha256(tests / file) for _, file in files})
     progress.start(f"collecting {len(files)} files", float(len(files)), "files")
@@ -157,7 +184,9 @@ def run_suites(
     if choice.slice:
         some = shards.choose_slice(every, choice.slice, choice.seed, choice.files)
         only = some.__contains__
-    with tree_status.keep_clean(tests.parent, "suites") if tree_status.is_applied(tests.parent) else nullcontext():
+    refuse_loss(name, describe_loss(recorded, series, names, sum(map(only, every))))
+    applied, work = tree_status.is_applied(tests.parent), f"suites-{torch.folder.name}"  # of two at once each its own
+    with tree_status.keep_clean(tests.parent, work) if applied else nullcontext():
         ran = run.run_tests(
             torch,
             collected,
@@ -176,7 +205,8 @@ def run_suites(
         ran,
         results,
         torch.folder,
-        tuple(about.get("series", ())),
+        series,
+        names,
         collected=tests_of_theirs if known else len(every),
         unfinished=tuple(sorted(wanted - results.keys())),
         # of known tests each is run, so one that this torch has not has failed
@@ -204,6 +234,31 @@ def count_jobs(device: str) -> int:
     return (os.cpu_count() or 1) if device == "simulated" else 1
 
 
+def describe_loss(
+    recorded: status.SuitesSection | None, series: Iterable[str], suites: Iterable[str], tests: int | None
+) -> str:
+    """Say what of ``recorded`` a record of a run of ``suites`` would hide, or "".
+
+    ``tests`` are how many the run has, or has at most; None where that is not known. What another series gave may be
+    replaced by anything.
+    """
+    if recorded is None or recorded.series != "".join(series):
+        return ""
+    if lost := sorted(recorded.tally.keys() - set(suites)):
+        return f"{', '.join(lost)}, too"
+    ran = sum(sum(counts.values()) for counts in recorded.tally.values())
+    return f"{ran} tests, and this run of {tests}" if tests is not None and tests < ran else ""
+
+
+def refuse_loss(torch: str, more: str) -> None:
+    """Raise UsageError where `describe_loss` found ``more`` recorded of ``torch``."""
+    if more:
+        raise UsageError(
+            f"--record: what is recorded of {torch} is of {more}",
+            next_step="leave --record out, run what is recorded, or record under another name: --label NAME",
+        )
+
+
 def record_results(
     project: Path,
     release: str,
@@ -215,7 +270,8 @@ def record_results(
     """Write figures to the status file.
 
     Of every suite, and of the comparison with ``against`` when there was one. ``torch`` is its label and its device.
-    Raises DecoupleError when the torch is of wheels that were made of different series.
+    Raises DecoupleError when the torch is of wheels that were made of different series, UsageError when the file has
+    more of them.
     """
     label, device = torch
     if len(done.series) > 1:
@@ -229,25 +285,35 @@ def record_results(
     }
     other = status.SuitesComparison(Path(against).name, **comparison.to_dict()) if comparison else None
     path = status.locate_status(project, release)
+    lost = describe_loss(
+        read_record(project, release, torch), done.series, done.suites or tally.keys(), len(done.results)
+    )
+    refuse_loss("-".join(torch), lost)
     section = status.SuitesSection(device, tuple(OUTCOMES), tally, label, other, "".join(done.series), done.collected)
     status.update_status(path, suites={f"{label}-{device}": section})
+
+
+def read_record(project: Path, release: str, torch: tuple[str, str]) -> status.SuitesSection | None:
+    """Return what the status file has of ``torch``, by its label and its device."""
+    return status.read_status(status.locate_status(project, release)).suites.get("-".join(torch))
 
 
 def record_stored(project: Path, release: str, ours: Path, theirs: Path, comparison: compare.SuiteComparison) -> None:
     """Write the figures of two folders of results, compared, to the status file.
 
     So a machine with a GPU needs nothing but the tests' run: its folder is recorded where the repository is. Those of
-    ``theirs`` stay where they are recorded with a comparison of their own. Raises DecoupleError when one of them is no
-    such folder, or the torch is of wheels of different series.
+    ``theirs`` stay where they are recorded with a comparison of their own, or of more. Raises DecoupleError when one of
+    them is no such folder, or the torch is of wheels of different series, UsageError when more is recorded of ours.
     """
     about, results, collected = store.read_folder(ours)
     other, their_results, their_collected = store.read_folder(theirs)
-    recorded = status.read_status(status.locate_status(project, release)).suites.get(f"{other.label}-{other.device}")
-    if not recorded or not recorded.against:
-        done = SuiteRun(0, their_results, theirs, other.series, their_collected)
-        record_results(project, release, (other.label, other.device), done, "", None)
-    done = SuiteRun(0, results, ours, about.series, collected)
+    done = SuiteRun(0, results, ours, about.series, collected=collected)
     record_results(project, release, (about.label, about.device), done, other.label, comparison)
+    recorded = read_record(project, release, (other.label, other.device))
+    suites = {result.suite for result in their_results.values()}
+    if not (recorded and recorded.against) and not describe_loss(recorded, other.series, suites, len(their_results)):
+        done = SuiteRun(0, their_results, theirs, other.series, collected=their_collected)
+        record_results(project, release, (other.label, other.device), done, "", None)
 
 
 class RootTorch(Struct, frozen=True):
@@ -353,16 +419,19 @@ def choose_torch(
     return TorchChoice(word, name, kind, results, tests, simulation, recorded=ledger and kind == "gpu")
 
 
-def read_stored_results(torch: TorchChoice, other: str, release: str) -> dict[str, SuiteResult]:
+def read_stored_results(torch: TorchChoice, other: str, work: WorkRequest) -> dict[str, SuiteResult]:
     """Read results of another build: a file or folder, or a label.
 
-    Those of "official" are kept with this code.
+    Those of a torch of the root lie beside its own build, those of "official" are kept with this code.
 
     Raises DecoupleError when there are none.
     """
-    place = Path(other) if Path(other).exists() else torch.results / f"{other}-{torch.device}"
+    name = f"{other}-{torch.device}"
+    beside = [known.places(work).verify / "suites" / name for known in IN_ROOT.values()]
+    places = [Path(other), torch.results / name, *beside]
+    place = next((place for place in places if place.exists()), torch.results / name)
     return store.read_results(
-        store.find_official_results(release) if other == "official" and not place.exists() else place
+        store.find_official_results(work.release) if other == "official" and not place.exists() else place
     )
 
 
@@ -426,12 +495,17 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
 
 
 def _find_wheels(places: Places, known: RootTorch) -> list[Path]:
-    """Return the wheels of the last build; a core of its own stands before torch_cuda."""
-    stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
+    """Return the wheels of the last build; a core of its own stands before torch_cuda.
+
+    Raises UsageError where they are not built, or torch_cuda for another core.
+    """
     again = known.command.format(release=places.release)
+    stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
     if stamps[1] is None or (known.layer == "core" and stamps[0] is None):
         raise UsageError(f"{places.dist}: not built yet", next_step=again)
-    return [inputs.locate_wheel(stamp, places.dist, again) for stamp in stamps if stamp]
+    wheels = [inputs.locate_wheel(stamp, places.dist, again) for stamp in stamps if stamp]
+    refuse_other_core(wheels[-1], "built" if known.layer == "core" else "stock", again)
+    return wheels
 
 
 def find_local_target(torch: TorchChoice, project: Path, release: str) -> Target:

@@ -21,14 +21,14 @@ from decouple.base.errors import UsageError
 from decouple.base.process import limit_time
 from decouple.build import inputs, settings, toolkits
 from decouple.build.environment import Environment, Places, RootEnvironment
-from decouple.build.wheel_finishing import read_manifest
+from decouple.build.wheel_finishing import read_manifest, refuse_other_core
 from decouple.flows import kernels
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.extensions import compile_extension
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
-from decouple.flows.work_environment import WorkRequest, open_environment
+from decouple.flows.work_environment import WorkRequest, hold_trials, open_environment
 from decouple.release import status
 from decouple.upstream.manifests import load_release
 from decouple.verify import (
@@ -141,14 +141,28 @@ def verify_wheels(
     """
     places = request.places
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
-    own = f"decouple build {request.release} --stage 2 --kernels {request.over} --core {request.core}"
-    how = f"nox -s build-{request.release}" if request.over == "compiled" else own
+    how = f"decouple build {request.release} --stage 2 --core {request.core}"
+    if request.over != "compiled":
+        how += f" --kernels {request.over}"
+    elif request.core == "built":
+        how = f"nox -s build-{request.release}"
     core = inputs.locate_wheel(stamps[0], places.dist, how) if stamps[0] and request.core == "built" else None
     backend = inputs.locate_wheel(stamps[1], places.dist, how) if stamps[1] else None
     if core is None and backend is None:
         raise UsageError(f"{places.dist}: nothing built yet", next_step=how)
+    if backend:
+        refuse_other_core(backend, request.core, how)
     warn_of_older_wheels(request, places, [wheel for wheel in (core, backend) if wheel], how, listener)
     places.create_folders()
+    with hold_trials(places):
+        return _verify_built(request, core, backend, how, listener, heard)
+
+
+def _verify_built(
+    request: VerifyRequest, core: Path | None, backend: Path | None, how: str, listener: Listener, heard: Heard
+) -> VerifyResult:
+    """Do what `verify_wheels` says with these wheels; ``how`` builds them."""
+    places = request.places
     tested = core is not None and request.tests and request.env != "host"
     layers = ["core", *(["cuda"] if backend else []), *(["stock"] if request.core == "stock" or tested else [])]
     compared = backend is not None and request.parity
@@ -197,20 +211,21 @@ def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = 
     again = f"decouple smoke {request.release} goes on from there; --minutes gives it more"
     with limit_time(request.minutes, "smoke", again):
         (made,) = build_wheels(work, listener)
-        trial = _Trial(open_environment(work, work.places, ["core", "cuda", "stock"], listener), listener)
-        reports = audit_wheels(backend=made.wheel)
-        heard(reports)
-        both = trial.install_wheels("stock", None, made.wheel)
-        ours = parity.dump_torch(both.prefix, both.folder, both.inside)
-        found = checks.check_both_wheels(both, ours, trial.list_expected_facts("stock", made.wheel))
-        if not kernels.has_official_dump(load_release(work.project, work.release), made.wheel):
-            listener.say(
-                "machine code not compared: for this architecture `decouple verify --kernels official` fetches it"
-            )
-            return VerifyResult(reports, tuple(found))
-        progress = listener.progress
-        code = kernels.compare_backend(trial.environment, made.wheel, "official", part=True, progress=progress)
-        return VerifyResult(reports, tuple(found), kernels=code)
+        with hold_trials(work.places):
+            trial = _Trial(open_environment(work, work.places, ["core", "cuda", "stock"], listener), listener)
+            reports = audit_wheels(backend=made.wheel)
+            heard(reports)
+            both = trial.install_wheels("stock", None, made.wheel)
+            ours = parity.dump_torch(both.prefix, both.folder, both.inside)
+            found = checks.check_both_wheels(both, ours, trial.list_expected_facts("stock", made.wheel))
+            if not kernels.has_official_dump(load_release(work.project, work.release), made.wheel):
+                listener.say(
+                    "machine code not compared: for this architecture `decouple verify --kernels official` fetches it"
+                )
+                return VerifyResult(reports, tuple(found))
+            progress = listener.progress
+            code = kernels.compare_backend(trial.environment, made.wheel, "official", part=True, progress=progress)
+            return VerifyResult(reports, tuple(found), kernels=code)
 
 
 def _smoke_vendor(work: BuildRequest, minutes: float, listener: Listener, heard: Heard) -> VerifyResult:
@@ -218,23 +233,24 @@ def _smoke_vendor(work: BuildRequest, minutes: float, listener: Listener, heard:
     again = f"decouple smoke {work.release} --toolkit {work.toolkit} goes on from there; --minutes gives it more"
     with limit_time(minutes, "smoke", again):
         (made,) = build_wheels(work, listener)
-        layers = toolkits.list_vendor_layers(work.toolkit, ["core", "stock"], part=True)
-        trial = _Trial(open_environment(work, work.places, layers, listener), listener)
-        reports = audit_wheels(backend=made.wheel)
-        heard(reports)
-        table, kind = settings.find_core("stock"), trial.environment.kind
-        archs = read_manifest(made.wheel).arch_list
-        told = toolkits.list_vendor_variables(work.toolkit, archs, table.find_libraries(kind))
-        libraries = told.get("LD_LIBRARY_PATH", "")
-        name = f"both-{work.toolkit}"
-        both = venvs.install_wheels(trial.place, name, [made.wheel], packages=table.packages, libraries=libraries)
-        found = checks.check_vendor(both, toolkits.find_vendor(work.toolkit).project)
-        (saxpy,) = extensions.select_extensions(["decouple_saxpy"])
-        variables = {**told, **extensions.select_compilers(work.toolkit)}
-        inside = trial.environment.name_places()["project"]
-        found.append(virtual_functions.check_virtual_functions(both, variables))
-        found.append(compile_extension(trial.place, both, saxpy, variables, inside, work.places, listener))
-        return VerifyResult(reports, tuple(found))
+        with hold_trials(work.places):
+            layers = toolkits.list_vendor_layers(work.toolkit, ["core", "stock"], part=True)
+            trial = _Trial(open_environment(work, work.places, layers, listener), listener)
+            reports = audit_wheels(backend=made.wheel)
+            heard(reports)
+            table, kind = settings.find_core("stock"), trial.environment.kind
+            archs = read_manifest(made.wheel).arch_list
+            told = toolkits.list_vendor_variables(work.toolkit, archs, table.find_libraries(kind))
+            libraries = told.get("LD_LIBRARY_PATH", "")
+            name = f"both-{work.toolkit}"
+            both = venvs.install_wheels(trial.place, name, [made.wheel], packages=table.packages, libraries=libraries)
+            found = checks.check_vendor(both, toolkits.find_vendor(work.toolkit).project)
+            (saxpy,) = extensions.select_extensions(["decouple_saxpy"])
+            variables = {**told, **extensions.select_compilers(work.toolkit)}
+            inside = trial.environment.name_places()["project"]
+            found.append(virtual_functions.check_virtual_functions(both, variables))
+            found.append(compile_extension(trial.place, both, saxpy, variables, inside, work.places, listener))
+            return VerifyResult(reports, tuple(found))
 
 
 class _Trial(Struct, frozen=True):

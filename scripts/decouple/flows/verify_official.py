@@ -30,7 +30,7 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.flows.official_python import find_official_torch
 from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.verify import VerifyResult, audit_wheels, choose_kernels, make_section
-from decouple.flows.work_environment import WorkRequest
+from decouple.flows.work_environment import WorkRequest, hold_trials
 from decouple.prebuilt import core_half
 from decouple.release import status
 from decouple.upstream.manifests import load_release
@@ -92,26 +92,27 @@ def verify_official_wheel(
         kernels.list_kept_archs(manifest, wheel)
     warn_of_older_wheels(request, places, [wheel], again, listener)
     official, _ = find_official_torch(request.python, manifest.version, "--core official")
-    python = _prepare_half(places, official, wheel)
-    site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
-    reports, found = core_half_differences.judge_reports(audit_wheels(site / "torch/lib", wheel))
-    heard(reports)
-    looked = status.hash_wheels([wheel])
-    listener.progress.start("parity with the untouched wheel")
-    ours = parity.dump_torch([str(python)], python.parent.parent)
-    same = parity.compare_parity(ours, parity.dump_torch([str(official)], python.parent.parent))
-    listener.progress.finish()
-    wanted = facts.list_expected_facts(manifest.toolchain, read_manifest(wheel).arch_list, "host", {}, "official")
-    folder = python.parent.parent
-    found += checks.check_both_wheels(TorchEnvironment("half", (str(python),), folder, str(folder)), ours, wanted)
-    if not request.cuda:
-        found.append(_check_unmodified(wheel))
-    code = None
-    if request.kernels:
-        code = kernels.compare_backend(
-            HostEnvironment(places), wheel, "official", kept=True, progress=listener.progress
-        )
-    result = VerifyResult(tuple(reports), tuple(found), tuple(same), code, looked)
+    with hold_trials(places):
+        python = _prepare_half(places, official, wheel)
+        site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
+        reports, found = core_half_differences.judge_reports(audit_wheels(site / "torch/lib", wheel))
+        heard(reports)
+        looked = status.hash_wheels([wheel])
+        listener.progress.start("parity with the untouched wheel")
+        ours = parity.dump_torch([str(python)], python.parent.parent)
+        same = parity.compare_parity(ours, parity.dump_torch([str(official)], python.parent.parent))
+        listener.progress.finish()
+        wanted = facts.list_expected_facts(manifest.toolchain, read_manifest(wheel).arch_list, "host", {}, "official")
+        folder = python.parent.parent
+        found += checks.check_both_wheels(TorchEnvironment("half", (str(python),), folder, str(folder)), ours, wanted)
+        if not request.cuda:
+            found.append(_check_unmodified(wheel))
+        code = None
+        if request.kernels:
+            code = kernels.compare_backend(
+                HostEnvironment(places), wheel, "official", kept=True, progress=listener.progress
+            )
+        result = VerifyResult(tuple(reports), tuple(found), tuple(same), code, looked)
     _record_result(request, wheel, result)
     return result
 

@@ -33,7 +33,7 @@ from decouple.flows.parity import unpack_wheels
 from decouple.flows.portable_wheels import PortableWheels
 from decouple.flows.tree_overlay import warn_of_older_wheels
 from decouple.flows.verify import VerifyResult, audit_wheels, choose_kernels, make_section, record_kernels
-from decouple.flows.work_environment import WorkRequest
+from decouple.flows.work_environment import WorkRequest, hold_trials
 from decouple.release import projects, status
 from decouple.release.manifest import Toolchain
 from decouple.upstream.manifests import load_release
@@ -74,22 +74,27 @@ def verify_portable_wheels(
     reports = audit_wheels(core, backend)
     heard(reports)
     looked = status.hash_wheels([core, backend])
-    alone = _make_torch_environment("core", unpack_wheels(python, places.verify / "alone", [core]))
-    results = [_check_same_core(places, core), *checks.check_core_alone(alone)]
-    both = _make_torch_environment("both", _install_wheels(python, places, [core, backend], other=bool(other)))
-    listener.progress.start("parity with the official wheel")
-    ours, theirs = (
-        parity.dump_torch(item.prefix, both.folder) for item in (both, _make_torch_environment("official", python))
-    )
-    listener.progress.finish()
-    results += checks.check_both_wheels(
-        both, ours, facts.list_expected_facts(toolchain, wheel_finishing.read_manifest(backend).arch_list, "host", {})
-    )
-    code = None
-    if request.kernels:
-        code = kernels.compare_backend(HostEnvironment(places), backend, request.kernels, progress=listener.progress)
-    same = tuple(parity.explain_missing(item, "built", other) for item in parity.compare_parity(ours, theirs))
-    result = VerifyResult(tuple(reports), tuple(results), same, code, looked)
+    with hold_trials(places):
+        alone = _make_torch_environment("core", unpack_wheels(python, places.verify / "alone", [core]))
+        results = [_check_same_core(places, core), *checks.check_core_alone(alone)]
+        both = _make_torch_environment("both", _install_wheels(python, places, [core, backend], other=bool(other)))
+        listener.progress.start("parity with the official wheel")
+        ours, theirs = (
+            parity.dump_torch(item.prefix, both.folder) for item in (both, _make_torch_environment("official", python))
+        )
+        listener.progress.finish()
+        results += checks.check_both_wheels(
+            both,
+            ours,
+            facts.list_expected_facts(toolchain, wheel_finishing.read_manifest(backend).arch_list, "host", {}),
+        )
+        code = None
+        if request.kernels:
+            code = kernels.compare_backend(
+                HostEnvironment(places), backend, request.kernels, progress=listener.progress
+            )
+        same = tuple(parity.explain_missing(item, "built", other) for item in parity.compare_parity(ours, theirs))
+        result = VerifyResult(tuple(reports), tuple(results), same, code, looked)
     _record_result(request, version, backend, result)
     return result
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from decouple.base.background import await_work, start_work
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import hold_lock
 from decouple.base.git import Repository
 from decouple.base.paths import find_cache
 from decouple.build import host, preflight, root_description, rootfs, toolkits
@@ -38,6 +40,21 @@ class WorkRequest(Struct, frozen=True):
     def places(self) -> Places:
         """The folders of this release's build."""
         return Places.of_release(self.project, self.release, find_cache(), self.tree and self.tree.resolve())
+
+
+@contextlib.contextmanager
+def hold_trials(places: Places) -> Iterator[None]:
+    """Keep `clean` away from the environments in which wheels are tried.
+
+    Raises DecoupleError while it deletes them.
+    """
+
+    def refuse_clean() -> None:
+        raise DecoupleError(f"{places.verify}: `decouple clean` deletes it", next_step="run the command again")
+
+    places.verify.mkdir(parents=True, exist_ok=True)
+    with hold_lock(places.verify, refuse_clean, shared=True):
+        yield
 
 
 def open_environment(

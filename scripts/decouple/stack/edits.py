@@ -6,6 +6,7 @@ Each works out the files (``series_update``) and makes one transaction of them.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -237,8 +238,9 @@ def _check_line_ends(path: Path, patch: Patch) -> None:
             if not any(line.endswith(b"\r\n") for line in hunk.old_lines) and b"\r\n" in hunk.raw.partition(b"\n")[2]:
                 raise DecoupleError(
                     f"{path}: adds lines to {file.path} that end in CR LF, and `git am` makes them end in LF",
-                    next_step=f"take the CR off, here and below: sed -i 's/\\r$//' {path}; or, if they must stay, "
-                    "`decouple new`, write the file in the tree, and refresh: `git am --keep-cr` takes that",
+                    next_step=f"take the CR off, here and below: sed -i 's/\\r$//' {shlex.quote(str(path))}; "
+                    "or, if they must stay, `decouple new`, write the file in the tree, and refresh: `git am "
+                    "--keep-cr` takes that",
                 )
 
 

@@ -171,7 +171,7 @@ def run_tests(
             ended = {result.id for result in results}
             remaining = tuple(test for test in remaining if test not in ended)
             for result in results:
-                if len(shard.ids) > 1 and is_unsettled(result) and not is_late():
+                if is_unsettled(result) and not is_late():
                     better = retry_alone(target, suite, shard, result, retries, stopped)
                     with lock:
                         store.add([better])

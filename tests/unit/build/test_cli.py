@@ -13,10 +13,12 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock
 from decouple.build import settings, wheel_finishing
+from decouple.build.environment import Places
 from decouple.build.options import Provenance
 from decouple.cli import main
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.provenance import compute_overlay_digest
+from decouple.flows.work_environment import hold_trials
 from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 
 
@@ -173,6 +175,49 @@ def test_clean_deletes_every_kind_of_build(built: Path) -> None:
     assert main(["clean", "2.6"]) == 0
     kept = ["build/2.6/src/setup.py", "build/2.6/tryout/result.txt", "dist/2.6/torch.whl", "patches", "series/2.6.toml"]
     assert left(built) == kept
+
+
+@pytest.fixture
+def stored(built: Path) -> list[Path]:
+    """What `test-cuda` stored of two builds, beside environments that wheels were tried in."""
+    for name in ("", "python3.13/smoke"):
+        (built / "build/2.6" / name / "stage2").mkdir(parents=True, exist_ok=True)
+        (built / "build/2.6" / name / "verify/suites/built-simulated").mkdir(parents=True)
+        (built / "build/2.6" / name / "verify/suites-built").mkdir()
+    files = [built / "build/2.6" / name / "verify/suites/built-simulated" for name in ("", "python3.13/smoke")]
+    for folder in files:
+        (folder / "results.jsonl").write_text("{}\n")
+    return files
+
+
+def test_clean_keeps_what_tests_stored_unless_it_is_asked(
+    built: Path, stored: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Hours of upstream's suites went with the environments."""
+    rest = ["build/2.6/src/setup.py", "dist/2.6/torch.whl", "patches", "series/2.6.toml"]
+    kept = sorted([*rest, *(str(folder.relative_to(built) / "results.jsonl") for folder in stored)])
+    assert main(["clean", "2.6"]) == 0
+    assert left(built) == kept
+    assert f"kept {stored[0].parent}: --results deletes it, too\n" in capsys.readouterr().out
+    assert main(["clean", "2.6", "--results", "--stage", "1"]) == 2
+    assert main(["clean", "2.6", "--results"]) == 0
+    assert left(built) == rest
+
+
+def test_clean_deletes_nothing_under_a_test_that_runs(
+    built: Path, stored: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, places = left(built), Places.of_release(built, "2.6", built)
+    smoke = places.with_python("3.13").with_stage2_in("smoke")
+    for running in (hold_trials(places), hold_lock(stored[0]), hold_lock(stored[1])):
+        with running:
+            assert main(["clean", "2.6"]) == 1
+        assert ": a test of what was built is running" in capsys.readouterr().err
+        assert set(before) <= set(left(built))
+    with hold_lock(smoke.verify), pytest.raises(DecoupleError, match="`decouple clean` deletes it"):
+        with hold_trials(smoke):
+            pass
+    assert main(["clean", "2.6"]) == 0
 
 
 def test_clean_deletes_nothing_under_a_build_that_runs(built: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -182,8 +182,9 @@ def test_one_wheel_is_needed(tmp_path: Path) -> None:
     wheel.touch()
     assert contract.find_only_wheel(tmp_path, "torch") == wheel
     (tmp_path / "torch-2.6.0+other-cp313-cp313-linux_x86_64.whl").touch()
-    with pytest.raises(UsageError, match=r"\+decoupled.*\+other"):
+    with pytest.raises(UsageError, match=r"\+decoupled.*\+other") as said:
         contract.find_only_wheel(tmp_path, "torch")
+    assert "all but one" in str(said.value.next_step), "a build makes neither of them go"
 
 
 def test_a_backend_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

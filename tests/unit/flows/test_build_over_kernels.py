@@ -6,14 +6,18 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
+from decouple.build import inputs
 from decouple.cli.wheel_origin import KERNELS
 from decouple.flows import portable_environment, prebuilt_kernels, work_environment
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest
+from decouple.flows.verify import VerifyRequest, verify_wheels
 from decouple.prebuilt import kernel_folder
+from tests.unit.index.wheels import SERIES_A, make_manifest, make_wheel
 
 
 def refused(tmp_path: Path, **request: object) -> str:
@@ -49,8 +53,33 @@ def test_kernels_are_a_word_or_a_folder(tmp_path: Path) -> None:
 def test_wheels_of_each_kind_are_made_in_a_folder_of_their_own(tmp_path: Path) -> None:
     """So none is taken for another: objects and stamps lie apart, and the version in the wheel's name says which."""
     ways = [{}, {"kernels": "official"}, {"kernels": "official", "core": "built"}, {"kernels": "monolith"}]
+    ways.append({"core": "stock"})
     folders = [BuildRequest(tmp_path, "2.6", **way).places.state for way in ways]  # type: ignore[arg-type]
     assert len(set(folders)) == len(ways)
+
+
+def test_a_wheel_for_an_unmodified_core_leaves_that_for_ours_where_it_is(tmp_path: Path) -> None:
+    """`build --core stock` wrote over it, under the same name, and `verify` took it for the other one."""
+    ours, stock = (BuildRequest(tmp_path, "2.6", core=core).places for core in ("built", "stock"))
+    for name in ("dist", "stage2", "state", "locks", "verify"):
+        assert getattr(stock, name) != getattr(ours, name)
+    assert VerifyRequest(tmp_path, "2.6", core="stock").places == stock
+    first = BuildRequest(tmp_path, "2.6", stage=1, core="stock").places
+    assert first == ours, "stage 1 is the same"
+
+
+@pytest.mark.parametrize("core", ["built", "stock"])
+def test_a_wheel_for_another_core_is_not_verified_as_one_for_this(tmp_path: Path, core: str) -> None:
+    """Of a build before each had a folder of its own, or of a wheel that was copied there."""
+    asked = VerifyRequest(tmp_path, "2.6", core=core)
+    manifest = structs.replace(make_manifest("torch-cuda", "2.6.0+cu124", "12.4", SERIES_A), flags={"core": "official"})
+    wheel = make_wheel(asked.places.dist, "torch-cuda", "2.6.0+cu124", manifest=manifest.to_json())
+    inputs.write_stamp(asked.places.state / "stage2.json", inputs.Stamp("0" * 64, wheel.name, "0" * 64, 1.0, 1))
+    with pytest.raises(UsageError, match=f"built against the core 'official', not '{core}'") as said:
+        verify_wheels(asked)
+    assert said.value.next_step == {
+        "built": "nox -s build-2.6", "stock": "decouple build 2.6 --stage 2 --core stock"
+    }[core]  # fmt: skip
 
 
 def test_explain_says_of_each_kind_whose_it_is(tmp_path: Path) -> None:

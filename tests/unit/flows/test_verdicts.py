@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from decouple.flows import verify, verify_official, verify_portable
+from decouple.flows.contract import ContractRequest, record_contract
 from decouple.flows.listener import QUIET
 from decouple.flows.single_stage import SingleStageComparison
 from decouple.flows.verdict import SeriesVerdict
@@ -121,6 +122,20 @@ def test_a_whole_run_replaces_what_was_recorded(tmp_path: Path) -> None:
     record(tmp_path, WHOLE, whole=True)
     path = record(tmp_path, structs.replace(GOOD, kernels=None), whole=True)
     assert (status.read_status(path).verify.checks, status.read_status(path).verify.failed) == (1, ())
+
+
+def test_a_contract_without_upstreams_suites_erases_no_run_that_had_them(tmp_path: Path) -> None:
+    """`decouple contract 2.6` took "72 of 72 items" out of the table for 71, which its own row then called too few."""
+    whole = status.ContractSection({"supported": 72}, {"passed": 353}, "2.6.0+decoupled", "aa")
+    part = structs.replace(whole, items={"supported": 71, "missing": 1}, tests={"passed": 307, "skipped": 46})
+    path, asked = status.locate_status(tmp_path, "2.6"), ContractRequest(tmp_path, "2.6")
+    record_contract(structs.replace(asked, upstream=True), "core", whole, QUIET)
+    record_contract(asked, "core", part, QUIET)
+    assert status.read_status(path).contract == {"core": whole}
+    failed = structs.replace(part, tests={"passed": 306, "failed": 1, "skipped": 46})
+    for other in (failed, structs.replace(part, series="of today")):
+        record_contract(asked, "core", other, QUIET)
+        assert status.read_status(path).contract == {"core": other}
 
 
 def test_checks_on_an_unmodified_core_are_not_recorded_as_those_of_ours(tmp_path: Path) -> None:

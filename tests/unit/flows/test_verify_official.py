@@ -74,13 +74,13 @@ def test_a_python_that_cannot_be_asked_is_named(tmp_path: Path) -> None:
 
 def test_machine_code_that_is_kept_for_no_architecture_of_the_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was said after all else was compared, as "no machine code for any architecture, only sm_80"."""
-    release, wheel = load_release(PROJECT, "2.6"), Path("torch_cuda.whl")
+    release, wheel = load_release(PROJECT, "2.6"), Path("my wheels/torch_cuda.whl")
     monkeypatch.setattr(kernels, "_read_archs", lambda _: ["sm_80", "sm_90"])
     assert kernels.list_kept_archs(release, wheel) == ["sm_90"]
     monkeypatch.setattr(kernels, "_read_archs", lambda _: ["sm_80"])
     with pytest.raises(DecoupleError, match="not kept here for sm_80") as caught:
         kernels.list_kept_archs(release, wheel)
-    assert "kernels compare torch_cuda.whl official:2.6 --arch sm_80" in str(caught.value.next_step)
+    assert "kernels compare 'my wheels/torch_cuda.whl' official:2.6 --arch sm_80" in str(caught.value.next_step)
 
 
 def test_another_cuda_is_compiled_in_the_portable_root_alone(capsys: pytest.CaptureFixture[str]) -> None:

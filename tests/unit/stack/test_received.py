@@ -232,6 +232,13 @@ def test_what_cannot_be_a_patch_of_a_series_is_refused_in_a_line(template: World
     assert next_step in what
 
 
+def test_the_command_that_mends_a_mail_can_be_typed_wherever_the_mail_lies(template: World, tmp_path: Path) -> None:
+    (tmp_path / "my mails").mkdir()
+    patch = written(tmp_path / "my mails", "lines", REFUSED["a new file in CR LF"][0])
+    done = received.by_us(received.fresh(template, tmp_path / "us"), patch)
+    assert f"sed -i 's/\\r$//' '{patch}'; or" in done.words
+
+
 #: A title and its text are parted by an empty line once they are written anew.
 KEPT = [kind for kind in (*TAKEN, *DESCRIBED) if kind != "no title, and lines"]
 

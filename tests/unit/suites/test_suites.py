@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from msgspec import structs
 
 from decouple import cli
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import hold_lock
 from decouple.base.paths import find_project
 from decouple.cli import test_cuda as cli_test_cuda
 from decouple.flows import test_cuda as flow
@@ -124,6 +126,17 @@ def test_a_failure_that_was_not_tried_again_before_the_stop_is_tried_again(here:
     assert run.run_tests(here, collected, ResultStore(here.folder, ABOUT, "d")) == 0  # each as often as --retries says
 
 
+@needs_plugin
+def test_a_failure_of_a_process_with_one_test_is_tried_again_at_once(here: Target) -> None:
+    """It failed for good in this run; the same command once more found it flaky."""
+    collected = [run.collect_tests(here, structs.replace(SUITE, select="flaky", process=1), "test_things.py")]
+    kept = ResultStore(here.folder, ABOUT, "d")
+    assert run.run_tests(here, collected, kept) == 1
+    (result,) = kept.results.values()
+    assert (result.outcome, result.flaky, result.attempts) == ("passed", True, 2)
+    assert run.run_tests(here, collected, kept) == 0
+
+
 def test_what_is_added_behind_a_line_that_a_kill_left_can_be_read(tmp_path: Path) -> None:
     """Else the third run refuses the whole file, with the hours in it."""
     ResultStore(tmp_path, ABOUT, "d").add([SuiteResult("one", "passed")])
@@ -221,6 +234,49 @@ def test_results_of_another_machine_are_recorded_from_their_folders(tmp_path: Pa
     assert found.suites["ours-gpu"].against == ours.against  # it was compared with another, and that is not lost
     with pytest.raises(DecoupleError, match="no folder of results"):
         flow.record_stored(tmp_path, "2.6", tmp_path, folders[1], seen)
+
+
+WHOLE = {test: SuiteResult(test, "passed", suite=suite) for test, suite in (("a", "cuda"), ("b", "cuda"), ("c", "nn"))}
+"""Results of two suites."""
+
+
+@pytest.mark.parametrize("part", [["a", "b"], ["a", "c"]], ids=["of a suite", "a slice"])
+def test_a_record_of_a_part_does_not_replace_that_of_the_whole(tmp_path: Path, part: list[str]) -> None:
+    """`test-cuda 2.6 cuda --record` took the other suites out of the table."""
+    whole = flow.SuiteRun(3, WHOLE, tmp_path, ("the wheel's",))
+    some = structs.replace(whole, results={test: WHOLE[test] for test in part})
+    flow.record_results(tmp_path, "2.6", ("built", "simulated"), whole, "", None)
+    path = status.locate_status(tmp_path, "2.6")
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=r"--record: what is recorded of built-simulated is of (nn|3 tests)") as said:
+        flow.record_results(tmp_path, "2.6", ("built", "simulated"), some, "", None)
+    assert path.read_bytes() == before and "--label NAME" in str(said.value.next_step)
+    flow.record_results(tmp_path, "2.6", ("built-some", "simulated"), some, "", None)
+    flow.record_results(tmp_path, "2.6", ("built", "simulated"), structs.replace(some, series=("today's",)), "", None)
+    runs = status.read_status(path).suites
+    assert runs["built-simulated"].tally == runs["built-some-simulated"].tally  # of a series that had none
+
+
+def test_another_slice_of_the_same_suites_replaces_the_record(tmp_path: Path) -> None:
+    """Each commit chooses another, which may have no test of one of them."""
+    for tests in (["a", "c"], ["a", "b"]):
+        done = flow.SuiteRun(2, {test: WHOLE[test] for test in tests}, tmp_path, (), ("cuda", "nn"))
+        flow.record_results(tmp_path, "2.6", ("built", "simulated"), done, "", None)
+    run = status.read_status(status.locate_status(tmp_path, "2.6")).suites["built-simulated"]
+    assert run.tally == {"cuda": {"passed": 2}}
+
+
+@pytest.mark.parametrize("choice", [{"slice": 1}, {"words": "one"}])
+def test_a_run_that_cannot_be_recorded_is_refused_before_it_throws_results_away(
+    here: Target, monkeypatch: pytest.MonkeyPatch, choice: dict[str, Any]
+) -> None:
+    recorded = status.SuitesSection("gpu", store.OUTCOMES, {"things": {"passed": 2}}, "here")
+    kept = ResultStore(here.folder, ABOUT, target.hash_identity(ABOUT))
+    kept.add([SuiteResult("test_things.py::TestGood::test_one", "passed", suite="things")])
+    again = flow.SuiteChoice(**choice, again="slice" in choice)  # of words nobody knows how many tests they are
+    with pytest.raises(UsageError, match="what is recorded of here-gpu is of 2 tests, and this run of 1"):
+        run_here(here, monkeypatch, again, recorded=recorded)
+    assert len(ResultStore(here.folder, ABOUT, target.hash_identity(ABOUT)).results) == 1
 
 
 def test_what_is_a_device_of_its_own_has_a_digest_of_its_own() -> None:
@@ -583,11 +639,12 @@ def run_here(
     choice: flow.SuiteChoice,
     theirs: Mapping[str, SuiteResult] | None = None,
     suites: tuple[Suite, ...] = (structs.replace(SUITE, select="TestGood"),),
+    **options: Any,
 ) -> flow.SuiteRun:
     """The good tests of TESTS, or the ``suites``, as the command runs them; no torch has to be there."""
     monkeypatch.setattr(Target, "describe_torch", lambda _: ABOUT | {"available": True})
     monkeypatch.setattr(catalog, "select_suites", lambda _: suites)
-    return flow.run_suites(here, Path(here.tests), choice, theirs=theirs)
+    return flow.run_suites(here, Path(here.tests), choice, theirs=theirs, **options)
 
 
 def results_of_theirs(*tests: str, suite: str = "things", file: str = "test_things.py") -> dict[str, SuiteResult]:
@@ -663,6 +720,40 @@ def test_a_test_may_take_longer_for_who_has_patience(
     assert result.outcome == "passed"
 
 
+def test_two_runs_do_not_write_to_one_folder(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each ran the tests of both, and the second with --again deleted what the first had stored."""
+    with hold_lock(here.folder), pytest.raises(DecoupleError, match="another run of test-cuda") as said:
+        run_here(here, monkeypatch, flow.SuiteChoice(minutes=0.0, again=True))
+    assert str(here.folder) in said.value.what and "--label" in str(said.value.next_step)
+    run_here(here, monkeypatch, flow.SuiteChoice(minutes=0.0))
+
+
+@needs_plugin
+def test_what_two_runs_make_in_one_tree_is_hidden_from_git(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`git status` told what the run left that ended last."""
+    tree = Path(here.tests).parent
+    subprocess.run(["git", "init", "-q", str(tree)], check=True)
+    (tree / ".git/decouple").mkdir()
+    (tree / ".git/decouple/state.json").touch()
+    (tree / ".git/info/exclude").write_text("/test/\n/first/\n/second/\n/work/\n")
+    Path(here.tests, "test_files.py").write_text(
+        "import time\nfrom pathlib import Path\n"
+        "def test_it():\n    Path('../begun').touch()\n"
+        "    while not Path('../second/junit.xml').exists(): time.sleep(0.1)\n    Path('../last').touch()\n"
+    )
+    slow = Suite("files", ("test_files.py",), "", process=50, seconds=60.0)
+    first, second = (structs.replace(here, folder=tree / name, work=str(tree / name)) for name in ("first", "second"))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        run = pool.submit(run_here, first, monkeypatch, flow.SuiteChoice(), None, (slow,))
+        while not (tree / "begun").exists() and not run.done():
+            time.sleep(0.1)
+        run_here(second, monkeypatch, flow.SuiteChoice(minutes=0.0))  # begins no test, and ends before the first
+        (result,) = run.result().results.values()
+    assert result.outcome == "passed" and (tree / "last").exists()
+    git = ["git", "-C", str(tree), "status", "--porcelain"]
+    assert subprocess.run(git, capture_output=True, text=True, check=True).stdout == ""
+
+
 def test_a_suite_that_needs_more_devices_is_named(
     here: Target, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -721,6 +812,18 @@ def test_a_torch_that_was_not_built_names_its_own_build(tmp_path: Path) -> None:
                 flow.TorchChoice(word, word, "simulated", tmp_path, tmp_path), flow.WorkRequest(tmp_path, "2.6")
             )
         assert command in str(failed.value.next_step)
+
+
+@pytest.mark.parametrize("word", ["smoke", "hip", "stock", "monolith", "built"])
+def test_results_of_each_torch_of_the_root_are_found_by_their_label(word: str, tmp_path: Path) -> None:
+    """They lie beside its build: `--against smoke` looked beside the usual one alone."""
+    work = WorkRequest(tmp_path, "2.6")
+    folder = flow.IN_ROOT[word].places(work).verify / "suites/mine-simulated"
+    ResultStore(folder, ABOUT, "d").add([SuiteResult("t.py::x", "passed")])
+    ours = flow.choose_torch(work, "built", device="simulated")
+    assert set(flow.read_stored_results(ours, "mine", work)) == {"t.py::x"}
+    with pytest.raises(DecoupleError, match="verify/suites/nobody-simulated"):
+        flow.read_stored_results(ours, "nobody", work)
 
 
 @pytest.mark.parametrize(("words", "alone"), [(["test-cuda"], set[str]()), (["try", "patches"], {"cpu"})])
