@@ -266,6 +266,7 @@ def _continue_rebase(
 ) -> RebaseResult:
     project, source = request.project, request.folder / "src"
     work, (old, new), tree = prepare_work(project, waiting, listener)
+    killed = waiting.tip is not None and waiting.stopped_at is None
     if request.step == "restart":
         waiting = structs.replace(waiting, decisions={})
         _drop_conflict(request, waiting)
@@ -285,7 +286,9 @@ def _continue_rebase(
     if outcome.stopped and outcome.waiting:
         waiting.save(state_file)  # so that --abort always can
         shown, name = _make_work_tree(work, source), outcome.stopped.name
-        rebase_state.refuse_edits(shown)
+        if killed:  # a run at its work there
+            rebase_state.remove_untracked(shown, outcome.waiting)
+        rebase_state.refuse_edits(shown, outcome.waiting)
         structs.replace(waiting, tip=outcome.tips[-1]).save(state_file)
         rebase_state.show_conflict(shown, outcome.tips[-1], outcome.waiting)
         structs.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
@@ -315,9 +318,9 @@ def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waitin
     assert waiting.tip
     tree = _make_work_tree(work, request.folder / "src")
     before = work.repository.read_tree_id(waiting.tip)
-    settled = None if request.step == "skip" else rebase_state.read_settled_tree(tree, waiting.tip)
-    decision = Decision(settled, before, request.reason)
     step = next(entry for entry in work.steps if entry.patch.name == waiting.stopped_at)
+    settled = None if request.step == "skip" else rebase_state.read_settled_tree(tree, waiting.tip, step)
+    decision = Decision(settled, before, request.reason)
     made_on = work.repository.read_tree_id(work.sides.new)
     kept = resolution_replay.make_resolution(
         work.repository, step, waiting.tip, None if settled == before else settled, made_on, request.reason, waiting.new

@@ -16,7 +16,7 @@ from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
-from decouple.base.git import Repository
+from decouple.base.git import GitError, Repository, split_names
 from decouple.base.path_names import PathPart, RelativePath
 from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
 from decouple.rebase.carry import Step
@@ -88,23 +88,48 @@ def find_next_step(stopped: CarryResult | None) -> str:
     return "settle it, `git add`, `decouple rebase --continue`"
 
 
-def refuse_edits(repository: Repository) -> None:
-    """Raise DecoupleError for edits that showing a conflict there would lose."""
+def refuse_edits(repository: Repository, step: Step) -> None:
+    """Raise DecoupleError for edits that showing the conflict of ``step`` there would lose."""
     dirty = repository.read_text("status", "--porcelain", "--untracked-files=no")
     if dirty and repository.resolve_commit("HEAD") is not None:
         raise DecoupleError(
             f"{repository.root} has edits ({dirty.splitlines()[0].strip()}, …)",
             next_step="commit them and say `decouple rebase --continue`, or drop them with `git checkout -f`",
         )
+    if untracked := _list_untracked(repository, step):
+        place = shlex.quote(str(repository.root / untracked[0]))
+        raise DecoupleError(
+            f"{repository.root}: {untracked[0]} is untracked, and {step.patch.name} changes it",
+            next_step=f"move {place} away, then `decouple rebase --continue`",
+        )
+
+
+def remove_untracked(repository: Repository, step: Step) -> None:
+    """Remove what a git of ours wrote for ``step`` and was killed before it put it into its index."""
+    for path in _list_untracked(repository, step):
+        (repository.root / path).unlink()
+
+
+def _list_untracked(repository: Repository, step: Step) -> list[str]:
+    """Return the files that the patch changes and git's index lacks, ignored ones too."""
+    paths = sorted(step.patch.changed_paths)
+    return split_names(repository.run("ls-files", "-z", "--others", "--", *paths)) if paths else []
 
 
 def show_conflict(repository: Repository, tip: str, step: Step) -> None:
     """Pick the patch's old commit on ``tip``, so that plain git shows the conflict.
 
-    What git merges cleanly is staged and not committed: it is what a person is asked about.
+    What git merges cleanly is staged and not committed: it is what a person is asked about. Raises GitError where git
+    does neither: an empty conflict would be taken for one that was settled with nothing left of the patch.
     """
     repository.run("checkout", "-q", "--detach", tip)
-    repository.try_run("-c", "merge.conflictStyle=diff3", "cherry-pick", "--no-commit", step.after)
+    answer = repository.try_run("-c", "merge.conflictStyle=diff3", "cherry-pick", "--no-commit", step.after)
+    if answer.status and not repository.read_text("ls-files", "--unmerged"):
+        raise GitError(
+            f"git cherry-pick in {repository.root}",
+            answer,
+            next_step="settle what git says there, then `decouple rebase --continue`",
+        )
 
 
 def drop_conflict(repository: Repository, tip: str) -> None:
@@ -121,8 +146,8 @@ def forget_locks(repository: Repository, since: float) -> None:
     worktree.forget_new_locks(repository, ("index.lock", "HEAD.lock"), since)
 
 
-def read_settled_tree(repository: Repository, tip: str) -> str:
-    """Read the tree that a person made of the conflict.
+def read_settled_tree(repository: Repository, tip: str, step: Step) -> str:
+    """Read the tree that a person made of the conflict of ``step``.
 
     It is what the index holds, committed on top of ``tip`` or not. Raises UsageError while files are unmerged, edited
     and not staged, or hold conflict markers.
@@ -138,6 +163,11 @@ def read_settled_tree(repository: Repository, tip: str) -> str:
         raise UsageError(
             f"{repository.root}: {unstaged.splitlines()[0]} is edited but not staged",
             next_step="`git add` or `git checkout` it, then `decouple rebase --continue`",
+        )
+    if untracked := _list_untracked(repository, step):
+        raise UsageError(
+            f"{repository.root}: {untracked[0]} is untracked, and {step.patch.name} changes it",
+            next_step="`git add` it, or delete it, then `decouple rebase --continue`",
         )
     tree = repository.read_text("write-tree")
     marked = repository.try_run("diff-tree", "-r", "--check", tip, tree)

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
@@ -181,6 +182,82 @@ def test_a_conflict_that_a_killed_run_was_putting_there_is_nobodys_edit(
         assert project.again(step) == 1
     assert "<<<<<<<" in (tree / "b").read_text()
     assert json.loads((project.root / "build/rebase/state.json").read_text())["stopped_at"] == "1.0/0002-second.patch"
+
+
+@pytest.fixture
+def new_file(project: Project) -> Path:
+    """Let the second patch stop, which adds a file besides; return where that file is in the work tree."""
+    conflict_in_b(project)
+    path = project.root / "patches/1.0/0002-second.patch"
+    added = "diff --git a/new.cpp b/new.cpp\nnew file mode 100644\n--- /dev/null\n+++ b/new.cpp\n@@ -0,0 +1 @@\n+ours\n"
+    path.write_text(path.read_text() + added)
+    return project.root / "build/rebase/src/new.cpp"
+
+
+def test_a_new_file_that_git_was_killed_at_is_in_nobodys_way(
+    project: Project, new_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git writes its files first and its index behind them."""
+
+    def cut(repository: Repository, tip: str, patch: Step) -> None:
+        repository.run("checkout", "-q", "--detach", tip)
+        new_file.write_text("ours\n")
+        raise Killed
+
+    with monkeypatch.context() as at_work, pytest.raises(Killed):
+        at_work.setattr(rebase_state, "show_conflict", cut)
+        project.begin()
+    assert project.again("--continue") == 1
+    assert "A  new.cpp\n" in project.git("status", "--porcelain")
+
+
+def test_a_new_file_that_is_not_staged_is_not_dropped_without_a_word(
+    project: Project, new_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.begin() == 1
+    project.git("reset", "-q")
+    (new_file.parent / "b").write_text("both\n")
+    project.git("add", "b")
+    capsys.readouterr()
+    assert project.again("--continue") == 2
+    assert "new.cpp is untracked, and 1.0/0002-second.patch changes it" in capsys.readouterr().err
+    project.git("add", "new.cpp")
+    assert project.again("--continue") == 0
+    assert "+ours\n" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
+def test_a_file_in_the_way_of_a_conflict_is_named(
+    project: Project, new_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Git shows no conflict then, which was taken for one that was settled with nothing left of the patch."""
+    assert project.begin() == 1
+    project.git("reset", "-q")
+    project.git("checkout", "-f", "b")
+    for step in ("--restart", "--continue"):
+        assert project.again(step) == 1
+        said = capsys.readouterr().err
+        assert "new.cpp is untracked, and 1.0/0002-second.patch changes it" in said
+        assert f"move {new_file} away, then `decouple rebase --continue`" in said
+    new_file.unlink()
+    assert project.again("--continue") == 1
+    assert "UU b\n" in project.git("status", "--porcelain")
+
+
+def test_a_cherry_pick_that_git_refuses_is_no_conflict(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    show = rebase_state.show_conflict
+
+    def refuse(repository: Repository, tip: str, step: Step) -> None:
+        show(repository, tip, structs.replace(step, after="0" * 40))
+
+    with monkeypatch.context() as at_work:
+        at_work.setattr(rebase_state, "show_conflict", refuse)
+        assert project.begin() == 1
+    assert "git cherry-pick in" in capsys.readouterr().err
+    assert project.again("--continue") == 1
+    assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
 
 
 def test_a_restart_that_is_killed_settles_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
