@@ -14,7 +14,7 @@ from decouple.flows.listener import Listener
 from decouple.flows.rebase import RebaseJudgement, RebaseRequest, RebaseResult, rebase_series
 from decouple.flows.rebase_route import choose_way
 from decouple.rebase import report
-from decouple.rebase.rebase_state import find_next_step
+from decouple.rebase.rebase_state import find_next_step, is_generated
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -71,7 +71,9 @@ def run_rebase(arguments: argparse.Namespace) -> int:
         return CHECK_FAILED if result.outcome.stops else OK
     elif result.stopped_at:
         listener.say(f"\nstopped at {result.stopped_at}; the conflict is in {result.tree}")
-        listener.say(f"  next: {find_next_step(result.outcome.stopped)} (or --skip, --abort)")
+        stopped = result.outcome.stopped
+        others = "--abort" if stopped and is_generated(stopped) else "--skip, --abort"
+        listener.say(f"  next: {find_next_step(stopped)} (or {others})")
         return CHECK_FAILED
     else:
         _tell_written(request.project, result, listener)

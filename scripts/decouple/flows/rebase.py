@@ -314,11 +314,14 @@ def _continue_rebase(
 
 def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waiting: RebaseState) -> RebaseState:
     """Take over what a person did in the work tree, and remember it for the next time."""
+    assert request.step
     assert waiting.stopped_at
     assert waiting.tip
+    step = next(entry for entry in work.steps if entry.patch.name == waiting.stopped_at)
+    if _is_relocation(step.patch):
+        rebase_state.refuse_decision(waiting.stopped_at, request.step)
     tree = _make_work_tree(work, request.folder / "src")
     before = work.repository.read_tree_id(waiting.tip)
-    step = next(entry for entry in work.steps if entry.patch.name == waiting.stopped_at)
     settled = None if request.step == "skip" else rebase_state.read_settled_tree(tree, waiting.tip, step)
     decision = Decision(settled, before, request.reason)
     made_on = work.repository.read_tree_id(work.sides.new)
@@ -456,11 +459,15 @@ def _find_wheel_name(manifest: Manifest) -> str:
     return wheel.name
 
 
+def _is_relocation(patch: Patch) -> bool:
+    return f"Decouple-Id: {RELOCATION}\n" in patch.header_text
+
+
 def _make_python_regenerator(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:
     """Make the relocation of what a wheel shows: Python files."""
 
     def regenerate(patch: Patch) -> RegeneratedPatch | None:
-        if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
+        if not _is_relocation(patch):
             return None
         data = render_python(moves, load_rules(), manifest.release, _find_wheel_name(manifest)).encode()
         before = {file.old_path for file in patch.files}
@@ -484,7 +491,7 @@ def _make_regenerator(tree: Path, commit: str, release: str) -> Regenerate:
     """
 
     def regenerate(patch: Patch) -> RegeneratedPatch | None:
-        if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
+        if not _is_relocation(patch):
             return None
         rules = load_rules()
         before = {file.old_path: file.new_path for file in patch.files if file.old_path}

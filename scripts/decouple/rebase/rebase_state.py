@@ -11,6 +11,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from msgspec import Struct, convert, to_builtins
 
@@ -27,6 +28,7 @@ from decouple.stack import worktree
 from decouple.stack.journal import Id
 
 _VERSION = 1
+_MEND_RULES = "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
 
 
 class Leg(Struct, frozen=True):
@@ -83,9 +85,21 @@ def find_next_step(stopped: CarryResult | None) -> str:
     if stopped is not None and any(note.text.startswith(MISSED) for note in stopped.notes):
         rule = "change the recipe in series/recipes (the notes say what it misses), `decouple rebase --restart`"
         return f"{rule}; or settle this release alone by hand, `git add`, `decouple rebase --continue`"
-    if stopped is not None and stopped.changes is not None:  # the relocation: what the rules place moves
-        return "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
+    if stopped is not None and is_generated(stopped):
+        return _MEND_RULES
     return "settle it, `git add`, `decouple rebase --continue`"
+
+
+def is_generated(stopped: CarryResult) -> bool:
+    """Say whether what stopped is made by rules: what they place moves, and no text of a person's counts."""
+    return stopped.changes is not None
+
+
+def refuse_decision(name: str, step: str) -> NoReturn:
+    """Raise UsageError for a ``step`` that would settle a patch which is made by rules."""
+    raise UsageError(
+        f"--{step}: {name} is made by rules and not settled by hand", next_step=f"{_MEND_RULES}, or --abort"
+    )
 
 
 def refuse_edits(repository: Repository, step: Step) -> None:

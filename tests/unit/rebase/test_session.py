@@ -318,6 +318,33 @@ def test_a_tree_that_is_not_as_it_was_unpacked_is_no_conflict_of_a_patch(
     assert "not as it was unpacked" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("step", ["--continue", "--skip"])
+def test_no_hand_settles_the_relocation(
+    project: Project,
+    relocation: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    step: str,
+) -> None:
+    """It is made anew by the rules of now, whatever a person decided: the same stop came again, for ever."""
+
+    def refuse(tree: Path, rules: object) -> Plan:
+        raise DecoupleError("new.cu: unclassified CUDA file")
+
+    with monkeypatch.context() as before:
+        before.setattr("decouple.flows.rebase.make_plan", refuse)
+        before.setattr("decouple.flows.rebase.list_unclassified", lambda tree, rules: ["new.cu"])
+        assert project.begin() == 1
+        assert "`decouple rebase --restart` (or --abort)" in capsys.readouterr().out
+        assert project.again(step) == 2
+    said = capsys.readouterr().err
+    assert f"{step}: 1.0/0000-relocate.patch is made by rules and not settled by hand" in said
+    assert "`decouple rebase --restart`, or --abort" in said
+    assert not (project.root / "series/resolutions").exists()
+    assert project.again("--restart") == 0, "the rules were mended"
+    assert project.series[0] == "1.1/0000-relocate.patch"
+
+
 def test_a_conflict_is_settled_in_plain_git(project: Project) -> None:
     conflict_in_b(project)
     assert project.begin() == 1
