@@ -135,13 +135,12 @@ def hold_rebase_lock(project: Path, listener: Listener = QUIET) -> Iterator[None
 
 def _run_step(request: RebaseRequest, listener: Listener, heard: Callable[[RebaseJudgement], None]) -> RebaseResult:
     state_file = request.folder / "state.json"
-    waiting = rebase_state.load_state(state_file)
-    if request.step and waiting is None:
+    if request.step and not state_file.exists():
         raise UsageError(f"no rebase is under way for --{request.step}", next_step="start one: decouple rebase TO")
-    if request.step == "abort" and waiting is not None:
-        _drop_conflict(request, waiting)
-        state_file.unlink()
+    if request.step == "abort":
+        _give_up(request, state_file)
         return RebaseResult()
+    waiting = rebase_state.load_state(state_file)
     if waiting is None or request.report:
         waiting = _start_rebase(request, listener)
     elif request.releases:
@@ -332,6 +331,20 @@ def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waitin
     decided = structs.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
     _drop_conflict(request, decided)
     return decided
+
+
+def _give_up(request: RebaseRequest, state_file: Path) -> None:
+    """Forget the rebase under way, one whose state cannot be read, too."""
+    try:
+        waiting = rebase_state.load_state(state_file)
+    except DecoupleError:
+        tree = Repository(request.folder / "src")
+        if tree.root.exists() and (head := tree.resolve_commit("HEAD")):
+            rebase_state.drop_conflict(tree, head)
+    else:
+        assert waiting
+        _drop_conflict(request, waiting)
+    state_file.unlink()
 
 
 def _drop_conflict(request: RebaseRequest, waiting: RebaseState) -> None:

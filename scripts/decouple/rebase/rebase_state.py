@@ -17,15 +17,17 @@ from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
-from decouple.base.git import GitError, Repository, split_names
+from decouple.base.git import SUBMODULE, GitError, Repository, split_names
 from decouple.base.path_names import PathPart, RelativePath
 from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
+from decouple.patch.lines import split_lines
 from decouple.rebase.carry import Step
 from decouple.rebase.recipe_carry import MISSED
 from decouple.rebase.series_carry import Decision
 from decouple.rebase.verdicts import CarryResult
 from decouple.stack import worktree
 from decouple.stack.journal import Id
+from decouple.stack.trees import compare_trees, read_blobs
 
 _VERSION = 1
 _MEND_RULES = "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
@@ -73,7 +75,7 @@ def load_state(path: Path) -> RebaseState | None:
         return convert(data, RebaseState)
     except (ValueError, TypeError, AttributeError) as error:
         raise DecoupleError(
-            f"{path}: damaged: {error!r}"[:300], next_step=f"rm {shlex.quote(str(path))} forgets the rebase under way"
+            f"{path}: damaged: {error!r}"[:300], next_step="decouple rebase --abort, which forgets that rebase"
         ) from error
 
 
@@ -184,8 +186,26 @@ def read_settled_tree(repository: Repository, tip: str, step: Step) -> str:
             next_step="`git add` it, or delete it, then `decouple rebase --continue`",
         )
     tree = repository.read_text("write-tree")
-    marked = repository.try_run("diff-tree", "-r", "--check", tip, tree)
-    if b"leftover conflict marker" in marked.out:
-        where = marked.out.decode("utf-8", "replace").splitlines()[0]
-        raise UsageError(f"{repository.root}: {where}", next_step="settle it, `git add`, `decouple rebase --continue`")
+    if where := _find_marker(repository, tip, tree):
+        raise UsageError(
+            f"{repository.root}: {where}: a conflict marker is left",
+            next_step="settle it, `git add`, `decouple rebase --continue`",
+        )
     return tree
+
+
+def _find_marker(repository: Repository, tip: str, tree: str) -> str:
+    """Return the place of the first line of ``tree`` that opens or ends a conflict and is not in ``tip``.
+
+    A line of seven ``=`` alone shows none: it may underline a title.
+    """
+    changes = [change for change in compare_trees(repository, tip, tree) if change.new and change.new.mode != SUBMODULE]
+    entries = [entry for change in changes for entry in (change.old, change.new) if entry and entry.mode != SUBMODULE]
+    texts = read_blobs(repository, [entry.id for entry in entries])
+    for change in changes:
+        assert change.new
+        known = set(split_lines(texts.get(change.old.id, b""))) if change.old else set()
+        for number, line in enumerate(split_lines(texts[change.new.id]), 1):
+            if line.startswith((b"<<<<<<< ", b">>>>>>> ")) and line not in known:
+                return f"{change.path}:{number}"
+    return ""

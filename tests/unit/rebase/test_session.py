@@ -463,6 +463,15 @@ def test_markers_left_in_a_file_are_refused(project: Project, taken: list[str]) 
     assert project.again("--continue") == 2
 
 
+def test_an_underlined_title_is_no_marker(project: Project) -> None:
+    conflict_in_b(project)
+    project.begin()
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "Backend\n=======\n"}))
+    project.git("add", "b")
+    assert project.again("--continue") == 0
+    assert "+=======\n" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
 def test_skip_leaves_the_patch_out(project: Project) -> None:
     conflict_in_b(project)
     project.begin()
@@ -481,6 +490,21 @@ def test_abort_and_restart(project: Project, capsys: pytest.CaptureFixture[str])
     assert project.git("status", "--porcelain") == ""
     assert project.again("--continue") == 2
     assert project.series == []
+
+
+@pytest.mark.parametrize("text", ['{"version": 2}', '{"version": 1}', "{"])
+def test_a_rebase_whose_state_cannot_be_read_is_given_up(
+    project: Project, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    conflict_in_b(project)
+    project.begin()
+    (project.root / "build/rebase/state.json").write_text(text)
+    assert project.again("--continue") == 1
+    assert "decouple rebase --abort" in capsys.readouterr().err
+    assert project.again("--abort") == 0
+    assert project.git("status", "--porcelain") == ""
+    assert project.begin() == 1
+    assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
 
 
 def test_a_restart_replays_what_was_settled(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
