@@ -149,11 +149,9 @@ def _run_step(request: RebaseRequest, listener: Listener, heard: Callable[[Rebas
             next_step="decouple rebase --continue, --skip, --restart or --abort",
         )
     found = _continue_rebase(request, state_file, waiting, listener, heard)
-    while found.series and waiting.legs:
-        leg, *later = waiting.legs
-        listener.say(f"series: {waiting.new} is whole, {len(found.series.lines)} patches; next {leg.release}")
-        debian = request.debian_patches and not later
-        waiting = RebaseState(waiting.new, leg.release, leg.source, debian, {}, waiting.source, tuple(later))
+    while found.series and (following := waiting.next_leg):
+        listener.say(f"series: {waiting.new} is whole, {len(found.series.lines)} patches; next {following.new}")
+        waiting = following
         found = _continue_rebase(structs.replace(request, step=None), state_file, waiting, listener, heard)
     return found
 
@@ -180,7 +178,7 @@ def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
             "--via writes a series for each release between, and --report writes none",
             next_step="leave one of them out",
         )
-    legs = [*_list_legs(project, old, new, request.via), Leg(new, request.source)]
+    legs = [*_list_legs(project, old, new, request.via), Leg(new, request.source, request.debian_patches)]
     for leg in legs:
         if source_specifier.parse_local_path(leg.source) and not (request.replace or request.report):
             _refuse_another_text(project, leg, listener)
@@ -189,8 +187,7 @@ def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
         if leg.release in have:
             start, from_source = leg.release, leg.source
     left = legs[[leg.release for leg in legs].index(start) + 1 :] if start != old else legs
-    debian = request.debian_patches and len(left) == 1
-    return RebaseState(start, left[0].release, left[0].source, debian, {}, from_source, tuple(left[1:]))
+    return RebaseState(start, left[0].release, left[0].source, left[0].debian_patches, {}, from_source, tuple(left[1:]))
 
 
 def _list_legs(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[Leg]:

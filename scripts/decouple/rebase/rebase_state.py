@@ -38,6 +38,7 @@ class Leg(Struct, frozen=True):
 
     release: PathPart
     source: str = "auto"
+    debian_patches: bool = False
 
 
 class RebaseState(Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,6 +56,14 @@ class RebaseState(Struct, frozen=True, forbid_unknown_fields=True):
     tip: Id | None = None
     """Commit that the work tree stands on while a conflict is open. With ``stopped_at`` None a run is just putting the
     conflict there or taking it out: what lies there is nobody's decision."""
+
+    @property
+    def next_leg(self) -> RebaseState | None:
+        """Return the rebase to the release behind ``new``; None behind the last."""
+        if not self.legs:
+            return None
+        leg, *later = self.legs
+        return RebaseState(self.new, leg.release, leg.source, leg.debian_patches, {}, self.source, tuple(later))
 
     def save(self, path: Path) -> None:
         """Replace the state file."""

@@ -93,6 +93,17 @@ def test_a_relative_way_is_gone_on_with_from_the_folder_of_the_conflict(
     assert names(project, "1.2") == ("1.1/0002-second.patch", "1.0/0003-third.patch")
 
 
+def test_debians_patches_are_wanted_behind_a_stop_between_too(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.upstream("1.1", {"a": numbered(1, 60, {10: "upstream\n"})})
+    assert carry(project, via(project), "--debian-patches") == 1
+    assert project.decouple("--skip") == 1
+    assert names(project, "1.1"), "there is nothing of Debian's between"
+    assert "source local brings no patches of Debian's" in capsys.readouterr().err
+    assert not (project.root / "series/1.2").exists()
+
+
 def test_what_an_earlier_run_came_to_is_not_carried_anew(project: Project) -> None:
     assert carry(project, via(project)) == 0
     (project.root / "series/1.2").unlink()
