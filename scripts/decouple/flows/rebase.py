@@ -301,7 +301,10 @@ def _continue_rebase(
         manifest := Checkout(project).locate_draft_manifest(waiting.new)
     ).is_file():  # it belongs to a series from now on
         manifest.replace(Checkout(project).locate_manifest(waiting.new))
-    state_file.unlink(missing_ok=True)
+    if following := waiting.next_leg:
+        following.save(state_file)  # so that the way goes on from there whatever ends this run
+    else:
+        state_file.unlink(missing_ok=True)
     kept = resolutions.make_path(project, waiting.old, waiting.new)
     return RebaseResult(
         judged, waiting.new, written=tuple(written), series=made, resolutions=kept if kept.exists() else None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from decouple.cli import main
 from decouple.patch import series_file
 from decouple.rebase import resolutions
+from decouple.rebase.series_carry import RebaseOutcome, RebaseWork
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.unit.rebase.releases import numbered
@@ -80,6 +82,26 @@ def test_a_stop_between_is_settled_and_the_way_goes_on(project: Project, capsys:
     capsys.readouterr()
     assert carry(project, via(project)) == 0
     assert "settled on 1.1" in capsys.readouterr().out
+
+
+def test_a_kill_behind_a_series_between_loses_nothing_of_the_way(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RebaseWork.run
+
+    def cut(work: RebaseWork, **how: Any) -> RebaseOutcome:
+        if (project.root / "series/1.1").exists():
+            raise KeyboardInterrupt
+        return run(work, **how)
+
+    with monkeypatch.context() as at_work:
+        at_work.setattr(RebaseWork, "run", cut)
+        carry(project, via(project))
+    assert carry(project, via(project)) == 2
+    assert "a rebase from 1.1 to 1.2 is under way" in capsys.readouterr().err
+    assert project.decouple("--continue") == 0
+    assert names(project, "1.2") == ("1.0/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch")
+    assert not (project.root / "build/rebase/state.json").exists()
 
 
 def test_a_relative_way_is_gone_on_with_from_the_folder_of_the_conflict(
