@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.files import write_output
 from decouple.cli import output
-from decouple.cli.request import make_request
+from decouple.cli.request import make_request, refuse_unread
 from decouple.cli.source_word import add_source_option
 from decouple.flows.listener import Listener
 from decouple.flows.rebase import RebaseJudgement, RebaseRequest, RebaseResult, rebase_series
@@ -53,7 +53,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="carry from the first patch again, by the recipes and rules of now; what was settled is replayed",
     )
     step.add_argument("--abort", dest="step", action="store_const", const="abort", help="forget the whole rebase")
-    parser.set_defaults(run=run_rebase)
+    parser.set_defaults(run=run_rebase, parser=parser)
 
 
 def run_rebase(arguments: argparse.Namespace) -> int:
@@ -61,6 +61,7 @@ def run_rebase(arguments: argparse.Namespace) -> int:
 
     1 while a patch waits for a person or --report found one that would.
     """
+    _refuse_unread_options(arguments)
     for_program = arguments.format != "text" and not arguments.output  # which gets the report and nothing else
     listener = output.make_listener(for_program=for_program)
     request = choose_way(make_request(RebaseRequest, arguments), listener)
@@ -78,6 +79,18 @@ def run_rebase(arguments: argparse.Namespace) -> int:
     else:
         _tell_written(request.project, result, listener)
     return OK
+
+
+def _refuse_unread_options(arguments: argparse.Namespace) -> None:
+    step = arguments.step
+    if step == "abort":
+        refuse_unread(arguments, {"step"}, "--abort forgets the rebase under way", "leave it out")
+    elif step:
+        read = {"step", "history", "format", "output", *(["reason"] if step != "restart" else [])}
+        why = f"--{step} goes on with the rebase as it was started"
+        refuse_unread(arguments, read, why, "leave it out, or `decouple rebase --abort` and start anew with it")
+    elif arguments.reason:
+        raise UsageError("--reason: is kept with what --continue or --skip settles", next_step="leave it out")
 
 
 def _tell_written(project: Path, result: RebaseResult, listener: Listener) -> None:

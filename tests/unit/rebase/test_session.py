@@ -78,7 +78,7 @@ class Project:
         return self.decouple("1.0", "1.1", *sources, *more)
 
     def again(self, step: str) -> int:
-        return self.decouple(f"--from-source=local:{self.sources['1.0']}", step)
+        return self.decouple(step)
 
     def give_from_source(self, release: str = "1.0") -> None:
         """Let the manifest of ``release`` name a source that needs no network: a repository with its tag."""
