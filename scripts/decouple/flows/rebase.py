@@ -261,7 +261,8 @@ def _continue_rebase(
     heard: Callable[[RebaseJudgement], None],
 ) -> RebaseResult:
     project, source = request.project, request.folder / "src"
-    work, (old, new), tree = prepare_work(project, waiting, listener)
+    with contextlib.nullcontext() if request.report else _advise_anew(state_file):
+        work, (old, new), tree = prepare_work(project, waiting, listener)
     killed = waiting.tip is not None and waiting.stopped_at is None
     if request.step == "restart":
         waiting = structs.replace(waiting, decisions={})
@@ -408,6 +409,21 @@ def prepare_work(
     if waiting.source == "wheel":
         work.partial = True
     return work, (old, new), tree
+
+
+@contextlib.contextmanager
+def _advise_anew(state_file: Path) -> Iterator[None]:
+    """Say how a rebase under way comes by another source: a step reads no option that names one."""
+    try:
+        yield
+    except DecoupleError as error:
+        named = isinstance(error, UsageError) or "source" in (error.next_step or "")
+        if named and state_file.exists():
+            error.next_step = (
+                "go on once it can be had, or `decouple rebase --abort` and start anew with what there is: "
+                "what was settled is replayed"
+            )
+        raise
 
 
 @contextlib.contextmanager

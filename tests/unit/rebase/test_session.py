@@ -524,6 +524,26 @@ def test_a_restart_replays_what_was_settled(project: Project, capsys: pytest.Cap
     assert "stopped at 1.0/0002-second.patch" in capsys.readouterr().out
 
 
+def test_a_source_that_moved_meanwhile_is_named_anew_by_starting_anew(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = {"a": numbered(1, 60), "b": numbered(1, 60, {20: "upstream\n"}), "c": numbered(1, 60, {30: "upstream\n"})}
+    project.upstream("1.1", there)
+    assert project.begin() == 1
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "upstream, and second\n"}))
+    project.git("add", "b")
+    assert project.again("--continue") == 1
+    project.sources["1.1"] = project.sources["1.1"].rename(project.root / "moved")
+    capsys.readouterr()
+    assert project.again("--skip") == 2
+    said = capsys.readouterr().err
+    assert "source-1.1: no such file or folder" in said
+    assert "`decouple rebase --abort` and start anew" in said
+    assert project.again("--abort") == 0
+    assert project.begin() == 1
+    assert "0002-second.patch  replayed" in capsys.readouterr().out
+
+
 def test_a_report_stops_nowhere_and_writes_nothing(project: Project, tmp_path: Path) -> None:
     conflict_in_b(project)
     report = tmp_path / "report.json"
