@@ -66,6 +66,19 @@ def test_a_stop_says_how_to_go_on(project: Project, capsys: pytest.CaptureFixtur
     assert "both" in (project.root / "build/1.1/src/b").read_text()
 
 
+def test_a_stop_names_all_that_was_typed(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    project.give_from_source()
+    monkeypatch.chdir(tmp_path)
+    assert main(["apply", "1.1", "--source=source-1.1", "--no-debian-patches", "--also=my own.toml"]) == 1
+    typed = (
+        f"decouple apply 1.1 --source local:{tmp_path}/source-1.1 --no-debian-patches --also '{tmp_path}/my own.toml'"
+    )
+    assert f"then `{typed}` again" in capsys.readouterr().err
+
+
 def test_a_fork_gets_its_manifest_off_its_tree(project: Project) -> None:
     project.write("third_device/README", "laid over the tree\n")
     project.upstream("1.1", {"version.txt": "1.1.0a0\n", **dict.fromkeys("abc", numbered(1, 60))})
