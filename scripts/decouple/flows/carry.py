@@ -97,7 +97,9 @@ def carry_series(request: BaselineRequest, again: str, listener: Listener = QUIE
             listener.say(f"  {line}")
 
     debian = bool(request.debian_patches)
-    asked = RebaseRequest(project, (old, release), request.source, debian_patches=debian, alone=True)
+    asked = RebaseRequest(
+        project, (old, release), request.source, debian_patches=debian, offline=request.offline, alone=True
+    )
     result = rebase_series(choose_way(asked, listener), listener, report_judgement)
     if result.stopped_at:
         raise DecoupleError(

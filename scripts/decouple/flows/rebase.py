@@ -73,6 +73,8 @@ class RebaseRequest(Struct, frozen=True):
     """Why a conflict is settled so, or the patch left out: kept with the resolution."""
     replace: bool = False
     """Write the series of a release for a local tree that is not the official text."""
+    offline: bool = False
+    """Only what the cache has."""
     alone: bool = False
     """The caller keeps other rebases out of the checkout: it holds `hold_rebase_lock`."""
 
@@ -181,13 +183,16 @@ def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
     legs = [*_list_legs(project, old, new, request.via), Leg(new, request.source, request.debian_patches)]
     for leg in legs:
         if source_specifier.parse_local_path(leg.source) and not (request.replace or request.report):
-            _refuse_another_text(project, leg, listener)
+            _refuse_another_text(request, leg, listener)
     start, from_source = old, request.from_source
     for leg in legs[:-1]:  # what an earlier run came to is not carried anew
         if leg.release in have:
             start, from_source = leg.release, leg.source
     left = legs[[leg.release for leg in legs].index(start) + 1 :] if start != old else legs
-    return RebaseState(start, left[0].release, left[0].source, left[0].debian_patches, {}, from_source, tuple(left[1:]))
+    first, later = left[0], tuple(left[1:])
+    return RebaseState(
+        start, first.release, first.source, first.debian_patches, {}, from_source, later, request.offline
+    )
 
 
 def _list_legs(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[Leg]:
@@ -212,13 +217,12 @@ def _list_legs(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[
     return legs
 
 
-def _refuse_another_text(project: Path, leg: Leg, listener: Listener) -> None:
+def _refuse_another_text(request: RebaseRequest, leg: Leg, listener: Listener) -> None:
     """Raise UsageError where the official wheel shows that a user's tree is misnamed."""
     new, source, quoted = leg.release, leg.source, shlex.quote(leg.source)
-    manifest = load_release(project, new)
-    near = _measure_likeness(
-        project, manifest, fetch_source(manifest, source, progress=listener.progress).path, listener
-    )
+    manifest, offline = load_release(request.project, new), request.offline
+    tree = fetch_source(manifest, source, offline=offline, progress=listener.progress).path
+    near = _measure_likeness(request.project, manifest, tree, offline, listener)
     step = (
         f"call it what it is: decouple apply NAME --source {quoted}; decouple rebase {new} --source {quoted} --report "
         "judges every patch and writes no series, --replace in its place writes it"
@@ -228,7 +232,9 @@ def _refuse_another_text(project: Path, leg: Leg, listener: Listener) -> None:
         raise UsageError(f"{source} is not PyTorch {manifest.version}: {near.format_line()}{first}", next_step=step)
 
 
-def _measure_likeness(project: Path, manifest: Manifest, tree: Path, listener: Listener) -> Likeness | None:
+def _measure_likeness(
+    project: Path, manifest: Manifest, tree: Path, offline: bool, listener: Listener
+) -> Likeness | None:
     """Return how near ``tree`` is to the official wheel of its release.
 
     None where that cannot be read.
@@ -241,7 +247,7 @@ def _measure_likeness(project: Path, manifest: Manifest, tree: Path, listener: L
         major, minor = Version(manifest.version).release[:2]
         names = [f"{major}.{number}" for number in (minor, minor - 1)]
         near = [load_release(project, name) for name in names if Checkout(project).locate_manifest(name).is_file()]
-    likenesses = [compare_with_wheel(tree, item, progress=listener.progress) for item in near]
+    likenesses = [compare_with_wheel(tree, item, offline=offline, progress=listener.progress) for item in near]
     return max((item for item in likenesses if item), key=lambda item: item.percent, default=None)
 
 
@@ -292,7 +298,7 @@ def _continue_rebase(
         return RebaseResult(judged, waiting.new, stopped_at=name, tree=source)
     made = new_series.make_series(outcome, waiting.new)
     if tree is not None:
-        near = _measure_likeness(project, new, tree, listener)
+        near = _measure_likeness(project, new, tree, waiting.offline, listener)
         made = structs.replace(
             made, made_on=work.repository.read_tree_id(work.sides.new), likeness=near.format_line() if near else ""
         )
@@ -388,12 +394,12 @@ def prepare_work(
         with advised, source_specifier.name_option(option):
             if word == "wheel" and not debian:
                 repository = open_workspace(folder / "objects", borrowed)
-                commit, regenerate = _open_wheel_side(project, repository, manifest, patches, listener)
+                commit, regenerate = _open_wheel_side(project, repository, manifest, patches, waiting.offline, listener)
                 tree = None
                 if not of_new:
                     _refuse_hidden_files(repository, patches, commit)
             else:
-                baseline, tree = _open_full_side(manifest, word, debian, listener)
+                baseline, tree = _open_full_side(manifest, word, debian, waiting.offline, listener)
                 commit, regenerate = baseline.commit, _make_regenerator(tree, baseline.upstream, waiting.new)
                 borrowed.append(baseline.repo)
         sides.append((f"{manifest.tag}{'+debian' if debian else ''}", commit))
@@ -456,25 +462,28 @@ def _refuse_hidden_files(repository: Repository, patches: list[Patch], commit: s
                 )
 
 
-def _open_full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) -> tuple[Baseline, Path]:
+def _open_full_side(
+    manifest: Manifest, word: str, debian: bool, offline: bool, listener: Listener
+) -> tuple[Baseline, Path]:
     """Return the baseline of a release's whole tree, and the tree on disk."""
-    fetched = fetch_source(manifest, word, progress=listener.progress)
+    fetched = fetch_source(manifest, word, offline=offline, progress=listener.progress)
     return ensure_baseline(find_cache(), manifest, fetched, debian, listener.progress), fetched.path
 
 
 def _open_wheel_side(
-    project: Path, repository: Repository, manifest: Manifest, patches: list[Patch], listener: Listener
+    project: Path, repository: Repository, manifest: Manifest, patches: list[Patch], offline: bool, listener: Listener
 ) -> tuple[str, Regenerate]:
     """Make a commit with what the official wheel has of the files that matter.
 
     The relocation of its Python files comes with it.
     """
     wanted = {path for patch in patches for path in patch.touched_paths}
-    opened, _ = open_named_source(project, manifest.release, "wheel", wanted, progress=listener.progress)
+    release, progress = manifest.release, listener.progress
+    opened, _ = open_named_source(project, release, "wheel", wanted, offline=offline, progress=progress)
     moves, unplaced = plan_python_moves(list_paths(opened.source), load_rules())
     if not wanted >= (moving := {move.origin for move in moves}):
         wanted |= moving
-        opened, _ = open_named_source(project, manifest.release, "wheel", wanted, progress=listener.progress)
+        opened, _ = open_named_source(project, release, "wheel", wanted, offline=offline, progress=progress)
     title = f"upstream: what {_find_wheel_name(manifest)} has of PyTorch {manifest.version}"
     return commit_files(repository, opened.source, wanted, title), _make_python_regenerator(moves, unplaced, manifest)
 

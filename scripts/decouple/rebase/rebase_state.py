@@ -52,6 +52,8 @@ class RebaseState(Struct, frozen=True, forbid_unknown_fields=True):
     from_source: str = "auto"
     legs: tuple[Leg, ...] = ()
     """The releases that come after ``new``, the last of all at the end."""
+    offline: bool = False
+    """Only what the cache has, however the rebase is gone on with."""
     stopped_at: RelativePath | None = None
     tip: Id | None = None
     """Commit that the work tree stands on while a conflict is open. With ``stopped_at`` None a run is just putting the
@@ -63,7 +65,8 @@ class RebaseState(Struct, frozen=True, forbid_unknown_fields=True):
         if not self.legs:
             return None
         leg, *later = self.legs
-        return RebaseState(self.new, leg.release, leg.source, leg.debian_patches, {}, self.source, tuple(later))
+        debian, left = leg.debian_patches, tuple(later)
+        return RebaseState(self.new, leg.release, leg.source, debian, {}, self.source, left, self.offline)
 
     def save(self, path: Path) -> None:
         """Replace the state file."""
