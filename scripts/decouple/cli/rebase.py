@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
@@ -15,6 +16,7 @@ from decouple.flows.rebase import RebaseJudgement, RebaseRequest, RebaseResult, 
 from decouple.flows.rebase_route import choose_way
 from decouple.rebase import report
 from decouple.rebase.rebase_state import find_next_step, is_generated
+from decouple.rebase.report import CarriedLeg
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -65,7 +67,22 @@ def run_rebase(arguments: argparse.Namespace) -> int:
     for_program = arguments.format != "text" and not arguments.output  # which gets the report and nothing else
     listener = output.make_listener(for_program=for_program)
     request = choose_way(make_request(RebaseRequest, arguments), listener)
-    result = rebase_series(request, listener, lambda judged: _print_verdicts(arguments, judged))
+    legs: list[CarriedLeg] = []
+
+    def take_verdicts(judged: RebaseJudgement) -> None:
+        legs.append(CarriedLeg(judged.old, judged.new, judged.outcome.carried))
+        if arguments.output:
+            print(f"{arguments.output}: {report.format_summary(judged.outcome.carried)}")
+        elif not for_program:
+            print(report.format_text(judged.outcome.carried), end="")
+
+    try:
+        result = rebase_series(request, listener, take_verdicts)
+    finally:
+        if legs and arguments.output:  # once: it may be a pipe; and also of a way that ends in an error
+            write_output(arguments.output, _format_report(arguments.format, legs))
+        elif legs and for_program:
+            print(_format_report(arguments.format, legs), end="")
     if result.judged is None:
         listener.say("rebase: given up; no series was written")
     elif arguments.report:
@@ -102,18 +119,13 @@ def _tell_written(project: Path, result: RebaseResult, listener: Listener) -> No
     listener.say(f"  next: decouple lint {release}, then decouple apply {release}")
 
 
-def _print_verdicts(arguments: argparse.Namespace, judged: RebaseJudgement) -> None:
-    """Print the verdicts in the asked format."""
-    carried = judged.outcome.carried
-    makers = {
-        "markdown": lambda: report.format_markdown(carried, judged.old, judged.new),
-        "json": lambda: report.format_json(carried, judged.old, judged.new),
-        "github": lambda: "".join(f"{line}\n" for line in report.format_ci_annotations(carried)),
-        "text": lambda: report.format_text(carried),
-    }
-    text = makers[arguments.format]()
-    if arguments.output:
-        write_output(arguments.output, text)
-        print(f"{arguments.output}: {report.format_summary(carried)}")
-    else:
-        print(text, end="")
+def _format_report(kind: str, legs: Sequence[CarriedLeg]) -> str:
+    """Return one report of all legs of the way that were judged, in the asked format."""
+    if kind == "json":
+        return report.format_json(legs)
+    if kind == "markdown":
+        return "\n".join(report.format_markdown(leg.carried, leg.old, leg.new) for leg in legs)
+    if kind == "github":
+        return "".join(f"{line}\n" for leg in legs for line in report.format_ci_annotations(leg.carried))
+    titles = [f"{leg.old} to {leg.new}\n" if len(legs) > 1 else "" for leg in legs]
+    return "\n".join(title + report.format_text(leg.carried) for title, leg in zip(titles, legs, strict=True))

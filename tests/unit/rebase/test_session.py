@@ -563,6 +563,25 @@ def test_ci_hosts_get_annotations(project: Project, capsys: pytest.CaptureFixtur
     assert "::error file=patches/1.0/0002-second.patch,title=conflict::b:" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("kind", ["text", "github", "markdown", "json"])
+def test_the_commits_behind_a_conflict_are_in_every_report(
+    project: Project, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    project.give_from_source("1.0")
+    clone = project.sources["1.0"].rename(tmp_path / "clone")
+    (clone / "b").write_text(numbered(1, 60, {20: "upstream\n"}))
+    for words in (["commit", "-qam", "Rewrite line 20"], ["tag", "v1.1.0"], ["checkout", "-q", "v1.0.0"]):
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
+        subprocess.run(command, cwd=clone, check=True)
+    project.sources["1.0"] = clone
+    assert project.begin("--report", f"--history={clone}", f"--format={kind}") == 1
+    said = capsys.readouterr().out
+    assert "Rewrite line 20" in said
+    if kind == "github":
+        assert re.search(r"::b:\d+: hunk 1 of 1.*%0Aupstream: [0-9a-f]+ Rewrite line 20\n", said)
+
+
 def test_one_local_source_after_another(project: Project) -> None:
     """The work tree stands on a commit of the first source when the second one's conflict is to be shown."""
     conflict_in_b(project)

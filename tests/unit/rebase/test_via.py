@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -179,6 +181,30 @@ def test_a_release_onto_itself_needs_no_way(project: Project, capsys: pytest.Cap
     here = f"local:{project.sources['1.0']}"
     assert project.decouple("1.0", "1.0", f"--source={here}", f"--from-source={here}", "--report") == 0
     assert "3 unmodified" in capsys.readouterr().out
+
+
+def test_a_way_has_one_report(project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project.upstream("1.2", {"c": numbered(1, 60, {30: "upstream\n"})})
+    assert carry(project, via(project), "--format=json") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["from"], document["to"]) == ("1.0.0", "1.2.0")
+    assert [(row["from"], row["to"], row["verdict"]) for row in document["patches"]] == [
+        ("1.0.0", "1.1.0", "unmodified"),
+        ("1.0.0", "1.1.0", "merged"),
+        ("1.0.0", "1.1.0", "unmodified"),
+        ("1.1.0", "1.2.0", "unmodified"),
+        ("1.1.0", "1.2.0", "unmodified"),
+        ("1.1.0", "1.2.0", "conflict"),
+    ]
+    for kind in ("markdown", "text"):
+        assert project.decouple("--abort") == 0
+        (project.root / "series/1.1").unlink()
+        file = tmp_path / kind
+        assert carry(project, via(project), f"--format={kind}", f"--output={file}") == 1
+        assert [line for line in file.read_text().splitlines() if re.fullmatch(r"(# )?1\.\d\.0 to .*", line)] == [
+            "# 1.0.0 to 1.1.0" if kind == "markdown" else "1.0.0 to 1.1.0",
+            "# 1.1.0 to 1.2.0" if kind == "markdown" else "1.1.0 to 1.2.0",
+        ]
 
 
 @pytest.mark.parametrize(
