@@ -84,7 +84,7 @@ def run_rebase(arguments: argparse.Namespace) -> int:
         elif legs and for_program:
             print(_format_report(arguments.format, legs), end="")
     if result.judged is None:
-        listener.say("rebase: given up; no series was written")
+        listener.say("rebase: given up; the series that was under way is not written")
     elif arguments.report:
         return CHECK_FAILED if result.outcome.stops else OK
     elif result.stopped_at:

@@ -125,6 +125,8 @@ def test_debians_patches_are_wanted_behind_a_stop_between_too(
     assert project.decouple("--skip") == 1
     assert names(project, "1.1"), "there is nothing of Debian's between"
     assert "source local brings no patches of Debian's" in capsys.readouterr().err
+    assert project.decouple("--abort") == 0
+    assert "no series was written" not in capsys.readouterr().out, "the one between is there"
     assert not (project.root / "series/1.2").exists()
 
 
