@@ -465,7 +465,11 @@ def _refuse_hidden_files(repository: Repository, patches: list[Patch], commit: s
 def _open_full_side(
     manifest: Manifest, word: str, debian: bool, offline: bool, listener: Listener
 ) -> tuple[Baseline, Path]:
-    """Return the baseline of a release's whole tree, and the tree on disk."""
+    """Return the baseline of a release's whole tree, and the tree on disk.
+
+    Debian's patches come with Debian's source alone.
+    """
+    word = "debian" if debian and word == "auto" else word
     fetched = fetch_source(manifest, word, offline=offline, progress=listener.progress)
     return ensure_baseline(find_cache(), manifest, fetched, debian, listener.progress), fetched.path
 

@@ -582,6 +582,15 @@ def test_the_commits_behind_a_conflict_are_in_every_report(
         assert re.search(r"::b:\d+: hunk 1 of 1.*%0Aupstream: [0-9a-f]+ Rewrite line 20\n", said)
 
 
+def test_with_debians_patches_the_source_is_debians(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """As ``apply`` has it: the first source of the manifest brings none."""
+    conflict_in_b(project)
+    project.give_from_source("1.0")
+    project.give_from_source("1.1")
+    assert project.decouple("1.0", "1.1", "--debian-patches", "--report") == 2
+    assert "release 1.1 has no source 'debian'" in capsys.readouterr().err
+
+
 def test_one_local_source_after_another(project: Project) -> None:
     """The work tree stands on a commit of the first source when the second one's conflict is to be shown."""
     conflict_in_b(project)
