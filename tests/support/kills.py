@@ -470,9 +470,9 @@ def _stopped_rebase(folder: Path) -> Scene:
 
     def action() -> int:
         waiting = rebase_state.load_state(state)
-        start = ["2.6", "2.7", "--replace", "--source", f"local:{newer}"]
+        start = ["2.6", "2.7", "--replace", "--source", f"local:{newer}", "--from-source", f"local:{source}"]
         words = ["--restart" if waiting.stopped_at else "--continue"] if waiting else start
-        return decouple(folder, "rebase", *words, "--from-source", f"local:{source}")()
+        return decouple(folder, "rebase", *words)()
 
     return Scene(action, look, code=1)
 
@@ -490,8 +490,7 @@ def _settled_rebase(folder: Path) -> Scene:
         whole = (project / "series/2.7").exists()  # what was settled may be remembered before
         return {"series": files(project / "series"), "patches": files(project / "patches")} if whole else {}
 
-    words = ("rebase", "--continue", "--from-source", f"local:{folder / 'source'}")
-    return Scene(decouple(folder, *words), look, repeats=False)
+    return Scene(decouple(folder, "rebase", "--continue"), look, repeats=False)
 
 
 # ---- scenes of wheels and indexes

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.files import write_output
 from decouple.cli import output
-from decouple.cli.request import make_request
+from decouple.cli.request import make_request, refuse_unread
 from decouple.cli.source_word import add_source_option
 from decouple.flows.listener import Listener
 from decouple.flows.rebase import RebaseJudgement, RebaseRequest, RebaseResult, rebase_series
 from decouple.flows.rebase_route import choose_way
 from decouple.rebase import report
-from decouple.rebase.rebase_state import find_next_step
+from decouple.rebase.rebase_state import find_next_step, is_generated
+from decouple.rebase.report import CarriedLeg
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,7 +55,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="carry from the first patch again, by the recipes and rules of now; what was settled is replayed",
     )
     step.add_argument("--abort", dest="step", action="store_const", const="abort", help="forget the whole rebase")
-    parser.set_defaults(run=run_rebase)
+    parser.set_defaults(run=run_rebase, parser=parser)
 
 
 def run_rebase(arguments: argparse.Namespace) -> int:
@@ -61,21 +63,51 @@ def run_rebase(arguments: argparse.Namespace) -> int:
 
     1 while a patch waits for a person or --report found one that would.
     """
+    _refuse_unread_options(arguments)
     for_program = arguments.format != "text" and not arguments.output  # which gets the report and nothing else
     listener = output.make_listener(for_program=for_program)
     request = choose_way(make_request(RebaseRequest, arguments), listener)
-    result = rebase_series(request, listener, lambda judged: _print_verdicts(arguments, judged))
+    legs: list[CarriedLeg] = []
+
+    def take_verdicts(judged: RebaseJudgement) -> None:
+        legs.append(CarriedLeg(judged.old, judged.new, judged.outcome.carried))
+        if arguments.output:
+            print(f"{arguments.output}: {report.format_summary(judged.outcome.carried)}")
+        elif not for_program:
+            print(report.format_text(judged.outcome.carried), end="")
+
+    try:
+        result = rebase_series(request, listener, take_verdicts)
+    finally:
+        if legs and arguments.output:  # once: it may be a pipe; and also of a way that ends in an error
+            write_output(arguments.output, _format_report(arguments.format, legs))
+        elif legs and for_program:
+            print(_format_report(arguments.format, legs), end="")
     if result.judged is None:
-        listener.say("rebase: given up; no series was written")
+        listener.say("rebase: given up; the series that was under way is not written")
     elif arguments.report:
         return CHECK_FAILED if result.outcome.stops else OK
     elif result.stopped_at:
         listener.say(f"\nstopped at {result.stopped_at}; the conflict is in {result.tree}")
-        listener.say(f"  next: {find_next_step(result.outcome.stopped)} (or --skip, --abort)")
+        stopped = result.outcome.stopped
+        others = "--abort" if stopped and is_generated(stopped) else "--skip, --abort"
+        listener.say(f"  next: {find_next_step(stopped)} (or {others})")
         return CHECK_FAILED
     else:
         _tell_written(request.project, result, listener)
     return OK
+
+
+def _refuse_unread_options(arguments: argparse.Namespace) -> None:
+    step = arguments.step
+    if step == "abort":
+        refuse_unread(arguments, {"step"}, "--abort forgets the rebase under way", "leave it out")
+    elif step:
+        read = {"step", "history", "format", "output", *(["reason"] if step != "restart" else [])}
+        why = f"--{step} goes on with the rebase as it was started"
+        refuse_unread(arguments, read, why, "leave it out, or `decouple rebase --abort` and start anew with it")
+    elif arguments.reason:
+        raise UsageError("--reason: is kept with what --continue or --skip settles", next_step="leave it out")
 
 
 def _tell_written(project: Path, result: RebaseResult, listener: Listener) -> None:
@@ -87,18 +119,13 @@ def _tell_written(project: Path, result: RebaseResult, listener: Listener) -> No
     listener.say(f"  next: decouple lint {release}, then decouple apply {release}")
 
 
-def _print_verdicts(arguments: argparse.Namespace, judged: RebaseJudgement) -> None:
-    """Print the verdicts in the asked format."""
-    carried = judged.outcome.carried
-    makers = {
-        "markdown": lambda: report.format_markdown(carried, judged.old, judged.new),
-        "json": lambda: report.format_json(carried, judged.old, judged.new),
-        "github": lambda: "".join(f"{line}\n" for line in report.format_ci_annotations(carried)),
-        "text": lambda: report.format_text(carried),
-    }
-    text = makers[arguments.format]()
-    if arguments.output:
-        write_output(arguments.output, text)
-        print(f"{arguments.output}: {report.format_summary(carried)}")
-    else:
-        print(text, end="")
+def _format_report(kind: str, legs: Sequence[CarriedLeg]) -> str:
+    """Return one report of all legs of the way that were judged, in the asked format."""
+    if kind == "json":
+        return report.format_json(legs)
+    if kind == "markdown":
+        return "\n".join(report.format_markdown(leg.carried, leg.old, leg.new) for leg in legs)
+    if kind == "github":
+        return "".join(f"{line}\n" for leg in legs for line in report.format_ci_annotations(leg.carried))
+    titles = [f"{leg.old} to {leg.new}\n" if len(legs) > 1 else "" for leg in legs]
+    return "\n".join(title + report.format_text(leg.carried) for title, leg in zip(titles, legs, strict=True))

@@ -41,6 +41,18 @@ class ApplyRequest(BaselineRequest, frozen=True):
     """Words, macros and rules of this tree alone, for a carried series' verdict (``decouple.census.additions``)."""
 
     @property
+    def command(self) -> str:
+        """The command that asks for the same, to be typed in any folder."""
+        words = ["decouple", "apply", self.release]
+        if self.source != "auto":
+            words += ["--source", self.source]
+        if self.debian_patches is not None:
+            words.append("--debian-patches" if self.debian_patches else "--no-debian-patches")
+        words += ["--offline"] if self.offline else []
+        words += ["--also", str(self.also.absolute())] if self.also else []
+        return shlex.join(words)
+
+    @property
     def expected_state(self) -> dict[str, str]:
         """What the state of a tree says of its source when this request made it."""
         manifest = Checkout(self.project).locate_manifest(self.release).read_bytes()
@@ -124,9 +136,7 @@ def _carry_series(request: ApplyRequest, listener: Listener) -> tuple[Path, ...]
     manifest = read_manifest(project, release, request.source)
     if manifest and not (checkout.rebase / "state.json").exists():  # one that waits has its own; carry says so
         write_atomically(checkout.locate_draft_manifest(release), render_manifest(manifest))
-    written = carry_series(
-        project, release, request.source, debian_patches=bool(request.debian_patches), listener=listener
-    )
+    written = carry_series(request, request.command, listener)
     return (checkout.locate_manifest(release), *written) if manifest else written
 
 

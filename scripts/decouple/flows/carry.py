@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from packaging.version import Version
@@ -18,6 +17,7 @@ from decouple.base.paths import find_cache
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import RebaseJudgement, RebaseRequest, rebase_series
 from decouple.flows.rebase_route import choose_way
+from decouple.flows.release_request import BaselineRequest
 from decouple.rebase import rebase_state, report
 from decouple.release.manifest import Manifest, derive_release, is_released
 from decouple.upstream import source_specifier
@@ -81,15 +81,14 @@ def find_nearest(project: Path, release: str) -> str:
     return max(older, key=lambda name: versions[name]) if older else min(whole, key=lambda name: versions[name])
 
 
-def carry_series(
-    project: Path, release: str, source: str = "auto", *, debian_patches: bool = False, listener: Listener = QUIET
-) -> tuple[Path, ...]:
-    """Write the series and patches of ``release``; return these files.
+def carry_series(request: BaselineRequest, again: str, listener: Listener = QUIET) -> tuple[Path, ...]:
+    """Write the series and patches of a release; return these files.
 
     ``series/<release>`` and ``patches/<release>`` come from the nearest whole series; the listener hears a verdict for
     each patch. The caller holds the lock of `hold_rebase_lock`. Raises DecoupleError at a patch that a person must
-    settle, with the command that goes on from there.
+    settle; ``again`` is the command that goes on from there.
     """
+    project, release = request.project, request.release
     old = find_nearest(project, release)
     listener.say(f"series: {release} has no whole series; carried from {old}")
 
@@ -97,10 +96,12 @@ def carry_series(
         for line in report.format_text(judged.outcome.carried).splitlines():
             listener.say(f"  {line}")
 
-    request = RebaseRequest(project, (old, release), source, debian_patches=debian_patches, alone=True)
-    result = rebase_series(choose_way(request, listener), listener, report_judgement)
+    debian = bool(request.debian_patches)
+    asked = RebaseRequest(
+        project, (old, release), request.source, debian_patches=debian, offline=request.offline, alone=True
+    )
+    result = rebase_series(choose_way(asked, listener), listener, report_judgement)
     if result.stopped_at:
-        again = f"decouple apply {release}" + (f" --source {shlex.quote(source)}" if source != "auto" else "")
         raise DecoupleError(
             f"series/{release}: stopped at {result.stopped_at}, the conflict is in {result.tree}",
             next_step=f"{rebase_state.find_next_step(result.outcome.stopped)}, then `{again}` again",

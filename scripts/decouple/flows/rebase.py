@@ -73,6 +73,8 @@ class RebaseRequest(Struct, frozen=True):
     """Why a conflict is settled so, or the patch left out: kept with the resolution."""
     replace: bool = False
     """Write the series of a release for a local tree that is not the official text."""
+    offline: bool = False
+    """Only what the cache has."""
     alone: bool = False
     """The caller keeps other rebases out of the checkout: it holds `hold_rebase_lock`."""
 
@@ -135,13 +137,12 @@ def hold_rebase_lock(project: Path, listener: Listener = QUIET) -> Iterator[None
 
 def _run_step(request: RebaseRequest, listener: Listener, heard: Callable[[RebaseJudgement], None]) -> RebaseResult:
     state_file = request.folder / "state.json"
-    waiting = rebase_state.load_state(state_file)
-    if request.step and waiting is None:
+    if request.step and not state_file.exists():
         raise UsageError(f"no rebase is under way for --{request.step}", next_step="start one: decouple rebase TO")
-    if request.step == "abort" and waiting is not None:
-        _drop_conflict(request, waiting)
-        state_file.unlink()
+    if request.step == "abort":
+        _give_up(request, state_file)
         return RebaseResult()
+    waiting = rebase_state.load_state(state_file)
     if waiting is None or request.report:
         waiting = _start_rebase(request, listener)
     elif request.releases:
@@ -150,11 +151,9 @@ def _run_step(request: RebaseRequest, listener: Listener, heard: Callable[[Rebas
             next_step="decouple rebase --continue, --skip, --restart or --abort",
         )
     found = _continue_rebase(request, state_file, waiting, listener, heard)
-    while found.series and waiting.legs:
-        leg, *later = waiting.legs
-        listener.say(f"series: {waiting.new} is whole, {len(found.series.lines)} patches; next {leg.release}")
-        debian = request.debian_patches and not later
-        waiting = RebaseState(waiting.new, leg.release, leg.source, debian, {}, waiting.source, tuple(later))
+    while found.series and (following := waiting.next_leg):
+        listener.say(f"series: {waiting.new} is whole, {len(found.series.lines)} patches; next {following.new}")
+        waiting = following
         found = _continue_rebase(structs.replace(request, step=None), state_file, waiting, listener, heard)
     return found
 
@@ -181,17 +180,19 @@ def _start_rebase(request: RebaseRequest, listener: Listener) -> RebaseState:
             "--via writes a series for each release between, and --report writes none",
             next_step="leave one of them out",
         )
-    legs = [*_list_legs(project, old, new, request.via), Leg(new, request.source)]
+    legs = [*_list_legs(project, old, new, request.via), Leg(new, request.source, request.debian_patches)]
     for leg in legs:
         if source_specifier.parse_local_path(leg.source) and not (request.replace or request.report):
-            _refuse_another_text(project, leg, listener)
+            _refuse_another_text(request, leg, listener)
     start, from_source = old, request.from_source
     for leg in legs[:-1]:  # what an earlier run came to is not carried anew
         if leg.release in have:
             start, from_source = leg.release, leg.source
     left = legs[[leg.release for leg in legs].index(start) + 1 :] if start != old else legs
-    debian = request.debian_patches and len(left) == 1
-    return RebaseState(start, left[0].release, left[0].source, debian, {}, from_source, tuple(left[1:]))
+    first, later = left[0], tuple(left[1:])
+    return RebaseState(
+        start, first.release, first.source, first.debian_patches, {}, from_source, later, request.offline
+    )
 
 
 def _list_legs(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[Leg]:
@@ -216,13 +217,12 @@ def _list_legs(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[
     return legs
 
 
-def _refuse_another_text(project: Path, leg: Leg, listener: Listener) -> None:
+def _refuse_another_text(request: RebaseRequest, leg: Leg, listener: Listener) -> None:
     """Raise UsageError where the official wheel shows that a user's tree is misnamed."""
     new, source, quoted = leg.release, leg.source, shlex.quote(leg.source)
-    manifest = load_release(project, new)
-    near = _measure_likeness(
-        project, manifest, fetch_source(manifest, source, progress=listener.progress).path, listener
-    )
+    manifest, offline = load_release(request.project, new), request.offline
+    tree = fetch_source(manifest, source, offline=offline, progress=listener.progress).path
+    near = _measure_likeness(request.project, manifest, tree, offline, listener)
     step = (
         f"call it what it is: decouple apply NAME --source {quoted}; decouple rebase {new} --source {quoted} --report "
         "judges every patch and writes no series, --replace in its place writes it"
@@ -232,7 +232,9 @@ def _refuse_another_text(project: Path, leg: Leg, listener: Listener) -> None:
         raise UsageError(f"{source} is not PyTorch {manifest.version}: {near.format_line()}{first}", next_step=step)
 
 
-def _measure_likeness(project: Path, manifest: Manifest, tree: Path, listener: Listener) -> Likeness | None:
+def _measure_likeness(
+    project: Path, manifest: Manifest, tree: Path, offline: bool, listener: Listener
+) -> Likeness | None:
     """Return how near ``tree`` is to the official wheel of its release.
 
     None where that cannot be read.
@@ -245,7 +247,7 @@ def _measure_likeness(project: Path, manifest: Manifest, tree: Path, listener: L
         major, minor = Version(manifest.version).release[:2]
         names = [f"{major}.{number}" for number in (minor, minor - 1)]
         near = [load_release(project, name) for name in names if Checkout(project).locate_manifest(name).is_file()]
-    likenesses = [compare_with_wheel(tree, item, progress=listener.progress) for item in near]
+    likenesses = [compare_with_wheel(tree, item, offline=offline, progress=listener.progress) for item in near]
     return max((item for item in likenesses if item), key=lambda item: item.percent, default=None)
 
 
@@ -265,7 +267,9 @@ def _continue_rebase(
     heard: Callable[[RebaseJudgement], None],
 ) -> RebaseResult:
     project, source = request.project, request.folder / "src"
-    work, (old, new), tree = prepare_work(project, waiting, listener)
+    with contextlib.nullcontext() if request.report else _advise_anew(state_file):
+        work, (old, new), tree = prepare_work(project, waiting, listener)
+    killed = waiting.tip is not None and waiting.stopped_at is None
     if request.step == "restart":
         waiting = structs.replace(waiting, decisions={})
         _drop_conflict(request, waiting)
@@ -285,14 +289,16 @@ def _continue_rebase(
     if outcome.stopped and outcome.waiting:
         waiting.save(state_file)  # so that --abort always can
         shown, name = _make_work_tree(work, source), outcome.stopped.name
-        rebase_state.refuse_edits(shown)
+        if killed:  # a run at its work there
+            rebase_state.remove_untracked(shown, outcome.waiting)
+        rebase_state.refuse_edits(shown, outcome.waiting)
         structs.replace(waiting, tip=outcome.tips[-1]).save(state_file)
         rebase_state.show_conflict(shown, outcome.tips[-1], outcome.waiting)
         structs.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
         return RebaseResult(judged, waiting.new, stopped_at=name, tree=source)
     made = new_series.make_series(project, outcome, waiting.new)
     if tree is not None:
-        near = _measure_likeness(project, new, tree, listener)
+        near = _measure_likeness(project, new, tree, waiting.offline, listener)
         made = structs.replace(
             made, made_on=work.repository.read_tree_id(work.sides.new), likeness=near.format_line() if near else ""
         )
@@ -302,7 +308,10 @@ def _continue_rebase(
         manifest := Checkout(project).locate_draft_manifest(waiting.new)
     ).is_file():  # it belongs to a series from now on
         manifest.replace(Checkout(project).locate_manifest(waiting.new))
-    state_file.unlink(missing_ok=True)
+    if following := waiting.next_leg:
+        following.save(state_file)  # so that the way goes on from there whatever ends this run
+    else:
+        state_file.unlink(missing_ok=True)
     kept = resolutions.make_path(project, waiting.old, waiting.new)
     return RebaseResult(
         judged, waiting.new, written=tuple(written), series=made, resolutions=kept if kept.exists() else None
@@ -311,13 +320,16 @@ def _continue_rebase(
 
 def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waiting: RebaseState) -> RebaseState:
     """Take over what a person did in the work tree, and remember it for the next time."""
+    assert request.step
     assert waiting.stopped_at
     assert waiting.tip
+    step = next(entry for entry in work.steps if entry.patch.name == waiting.stopped_at)
+    if _is_relocation(step.patch):
+        rebase_state.refuse_decision(waiting.stopped_at, request.step)
     tree = _make_work_tree(work, request.folder / "src")
     before = work.repository.read_tree_id(waiting.tip)
-    settled = None if request.step == "skip" else rebase_state.read_settled_tree(tree, waiting.tip)
+    settled = None if request.step == "skip" else rebase_state.read_settled_tree(tree, waiting.tip, step)
     decision = Decision(settled, before, request.reason)
-    step = next(entry for entry in work.steps if entry.patch.name == waiting.stopped_at)
     made_on = work.repository.read_tree_id(work.sides.new)
     kept = resolution_replay.make_resolution(
         work.repository, step, waiting.tip, None if settled == before else settled, made_on, request.reason, waiting.new
@@ -326,6 +338,20 @@ def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waitin
     decided = structs.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
     _drop_conflict(request, decided)
     return decided
+
+
+def _give_up(request: RebaseRequest, state_file: Path) -> None:
+    """Forget the rebase under way, one whose state cannot be read, too."""
+    try:
+        waiting = rebase_state.load_state(state_file)
+    except DecoupleError:
+        tree = Repository(request.folder / "src")
+        if tree.root.exists() and (head := tree.resolve_commit("HEAD")):
+            rebase_state.drop_conflict(tree, head)
+    else:
+        assert waiting
+        _drop_conflict(request, waiting)
+    state_file.unlink()
 
 
 def _drop_conflict(request: RebaseRequest, waiting: RebaseState) -> None:
@@ -368,12 +394,12 @@ def prepare_work(
         with advised, source_specifier.name_option(option):
             if word == "wheel" and not debian:
                 repository = open_workspace(folder / "objects", borrowed)
-                commit, regenerate = _open_wheel_side(project, repository, manifest, patches, listener)
+                commit, regenerate = _open_wheel_side(project, repository, manifest, patches, waiting.offline, listener)
                 tree = None
                 if not of_new:
                     _refuse_hidden_files(repository, patches, commit)
             else:
-                baseline, tree = _open_full_side(manifest, word, debian, listener)
+                baseline, tree = _open_full_side(manifest, word, debian, waiting.offline, listener)
                 commit, regenerate = baseline.commit, _make_regenerator(tree, baseline.upstream, waiting.new)
                 borrowed.append(baseline.repo)
         sides.append((f"{manifest.tag}{'+debian' if debian else ''}", commit))
@@ -389,6 +415,21 @@ def prepare_work(
     if waiting.source == "wheel":
         work.partial = True
     return work, (old, new), tree
+
+
+@contextlib.contextmanager
+def _advise_anew(state_file: Path) -> Iterator[None]:
+    """Say how a rebase under way comes by another source: a step reads no option that names one."""
+    try:
+        yield
+    except DecoupleError as error:
+        named = isinstance(error, UsageError) or "source" in (error.next_step or "")
+        if named and state_file.exists():
+            error.next_step = (
+                "go on once it can be had, or `decouple rebase --abort` and start anew with what there is: "
+                "what was settled is replayed"
+            )
+        raise
 
 
 @contextlib.contextmanager
@@ -421,25 +462,32 @@ def _refuse_hidden_files(repository: Repository, patches: list[Patch], commit: s
                 )
 
 
-def _open_full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) -> tuple[Baseline, Path]:
-    """Return the baseline of a release's whole tree, and the tree on disk."""
-    fetched = fetch_source(manifest, word, progress=listener.progress)
+def _open_full_side(
+    manifest: Manifest, word: str, debian: bool, offline: bool, listener: Listener
+) -> tuple[Baseline, Path]:
+    """Return the baseline of a release's whole tree, and the tree on disk.
+
+    Debian's patches come with Debian's source alone.
+    """
+    word = "debian" if debian and word == "auto" else word
+    fetched = fetch_source(manifest, word, offline=offline, progress=listener.progress)
     return ensure_baseline(find_cache(), manifest, fetched, debian, listener.progress), fetched.path
 
 
 def _open_wheel_side(
-    project: Path, repository: Repository, manifest: Manifest, patches: list[Patch], listener: Listener
+    project: Path, repository: Repository, manifest: Manifest, patches: list[Patch], offline: bool, listener: Listener
 ) -> tuple[str, Regenerate]:
     """Make a commit with what the official wheel has of the files that matter.
 
     The relocation of its Python files comes with it.
     """
     wanted = {path for patch in patches for path in patch.touched_paths}
-    opened, _ = open_named_source(project, manifest.release, "wheel", wanted, progress=listener.progress)
+    release, progress = manifest.release, listener.progress
+    opened, _ = open_named_source(project, release, "wheel", wanted, offline=offline, progress=progress)
     moves, unplaced = plan_python_moves(list_paths(opened.source), load_rules())
     if not wanted >= (moving := {move.origin for move in moves}):
         wanted |= moving
-        opened, _ = open_named_source(project, manifest.release, "wheel", wanted, progress=listener.progress)
+        opened, _ = open_named_source(project, release, "wheel", wanted, offline=offline, progress=progress)
     title = f"upstream: what {_find_wheel_name(manifest)} has of PyTorch {manifest.version}"
     return commit_files(repository, opened.source, wanted, title), _make_python_regenerator(moves, unplaced, manifest)
 
@@ -453,11 +501,15 @@ def _find_wheel_name(manifest: Manifest) -> str:
     return wheel.name
 
 
+def _is_relocation(patch: Patch) -> bool:
+    return f"Decouple-Id: {RELOCATION}\n" in patch.header_text
+
+
 def _make_python_regenerator(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:
     """Make the relocation of what a wheel shows: Python files."""
 
     def regenerate(patch: Patch) -> RegeneratedPatch | None:
-        if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
+        if not _is_relocation(patch):
             return None
         data = render_python(moves, load_rules(), manifest.release, _find_wheel_name(manifest)).encode()
         before = {file.old_path for file in patch.files}
@@ -481,7 +533,7 @@ def _make_regenerator(tree: Path, commit: str, release: str) -> Regenerate:
     """
 
     def regenerate(patch: Patch) -> RegeneratedPatch | None:
-        if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
+        if not _is_relocation(patch):
             return None
         rules = load_rules()
         before = {file.old_path: file.new_path for file in patch.files if file.old_path}

@@ -11,22 +11,26 @@ import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
-from decouple.base.git import Repository
+from decouple.base.git import SUBMODULE, GitError, Repository, split_names
 from decouple.base.path_names import PathPart, RelativePath
 from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
+from decouple.patch.lines import split_lines
 from decouple.rebase.carry import Step
 from decouple.rebase.recipe_carry import MISSED
 from decouple.rebase.series_carry import Decision
 from decouple.rebase.verdicts import CarryResult
 from decouple.stack import worktree
 from decouple.stack.journal import Id
+from decouple.stack.trees import compare_trees, read_blobs
 
 _VERSION = 1
+_MEND_RULES = "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
 
 
 class Leg(Struct, frozen=True):
@@ -34,6 +38,7 @@ class Leg(Struct, frozen=True):
 
     release: PathPart
     source: str = "auto"
+    debian_patches: bool = False
 
 
 class RebaseState(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,10 +52,21 @@ class RebaseState(Struct, frozen=True, forbid_unknown_fields=True):
     from_source: str = "auto"
     legs: tuple[Leg, ...] = ()
     """The releases that come after ``new``, the last of all at the end."""
+    offline: bool = False
+    """Only what the cache has, however the rebase is gone on with."""
     stopped_at: RelativePath | None = None
     tip: Id | None = None
     """Commit that the work tree stands on while a conflict is open. With ``stopped_at`` None a run is just putting the
     conflict there or taking it out: what lies there is nobody's decision."""
+
+    @property
+    def next_leg(self) -> RebaseState | None:
+        """Return the rebase to the release behind ``new``; None behind the last."""
+        if not self.legs:
+            return None
+        leg, *later = self.legs
+        debian, left = leg.debian_patches, tuple(later)
+        return RebaseState(self.new, leg.release, leg.source, debian, {}, self.source, left, self.offline)
 
     def save(self, path: Path) -> None:
         """Replace the state file."""
@@ -71,7 +87,7 @@ def load_state(path: Path) -> RebaseState | None:
         return convert(data, RebaseState)
     except (ValueError, TypeError, AttributeError) as error:
         raise DecoupleError(
-            f"{path}: damaged: {error!r}"[:300], next_step=f"rm {shlex.quote(str(path))} forgets the rebase under way"
+            f"{path}: damaged: {error!r}"[:300], next_step="decouple rebase --abort, which forgets that rebase"
         ) from error
 
 
@@ -83,28 +99,65 @@ def find_next_step(stopped: CarryResult | None) -> str:
     if stopped is not None and any(note.text.startswith(MISSED) for note in stopped.notes):
         rule = "change the recipe in series/recipes (the notes say what it misses), `decouple rebase --restart`"
         return f"{rule}; or settle this release alone by hand, `git add`, `decouple rebase --continue`"
-    if stopped is not None and stopped.changes is not None:  # the relocation: what the rules place moves
-        return "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
+    if stopped is not None and is_generated(stopped):
+        return _MEND_RULES
     return "settle it, `git add`, `decouple rebase --continue`"
 
 
-def refuse_edits(repository: Repository) -> None:
-    """Raise DecoupleError for edits that showing a conflict there would lose."""
+def is_generated(stopped: CarryResult) -> bool:
+    """Say whether what stopped is made by rules: what they place moves, and no text of a person's counts."""
+    return stopped.changes is not None
+
+
+def refuse_decision(name: str, step: str) -> NoReturn:
+    """Raise UsageError for a ``step`` that would settle a patch which is made by rules."""
+    raise UsageError(
+        f"--{step}: {name} is made by rules and not settled by hand", next_step=f"{_MEND_RULES}, or --abort"
+    )
+
+
+def refuse_edits(repository: Repository, step: Step) -> None:
+    """Raise DecoupleError for edits that showing the conflict of ``step`` there would lose."""
     dirty = repository.read_text("status", "--porcelain", "--untracked-files=no")
     if dirty and repository.resolve_commit("HEAD") is not None:
         raise DecoupleError(
             f"{repository.root} has edits ({dirty.splitlines()[0].strip()}, …)",
             next_step="commit them and say `decouple rebase --continue`, or drop them with `git checkout -f`",
         )
+    if untracked := _list_untracked(repository, step):
+        place = shlex.quote(str(repository.root / untracked[0]))
+        raise DecoupleError(
+            f"{repository.root}: {untracked[0]} is untracked, and {step.patch.name} changes it",
+            next_step=f"move {place} away, then `decouple rebase --continue`",
+        )
+
+
+def remove_untracked(repository: Repository, step: Step) -> None:
+    """Remove what a git of ours wrote for ``step`` and was killed before it put it into its index."""
+    for path in _list_untracked(repository, step):
+        (repository.root / path).unlink()
+
+
+def _list_untracked(repository: Repository, step: Step) -> list[str]:
+    """Return the files that the patch changes and git's index lacks, ignored ones too."""
+    paths = sorted(step.patch.changed_paths)
+    return split_names(repository.run("ls-files", "-z", "--others", "--", *paths)) if paths else []
 
 
 def show_conflict(repository: Repository, tip: str, step: Step) -> None:
     """Pick the patch's old commit on ``tip``, so that plain git shows the conflict.
 
-    What git merges cleanly is staged and not committed: it is what a person is asked about.
+    What git merges cleanly is staged and not committed: it is what a person is asked about. Raises GitError where git
+    does neither: an empty conflict would be taken for one that was settled with nothing left of the patch.
     """
     repository.run("checkout", "-q", "--detach", tip)
-    repository.try_run("-c", "merge.conflictStyle=diff3", "cherry-pick", "--no-commit", step.after)
+    answer = repository.try_run("-c", "merge.conflictStyle=diff3", "cherry-pick", "--no-commit", step.after)
+    if answer.status and not repository.read_text("ls-files", "--unmerged"):
+        raise GitError(
+            f"git cherry-pick in {repository.root}",
+            answer,
+            next_step="settle what git says there, then `decouple rebase --continue`",
+        )
 
 
 def drop_conflict(repository: Repository, tip: str) -> None:
@@ -121,8 +174,8 @@ def forget_locks(repository: Repository, since: float) -> None:
     worktree.forget_new_locks(repository, ("index.lock", "HEAD.lock"), since)
 
 
-def read_settled_tree(repository: Repository, tip: str) -> str:
-    """Read the tree that a person made of the conflict.
+def read_settled_tree(repository: Repository, tip: str, step: Step) -> str:
+    """Read the tree that a person made of the conflict of ``step``.
 
     It is what the index holds, committed on top of ``tip`` or not. Raises UsageError while files are unmerged, edited
     and not staged, or hold conflict markers.
@@ -139,9 +192,32 @@ def read_settled_tree(repository: Repository, tip: str) -> str:
             f"{repository.root}: {unstaged.splitlines()[0]} is edited but not staged",
             next_step="`git add` or `git checkout` it, then `decouple rebase --continue`",
         )
+    if untracked := _list_untracked(repository, step):
+        raise UsageError(
+            f"{repository.root}: {untracked[0]} is untracked, and {step.patch.name} changes it",
+            next_step="`git add` it, or delete it, then `decouple rebase --continue`",
+        )
     tree = repository.read_text("write-tree")
-    marked = repository.try_run("diff-tree", "-r", "--check", tip, tree)
-    if b"leftover conflict marker" in marked.out:
-        where = marked.out.decode("utf-8", "replace").splitlines()[0]
-        raise UsageError(f"{repository.root}: {where}", next_step="settle it, `git add`, `decouple rebase --continue`")
+    if where := _find_marker(repository, tip, tree):
+        raise UsageError(
+            f"{repository.root}: {where}: a conflict marker is left",
+            next_step="settle it, `git add`, `decouple rebase --continue`",
+        )
     return tree
+
+
+def _find_marker(repository: Repository, tip: str, tree: str) -> str:
+    """Return the place of the first line of ``tree`` that opens or ends a conflict and is not in ``tip``.
+
+    A line of seven ``=`` alone shows none: it may underline a title.
+    """
+    changes = [change for change in compare_trees(repository, tip, tree) if change.new and change.new.mode != SUBMODULE]
+    entries = [entry for change in changes for entry in (change.old, change.new) if entry and entry.mode != SUBMODULE]
+    texts = read_blobs(repository, [entry.id for entry in entries])
+    for change in changes:
+        assert change.new
+        known = set(split_lines(texts.get(change.old.id, b""))) if change.old else set()
+        for number, line in enumerate(split_lines(texts[change.new.id]), 1):
+            if line.startswith((b"<<<<<<< ", b">>>>>>> ")) and line not in known:
+                return f"{change.path}:{number}"
+    return ""

@@ -6,12 +6,20 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from decouple.rebase.verdicts import CarryResult, Note, Verdict
 
 _SHOWN_DIFF = 40  # lines of upstream's own diff on a terminal
 _SHOWN = 12  # lines of a hunk in Markdown
+
+
+class CarriedLeg(Struct, frozen=True):
+    """What became of each patch from one version to the next of a way."""
+
+    old: str
+    new: str
+    carried: Sequence[CarryResult]
 
 
 def format_summary(carried: Sequence[CarryResult]) -> str:
@@ -35,6 +43,7 @@ def format_text(carried: Sequence[CarryResult]) -> str:
             lines += [
                 f"        {line}" for line in _cut_lines(note.upstream, _SHOWN_DIFF if result.verdict.is_stop else 0)
             ]
+            lines += [f"        upstream: {commit}" for commit in note.commits]
         if len(result.notes) > len(shown[:20]):
             lines.append(f"    … and {len(result.notes) - len(shown[:20])} more (--format markdown shows all)")
     return "\n".join([*lines, format_summary(carried), ""])
@@ -51,13 +60,24 @@ def format_markdown(carried: Sequence[CarryResult], old: str, new: str) -> str:
     return f"# {old} to {new}\n\n{format_summary(carried)}.\n\n{table}{details}"
 
 
-def format_json(carried: Sequence[CarryResult], old: str, new: str) -> str:
-    """Return everything but the bodies of patches, as JSON."""
+def format_json(legs: Sequence[CarriedLeg]) -> str:
+    """Return everything but the bodies of patches, as one JSON document.
+
+    Each row says between which versions of the way it is.
+    """
     rows = [
-        {"patch": result.name, "verdict": result.verdict.value, "notes": to_builtins(result.notes)}
-        for result in carried
+        {
+            "patch": result.name,
+            "from": leg.old,
+            "to": leg.new,
+            "verdict": result.verdict.value,
+            "notes": to_builtins(result.notes),
+        }
+        for leg in legs
+        for result in leg.carried
     ]
-    return json.dumps({"from": old, "to": new, "patches": rows}, indent=1, ensure_ascii=False) + "\n"
+    document = {"from": legs[0].old, "to": legs[-1].new, "patches": rows}
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def format_ci_annotations(carried: Sequence[CarryResult]) -> list[str]:
@@ -67,7 +87,7 @@ def format_ci_annotations(carried: Sequence[CarryResult]) -> list[str]:
     """
     return [
         f"::error file=patches/{result.name},title={result.verdict.value}::"
-        f"{_escape_text(_format_place(note) + note.text)}"
+        + _escape_text("\n".join([_format_place(note) + note.text, *(f"upstream: {one}" for one in note.commits)]))
         for result in carried
         if result.verdict.is_stop
         for note in result.notes

@@ -68,7 +68,9 @@ def measure_likeness(tree: Path, text: Path, wheel: str) -> Likeness:
     return Likeness(wheel, same, tuple(different))
 
 
-def compare_with_wheel(tree: Path, manifest: Manifest, *, progress: Progress = SILENT) -> Likeness | None:
+def compare_with_wheel(
+    tree: Path, manifest: Manifest, *, offline: bool = False, progress: Progress = SILENT
+) -> Likeness | None:
     """Compare ``tree`` with the official wheel of ``manifest``.
 
     Only text of it is read, by range and once. None where there is no such wheel, or none that can be reached.
@@ -77,7 +79,7 @@ def compare_with_wheel(tree: Path, manifest: Manifest, *, progress: Progress = S
     if wheel is None:
         return None
     try:
-        text = fetch_source(manifest, "wheel", progress=progress).path
+        text = fetch_source(manifest, "wheel", offline=offline, progress=progress).path
     except DecoupleError:
         return None
     return measure_likeness(tree, text, wheel.name)

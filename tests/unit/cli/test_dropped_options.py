@@ -41,6 +41,11 @@ LINES = {
     "test-cuda 2.6 torch --list": "suite",
     "test-cuda 2.6 --compare A B --keep F -k word": "--keep, -k",
     "contract --table --core stock": "--core",
+    "rebase --continue --via=9.9": "--via",
+    "rebase --restart --reason words --source /none": "--source, --reason",
+    "rebase 2.15 --skip --replace": "releases, --replace",
+    "rebase --abort --format json": "--format",
+    "rebase 2.15 --reason words": "--reason",
     "parity 2.6 --against /none --wheels /none": "--wheels /none",
     "parity 2.6 --python /none --kernels official": "--kernels official",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from decouple.cli import main
 from decouple.flows.carry import find_nearest
 from decouple.patch import series_file
 from decouple.release.manifest import derive_release
+from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.upstream.official_text import measure_likeness
 from decouple.upstream.unpublished_manifest import make_candidate_tag
@@ -64,6 +66,33 @@ def test_a_stop_says_how_to_go_on(project: Project, capsys: pytest.CaptureFixtur
     assert main(["rebase", "--continue"]) == 0
     assert main(["apply", "1.1", source]) == 0
     assert "both" in (project.root / "build/1.1/src/b").read_text()
+
+
+def test_a_stop_names_all_that_was_typed(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    project.give_from_source()
+    monkeypatch.chdir(tmp_path)
+    assert main(["apply", "1.1", "--source=source-1.1", "--no-debian-patches", "--also=my own.toml"]) == 1
+    typed = (
+        f"decouple apply 1.1 --source local:{tmp_path}/source-1.1 --no-debian-patches --also '{tmp_path}/my own.toml'"
+    )
+    assert f"then `{typed}` again" in capsys.readouterr().err
+
+
+def test_offline_nothing_is_fetched_to_carry_a_series(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    conflict_in_b(project)
+    project.give_from_source()
+    words = ["apply", "1.1", f"--source=local:{project.sources['1.1']}", "--offline"]
+    assert main(words) == 1
+    assert "is not in the cache and --offline forbids to clone it" in capsys.readouterr().err
+    fetch_source(load_release(project.root, "1.0"))
+    assert main(words) == 1
+    said = capsys.readouterr().err
+    assert "stopped at 1.0/0002-second.patch" in said
+    assert f"decouple {' '.join(words).replace('=', ' ')}` again" in said
+    assert json.loads((project.root / "build/rebase/state.json").read_text())["offline"], "for --continue, too"
 
 
 def test_a_fork_gets_its_manifest_off_its_tree(project: Project) -> None:

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
@@ -77,7 +78,7 @@ class Project:
         return self.decouple("1.0", "1.1", *sources, *more)
 
     def again(self, step: str) -> int:
-        return self.decouple(f"--from-source=local:{self.sources['1.0']}", step)
+        return self.decouple(step)
 
     def give_from_source(self, release: str = "1.0") -> None:
         """Let the manifest of ``release`` name a source that needs no network: a repository with its tag."""
@@ -183,6 +184,82 @@ def test_a_conflict_that_a_killed_run_was_putting_there_is_nobodys_edit(
     assert json.loads((project.root / "build/rebase/state.json").read_text())["stopped_at"] == "1.0/0002-second.patch"
 
 
+@pytest.fixture
+def new_file(project: Project) -> Path:
+    """Let the second patch stop, which adds a file besides; return where that file is in the work tree."""
+    conflict_in_b(project)
+    path = project.root / "patches/1.0/0002-second.patch"
+    added = "diff --git a/new.cpp b/new.cpp\nnew file mode 100644\n--- /dev/null\n+++ b/new.cpp\n@@ -0,0 +1 @@\n+ours\n"
+    path.write_text(path.read_text() + added)
+    return project.root / "build/rebase/src/new.cpp"
+
+
+def test_a_new_file_that_git_was_killed_at_is_in_nobodys_way(
+    project: Project, new_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git writes its files first and its index behind them."""
+
+    def cut(repository: Repository, tip: str, patch: Step) -> None:
+        repository.run("checkout", "-q", "--detach", tip)
+        new_file.write_text("ours\n")
+        raise Killed
+
+    with monkeypatch.context() as at_work, pytest.raises(Killed):
+        at_work.setattr(rebase_state, "show_conflict", cut)
+        project.begin()
+    assert project.again("--continue") == 1
+    assert "A  new.cpp\n" in project.git("status", "--porcelain")
+
+
+def test_a_new_file_that_is_not_staged_is_not_dropped_without_a_word(
+    project: Project, new_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert project.begin() == 1
+    project.git("reset", "-q")
+    (new_file.parent / "b").write_text("both\n")
+    project.git("add", "b")
+    capsys.readouterr()
+    assert project.again("--continue") == 2
+    assert "new.cpp is untracked, and 1.0/0002-second.patch changes it" in capsys.readouterr().err
+    project.git("add", "new.cpp")
+    assert project.again("--continue") == 0
+    assert "+ours\n" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
+def test_a_file_in_the_way_of_a_conflict_is_named(
+    project: Project, new_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Git shows no conflict then, which was taken for one that was settled with nothing left of the patch."""
+    assert project.begin() == 1
+    project.git("reset", "-q")
+    project.git("checkout", "-f", "b")
+    for step in ("--restart", "--continue"):
+        assert project.again(step) == 1
+        said = capsys.readouterr().err
+        assert "new.cpp is untracked, and 1.0/0002-second.patch changes it" in said
+        assert f"move {new_file} away, then `decouple rebase --continue`" in said
+    new_file.unlink()
+    assert project.again("--continue") == 1
+    assert "UU b\n" in project.git("status", "--porcelain")
+
+
+def test_a_cherry_pick_that_git_refuses_is_no_conflict(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    show = rebase_state.show_conflict
+
+    def refuse(repository: Repository, tip: str, step: Step) -> None:
+        show(repository, tip, structs.replace(step, after="0" * 40))
+
+    with monkeypatch.context() as at_work:
+        at_work.setattr(rebase_state, "show_conflict", refuse)
+        assert project.begin() == 1
+    assert "git cherry-pick in" in capsys.readouterr().err
+    assert project.again("--continue") == 1
+    assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
+
+
 def test_a_restart_that_is_killed_settles_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     conflict_in_b(project)
     assert project.begin() == 1
@@ -239,6 +316,33 @@ def test_a_tree_that_is_not_as_it_was_unpacked_is_no_conflict_of_a_patch(
     monkeypatch.setattr("decouple.flows.rebase.tree_record.check_tree", refuse)
     assert project.begin("--report") == 1
     assert "not as it was unpacked" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("step", ["--continue", "--skip"])
+def test_no_hand_settles_the_relocation(
+    project: Project,
+    relocation: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    step: str,
+) -> None:
+    """It is made anew by the rules of now, whatever a person decided: the same stop came again, for ever."""
+
+    def refuse(tree: Path, rules: object) -> Plan:
+        raise DecoupleError("new.cu: unclassified CUDA file")
+
+    with monkeypatch.context() as before:
+        before.setattr("decouple.flows.rebase.make_plan", refuse)
+        before.setattr("decouple.flows.rebase.list_unclassified", lambda tree, rules: ["new.cu"])
+        assert project.begin() == 1
+        assert "`decouple rebase --restart` (or --abort)" in capsys.readouterr().out
+        assert project.again(step) == 2
+    said = capsys.readouterr().err
+    assert f"{step}: 1.0/0000-relocate.patch is made by rules and not settled by hand" in said
+    assert "`decouple rebase --restart`, or --abort" in said
+    assert not (project.root / "series/resolutions").exists()
+    assert project.again("--restart") == 0, "the rules were mended"
+    assert project.series[0] == "1.1/0000-relocate.patch"
 
 
 def test_a_conflict_is_settled_in_plain_git(project: Project) -> None:
@@ -359,6 +463,15 @@ def test_markers_left_in_a_file_are_refused(project: Project, taken: list[str]) 
     assert project.again("--continue") == 2
 
 
+def test_an_underlined_title_is_no_marker(project: Project) -> None:
+    conflict_in_b(project)
+    project.begin()
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "Backend\n=======\n"}))
+    project.git("add", "b")
+    assert project.again("--continue") == 0
+    assert "+=======\n" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
 def test_skip_leaves_the_patch_out(project: Project) -> None:
     conflict_in_b(project)
     project.begin()
@@ -379,6 +492,21 @@ def test_abort_and_restart(project: Project, capsys: pytest.CaptureFixture[str])
     assert project.series == []
 
 
+@pytest.mark.parametrize("text", ['{"version": 2}', '{"version": 1}', "{"])
+def test_a_rebase_whose_state_cannot_be_read_is_given_up(
+    project: Project, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    conflict_in_b(project)
+    project.begin()
+    (project.root / "build/rebase/state.json").write_text(text)
+    assert project.again("--continue") == 1
+    assert "decouple rebase --abort" in capsys.readouterr().err
+    assert project.again("--abort") == 0
+    assert project.git("status", "--porcelain") == ""
+    assert project.begin() == 1
+    assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
+
+
 def test_a_restart_replays_what_was_settled(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     there = {"a": numbered(1, 60), "b": numbered(1, 60, {20: "upstream\n"}), "c": numbered(1, 60, {30: "upstream\n"})}
     project.upstream("1.1", there)
@@ -394,6 +522,26 @@ def test_a_restart_replays_what_was_settled(project: Project, capsys: pytest.Cap
     (project.root / "series/resolutions/1.0-1.1.toml").unlink()
     assert project.again("--restart") == 1
     assert "stopped at 1.0/0002-second.patch" in capsys.readouterr().out
+
+
+def test_a_source_that_moved_meanwhile_is_named_anew_by_starting_anew(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = {"a": numbered(1, 60), "b": numbered(1, 60, {20: "upstream\n"}), "c": numbered(1, 60, {30: "upstream\n"})}
+    project.upstream("1.1", there)
+    assert project.begin() == 1
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "upstream, and second\n"}))
+    project.git("add", "b")
+    assert project.again("--continue") == 1
+    project.sources["1.1"] = project.sources["1.1"].rename(project.root / "moved")
+    capsys.readouterr()
+    assert project.again("--skip") == 2
+    said = capsys.readouterr().err
+    assert "source-1.1: no such file or folder" in said
+    assert "`decouple rebase --abort` and start anew" in said
+    assert project.again("--abort") == 0
+    assert project.begin() == 1
+    assert "0002-second.patch  replayed" in capsys.readouterr().out
 
 
 def test_a_report_stops_nowhere_and_writes_nothing(project: Project, tmp_path: Path) -> None:
@@ -413,6 +561,34 @@ def test_ci_hosts_get_annotations(project: Project, capsys: pytest.CaptureFixtur
     conflict_in_b(project)
     project.begin("--report", "--format=github")
     assert "::error file=patches/1.0/0002-second.patch,title=conflict::b:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["text", "github", "markdown", "json"])
+def test_the_commits_behind_a_conflict_are_in_every_report(
+    project: Project, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    project.give_from_source("1.0")
+    clone = project.sources["1.0"].rename(tmp_path / "clone")
+    (clone / "b").write_text(numbered(1, 60, {20: "upstream\n"}))
+    for words in (["commit", "-qam", "Rewrite line 20"], ["tag", "v1.1.0"], ["checkout", "-q", "v1.0.0"]):
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
+        subprocess.run(command, cwd=clone, check=True)
+    project.sources["1.0"] = clone
+    assert project.begin("--report", f"--history={clone}", f"--format={kind}") == 1
+    said = capsys.readouterr().out
+    assert "Rewrite line 20" in said
+    if kind == "github":
+        assert re.search(r"::b:\d+: hunk 1 of 1.*%0Aupstream: [0-9a-f]+ Rewrite line 20\n", said)
+
+
+def test_with_debians_patches_the_source_is_debians(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """As ``apply`` has it: the first source of the manifest brings none."""
+    conflict_in_b(project)
+    project.give_from_source("1.0")
+    project.give_from_source("1.1")
+    assert project.decouple("1.0", "1.1", "--debian-patches", "--report") == 2
+    assert "release 1.1 has no source 'debian'" in capsys.readouterr().err
 
 
 def test_one_local_source_after_another(project: Project) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from decouple.cli import main
 from decouple.patch import series_file
 from decouple.rebase import resolutions
+from decouple.rebase.series_carry import RebaseOutcome, RebaseWork
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
 from tests.unit.rebase.releases import numbered
@@ -82,6 +86,26 @@ def test_a_stop_between_is_settled_and_the_way_goes_on(project: Project, capsys:
     assert "settled on 1.1" in capsys.readouterr().out
 
 
+def test_a_kill_behind_a_series_between_loses_nothing_of_the_way(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RebaseWork.run
+
+    def cut(work: RebaseWork, **how: Any) -> RebaseOutcome:
+        if (project.root / "series/1.1").exists():
+            raise KeyboardInterrupt
+        return run(work, **how)
+
+    with monkeypatch.context() as at_work:
+        at_work.setattr(RebaseWork, "run", cut)
+        carry(project, via(project))
+    assert carry(project, via(project)) == 2
+    assert "a rebase from 1.1 to 1.2 is under way" in capsys.readouterr().err
+    assert project.decouple("--continue") == 0
+    assert names(project, "1.2") == ("1.0/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch")
+    assert not (project.root / "build/rebase/state.json").exists()
+
+
 def test_a_relative_way_is_gone_on_with_from_the_folder_of_the_conflict(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +115,19 @@ def test_a_relative_way_is_gone_on_with_from_the_folder_of_the_conflict(
     monkeypatch.chdir(project.root / "build/rebase/src")
     assert project.decouple("--skip") == 0
     assert names(project, "1.2") == ("1.1/0002-second.patch", "1.0/0003-third.patch")
+
+
+def test_debians_patches_are_wanted_behind_a_stop_between_too(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.upstream("1.1", {"a": numbered(1, 60, {10: "upstream\n"})})
+    assert carry(project, via(project), "--debian-patches") == 1
+    assert project.decouple("--skip") == 1
+    assert names(project, "1.1"), "there is nothing of Debian's between"
+    assert "source local brings no patches of Debian's" in capsys.readouterr().err
+    assert project.decouple("--abort") == 0
+    assert "no series was written" not in capsys.readouterr().out, "the one between is there"
+    assert not (project.root / "series/1.2").exists()
 
 
 def test_what_an_earlier_run_came_to_is_not_carried_anew(project: Project) -> None:
@@ -146,6 +183,30 @@ def test_a_release_onto_itself_needs_no_way(project: Project, capsys: pytest.Cap
     here = f"local:{project.sources['1.0']}"
     assert project.decouple("1.0", "1.0", f"--source={here}", f"--from-source={here}", "--report") == 0
     assert "3 unmodified" in capsys.readouterr().out
+
+
+def test_a_way_has_one_report(project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project.upstream("1.2", {"c": numbered(1, 60, {30: "upstream\n"})})
+    assert carry(project, via(project), "--format=json") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["from"], document["to"]) == ("1.0.0", "1.2.0")
+    assert [(row["from"], row["to"], row["verdict"]) for row in document["patches"]] == [
+        ("1.0.0", "1.1.0", "unmodified"),
+        ("1.0.0", "1.1.0", "merged"),
+        ("1.0.0", "1.1.0", "unmodified"),
+        ("1.1.0", "1.2.0", "unmodified"),
+        ("1.1.0", "1.2.0", "unmodified"),
+        ("1.1.0", "1.2.0", "conflict"),
+    ]
+    for kind in ("markdown", "text"):
+        assert project.decouple("--abort") == 0
+        (project.root / "series/1.1").unlink()
+        file = tmp_path / kind
+        assert carry(project, via(project), f"--format={kind}", f"--output={file}") == 1
+        assert [line for line in file.read_text().splitlines() if re.fullmatch(r"(# )?1\.\d\.0 to .*", line)] == [
+            "# 1.0.0 to 1.1.0" if kind == "markdown" else "1.0.0 to 1.1.0",
+            "# 1.1.0 to 1.2.0" if kind == "markdown" else "1.1.0 to 1.2.0",
+        ]
 
 
 @pytest.mark.parametrize(

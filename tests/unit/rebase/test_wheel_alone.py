@@ -11,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from decouple.cli import main
+from decouple.flows.rebase import RebaseRequest, rebase_series
 from decouple.patch import series_file
 from decouple.release.manifest import Manifest
 from decouple.release.manifest_toml import render_manifest
@@ -178,6 +179,14 @@ def test_a_python_file_that_the_wheel_lacks_is_gone(project: Project, capsys: py
     project.manifest("1.1", releases.wheel_of(files))
     assert project.rebase("--source=wheel", "--report") == 1
     assert "target gone" in capsys.readouterr().out
+
+
+def test_offline_nobody_is_asked_how_near_a_tree_is(project: Project) -> None:
+    project.publish({"torch/x.py": numbered(1, 60, {2: "more\n"})})
+    older, newer = (f"local:{project.sources[release]}" for release in ("1.0", "1.1"))
+    rebase_series(RebaseRequest(project.root, ("1.0", "1.1"), newer, older, offline=True))
+    assert project.server.requests == []
+    assert "was not measured" in (project.root / "series/1.1").read_text()
 
 
 def test_a_tree_is_a_release_only_where_it_has_the_wheels_text(
