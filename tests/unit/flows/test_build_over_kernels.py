@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import compute_sha256
 from decouple.base.paths import find_project
 from decouple.build import inputs
 from decouple.cli.wheel_origin import KERNELS
@@ -74,7 +75,9 @@ def test_a_wheel_for_another_core_is_not_verified_as_one_for_this(tmp_path: Path
     asked = VerifyRequest(tmp_path, "2.6", core=core)
     manifest = structs.replace(make_manifest("torch-cuda", "2.6.0+cu124", "12.4", SERIES_A), flags={"core": "official"})
     wheel = make_wheel(asked.places.dist, "torch-cuda", "2.6.0+cu124", manifest=manifest.to_json())
-    inputs.write_stamp(asked.places.state / "stage2.json", inputs.Stamp("0" * 64, wheel.name, "0" * 64, 1.0, 1))
+    inputs.write_stamp(
+        asked.places.state / "stage2.json", inputs.Stamp("0" * 64, wheel.name, compute_sha256(wheel), 1.0, 1)
+    )
     with pytest.raises(UsageError, match=f"built against the core 'official', not '{core}'") as said:
         verify_wheels(asked)
     assert said.value.next_step == {
