@@ -93,6 +93,7 @@ class Stage1(Stage):
         digest = inputs.compute_digest({**{k: v for k, v in self.variables.items() if k not in HOW}, **tree})
         if (self.folder / "build.ninja").exists() and stamp.exists() and stamp.read_text() == digest:
             return
+        stamp.unlink(missing_ok=True)  # what a configure that fails leaves is of no variables that are known
         packer = settings.find_packer(self.places.tree)
         self._check_modules(packer.modules)
         command = packer.configure.format(python=self.find_python())

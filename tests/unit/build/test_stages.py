@@ -271,6 +271,32 @@ def test_a_failing_configure_says_what_cmake_said(host: HostEnvironment, provena
         Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
 
 
+def test_what_a_failed_configure_of_other_options_left_is_configured_again(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    """CMakeCache.txt was that of USE_X=1, and the build without it went on with it."""
+    asked: list[str] = []
+
+    def prepare(value: str, *, fails: bool = False) -> None:
+        stage1 = Stage1(BuildJob(host, provenance, Choices(variables={"USE_X": value})))
+
+        def run_step(what: str, *_: object) -> None:
+            asked.append(f"{what}, USE_X={value}")
+            (stage1.folder / "build.ninja").touch()
+            if fails:
+                raise DecoupleError("cmake stopped", next_step="read the log")
+
+        stage1.run_step = run_step  # type: ignore[method-assign,assignment]
+        stage1.prepare()
+
+    prepare("0")
+    with pytest.raises(DecoupleError, match="cmake stopped"):
+        prepare("1", fails=True)
+    prepare("0")
+    prepare("0")
+    assert asked == [f"configure stage 1, USE_X={value}" for value in (0, 1, 0)]
+
+
 def test_stage2_wants_stage1_first(host: HostEnvironment, provenance: Provenance) -> None:
     with pytest.raises(DecoupleError, match=r"--stage 1.*--core stock"):
         Stage2(BuildJob(host, provenance, NO_CACHE)).build_wheel()
