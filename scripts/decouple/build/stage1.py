@@ -16,7 +16,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.build import inputs, settings, toolchain
-from decouple.build.environment import locate_environment_note, read_environment_note, read_output
+from decouple.build.environment import locate_environment_note, read_environment_note, read_output, remove_objects
 from decouple.build.stage import HOW, Stage
 from decouple.release import projects
 from decouple.release.wheel_name import WheelName
@@ -80,7 +80,7 @@ class Stage1(Stage):
         if self.folder.exists() and why:
             self.job.say(f"stage 1: the objects in {self.folder} {why}: deleted")
             self._uninstall_files()
-            remove_tree(self.folder)
+            remove_objects(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(locate_environment_note(self.folder), name)
         toolchain.note_compilers(self.folder, self.own_toolchain)

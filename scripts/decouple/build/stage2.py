@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.files import write_atomically
-from decouple.base.mounts import remove_tree
 from decouple.build import probe, settings, toolchain, toolkits, wheel_finishing
 from decouple.build.core_wheel import hold_core, read_core_digest, unpack_core
-from decouple.build.environment import read_output
+from decouple.build.environment import TREE_NOTE, read_output, remove_objects
 from decouple.build.settings import Cost
 from decouple.build.stage import BuildJob, Stage
 from decouple.release import projects
@@ -88,12 +87,12 @@ class Stage2(Stage):
 
         In a root trees have one name, and ninja takes an object for up to date that is newer than the other's source.
         """
-        note, tree = self.folder / "decouple-tree", str(self.places.tree.resolve())
+        note, tree = self.folder / TREE_NOTE, str(self.places.tree.resolve())
         before = note.read_text() if note.exists() else tree
         why = self.find_other_compilers() if before == tree else f"are of the tree {before}"
         if why:
             self.job.say(f"stage 2: the objects in {self.folder} {why}: deleted")
-            remove_tree(self.folder)
+            remove_objects(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(note, tree)
         toolchain.note_compilers(self.folder, self.own_toolchain)

@@ -12,7 +12,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.untrusted_input import read_json
 from decouple.build import inputs, settings, toolkits
-from decouple.build.environment import Environment, Places, RootEnvironment, read_output
+from decouple.build.environment import COMPILERS_NOTE, Environment, Places, RootEnvironment, read_output
 from decouple.build.options import Choices, Provenance
 from decouple.build.sandbox import BindMount
 from decouple.build.settings import Interpreter
@@ -139,7 +139,7 @@ def list_compilers(described: Mapping[str, Any]) -> dict[str, str]:
 
 def locate_compilers_note(folder: Path) -> Path:
     """Return the file that says what the objects in ``folder`` were compiled with."""
-    return folder / "decouple-toolchain.json"
+    return folder / COMPILERS_NOTE
 
 
 def note_compilers(folder: Path, described: Mapping[str, Any]) -> None:

@@ -14,10 +14,9 @@ from pathlib import Path
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock
-from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.build import root_description, rootfs
-from decouple.build.environment import Places
+from decouple.build.environment import Places, remove_objects
 from decouple.build.stage1 import uninstall_files
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import WorkRequest
@@ -60,7 +59,7 @@ def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]
             if folder.exists():
                 if folder == places.stage1 and (places.tree / ".git").exists():
                     uninstall_files(places.tree, folder)  # which nobody could tell from the tree's own files then
-                remove_tree(folder)
+                remove_objects(folder)
                 deleted.append(folder)
                 listener.say(f"deleted {folder}")
         for stamp in places.state.glob(f"stage{request.stage or '*'}*") if places.state.exists() else ():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -11,7 +14,7 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -402,6 +405,48 @@ def test_objects_and_settings_of_one_tree_are_not_anothers(
     assert (host.places.stage2 / "Gemm.cu.o").exists()
     note_step(OnThisMachine(BuildJob(there, provenance, stock)))
     assert not (host.places.stage2 / "Gemm.cu.o").exists()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_deletion_of_foreign_objects_that_was_interrupted_goes_on(
+    number: int, host: HostEnvironment, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note that called them foreign went before them, and what was left was linked into this build's wheel."""
+
+    def prepare() -> Stage1 | Stage2:
+        kind, core = ((Stage1, "built"), (OnThisMachine, "stock"))[number - 1]
+        stage = kind(BuildJob(host, provenance, Choices(core=core)))
+        stage.run_step = lambda *_, **__: None  # type: ignore[method-assign]
+        stage.prepare()
+        return stage
+
+    folder = prepare().folder
+    note = folder / ("decouple-environment", "decouple-tree")[number - 1]
+    objects = [folder / "objects/a.o", *(folder / f"{name}.ninja" for name in "abcdefgh")]
+    for reached in range(len(objects)):
+        for path in (*objects, note):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("of another")
+        with interrupt_deletion(reached, monkeypatch), pytest.raises(KeyboardInterrupt):
+            prepare()
+        assert any(path.exists() for path in objects)
+        prepare()
+        assert not any(path.exists() for path in objects), f"interrupted after {reached} files"
+
+
+@contextlib.contextmanager
+def interrupt_deletion(reached: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Interrupt whoever deletes files once that many are gone."""
+    unlink, gone = os.unlink, itertools.count()
+
+    def stop(*arguments: Any, **options: Any) -> None:
+        if next(gone) == reached:
+            raise KeyboardInterrupt
+        unlink(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", stop)
+        yield
 
 
 def test_a_folder_that_is_no_applied_tree(tmp_path: Path) -> None:
