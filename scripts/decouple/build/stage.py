@@ -287,7 +287,7 @@ class Stage(ABC):
 
     def _keep_tree_clean(self) -> AbstractContextManager[None]:
         name = f"stage{self.number}"
-        return tree_status.keep_clean(self.places.tree, name, self.places.locks / f"{name}.lock")
+        return tree_status.keep_clean(self.places.tree, name, self.places.locks / f"{name}.lock", self.job.say)
 
     def run_step(
         self, what: str, command: Sequence[str], start: str, on_line: Callable[[str], None] = lambda _: None
