@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from decouple.build.options import Choices, Provenance
 from decouple.build.sandbox import BindMount
 from decouple.build.settings import Interpreter
 
+_LAUNCHERS = ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
 _COMPILE_NOTHING = ("cmake", "ninja", "linker", "ccache")
 """Programs of `describe_toolchain` whose version no object depends on."""
 
@@ -90,7 +92,10 @@ def make_variables(
         if choices.toolkit:
             libraries = core.find_libraries(environment.kind)
             more |= toolkits.list_vendor_variables(choices.toolkit, choices.archs, libraries)
-    return settings.make_variables(stage, environment.kind, names, more) | _make_shared_variables(environment, choices)
+    made = settings.make_variables(stage, environment.kind, names, more)
+    if environment.kind == "host" and shutil.which("ccache") is None:  # it saves time; upstream's build needs none
+        made = {name: value for name, value in made.items() if name not in _LAUNCHERS}
+    return made | _make_shared_variables(environment, choices)
 
 
 def _make_shared_variables(environment: Environment, choices: Choices) -> dict[str, str]:

@@ -114,6 +114,26 @@ def test_the_hosts_compilers_and_libraries_are_those_its_user_names(
     assert make_variables(RootEnvironment(host.places, root), 2, provenance)["CUDACXX"] == "/usr/bin/nvcc"
 
 
+def test_a_machine_without_ccache_compiles_without_it(
+    host: HostEnvironment, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CMake was given a launcher that was not there, and said that the C compiler is broken."""
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs/git").symlink_to(str(shutil.which("git")))
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    own = Choices(variables={"CMAKE_CXX_COMPILER_LAUNCHER": "sccache"})
+    for number in (1, 2):
+        here = make_variables(host, number, provenance)
+        assert "ccache" not in here.values()
+        assert "CMAKE_C_COMPILER_LAUNCHER" not in here
+        assert make_variables(host, number, provenance, own)["CMAKE_CXX_COMPILER_LAUNCHER"] == "sccache"
+    root = rootfs.Root(root_description.load_description(), host.places.project, ("core",))
+    there = make_variables(RootEnvironment(host.places, root), 1, provenance)
+    assert there["CMAKE_C_COMPILER_LAUNCHER"] == "ccache", "a root has its own"
+    (tmp_path / "programs/ccache").touch(0o755)
+    assert make_variables(host, 1, provenance)["CMAKE_C_COMPILER_LAUNCHER"] == "ccache"
+
+
 def test_a_source_with_its_submodules_keeps_the_header_that_its_flatbuffers_takes(
     host: HostEnvironment, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
