@@ -165,7 +165,13 @@ class Stage(ABC):
 
     def describe_toolchain(self) -> dict[str, Any]:
         """Describe what it is made with, by `toolchain.describe_toolchain`."""
-        return toolchain.describe_toolchain(self.environment, self.number, self.list_layers(), self.variables)
+        return self._ask_toolchain(self.number)
+
+    def _ask_toolchain(self, number: int) -> dict[str, Any]:
+        """Describe what is used of the programs of stage ``number``."""
+        return toolchain.describe_toolchain(
+            self.environment, number, self.list_layers(), self.variables, self.find_python()
+        )
 
     def build_wheel(self) -> StageWheel:
         """Make the stage's wheel in ``dist`` unless it is up to date.

@@ -139,7 +139,7 @@ class OtherVendor(Stage2):
         return [self.find_python(), "-B", "-m", f"{self.vendor.project}_build"]
 
     def describe_toolchain(self) -> dict[str, Any]:
-        told = toolchain.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
+        told = self._ask_toolchain(1)
         for name, command in self.vendor.toolchain.items():
             told[name] = (read_output(self.environment, command, self.variables) or "").partition("\n")[0] or None
         return told
@@ -169,7 +169,7 @@ class Bindings(Stage2):
         return toolchain.list_bindings_layers(self.job.choices, self.environment.kind)
 
     def describe_toolchain(self) -> dict[str, Any]:
-        return toolchain.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
+        return self._ask_toolchain(1)
 
     def estimate_cost(self) -> Cost:
         return settings.read_facts().bindings.cost

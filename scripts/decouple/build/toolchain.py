@@ -110,15 +110,21 @@ def _make_shared_variables(environment: Environment, choices: Choices) -> dict[s
 
 
 def describe_toolchain(
-    environment: Environment, stage: int, layers: Sequence[str], variables: Mapping[str, str]
+    environment: Environment,
+    stage: int,
+    layers: Sequence[str],
+    variables: Mapping[str, str],
+    python: str = "python3",
 ) -> dict[str, Any]:
     """Read the first line that each program says of its version.
 
-    In a root also the versions of the packages in ``layers``.
+    ``python`` is the command of the one that the wheel is for. In a root also the versions of the packages in
+    ``layers``.
 
     What else is in the root does not count: a stage is the same wheel whether or not the other is built with it.
     """
-    table = {**settings.read_facts().toolchain, **(settings.read_facts().toolchain_cuda if stage == 2 else {})}
+    facts = settings.read_facts()
+    table = {**facts.toolchain, "python": (python, "--version"), **(facts.toolchain_cuda if stage == 2 else {})}
     made: dict[str, Any] = {}
     for name, command in table.items():
         output = read_output(environment, command, variables)
@@ -137,8 +143,8 @@ def list_compilers(described: Mapping[str, Any]) -> dict[str, str]:
     They are the compilers and the packages of a root. What did not answer is left out, and so is Python's patch level.
     """
     made = {name: str(line) for name, line in described.items() if line and name not in (*_COMPILE_NOTHING, "packages")}
-    if "python" in made:
-        made["python"] = made["python"].rpartition(".")[0]
+    if "python" in made:  # under a name of its own: notes of earlier versions have that of another, the root's own
+        made["interpreter"] = made.pop("python").rpartition(".")[0]
     return {**made, **described.get("packages", {})}
 
 

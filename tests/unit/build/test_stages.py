@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -762,6 +763,24 @@ def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, prove
     assert toolchain.list_layers(1, Choices(python="3.13"), "portable") == ["core", "python3.13"]
     assert toolchain.list_bindings_layers(Choices(python="3.11"), "portable") == ["core", "python3.11"]
     assert Stage1(BuildJob(host, provenance, Choices(python="3.11"))).find_python() == "python3.11"
+
+
+def test_a_wheel_says_which_python_it_was_built_by(
+    host: HostEnvironment, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It named the environment's own, also for one of `--python 3.13`."""
+    (tmp_path / "python3.13").write_text("#!/bin/sh\necho Python 3.13.2\n")
+    (tmp_path / "python3.13").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    choices = Choices(python="3.13", core="official", kernels="official")
+    for kind in (Stage1, OnThisMachine, Bindings):
+        assert kind(BuildJob(host, provenance, choices)).own_toolchain["python"] == "Python 3.13.2"
+    own = Stage1(BuildJob(host, provenance, NO_CACHE)).own_toolchain["python"]
+    assert own == f"Python {platform.python_version()}"
+    earlier = tmp_path / "objects"
+    earlier.mkdir()
+    toolchain.locate_compilers_note(earlier).write_text('{"python": "Python 3.9"}')
+    assert not toolchain.find_other_compilers(earlier, {"python": "Python 3.13.2"}), "objects of a --python are kept"
 
 
 def test_bindings_for_the_official_half_take_no_layer_of_the_core() -> None:
