@@ -189,6 +189,7 @@ class Stage(ABC):
             relevant = {name: value for name, value in self.variables.items() if name not in HOW}
             unread = toolkits.list_unread_paths(self.number, self.job.choices.toolkit)
             content = inputs.hash_tree_content(self.places.tree, unread)
+            pins = toolchain.list_pins(self.environment, self.list_layers())
             digest = inputs.compute_digest(
                 {
                     "content": content,
@@ -198,6 +199,7 @@ class Stage(ABC):
                     "included": self._hash_included_file(),
                     "version": self.version,
                     "core": self.identify_core(),
+                    **({"pins": pins} if pins else {}),  # a stage without any keeps the digest that it had
                 }
             )
             stamp = inputs.find_current_stamp(stamp_path, digest, self.places.dist)

@@ -133,8 +133,18 @@ def describe_toolchain(
         root = environment.root
         named = {package for layer in layers for package in root.description.find_layer(layer).packages}
         versions = root.read_versions()
-        made["packages"] = {name: versions[name] for name in sorted(named) if name in versions}
+        pinned = {file.split("_")[0]: file for file in list_pins(environment, layers) if file.endswith(".deb")}
+        versions |= {name: file.split("_")[1] for name, file in pinned.items()}
+        made["packages"] = {name: versions[name] for name in sorted(named | pinned.keys()) if name in versions}
     return made
+
+
+def list_pins(environment: Environment, layers: Sequence[str]) -> dict[str, str]:
+    """Map each pinned file in a root's ``layers`` to its SHA-256; none on the host."""
+    if not isinstance(environment, RootEnvironment):
+        return {}
+    found = (environment.root.description.find_layer(name) for name in layers)
+    return {file: sha for layer in found for file, sha in layer.pins.items()}
 
 
 def list_compilers(described: Mapping[str, Any]) -> dict[str, str]:

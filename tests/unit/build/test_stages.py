@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -343,6 +343,57 @@ class Packed(OnThisMachine):
             text = "Metadata-Version: 2.1\nName: torch-cuda\nVersion: 2.6.0+cu124\n"
             wheel.writestr("torch_cuda-2.6.0+cu124.dist-info/METADATA", text)
         return raw
+
+
+class RootOnThisMachine(RootEnvironment, frozen=True):
+    """A root by its description alone: commands run on this machine."""
+
+    def name_places(self) -> dict[str, str]:
+        return HostEnvironment(self.places).name_places()
+
+    def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
+        return HostEnvironment(self.places).argv(command, variables, start)
+
+    def describe_inputs(self, layers: Sequence[str]) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.parametrize(("layer", "toolkit"), [("cuda", ""), ("rocm", "rocm")])
+def test_another_pinned_file_of_a_layer_makes_it_build_again(
+    layer: str, toolkit: str, host: HostEnvironment, provenance: Provenance
+) -> None:
+    """Stage 2 was called up to date with headers of another cuDNN."""
+
+    def build(description: root_description.Description) -> bool:
+        root = rootfs.Root(description, host.places.project, ())
+        job = BuildJob(RootOnThisMachine(host.places, root), provenance, Choices(core="stock", toolkit=toolkit))
+        return Packed(job).build_wheel().built
+
+    ours = root_description.load_description()
+    assert (build(ours), build(ours)) == (True, False)
+    other = replace_pins(ours, layer)
+    assert (build(other), build(other)) == (True, False)
+    assert not build(replace_pins(other, "cuda11.8")), "of another layer"
+
+
+def replace_pins(description: root_description.Description, name: str) -> root_description.Description:
+    """The description with other files behind the same names in one layer."""
+    layer = description.find_layer(name)
+    pypi = tuple(replace(piece, sha256="0" * 64) for piece in layer.pypi)
+    debs = tuple(replace(piece, files=tuple((path, "0" * 64) for path, _ in piece.files)) for piece in layer.debs)
+    toolkits = tuple(replace(piece, wheels=()) for piece in layer.toolkit)
+    other = replace(layer, pypi=pypi, debs=debs, toolkit=toolkits)
+    return replace(description, layers=tuple(other if known is layer else known for known in description.layers))
+
+
+def test_objects_of_another_version_of_a_pinned_package_are_foreign(host: HostEnvironment, tmp_path: Path) -> None:
+    """dpkg-deb leaves headers the time at which they were packed: ninja sees nothing of it."""
+    root = rootfs.Root(root_description.load_description(), host.places.project, ())
+    told = toolchain.describe_toolchain(RootOnThisMachine(host.places, root), 1, ["rocm"], {})
+    packages = told["packages"]
+    assert packages["hipcc"]
+    toolchain.note_compilers(tmp_path, {**told, "packages": {**packages, "hipcc": "1.0-1"}})
+    assert toolchain.find_other_compilers(tmp_path, told).startswith("hipcc 1.0-1, now ")
 
 
 def make_core(places: Places, text: str) -> None:
