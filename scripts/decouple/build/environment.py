@@ -130,6 +130,27 @@ def read_environment_note(stage1: Path) -> str:
     return note.read_text() if note.exists() else ""
 
 
+def name_objects(kind: str, python: str) -> str:
+    """Return what the note says of stage 1's objects in a ``kind`` for a ``python``."""
+    return f"{kind} {python}".strip()
+
+
+def holds_other_objects(stage1: Path, kind: str, python: str) -> bool:
+    """Return whether the objects are of another environment or Python.
+
+    Folders from before there was a note are no portable ones.
+    """
+    before = read_environment_note(stage1)
+    return before != name_objects(kind, python) if before else kind == "portable"
+
+
+def find_other_tree(stage2: Path, tree: Path) -> str:
+    """Return the tree of which stage 2's objects are, "" where it is ``tree``."""
+    note, own = stage2 / TREE_NOTE, str(tree.resolve())
+    before = note.read_text() if note.exists() else own
+    return "" if before == own else before
+
+
 class Environment(Protocol):
     """What the stages need of an environment."""
 
