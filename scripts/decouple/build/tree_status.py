@@ -140,7 +140,10 @@ def _list_unknown_paths(tree: Path) -> set[str]:
 
 
 def _list_unknown_files(tree: Path, without: Sequence[str] = ()) -> list[str]:
-    """Return the files that git neither knows nor ignores, but those of patterns ``without``."""
+    """Return files that git neither knows nor ignores.
+
+    Those of the patterns ``without`` are left out.
+    """
     return split_names(_run_ls_files(tree, *(f"--exclude={pattern}" for pattern in without)))
 
 
