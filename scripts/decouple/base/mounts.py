@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
@@ -31,10 +32,11 @@ def list_mounts(folder: Path, mountinfo: Path = MOUNTINFO) -> list[Path]:
     return sorted(points, key=lambda path: -len(path.parts))
 
 
-def remove_tree(folder: Path) -> None:
+def remove_tree(folder: Path, last: Sequence[str] = ()) -> None:
     """Delete ``folder`` when nothing is mounted at or below it.
 
-    A folder that is not there is fine.
+    A folder that is not there is fine. What it has of the names ``last`` goes behind all else, so it still says of what
+    an interrupted deletion left what that is.
 
     Raises DecoupleError naming the first mount otherwise: it is somebody else's and what is behind it is not ours.
     """
@@ -58,4 +60,10 @@ def remove_tree(folder: Path) -> None:
                         raise DecoupleError(f"{entry.path}: on another file system; not deleted", next_step=remedy)
                     pending.append(entry.path)
     mark_step(f"delete {folder.name}")
+    if last:
+        for path in sorted(folder.iterdir()):
+            if path.is_dir() and not path.is_symlink():
+                remove_folder(path)
+            elif path.name not in last:
+                path.unlink()
     remove_folder(folder)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from decouple.base import program_output
 from decouple.base.checkout import Checkout
+from decouple.base.mounts import remove_tree
 from decouple.build import root_record
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import BindMount, make_clean_environment, make_offline_prefix
@@ -106,15 +107,48 @@ class Places(Struct, frozen=True):
             folder.mkdir(parents=True, exist_ok=True)
 
 
+ENVIRONMENT_NOTE, TREE_NOTE, COMPILERS_NOTE = "decouple-environment", "decouple-tree", "decouple-toolchain.json"
+"""Files beside a stage's objects that say what these are of. Objects without them are taken for those asked for."""
+
+
+def remove_objects(folder: Path) -> None:
+    """Delete a stage's objects, and what says whose they are last.
+
+    Raises DecoupleError as `remove_tree` does.
+    """
+    remove_tree(folder, (ENVIRONMENT_NOTE, TREE_NOTE, COMPILERS_NOTE))
+
+
 def locate_environment_note(stage1: Path) -> Path:
     """Return the file that says what stage 1's objects were compiled in."""
-    return stage1 / "decouple-environment"
+    return stage1 / ENVIRONMENT_NOTE
 
 
 def read_environment_note(stage1: Path) -> str:
     """Return "KIND" or "KIND PYTHON" of stage 1's objects, "" where nothing says."""
     note = locate_environment_note(stage1)
     return note.read_text() if note.exists() else ""
+
+
+def name_objects(kind: str, python: str) -> str:
+    """Return what the note says of stage 1's objects in a ``kind`` for a ``python``."""
+    return f"{kind} {python}".strip()
+
+
+def holds_other_objects(stage1: Path, kind: str, python: str) -> bool:
+    """Return whether the objects are of another environment or Python.
+
+    Folders from before there was a note are no portable ones.
+    """
+    before = read_environment_note(stage1)
+    return before != name_objects(kind, python) if before else kind == "portable"
+
+
+def find_other_tree(stage2: Path, tree: Path) -> str:
+    """Return the tree of which stage 2's objects are, "" where it is ``tree``."""
+    note, own = stage2 / TREE_NOTE, str(tree.resolve())
+    before = note.read_text() if note.exists() else own
+    return "" if before == own else before
 
 
 class Environment(Protocol):

@@ -179,6 +179,12 @@ class Layer(Struct, frozen=True):
         """The files of PyPI."""
         return (*self.pypi, *self.pip, *(wheel for piece in self.toolkit for wheel in piece.wheels))
 
+    @property
+    def pins(self) -> dict[str, str]:
+        """The SHA-256 of each file that is pinned by one, PyPI's and Debian's."""
+        debs = {path.rpartition("/")[2]: sha for piece in self.debs for path, sha in piece.files}
+        return {**{piece.file: piece.sha256 for piece in self.pinned_files}, **debs}
+
     def describe_content(self) -> dict[str, Any]:
         """Describe what makes the layer different when it changes.
 

@@ -93,6 +93,8 @@ class StageSettings(CompileNeeds, frozen=True):
     packer: tuple[Packer, ...] = ()
     override: tuple[FileOverride, ...] = ()
     arch_list: str = ""
+    writes: tuple[str, ...] = ()
+    """Git's patterns of the places in the tree to which it writes sources."""
     objects_in: Mapping[str, int] = field(default_factory=dict)
     """Kind of environment -> objects, where they are others than ``objects``."""
     slice_objects: int = 0

@@ -165,7 +165,13 @@ class Stage(ABC):
 
     def describe_toolchain(self) -> dict[str, Any]:
         """Describe what it is made with, by `toolchain.describe_toolchain`."""
-        return toolchain.describe_toolchain(self.environment, self.number, self.list_layers(), self.variables)
+        return self._ask_toolchain(self.number)
+
+    def _ask_toolchain(self, number: int) -> dict[str, Any]:
+        """Describe what is used of the programs of stage ``number``."""
+        return toolchain.describe_toolchain(
+            self.environment, number, self.list_layers(), self.variables, self.find_python()
+        )
 
     def build_wheel(self) -> StageWheel:
         """Make the stage's wheel in ``dist`` unless it is up to date.
@@ -183,6 +189,7 @@ class Stage(ABC):
             relevant = {name: value for name, value in self.variables.items() if name not in HOW}
             unread = toolkits.list_unread_paths(self.number, self.job.choices.toolkit)
             content = inputs.hash_tree_content(self.places.tree, unread)
+            pins = toolchain.list_pins(self.environment, self.list_layers())
             digest = inputs.compute_digest(
                 {
                     "content": content,
@@ -192,6 +199,7 @@ class Stage(ABC):
                     "included": self._hash_included_file(),
                     "version": self.version,
                     "core": self.identify_core(),
+                    **({"pins": pins} if pins else {}),  # a stage without any keeps the digest that it had
                 }
             )
             stamp = inputs.find_current_stamp(stamp_path, digest, self.places.dist)
@@ -287,7 +295,7 @@ class Stage(ABC):
 
     def _keep_tree_clean(self) -> AbstractContextManager[None]:
         name = f"stage{self.number}"
-        return tree_status.keep_clean(self.places.tree, name, self.places.locks / f"{name}.lock")
+        return tree_status.keep_clean(self.places.tree, name, self.places.locks / f"{name}.lock", self.job.say)
 
     def run_step(
         self, what: str, command: Sequence[str], start: str, on_line: Callable[[str], None] = lambda _: None

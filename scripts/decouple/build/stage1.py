@@ -16,7 +16,13 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.build import inputs, settings, toolchain
-from decouple.build.environment import locate_environment_note, read_environment_note, read_output
+from decouple.build.environment import (
+    holds_other_objects,
+    locate_environment_note,
+    name_objects,
+    read_output,
+    remove_objects,
+)
 from decouple.build.stage import HOW, Stage
 from decouple.release import projects
 from decouple.release.wheel_name import WheelName
@@ -69,20 +75,16 @@ class Stage1(Stage):
         """Delete a build directory of another environment, Python or compiler.
 
         CMake keeps what it found there for good, and ninja what is newer than the new compiler's headers.
-
-        The environment's name lies in it; directories from before it was written are no portable ones.
         """
-        name = " ".join(filter(None, (self.environment.kind, self.job.choices.python)))
-        before = read_environment_note(self.folder)
-        why = "are of another environment or Python"
-        if before == name or not (before or self.environment.kind == "portable"):
-            why = self.find_other_compilers()
+        kind, python = self.environment.kind, self.job.choices.python
+        foreign = holds_other_objects(self.folder, kind, python)
+        why = "are of another environment or Python" if foreign else self.find_other_compilers()
         if self.folder.exists() and why:
             self.job.say(f"stage 1: the objects in {self.folder} {why}: deleted")
             self._uninstall_files()
-            remove_tree(self.folder)
+            remove_objects(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(locate_environment_note(self.folder), name)
+        write_atomically(locate_environment_note(self.folder), name_objects(kind, python))
         toolchain.note_compilers(self.folder, self.own_toolchain)
 
     def _configure_tree(self) -> None:
@@ -93,6 +95,7 @@ class Stage1(Stage):
         digest = inputs.compute_digest({**{k: v for k, v in self.variables.items() if k not in HOW}, **tree})
         if (self.folder / "build.ninja").exists() and stamp.exists() and stamp.read_text() == digest:
             return
+        stamp.unlink(missing_ok=True)  # what a configure that fails leaves is of no variables that are known
         packer = settings.find_packer(self.places.tree)
         self._check_modules(packer.modules)
         command = packer.configure.format(python=self.find_python())

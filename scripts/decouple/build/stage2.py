@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.files import write_atomically
-from decouple.base.mounts import remove_tree
 from decouple.build import probe, settings, toolchain, toolkits, wheel_finishing
 from decouple.build.core_wheel import hold_core, read_core_digest, unpack_core
-from decouple.build.environment import read_output
+from decouple.build.environment import TREE_NOTE, find_other_tree, read_output, remove_objects
 from decouple.build.settings import Cost
 from decouple.build.stage import BuildJob, Stage
 from decouple.release import projects
@@ -88,14 +87,13 @@ class Stage2(Stage):
 
         In a root trees have one name, and ninja takes an object for up to date that is newer than the other's source.
         """
-        note, tree = self.folder / "decouple-tree", str(self.places.tree.resolve())
-        before = note.read_text() if note.exists() else tree
-        why = self.find_other_compilers() if before == tree else f"are of the tree {before}"
+        other = find_other_tree(self.folder, self.places.tree)
+        why = f"are of the tree {other}" if other else self.find_other_compilers()
         if why:
             self.job.say(f"stage 2: the objects in {self.folder} {why}: deleted")
-            remove_tree(self.folder)
+            remove_objects(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(note, tree)
+        write_atomically(self.folder / TREE_NOTE, str(self.places.tree.resolve()))
         toolchain.note_compilers(self.folder, self.own_toolchain)
 
     def make_raw_wheel(self) -> Path:
@@ -140,7 +138,7 @@ class OtherVendor(Stage2):
         return [self.find_python(), "-B", "-m", f"{self.vendor.project}_build"]
 
     def describe_toolchain(self) -> dict[str, Any]:
-        told = toolchain.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
+        told = self._ask_toolchain(1)
         for name, command in self.vendor.toolchain.items():
             told[name] = (read_output(self.environment, command, self.variables) or "").partition("\n")[0] or None
         return told
@@ -170,7 +168,7 @@ class Bindings(Stage2):
         return toolchain.list_bindings_layers(self.job.choices, self.environment.kind)
 
     def describe_toolchain(self) -> dict[str, Any]:
-        return toolchain.describe_toolchain(self.environment, 1, self.list_layers(), self.variables)
+        return self._ask_toolchain(1)
 
     def estimate_cost(self) -> Cost:
         return settings.read_facts().bindings.cost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.untrusted_input import read_json
 from decouple.build import inputs, settings, toolkits
-from decouple.build.environment import Environment, Places, RootEnvironment, read_output
+from decouple.build.environment import COMPILERS_NOTE, Environment, Places, RootEnvironment, read_output
 from decouple.build.options import Choices, Provenance
 from decouple.build.sandbox import BindMount
 from decouple.build.settings import Interpreter
 
+_LAUNCHERS = ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
 _COMPILE_NOTHING = ("cmake", "ninja", "linker", "ccache")
 """Programs of `describe_toolchain` whose version no object depends on."""
 
@@ -90,7 +92,10 @@ def make_variables(
         if choices.toolkit:
             libraries = core.find_libraries(environment.kind)
             more |= toolkits.list_vendor_variables(choices.toolkit, choices.archs, libraries)
-    return settings.make_variables(stage, environment.kind, names, more) | _make_shared_variables(environment, choices)
+    made = settings.make_variables(stage, environment.kind, names, more)
+    if environment.kind == "host" and shutil.which("ccache") is None:  # it saves time; upstream's build needs none
+        made = {name: value for name, value in made.items() if name not in _LAUNCHERS}
+    return made | _make_shared_variables(environment, choices)
 
 
 def _make_shared_variables(environment: Environment, choices: Choices) -> dict[str, str]:
@@ -105,15 +110,21 @@ def _make_shared_variables(environment: Environment, choices: Choices) -> dict[s
 
 
 def describe_toolchain(
-    environment: Environment, stage: int, layers: Sequence[str], variables: Mapping[str, str]
+    environment: Environment,
+    stage: int,
+    layers: Sequence[str],
+    variables: Mapping[str, str],
+    python: str = "python3",
 ) -> dict[str, Any]:
     """Read the first line that each program says of its version.
 
-    In a root also the versions of the packages in ``layers``.
+    ``python`` is the command of the one that the wheel is for. In a root also the versions of the packages in
+    ``layers``.
 
     What else is in the root does not count: a stage is the same wheel whether or not the other is built with it.
     """
-    table = {**settings.read_facts().toolchain, **(settings.read_facts().toolchain_cuda if stage == 2 else {})}
+    facts = settings.read_facts()
+    table = {**facts.toolchain, "python": (python, "--version"), **(facts.toolchain_cuda if stage == 2 else {})}
     made: dict[str, Any] = {}
     for name, command in table.items():
         output = read_output(environment, command, variables)
@@ -122,8 +133,18 @@ def describe_toolchain(
         root = environment.root
         named = {package for layer in layers for package in root.description.find_layer(layer).packages}
         versions = root.read_versions()
-        made["packages"] = {name: versions[name] for name in sorted(named) if name in versions}
+        pinned = {file.split("_")[0]: file for file in list_pins(environment, layers) if file.endswith(".deb")}
+        versions |= {name: file.split("_")[1] for name, file in pinned.items()}
+        made["packages"] = {name: versions[name] for name in sorted(named | pinned.keys()) if name in versions}
     return made
+
+
+def list_pins(environment: Environment, layers: Sequence[str]) -> dict[str, str]:
+    """Map each pinned file in a root's ``layers`` to its SHA-256; none on the host."""
+    if not isinstance(environment, RootEnvironment):
+        return {}
+    found = (environment.root.description.find_layer(name) for name in layers)
+    return {file: sha for layer in found for file, sha in layer.pins.items()}
 
 
 def list_compilers(described: Mapping[str, Any]) -> dict[str, str]:
@@ -132,14 +153,14 @@ def list_compilers(described: Mapping[str, Any]) -> dict[str, str]:
     They are the compilers and the packages of a root. What did not answer is left out, and so is Python's patch level.
     """
     made = {name: str(line) for name, line in described.items() if line and name not in (*_COMPILE_NOTHING, "packages")}
-    if "python" in made:
-        made["python"] = made["python"].rpartition(".")[0]
+    if "python" in made:  # under a name of its own: notes of earlier versions have that of another, the root's own
+        made["interpreter"] = made.pop("python").rpartition(".")[0]
     return {**made, **described.get("packages", {})}
 
 
 def locate_compilers_note(folder: Path) -> Path:
     """Return the file that says what the objects in ``folder`` were compiled with."""
-    return folder / "decouple-toolchain.json"
+    return folder / COMPILERS_NOTE
 
 
 def note_compilers(folder: Path, described: Mapping[str, Any]) -> None:

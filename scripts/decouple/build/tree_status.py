@@ -1,8 +1,9 @@
 """Hide from git what a build, or upstream's tests, made in an applied tree.
 
-Nothing that a person made is hidden. A pristine tree has no ``.gitignore``, so the patterns go to ``.git/info/exclude``
-when the work is over. A process of its own waits for that: where the work is killed it does what was left to do, and
-what a kill of both leaves is done behind the next work.
+Nothing that a person made is hidden: of what is new when the work is over, a source stays visible unless it lies where
+upstream's build writes sources, since a person may have added it meanwhile. A pristine tree has no ``.gitignore``, so
+the patterns go to ``.git/info/exclude``. A process of its own waits for the end: where the work is killed it does what
+was left to do, and what a kill of both leaves is done behind the next work.
 
     python -P -m decouple.build.tree_status TREE NAME [LOCK]
 """
@@ -13,26 +14,36 @@ import contextlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import hold_lock, write_atomically
 from decouple.base.git import name_status, run_git, split_names
 from decouple.base.interpreter import OWN
+from decouple.build import settings
 
 MADE = ("/build/", "__pycache__/", ".pytest_cache/", ".hypothesis/", "*.egg-info/")
 """What builds and tests leave wherever they run."""
+_SOURCE = re.compile(
+    r".*\.(?:[chS]|cc|cpp|cxx|hh|hpp|hxx|inl|inc|cu|cuh|hip|m|mm|metal|glsl|asm|s|py|pyx|sh|cmake|bzl|in"
+    r"|ya?ml|toml|patch|md|rst)|(?:.*/)?(?:CMakeLists\.txt|BUILD|Makefile)"
+)
+"""What a person writes: no product of a compiler, no report."""
+_SHOWN = 3
 _SPECIAL = re.compile(r"[\\*?\[!#]|\s(?=\s*$)")
 _DONE = b"done"
 
 
 @contextlib.contextmanager
-def keep_clean(tree: Path, name: str, lock: Path | None = None) -> Iterator[None]:
+def keep_clean(
+    tree: Path, name: str, lock: Path | None = None, say: Callable[[str], None] = lambda _: None
+) -> Iterator[None]:
     """Let `git status` say afterwards what it says now of untracked files.
 
-    Of tracked files, and of what a person has there already, it says all. ``name`` is the work's, one file of ``.git``;
-    ``lock`` is one that the work, and what it starts, hold. Raises DecoupleError when ``tree`` is no applied tree.
+    Of tracked files, of what a person has there already, and of sources that a person may have added meanwhile it says
+    all; of these ``say`` tells, too. ``name`` is the work's, one file of ``.git``; ``lock`` is one that the work, and
+    what it starts, hold. Raises DecoupleError when ``tree`` is no applied tree.
     """
     unknown = _list_unknown_paths(tree)
     if not (tree / ".git").is_dir():  # a work tree of a person's repository, which is not ours to write to
@@ -48,7 +59,9 @@ def keep_clean(tree: Path, name: str, lock: Path | None = None) -> Iterator[None
         try:
             yield
         finally:
-            finish_exclusion(tree, name)
+            if added := finish_exclusion(tree, name):
+                more = f" and {len(added) - _SHOWN} more" if len(added) > _SHOWN else ""
+                say(f"{name}: came to {tree} meanwhile, and counts from now on: {', '.join(added[:_SHOWN])}{more}")
             with contextlib.suppress(BrokenPipeError):
                 waits.communicate(_DONE)
 
@@ -63,16 +76,28 @@ def exclude_patterns(tree: Path, patterns: Sequence[str] = MADE) -> None:
         write_atomically(path, data.encode("utf-8", "surrogateescape"))
 
 
-def finish_exclusion(tree: Path, name: str) -> None:
-    """Exclude what is new since the work ``name`` began; nothing where that is done."""
+def finish_exclusion(tree: Path, name: str) -> list[str]:
+    """Exclude what is new since the work ``name`` began; nothing where that is done.
+
+    Returns the sources that are new, too, and stay visible.
+    """
     before = _locate_snapshot(tree, name)
     try:
         known = _read_snapshot(before)
     except FileNotFoundError:
-        return
-    made = sorted(path for path in _list_unknown_paths(tree) - known if "\n" not in path)  # a pattern is one line
-    exclude_patterns(tree, ["/" + _SPECIAL.sub(r"\\\g<0>", path) for path in made])
+        return []
+    old = tuple(path for path in known if path.endswith("/"))
+    files = {path for path in _list_unknown_files(tree) if path not in known and not path.startswith(old)}
+    doubtful = files.intersection(_list_unknown_files(tree, settings.find_stage(1).writes))
+    sources = {path for path in doubtful if _SOURCE.fullmatch(path)}
+    # whole folders only where all of one is upstream's build's: to another, also an empty one, a person may add files
+    folders = [path for path in _list_unknown_paths(tree) - known if path.endswith("/")]
+    theirs = {path for path in folders if not any(file.startswith(path) for file in doubtful)}
+    whole = tuple(path for path in theirs if any(file.startswith(path) for file in files))
+    made = [*whole, *(path for path in files - sources if not path.startswith(whole))]
+    exclude_patterns(tree, ["/" + _SPECIAL.sub(r"\\\g<0>", path) for path in sorted(made) if "\n" not in path])
     before.unlink(missing_ok=True)
+    return sorted(sources)
 
 
 def list_new_files(tree: Path) -> list[str]:
@@ -87,7 +112,7 @@ def list_new_files(tree: Path) -> list[str]:
     for path in (tree / ".git").glob(_locate_snapshot(tree, "*").name):
         with contextlib.suppress(FileNotFoundError):  # it ended just now
             snapshots.append(_read_snapshot(path))
-    names = split_names(_run_ls_files(tree, *(f"--exclude={pattern}" for pattern in MADE)))
+    names = _list_unknown_files(tree, MADE)
     for known in snapshots:
         folders = tuple(path for path in known if path.endswith("/"))
         names = [name for name in names if name in known or name.startswith(folders)]
@@ -112,6 +137,14 @@ def _list_unknown_paths(tree: Path) -> set[str]:
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
     return set(split_names(_run_ls_files(tree, "--directory")))
+
+
+def _list_unknown_files(tree: Path, without: Sequence[str] = ()) -> list[str]:
+    """Return files that git neither knows nor ignores.
+
+    Those of the patterns ``without`` are left out.
+    """
+    return split_names(_run_ls_files(tree, *(f"--exclude={pattern}" for pattern in without)))
 
 
 def _run_ls_files(tree: Path, *options: str) -> bytes:

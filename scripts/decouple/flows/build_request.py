@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
 from decouple.build import object_times, root_description, rootfs, settings, toolchain, toolkits
-from decouple.build.environment import Places
+from decouple.build.environment import Places, find_other_tree, holds_other_objects
 from decouple.build.estimate import (
     Estimate,
     RootEstimate,
@@ -150,6 +150,8 @@ def estimate_stages(request: BuildRequest) -> list[Estimate]:
         stage2 = places.with_cuda(request.env, choices.cuda).stage2 if choices.cuda else places.stage2
         folder = places.stage1 if stage == 1 else stage2
         planned, done = read_planned_objects(folder), read_done_objects(folder)
+        if done and _holds_other_objects(request, choices, stage, folder):  # which the build deletes
+            planned, done = frozenset(), frozenset()
         known = object_times.load_nearest(request.release, request.env, stage)
         share = (
             object_times.compute_share_left(planned, done, known, settings.find_stage(stage).object_seconds)
@@ -174,11 +176,7 @@ def estimate_root(request: BuildRequest) -> RootEstimate | None:
     None where it is there, or none is used.
     """
     choices, places = settle_choices(request), request.places
-    layers = list(
-        dict.fromkeys(layer for n in request.stages for layer in toolchain.list_layers(n, choices, request.env))
-    )
-    if request.kernels != "compiled":
-        layers = list(toolchain.list_bindings_layers(choices, request.env))
+    layers = _list_layers(request, choices)
     if not needs_root(request, places, layers):
         return None
     described = (
@@ -187,6 +185,27 @@ def estimate_root(request: BuildRequest) -> RootEstimate | None:
         else root_description.load_description()
     )
     return rootfs.estimate_root(find_cache(), described, layers)
+
+
+def _list_layers(request: BuildRequest, choices: Choices) -> list[str]:
+    if request.kernels != "compiled":
+        return list(toolchain.list_bindings_layers(choices, request.env))
+    return list(
+        dict.fromkeys(layer for n in request.stages for layer in toolchain.list_layers(n, choices, request.env))
+    )
+
+
+def _holds_other_objects(request: BuildRequest, choices: Choices, stage: int, folder: Path) -> bool:
+    """Return whether what is in ``folder`` is of another environment, Python or tree.
+
+    What it was compiled with is not asked: the programs may be in a root that is still to be made.
+    """
+    if stage == 2:
+        return bool(find_other_tree(folder, request.places.tree))
+    kind = request.env
+    if kind == "auto":
+        kind = "rootfs" if needs_root(request, request.places, _list_layers(request, choices)) else "host"
+    return holds_other_objects(folder, kind, request.python)
 
 
 def settle_choices(request: BuildRequest) -> Choices:

@@ -15,10 +15,9 @@ from pathlib import Path
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock
-from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.build import root_description, rootfs
-from decouple.build.environment import Places
+from decouple.build.environment import Places, remove_objects
 from decouple.build.stage1 import uninstall_files
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.work_environment import WorkRequest
@@ -111,7 +110,7 @@ def _remove_all_but(folder: Path, kept: Collection[Path]) -> bool:
         return False
     if not any(path.is_relative_to(folder) for path in kept):
         if folder.is_dir() and not folder.is_symlink():
-            remove_tree(folder)
+            remove_objects(folder)
         else:
             folder.unlink()
         return True

@@ -27,7 +27,8 @@ class ShellRequest(BuildRequest, frozen=True):
 
     stage: int | None = 1
     command: str | None = None
-    """Given to ``bash -c``, and what it leaves in the tree `git status` does not tell; None: a shell to type in."""
+    """Given to ``bash -c``, and what it leaves in the tree `git status` does not tell, but for sources; None: a shell
+    to type in."""
 
 
 def run_shell(request: ShellRequest, listener: Listener = QUIET) -> int:
@@ -39,7 +40,8 @@ def run_shell(request: ShellRequest, listener: Listener = QUIET) -> int:
             tree_status.exclude_patterns(tree)
         return open_shell(environment, variables)
     argv = environment.argv(["bash", "-c", request.command], variables, environment.name_places()["tree"])
-    with tree_status.keep_clean(tree, "shell") if tree_status.is_applied(tree) else nullcontext():
+    keeps = tree_status.is_applied(tree)
+    with tree_status.keep_clean(tree, "shell", say=listener.say) if keeps else nullcontext():
         return subprocess.run(argv, check=False).returncode
 
 

@@ -65,7 +65,7 @@ def test_what_a_killed_build_started_is_waited_for(world: World) -> None:
     subprocess.run([sys.executable, "-P", "-c", script, str(world.source), str(lock)], check=False)
     time.sleep(0.5)
     (world.source / "torch/lib/libc10.so").write_bytes(b"of what goes on")
-    (world.source / "torch/late.py").write_bytes(b"of what goes on")
+    (world.source / "torch/late.pyi").write_bytes(b"of what goes on")
     assert soon(lambda: status(world) == ""), status(world)
 
 
@@ -74,7 +74,7 @@ def test_what_a_kill_of_all_left_is_excluded_behind_the_next_build(world: World)
     (world.source / ".git/unknown-before-stage1").write_text("mine.c")
     (world.source / "torch/version.py").write_text("")
     with keep_clean(world.source, "stage1"):
-        (world.source / "torch/other.py").write_text("")
+        (world.source / "torch/other.pyi").write_text("")
     assert status(world) == "?? mine.c"
     assert not list((world.source / ".git").glob("unknown-before-*"))
 
@@ -93,6 +93,31 @@ def running() -> bytes:
         except OSError:
             continue
     return b"\n".join(found)
+
+
+def test_a_source_that_a_person_adds_while_a_build_runs_stays_visible(world: World) -> None:
+    """It was excluded with all that the build made: `git status` and the next build's digest had nothing of it."""
+    tree, said = world.source, list[str]()
+    added = ["aten/new/kernel.cpp", "aten/new/CMakeLists.txt", "torch/new.py"]
+    generated = [
+        "torch/include/ATen/Config.h",
+        "torch/csrc/autograd/generated/Functions.cpp",
+        "torch/version.py",
+        "aten/new/kernel.o",
+        "torch/lib/libc10.so",
+        "torch/return_types.pyi",
+    ]
+    with keep_clean(tree, "stage1", say=said.append):
+        for name in (*added, *generated):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text("")
+        (tree / "later").mkdir()
+    assert tree_status.list_new_files(tree) == sorted(added)
+    told = "aten/new/CMakeLists.txt, aten/new/kernel.cpp, torch/new.py"
+    assert said == [f"stage1: came to {tree} meanwhile, and counts from now on: {told}"]
+    (tree / "later/mine.cpp").write_text("in a folder that the build left empty")
+    (tree / "torch/lib/mine.cpp").write_text("in a folder that the build made")
+    assert {*tree_status.list_new_files(tree)} - {*added} == {"later/mine.cpp", "torch/lib/mine.cpp"}
 
 
 def test_a_command_in_the_environment_leaves_it_as_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,34 @@ def test_a_build_that_was_stopped_says_what_is_left(checkout: Path) -> None:
     assert left.objects_done == 900
 
 
+@pytest.mark.parametrize(
+    ("stage", "note", "ours", "other"),
+    [
+        (1, "decouple-environment", "portable 3.13", "portable"),
+        (1, "decouple-environment", "portable 3.13", "rootfs"),
+        (2, "decouple-tree", "", "/work/another/src"),
+    ],
+)
+def test_objects_that_the_build_deletes_are_not_there(
+    checkout: Path, stage: int, note: str, ours: str, other: str
+) -> None:
+    """The estimate of hours was minutes: it counted those of another environment, Python or tree."""
+    request = BuildRequest(checkout, "2.6", env="portable", python="3.13", stage=stage)
+    places = request.places
+    folder = places.stage1 if stage == 1 else places.with_cuda("portable", "12.4").stage2
+    folder.mkdir(parents=True)
+    (folder / "build.ninja").write_text("build a.o: CXX_COMPILER__x_y src\nbuild b.o: CXX_COMPILER__x_y src\n")
+    (folder / ".ninja_log").write_text("# ninja log v5\n0\t1\t0\ta.o\tx\n0\t1\t0\tb.o\tx\n")
+    for name in ("a.o", "b.o"):
+        (folder / name).touch()
+    (folder / note).write_text(ours or str(places.tree.resolve()))
+    (mine,) = estimate_stages(request)
+    assert (mine.objects_done, mine.seconds) == (2, 0)
+    (folder / note).write_text(other)
+    (foreign,) = estimate_stages(request)
+    assert foreign.objects_done == 0 and foreign.seconds > 0 and foreign.disk_mib > mine.disk_mib
+
+
 def test_a_disk_too_small_for_the_root_is_said_before_anything_is_made(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

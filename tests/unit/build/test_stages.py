@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import json
+import os
+import platform
 import re
 import shutil
 import subprocess
@@ -11,7 +15,7 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -109,6 +113,26 @@ def test_the_hosts_compilers_and_libraries_are_those_its_user_names(
     assert "LD_PRELOAD_OF_MINE" not in here
     root = rootfs.Root(root_description.load_description(), host.places.project, ("core", "cuda"))
     assert make_variables(RootEnvironment(host.places, root), 2, provenance)["CUDACXX"] == "/usr/bin/nvcc"
+
+
+def test_a_machine_without_ccache_compiles_without_it(
+    host: HostEnvironment, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CMake was given a launcher that was not there, and said that the C compiler is broken."""
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs/git").symlink_to(str(shutil.which("git")))
+    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
+    own = Choices(variables={"CMAKE_CXX_COMPILER_LAUNCHER": "sccache"})
+    for number in (1, 2):
+        here = make_variables(host, number, provenance)
+        assert "ccache" not in here.values()
+        assert "CMAKE_C_COMPILER_LAUNCHER" not in here
+        assert make_variables(host, number, provenance, own)["CMAKE_CXX_COMPILER_LAUNCHER"] == "sccache"
+    root = rootfs.Root(root_description.load_description(), host.places.project, ("core",))
+    there = make_variables(RootEnvironment(host.places, root), 1, provenance)
+    assert there["CMAKE_C_COMPILER_LAUNCHER"] == "ccache", "a root has its own"
+    (tmp_path / "programs/ccache").touch(0o755)
+    assert make_variables(host, 1, provenance)["CMAKE_C_COMPILER_LAUNCHER"] == "ccache"
 
 
 def test_a_source_with_its_submodules_keeps_the_header_that_its_flatbuffers_takes(
@@ -271,6 +295,32 @@ def test_a_failing_configure_says_what_cmake_said(host: HostEnvironment, provena
         Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel()
 
 
+def test_what_a_failed_configure_of_other_options_left_is_configured_again(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    """CMakeCache.txt was that of USE_X=1, and the build without it went on with it."""
+    asked: list[str] = []
+
+    def prepare(value: str, *, fails: bool = False) -> None:
+        stage1 = Stage1(BuildJob(host, provenance, Choices(variables={"USE_X": value})))
+
+        def run_step(what: str, *_: object) -> None:
+            asked.append(f"{what}, USE_X={value}")
+            (stage1.folder / "build.ninja").touch()
+            if fails:
+                raise DecoupleError("cmake stopped", next_step="read the log")
+
+        stage1.run_step = run_step  # type: ignore[method-assign,assignment]
+        stage1.prepare()
+
+    prepare("0")
+    with pytest.raises(DecoupleError, match="cmake stopped"):
+        prepare("1", fails=True)
+    prepare("0")
+    prepare("0")
+    assert asked == [f"configure stage 1, USE_X={value}" for value in (0, 1, 0)]
+
+
 def test_stage2_wants_stage1_first(host: HostEnvironment, provenance: Provenance) -> None:
     with pytest.raises(DecoupleError, match=r"--stage 1.*--core stock"):
         Stage2(BuildJob(host, provenance, NO_CACHE)).build_wheel()
@@ -293,6 +343,57 @@ class Packed(OnThisMachine):
             text = "Metadata-Version: 2.1\nName: torch-cuda\nVersion: 2.6.0+cu124\n"
             wheel.writestr("torch_cuda-2.6.0+cu124.dist-info/METADATA", text)
         return raw
+
+
+class RootOnThisMachine(RootEnvironment, frozen=True):
+    """A root by its description alone: commands run on this machine."""
+
+    def name_places(self) -> dict[str, str]:
+        return HostEnvironment(self.places).name_places()
+
+    def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
+        return HostEnvironment(self.places).argv(command, variables, start)
+
+    def describe_inputs(self, layers: Sequence[str]) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.parametrize(("layer", "toolkit"), [("cuda", ""), ("rocm", "rocm")])
+def test_another_pinned_file_of_a_layer_makes_it_build_again(
+    layer: str, toolkit: str, host: HostEnvironment, provenance: Provenance
+) -> None:
+    """Stage 2 was called up to date with headers of another cuDNN."""
+
+    def build(description: root_description.Description) -> bool:
+        root = rootfs.Root(description, host.places.project, ())
+        job = BuildJob(RootOnThisMachine(host.places, root), provenance, Choices(core="stock", toolkit=toolkit))
+        return Packed(job).build_wheel().built
+
+    ours = root_description.load_description()
+    assert (build(ours), build(ours)) == (True, False)
+    other = replace_pins(ours, layer)
+    assert (build(other), build(other)) == (True, False)
+    assert not build(replace_pins(other, "cuda11.8")), "of another layer"
+
+
+def replace_pins(description: root_description.Description, name: str) -> root_description.Description:
+    """The description with other files behind the same names in one layer."""
+    layer = description.find_layer(name)
+    pypi = tuple(replace(piece, sha256="0" * 64) for piece in layer.pypi)
+    debs = tuple(replace(piece, files=tuple((path, "0" * 64) for path, _ in piece.files)) for piece in layer.debs)
+    toolkits = tuple(replace(piece, wheels=()) for piece in layer.toolkit)
+    other = replace(layer, pypi=pypi, debs=debs, toolkit=toolkits)
+    return replace(description, layers=tuple(other if known is layer else known for known in description.layers))
+
+
+def test_objects_of_another_version_of_a_pinned_package_are_foreign(host: HostEnvironment, tmp_path: Path) -> None:
+    """dpkg-deb leaves headers the time at which they were packed: ninja sees nothing of it."""
+    root = rootfs.Root(root_description.load_description(), host.places.project, ())
+    told = toolchain.describe_toolchain(RootOnThisMachine(host.places, root), 1, ["rocm"], {})
+    packages = told["packages"]
+    assert packages["hipcc"]
+    toolchain.note_compilers(tmp_path, {**told, "packages": {**packages, "hipcc": "1.0-1"}})
+    assert toolchain.find_other_compilers(tmp_path, told).startswith("hipcc 1.0-1, now ")
 
 
 def make_core(places: Places, text: str) -> None:
@@ -377,6 +478,48 @@ def test_objects_and_settings_of_one_tree_are_not_anothers(
     assert (host.places.stage2 / "Gemm.cu.o").exists()
     note_step(OnThisMachine(BuildJob(there, provenance, stock)))
     assert not (host.places.stage2 / "Gemm.cu.o").exists()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_deletion_of_foreign_objects_that_was_interrupted_goes_on(
+    number: int, host: HostEnvironment, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note that called them foreign went before them, and what was left was linked into this build's wheel."""
+
+    def prepare() -> Stage1 | Stage2:
+        kind, core = ((Stage1, "built"), (OnThisMachine, "stock"))[number - 1]
+        stage = kind(BuildJob(host, provenance, Choices(core=core)))
+        stage.run_step = lambda *_, **__: None  # type: ignore[method-assign]
+        stage.prepare()
+        return stage
+
+    folder = prepare().folder
+    note = folder / ("decouple-environment", "decouple-tree")[number - 1]
+    objects = [folder / "objects/a.o", *(folder / f"{name}.ninja" for name in "abcdefgh")]
+    for reached in range(len(objects)):
+        for path in (*objects, note):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("of another")
+        with interrupt_deletion(reached, monkeypatch), pytest.raises(KeyboardInterrupt):
+            prepare()
+        assert any(path.exists() for path in objects)
+        prepare()
+        assert not any(path.exists() for path in objects), f"interrupted after {reached} files"
+
+
+@contextlib.contextmanager
+def interrupt_deletion(reached: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Interrupt whoever deletes files once that many are gone."""
+    unlink, gone = os.unlink, itertools.count()
+
+    def stop(*arguments: Any, **options: Any) -> None:
+        if next(gone) == reached:
+            raise KeyboardInterrupt
+        unlink(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", stop)
+        yield
 
 
 def test_a_folder_that_is_no_applied_tree(tmp_path: Path) -> None:
@@ -672,6 +815,24 @@ def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, prove
     assert toolchain.list_layers(1, Choices(python="3.13"), "portable") == ["core", "python3.13"]
     assert toolchain.list_bindings_layers(Choices(python="3.11"), "portable") == ["core", "python3.11"]
     assert Stage1(BuildJob(host, provenance, Choices(python="3.11"))).find_python() == "python3.11"
+
+
+def test_a_wheel_says_which_python_it_was_built_by(
+    host: HostEnvironment, provenance: Provenance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It named the environment's own, also for one of `--python 3.13`."""
+    (tmp_path / "python3.13").write_text("#!/bin/sh\necho Python 3.13.2\n")
+    (tmp_path / "python3.13").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    choices = Choices(python="3.13", core="official", kernels="official")
+    for kind in (Stage1, OnThisMachine, Bindings):
+        assert kind(BuildJob(host, provenance, choices)).own_toolchain["python"] == "Python 3.13.2"
+    own = Stage1(BuildJob(host, provenance, NO_CACHE)).own_toolchain["python"]
+    assert own == f"Python {platform.python_version()}"
+    earlier = tmp_path / "objects"
+    earlier.mkdir()
+    toolchain.locate_compilers_note(earlier).write_text('{"python": "Python 3.9"}')
+    assert not toolchain.find_other_compilers(earlier, {"python": "Python 3.13.2"}), "objects of a --python are kept"
 
 
 def test_bindings_for_the_official_half_take_no_layer_of_the_core() -> None:
