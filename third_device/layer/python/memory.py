@@ -156,8 +156,9 @@ def _drop_pools(numbers: dict[int, int]) -> None:
 class MemPool:
     """A part of the cache for the allocations of a `use_mem_pool` block alone.
 
-    When it is gone its memory is the cache's as any other; tensors may outlive it. Raises NotImplementedError for an
-    allocator of one's own, and for blocks that serve others or are never split.
+    When it is gone its memory is the cache's as any other. Tensors may outlive it; graphs that were captured into it
+    keep its memory until they are gone. Raises NotImplementedError for an allocator of one's own, and for blocks that
+    serve others or are never split.
     """
 
     def __init__(self, allocator: object = None, use_on_oom: bool = False, no_split: bool = False) -> None:
