@@ -378,6 +378,28 @@ def test_a_vendor_s_tool_gets_the_names_of_operators(interpreter: Path, torch_si
     assert depth == 0
 
 
+REFUSED = """
+import torch
+assert not torch.sim.is_available() and torch.sim.device_count() == 0
+try:
+    torch.ones(2, device="sim")
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.timeout(2400)
+def test_a_driver_of_another_interface_version_is_told_at_the_first_use(interpreter: Path, tmp_path: Path) -> None:
+    """``import torch`` goes well without it, as without a device."""
+    other = {"layer/sim/sim_driver.cpp": ("made.abi = TD_DRIVER_ABI;", "made.abi = TD_DRIVER_ABI + 1;")}
+    backend_env.install_changed(interpreter, "", other, tmp_path / "torch_sim")
+    variables = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(tmp_path / "torch_sim"))
+    variables.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
+    command = [str(interpreter), "-c", REFUSED]
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=tmp_path)
+    assert done.returncode == 0 and "a table of another interface version" in done.stdout, done.stdout + done.stderr
+
+
 WITHOUT_KERNELS = """
 import torch
 
