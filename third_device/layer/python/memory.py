@@ -79,12 +79,14 @@ def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
 
     Empty before the driver is started.
     """
-    if not is_initialized():
-        return {}
-    return {
-        key: {"all": dict(value)} if isinstance(value, dict) else value
-        for key, value in _C.memory_statistics(_index(device)).items()
-    }
+    nested: dict[str, Any] = {}
+    for key, value in memory_stats(device).items():
+        *path, last = key.split(".")
+        inner = nested
+        for each in path:
+            inner = inner.setdefault(each, {})
+        inner[last] = value
+    return nested
 
 
 def host_memory_stats_as_nested_dict() -> dict[str, Any]:
