@@ -378,6 +378,67 @@ def test_a_vendor_s_tool_gets_the_names_of_operators(interpreter: Path, torch_si
     assert depth == 0
 
 
+OTHER_MEMORY = """
+__all__ = ["empty_cache", "initial_seed", "mark", "memory_stats"]
+kinds = ("current", "peak", "allocated", "freed")
+numbers = {f"{each}.all.{kind}": 7 << 20 for each in
+           ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes", "allocation", "segment")
+           for kind in kinds}
+
+def memory_stats(device=None): return numbers | {"num_ooms": 5, "num_alloc_retries": 3}
+def empty_cache(): return "the vendor's"
+def initial_seed(): return 11
+def mark(): return "of the vendor's own"
+"""
+USE_OTHER_MEMORY = """
+import torch
+from torch.sim import memory, nvtx, random
+for module in (torch.sim, memory):
+    assert module.memory_stats()["num_ooms"] == 5 and module.empty_cache() == "the vendor's"
+    assert module.memory_allocated() == 7 << 20
+    nested = module.memory_stats_as_nested_dict()
+    assert nested["num_ooms"] == 5 and nested["reserved_bytes"]["all"]["peak"] == 7 << 20
+    assert "7.0 MiB" in module.memory_summary() and "5 times" in module.memory_summary()
+assert torch.sim.initial_seed() == random.initial_seed() == 11
+assert torch.sim.mark() == "of the vendor's own" and nvtx.mark("now") is None, "another function of that name"
+print("at both places")
+"""
+
+
+def test_a_function_of_the_vendor_s_replaces_the_layer_s_wherever_it_stands(
+    interpreter: Path, torch_sim: Path, tmp_path: Path
+) -> None:
+    site = shutil.copytree(torch_sim, tmp_path / "site")
+    (site / "torch_sim" / "functions.py").write_text(OTHER_MEMORY)
+    variables = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(site))
+    variables.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
+    command = [str(interpreter), "-c", USE_OTHER_MEMORY]
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=tmp_path)
+    assert done.returncode == 0 and "at both places" in done.stdout, done.stderr
+
+
+REFUSED = """
+import torch
+assert not torch.sim.is_available() and torch.sim.device_count() == 0
+try:
+    torch.ones(2, device="sim")
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.timeout(2400)
+def test_a_driver_of_another_interface_version_is_told_at_the_first_use(interpreter: Path, tmp_path: Path) -> None:
+    """``import torch`` goes well without it, as without a device."""
+    other = {"layer/sim/sim_driver.cpp": ("made.abi = TD_DRIVER_ABI;", "made.abi = TD_DRIVER_ABI + 1;")}
+    backend_env.install_changed(interpreter, "", other, tmp_path / "torch_sim")
+    variables = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(tmp_path / "torch_sim"))
+    variables.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
+    command = [str(interpreter), "-c", REFUSED]
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=tmp_path)
+    assert done.returncode == 0 and "a table of another interface version" in done.stdout, done.stdout + done.stderr
+
+
 WITHOUT_KERNELS = """
 import torch
 

@@ -84,11 +84,16 @@ def test_memory_is_profiled(name: str, mod: types.ModuleType) -> None:
 
 
 @pytest.mark.contract_item(45)
-def test_compile(name: str) -> None:
+def test_compile(name: str, mod: types.ModuleType) -> None:
     from torch._dynamo.device_interface import get_interface_for_device
 
     interface = get_interface_for_device(name)
     assert interface.is_available() and interface.current_device() == 0
+    with mod.stream(mod.Stream()):
+        current = mod.current_stream()
+        launched_on = interface.get_raw_stream(0)
+        assert launched_on == current.address, "a code generator's launcher takes the driver's own stream"
+    assert interface.get_raw_stream(0) == mod.current_stream().address != launched_on
     graphs: list[torch.fx.GraphModule] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:

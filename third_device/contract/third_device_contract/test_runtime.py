@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import threading
 import time
@@ -433,6 +434,21 @@ def test_memory_of_a_graph_stays_its_own(name: str, mod: types.ModuleType, graph
     with pytest.raises(RuntimeError, match="nothing to replay"):
         graph.replay()
     assert result.sum().item() == 1000
+    if not hasattr(mod, "MemPool"):
+        return
+    pool = mod.MemPool()
+    known_as = pool.id
+    with mod.graph(graph, pool=known_as, stream=stream):
+        twice = x + x
+        result = twice + x
+        del twice
+    segments = mod.memory_snapshot(known_as)
+    del pool
+    gc.collect()
+    mod.empty_cache()
+    assert mod.memory_snapshot(known_as) == segments != [], "replays write to it, whoever holds the pool"
+    graph.replay()
+    assert result.sum().item() == 3000
 
 
 @pytest.mark.contract_item(65)

@@ -12,6 +12,7 @@ import importlib.util
 import os
 import sys
 import types
+from collections.abc import Iterable
 from typing import Any
 
 CHOICE = "TORCH_DEVICE_BACKEND"
@@ -73,10 +74,11 @@ def activate(package: str) -> types.ModuleType | None:
     if binary.records_work():
         importlib.import_module(f"{package}._layer.profiler").register()
     device = importlib.import_module(f"{package}._layer.device")
-    _add_functions(package, device)
+    names = ("amp", "memory", "nvtx", "random", "streams", *(("graphs",) if binary.has_graphs() else ()))
+    parts = {part: getattr(device, part) for part in names}
+    _add_functions(package, device, parts.values())
     torch._register_device_module(name, device)
-    for part in ("amp", "memory", "nvtx", "random", "streams", *(("graphs",) if binary.has_graphs() else ())):
-        sys.modules[f"torch.{name}.{part}"] = getattr(device, part)
+    sys.modules.update({f"torch.{name}.{part}": module for part, module in parts.items()})
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
@@ -133,22 +135,24 @@ def _is_chosen(package: str, name: str, *, loading: bool) -> bool:
     return False
 
 
-def _add_functions(package: str, device: types.ModuleType) -> None:
+def _add_functions(package: str, device: types.ModuleType, parts: Iterable[types.ModuleType]) -> None:
     """Make the vendor's operators and functions attributes of ``torch.<name>``.
 
     They are the operators with ``python:`` in operators.yaml, and the names of ``<package>.functions``, the vendor's
-    own file.
+    own file. What stands in ``__all__`` of one of the parts, ``torch.<name>.memory`` say, is replaced there, too.
     """
     import torch
 
+    own: dict[str, Any] = {}
     for each, operator in importlib.import_module(f"{package}._C").python_functions():
         namespace, _, op = operator.partition("::")
-        setattr(device, each, getattr(getattr(torch.ops, namespace), op))
-    if importlib.util.find_spec(f"{package}.functions") is None:
-        return
-    functions = importlib.import_module(f"{package}.functions")
-    for each in functions.__all__:
-        setattr(device, each, getattr(functions, each))
+        own[each] = getattr(getattr(torch.ops, namespace), op)
+    if importlib.util.find_spec(f"{package}.functions") is not None:
+        functions = importlib.import_module(f"{package}.functions")
+        own.update({each: getattr(functions, each) for each in functions.__all__})
+    for each, function in own.items():
+        for module in (device, *(part for part in parts if each in getattr(part, "__all__", ()))):
+            setattr(module, each, function)
 
 
 def _distributed(package: str) -> None:

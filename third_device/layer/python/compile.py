@@ -60,7 +60,7 @@ class Interface(DeviceInterface):
 
     @staticmethod
     def get_raw_stream(device_idx: int) -> int:
-        return int(_C.current_stream(device_idx))
+        return api.current_stream(device_idx).address  # which a code generator's launcher takes
 
     @staticmethod
     def is_bf16_supported(including_emulation: bool = False) -> bool:

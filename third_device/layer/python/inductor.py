@@ -164,7 +164,7 @@ class Overrides(DeviceOpOverrides):  # type: ignore[misc]
 
 
 def get_raw_stream(device: int) -> int:
-    """Return the number of the current stream of a device."""
+    """Return the address of a device's current stream, the driver's own."""
     from .compile import Interface
 
     return Interface.get_raw_stream(device)

@@ -79,12 +79,14 @@ def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
 
     Empty before the driver is started.
     """
-    if not is_initialized():
-        return {}
-    return {
-        key: {"all": dict(value)} if isinstance(value, dict) else value
-        for key, value in _C.memory_statistics(_index(device)).items()
-    }
+    nested: dict[str, Any] = {}
+    for key, value in memory_stats(device).items():
+        *path, last = key.split(".")
+        inner = nested
+        for each in path:
+            inner = inner.setdefault(each, {})
+        inner[last] = value
+    return nested
 
 
 def host_memory_stats_as_nested_dict() -> dict[str, Any]:
@@ -156,8 +158,9 @@ def _drop_pools(numbers: dict[int, int]) -> None:
 class MemPool:
     """A part of the cache for the allocations of a `use_mem_pool` block alone.
 
-    When it is gone its memory is the cache's as any other; tensors may outlive it. Raises NotImplementedError for an
-    allocator of one's own, and for blocks that serve others or are never split.
+    When it is gone its memory is the cache's as any other. Tensors may outlive it; graphs that were captured into it
+    keep its memory until they are gone. Raises NotImplementedError for an allocator of one's own, and for blocks that
+    serve others or are never split.
     """
 
     def __init__(self, allocator: object = None, use_on_oom: bool = False, no_split: bool = False) -> None:

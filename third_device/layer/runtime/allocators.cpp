@@ -258,7 +258,7 @@ class DeviceCache {
     static std::atomic<PoolId> last{0};
     const PoolId made = ++last;
     std::lock_guard<std::mutex> hold(mutex_);
-    pools_.insert(made);
+    pools_.emplace(made, 1);
     return made;
   }
 
@@ -280,9 +280,16 @@ class DeviceCache {
     entered_.erase(std::next(last).base());
   }
 
+  void hold_pool(PoolId pool) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    check_pool(pool);
+    ++pools_[pool];
+  }
+
   void drop_pool(PoolId pool) {
     std::lock_guard<std::mutex> hold(mutex_);
     check_pool(pool);
+    if (--pools_[pool] > 0) return;
     pools_.erase(pool);
     entered_.erase(std::remove_if(entered_.begin(), entered_.end(), [=](const Entered& one) { return one.pool == pool; }),
                    entered_.end());
@@ -566,7 +573,7 @@ class DeviceCache {
   std::mutex mutex_;
   FreeBlocks small_, large_;
   std::map<char*, Block*> segments_;  // by address: the first block of each
-  std::set<PoolId> pools_;
+  std::map<PoolId, int> pools_;  // how many hold each
   std::vector<Entered> entered_;  // the last one last
   std::deque<device_memory::HistoryEntry> history_;
   size_t history_limit_ = 0;
@@ -685,6 +692,7 @@ void reset_accumulated(int device) { cache_of(device).reset(false); }
 PoolId make_pool(int device) { return cache_of(device).make_pool(); }
 void enter_pool(int device, PoolId pool, std::optional<StreamId> stream) { cache_of(device).enter_pool(pool, stream); }
 void leave_pool(int device, PoolId pool) { cache_of(device).leave_pool(pool); }
+void hold_pool(int device, PoolId pool) { cache_of(device).hold_pool(pool); }
 void drop_pool(int device, PoolId pool) { cache_of(device).drop_pool(pool); }
 
 void set_caching(bool on) noexcept { cached.store(on, std::memory_order_relaxed); }

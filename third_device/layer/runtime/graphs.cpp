@@ -52,8 +52,10 @@ void enter(Capture& capture, int device, StreamId stream) {
   auto& of_device = graphs().pools[capture.pool].of_device;
   auto found = of_device.find(device);
   if (found == of_device.end()) {
-    const auto given = device == capture.device ? capture.pool.second : 0;
-    found = of_device.emplace(device, given != 0 ? given : device_memory::make_pool(device)).first;
+    auto pool = device == capture.device ? capture.pool.second : 0;
+    if (pool != 0) device_memory::hold_pool(device, pool);
+    else pool = device_memory::make_pool(device);
+    found = of_device.emplace(device, pool).first;
   }
   device_memory::enter_pool(device, found->second, stream);
 }
@@ -66,7 +68,7 @@ void leave_all(const Capture& capture) {
     if (found == of_device.end()) continue;
     try {
       device_memory::leave_pool(device, found->second);
-    } catch (const Error&) {  // its user has dropped it
+    } catch (const Error&) {  // somebody left or dropped it once too often
     }
   }
 }
@@ -75,9 +77,7 @@ void leave_all(const Capture& capture) {
 void give_up(GraphPool pool) {
   auto found = graphs().pools.find(pool);
   if (--found->second.graphs > 0) return;
-  for (const auto& [device, id] : found->second.of_device) {
-    if (id != pool.second) device_memory::drop_pool(device, id);
-  }
+  for (const auto& [device, id] : found->second.of_device) device_memory::drop_pool(device, id);
   graphs().pools.erase(found);
 }
 

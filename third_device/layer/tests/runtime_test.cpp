@@ -1158,6 +1158,35 @@ void memory_of_a_graph_is_nobody_else_s() {
   d().event_destroy(event);
 }
 
+// Replays write to what the capture freed, though nobody holds the pool any more whose block it was.
+void memory_of_a_graph_stays_when_the_pool_s_maker_drops_it() {
+  device_memory::empty_cache();
+  const auto segments = [] { return device_memory::statistics(0).segments.current; };
+  const On on(stream_from_pool(0, 0));
+  const device_memory::PoolId users = device_memory::make_pool(0);
+  const auto capture = [&](Graph& graph) {
+    graph.begin({0, users});
+    void* address = device_memory::allocate(0, size_t{16} << 20);
+    device_memory::release(address);
+    graph.end();
+    return address;
+  };
+  Graph first;
+  Graph second;
+  void* address = capture(first);
+  device_memory::drop_pool(0, users);
+  device_memory::empty_cache();
+  CHECK(segments() == 1 && pool_of(0, address) == users);
+  CHECK(capture(second) == address);  // whoever knows the pool's name may share it as long as a graph has it
+  first.reset();
+  device_memory::empty_cache();
+  CHECK(segments() == 1);
+  second.reset();
+  device_memory::empty_cache();
+  CHECK(segments() == 0);
+  CHECK(error_of([&] { first.begin({0, users}); }).find("was dropped") != std::string::npos && !capture_under_way);
+}
+
 // An event on a captured stream says nothing of the work before it: what is freed waits for the end of the capture.
 void memory_in_use_on_a_captured_stream_waits_for_its_end() {
   device_memory::empty_cache();
@@ -1355,6 +1384,7 @@ int main() {
   who_waits_ends_a_capture();
   captures_are_one_at_a_time_and_on_a_stream_of_their_own();
   memory_of_a_graph_is_nobody_else_s();
+  memory_of_a_graph_stays_when_the_pool_s_maker_drops_it();
   memory_in_use_on_a_captured_stream_waits_for_its_end();
   what_a_graph_points_to_lives_as_long();
   a_failure_in_a_replay_is_told_by_who_waits();

@@ -1,6 +1,7 @@
 """Functions of your own: ``__all__`` names those that ``torch.newdevice`` gets.
 
-A name that the layer has is replaced. This begins with those for the examples of csrc/extensions.cpp.
+A name that the layer has is replaced, in ``torch.newdevice.memory`` and its like, too. This begins with those for the
+examples of csrc/extensions.cpp.
 """
 
 from __future__ import annotations

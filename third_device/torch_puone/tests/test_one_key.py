@@ -163,8 +163,18 @@ def test_memory_is_counted_once_and_given_back() -> None:
     before = torch.puone.memory_allocated()
     held = torch.empty(1 << 20, device="puone") + 1
     assert torch.puone.memory_allocated() == torch.cuda.memory_allocated() == before + (4 << 20)
+    assert torch.puone.memory.memory_allocated() == torch.puone.memory_allocated()
+    assert torch.puone.memory_stats_as_nested_dict() == torch.cuda.memory_stats_as_nested_dict()
     del held
     assert torch.puone.memory_allocated() == before
+
+
+def test_a_share_of_the_memory_is_all_that_cuda_takes() -> None:
+    torch.puone.set_per_process_memory_fraction(0.5)
+    assert torch.puone.memory.get_per_process_memory_fraction() == torch.cuda.get_per_process_memory_fraction() == 0.5
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(torch.puone.mem_get_info()[1] // 4 * 3, dtype=torch.uint8, device="puone")
+    torch.puone.set_per_process_memory_fraction(1.0)
 
 
 def test_pinned_memory_is_copied_without_waiting() -> None:

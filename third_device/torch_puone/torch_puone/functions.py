@@ -18,6 +18,8 @@ __all__ = [
     "caching_allocator_disabled",
     "caching_allocator_enable",
     "empty_cache",
+    "get_allocator_backend",
+    "get_per_process_memory_fraction",
     "max_memory_allocated",
     "max_memory_reserved",
     "memory_allocated",
@@ -26,12 +28,14 @@ __all__ = [
     "memory_stats",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
+    "set_per_process_memory_fraction",
     "use_mem_pool",
 ]
 
 MemPool = torch.cuda.MemPool
 caching_allocator_delete = torch.cuda.caching_allocator_delete
 caching_allocator_enable = torch.cuda.caching_allocator_enable
+get_allocator_backend = torch.cuda.get_allocator_backend
 memory_snapshot = torch.cuda.memory_snapshot
 
 
@@ -88,6 +92,16 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 def reset_accumulated_memory_stats(device: Any = None) -> None:
     """Start the sums and counts anew from 0."""
     torch.cuda.reset_accumulated_memory_stats(_cuda_index(device))
+
+
+def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
+    """Let CUDA's caching allocator take this share of a device's memory."""
+    torch.cuda.set_per_process_memory_fraction(fraction, _cuda_index(device))
+
+
+def get_per_process_memory_fraction(device: Any = None) -> float:
+    """Return the share of a device's memory that CUDA's caching allocator may take."""
+    return float(torch.cuda.get_per_process_memory_fraction(_cuda_index(device)))
 
 
 def use_mem_pool(pool: torch.cuda.MemPool, device: Any = None) -> contextlib.AbstractContextManager[None]:

@@ -33,8 +33,8 @@ TD_API void keep_for_graph(std::shared_ptr<void> kept);
 // To be called once `stream` waits on an event: if it joined the capture by that, its memory is of the graph's pool, too.
 TD_API void note_wait(int device, StreamId stream);
 
-// A pool for graphs that share memory, as PyTorch names pools: (a number, 0) or, of allocators.h, (0, its id). What one graph
-// has freed another one takes.
+// A pool for graphs that share memory, as PyTorch names pools: (a number, 0) or, of runtime.h, (0, its id), which
+// its graphs hold. What one graph has freed another one takes.
 using GraphPool = std::pair<uint64_t, uint64_t>;
 TD_API GraphPool make_graph_pool() noexcept;
 

@@ -106,8 +106,10 @@ TD_API PoolId make_pool(int device);
 TD_API void enter_pool(int device, PoolId pool, std::optional<StreamId> stream);
 // Ends the last enter_pool() of this thread, or of a stream. Throws Error.
 TD_API void leave_pool(int device, PoolId pool);
-// Its memory is the device's own from now on, and goes back to the driver as such; blocks in use follow when they are
-// freed. Whoever is in it leaves it. Throws Error.
+// One more holds it, whoever made it being the first, and has to drop it. Throws Error.
+TD_API void hold_pool(int device, PoolId pool);
+// Once the last one who holds it drops it, its memory is the device's own, and goes back to the driver as such; blocks in
+// use follow when they are freed. Whoever is in it leaves it then. Throws Error.
 TD_API void drop_pool(int device, PoolId pool);
 
 }  // namespace device_memory
