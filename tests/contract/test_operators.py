@@ -49,7 +49,7 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
     assert 'm.impl("mm.out", TORCH_FN(wrap_mm_out));' in source
     assert "REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &newdevice::abs_kernel)" in source
     assert "KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)" in source
-    assert 'third_device::check_one_device("mm.out", {&self, &mat2, &out});' in source
+    assert 'third_device::check_one_device("mm.out", third_device::OperandDevices(self, mat2, out));' in source
     for output in ("grad_input", "out"):  # an operator runs where its output is
         assert f"guard(at::device_of({output}))" in source
 
@@ -169,6 +169,30 @@ def test_an_operand_elsewhere_does_not_reach_a_kernel_of_all_types(interpreter: 
         assert "Fallback::call(" in wrappers[wrapper]
     assert "is_plain" not in wrappers["index_Tensor"]
     assert "return acme::index(self, indices);" in wrappers["index_Tensor"]
+
+
+LISTS = """
+namespace: acme
+kernels:
+  - cat.out
+  - index.Tensor
+  - {op: _foreach_add_.List, dtypes: [float32]}
+"""
+
+
+def test_tensors_of_a_list_are_on_one_device_or_are_taken_one_by_one(interpreter: Path, tmp_path: Path) -> None:
+    """A kernel would take an address on another device for one of its own."""
+    path = tmp_path / "operators.yaml"
+    path.write_text(LISTS)
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    source = made[1]
+    assert 'third_device::check_one_device("cat.out", third_device::OperandDevices(tensors, out));' in source
+    assert 'third_device::check_one_device("index.Tensor", third_device::OperandDevices(self, indices));' in source
+    apart = "if (!third_device::OperandDevices(self, other).are_one()) return at::native::foreach_tensor_add_list_kernel"
+    wrapper = source.partition(" wrap__foreach_add__List(")[2].partition("\n}")[0]
+    assert apart in wrapper.splitlines()[1], "before the CPU gets operands of other types"
+    assert "#include <ATen/ops/_foreach_add_native.h>" in source and "check_one_device" not in wrapper
 
 
 BAD = {

@@ -140,6 +140,18 @@ class _Aten:
                 return f"at::meta::structured_{str(other.func.name).replace('.', '_')}"
         return None
 
+    def one_by_one(self, function: Any) -> str | None:
+        """Name ATen's function that has each tensor of the lists do the work.
+
+        The operators on lists that have one may get tensors of several devices. None for other operators.
+        """
+        from torchgen.model import DeviceCheckType, DispatchKey
+
+        if function.device_check is not DeviceCheckType.NoCheck or not function.root_name.startswith("_foreach_"):
+            return None
+        metadata = self._indices[DispatchKey.CompositeExplicitAutograd].get_kernel(function)
+        return f"at::native::{metadata.kernel}" if metadata else None
+
     def find(self, name: str, where: str) -> Any:
         if name in self.functions:
             return self.functions[name]
@@ -185,6 +197,11 @@ class _Signature:
         """Name of each argument that is a list of tensors, and whether these are optional."""
         kinds = {"at::TensorList": False, "at::ITensorListRef": False, "c10::List<std::optional<at::Tensor>>": True}
         return [(name, kinds[_strip_type(kind)]) for kind, name in self.arguments if _strip_type(kind) in kinds]
+
+    def operands(self) -> str:
+        """Return the names of the tensors and the lists of them, as arguments."""
+        known = {name for name, _ in (*self.tensors(), *self.lists())}
+        return ", ".join(name for _, name in self.arguments if name in known)
 
 
 def _strip_type(kind: str) -> str:
@@ -355,12 +372,12 @@ class _Writer:
         conditions += [f"third_device::are_plain({name}, {flag}, {{{wanted}}})" for name, _ in signature.lists()]
         return " &&\n      ".join(conditions)
 
-    def _wrapper(self, op: str, signature: _Signature, condition: str, body: str) -> str:
+    def _wrapper(self, op: str, signature: _Signature, condition: str, body: str, first: str = "") -> str:
         base, _, overload = op.partition(".")
         operator = f"ATEN_OP2({base}, {overload})" if overload else f"ATEN_OP({base})"
         self.includes.add(f"ATen/ops/{self.aten.functions[op].root_name}_ops.h")
         name = f"wrap_{_make_identifier(op)}"
-        lines = [f"{signature.returns} {name}({signature.parameters}) {{"]
+        lines = [f"{signature.returns} {name}({signature.parameters}) {{", *([f"  {first}"] if first else [])]
         if condition:
             lines += [
                 f"  if (!({condition})) {{",
@@ -399,13 +416,16 @@ class _Writer:
             )
         condition = "" if elsewhere else self._accepts(signature, dtypes, contiguous)
         body = self._kernel_call(function, signature, own.name)
-        tensors = signature.tensors()
-        if len(tensors) > 1 and not elsewhere:
-            places = (
-                f"{one}.has_value() ? &{one}.value() : nullptr" if optional else f"&{one}" for one, optional in tensors
-            )
-            body = f'third_device::check_one_device("{op}", {{{", ".join(places)}}});\n{body}'
-        self._register(op, self._wrapper(op, signature, condition, body))
+        first = ""
+        if not elsewhere and (len(signature.tensors()) > 1 or signature.lists()):
+            devices = f"third_device::OperandDevices({signature.operands()})"
+            one_by_one = self.aten.one_by_one(function)
+            if one_by_one:
+                self.includes.add(f"ATen/ops/{function.root_name}_native.h")
+                first = f"if (!{devices}.are_one()) return {one_by_one}({signature.names});"
+            else:
+                body = f'third_device::check_one_device("{op}", {devices});\n{body}'
+        self._register(op, self._wrapper(op, signature, condition, body, first))
         if backward:
             call = self._aten_call(function, signature, signature.names)
             self._autograd("aten", op, function.func, signature, backward, call, where)
