@@ -146,6 +146,17 @@ def test_autocast_has_every_operator_that_upstream_has(interpreter: Path, tmp_pa
     assert listed > 100
 
 
+def test_an_operator_has_the_autocast_policy_that_its_vendor_names(interpreter: Path, tmp_path: Path) -> None:
+    """Of two registrations the later would hold: the layer's, in float32."""
+    path = tmp_path / "operators.yaml"
+    path.write_text("namespace: acme\nautocast: {lower_precision_fp: [mm, layer_norm]}\n")
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    assert re.findall(r"KERNEL_PRIVATEUSEONE\(layer_norm, (\w+)\)", made[1]) == ["lower_precision_fp"]
+    assert "(addmm, lower_precision_fp)" not in made[1], "the list is replaced"
+    assert "KERNEL_PRIVATEUSEONE(rms_norm, fp32)" in made[1], "the others stay"
+
+
 ALL_TYPES = """
 namespace: acme
 kernels:
@@ -229,6 +240,8 @@ BAD = {
     "kernels: [mm.out]\nfallback: {deny: [mm.out]}": "has a kernel",
     "autocast: {fp8: [mm]}": "unknown policy 'fp8'",
     "autocast: {fp32: [nothing]}": "no operator 'nothing'",
+    "autocast: {lower_precision_fp: [mm], fp32: [mm]}": "fp32: 'mm' is in lower_precision_fp already",
+    "autocast: {fp32: [mm, mm]}": "fp32: 'mm' is in fp32 already",
     "kernel: [mm.out]": "unknown key 'kernel'",
     "kernels: {op: mm.out}": "kernels: a list is needed",
     "kernels: [{op: mm.out, dtypes: float32}]": "dtypes: a list is needed, not 'float32'",

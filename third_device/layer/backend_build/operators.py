@@ -38,7 +38,7 @@ The file has these keys, all optional but ``namespace``::
       - func: swish_(Tensor(a!) self) -> Tensor(a!)  # in place and out: the outputs are arguments, so neither is needed
     fallback:
       deny: [conv2d]               # raise NotImplementedError instead of running on the CPU
-    autocast:                      # replaces the layer's list for this policy
+    autocast:                      # replaces the layer's list for this policy; what is named leaves its other lists
       lower_precision_fp: [mm]
 
 The same input gives the same bytes.
@@ -259,15 +259,35 @@ def generate(path: Path, defaults: Path) -> Generated:
         writer.add_reroute(entry)
     for name in _names(spec.get("fallback", {}).get("deny", []), f"{path}: fallback: deny"):
         writer.deny(name)
-    policies = _read(defaults).get("autocast", {}) | spec.get("autocast", {})
-    unknown = sorted(set(policies) - set(POLICIES))
+    own = _read_policies(path, spec)
+    listed = {name for names in own.values() for name in names}
+    for policy, names in (_read_policies(defaults, _read(defaults)) | own).items():
+        for name in names:
+            if policy in own or name not in listed:  # of two policies for one operator PyTorch would take the later
+                writer.autocast(name, policy, required=policy in own)
+    return writer.finish()
+
+
+def _read_policies(path: Path, spec: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the operators of each autocast policy, which has an operator once.
+
+    Raises OperatorsError.
+    """
+    given = spec.get("autocast", {})
+    unknown = sorted(set(given) - set(POLICIES))
     if unknown:
         raise OperatorsError(f"{path}: autocast: unknown policy {unknown[0]!r}; there are {', '.join(POLICIES)}")
-    own = spec.get("autocast", {})
+    policies: dict[str, list[str]] = {}
+    found: dict[str, str] = {}
     for policy in POLICIES:
-        for name in _names(policies.get(policy, []), f"{path}: autocast: {policy}"):
-            writer.autocast(name, policy, required=policy in own)
-    return writer.finish()
+        if policy not in given:
+            continue
+        policies[policy] = _names(given[policy], f"{path}: autocast: {policy}")
+        for name in policies[policy]:
+            if name in found:
+                raise OperatorsError(f"{path}: autocast: {policy}: {name!r} is in {found[name]} already")
+            found[name] = policy
+    return policies
 
 
 def _read(path: Path) -> dict[str, Any]:
