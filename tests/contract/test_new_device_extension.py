@@ -211,6 +211,23 @@ def test_an_object_is_made_again_when_a_header_is_newer(tmp_path: Path) -> None:
         compiler.compile(source, tmp_path / "objects")
 
 
+@pytest.mark.parametrize("later", [1000, -1000])
+def test_an_object_is_made_again_by_another_compiler_in_the_same_place(tmp_path: Path, later: int) -> None:
+    """As an update of the SDK leaves it, whose files may have the times of their packing."""
+    program, source = tmp_path / "acmecc", tmp_path / "k.acme"
+    program.write_text('#!/bin/sh\necho one > "$2"\n')
+    program.chmod(0o755)
+    source.touch()
+    compiler = new_device.DeviceCompiler("acme", (".acme",), (str(program), "{source}", "{object}"), {})
+    made = compiler.compile(source, tmp_path / "objects")
+    first = made.stat().st_mtime_ns
+    assert compiler.compile(source, tmp_path / "objects").stat().st_mtime_ns == first
+    was = program.stat().st_mtime
+    program.write_text('#!/bin/sh\necho two > "$2"\n')
+    os.utime(program, (was + later, was + later))
+    assert compiler.compile(source, tmp_path / "objects").read_text() == "two\n"
+
+
 def test_an_object_under_its_content_s_name_is_written_once_for_whoever_may_read_it(tmp_path: Path) -> None:
     """Each load wrote it anew, and its owner alone could link it in a cache that users share."""
     made = tmp_path / "k.acme.o"

@@ -29,6 +29,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -79,8 +80,8 @@ class DeviceCompiler:
     ) -> Path:
         """Compile ``source`` into ``folder`` unless that is done; returns the object.
 
-        Done is what the same command made of files that are older: of ``source`` and of those in the compiler's file of
-        dependencies. Raises DeviceCompilerError.
+        Done is what the same command of the same compiler made of files that are older: of ``source`` and of those in
+        the compiler's file of dependencies. Raises DeviceCompilerError.
         """
         apart = hashlib.sha256(str(Path(source).resolve()).encode()).hexdigest()[:8]  # two sources of one name
         made = folder / f"{Path(source).name}.{apart}.o"
@@ -95,11 +96,12 @@ class DeviceCompiler:
         }
         command = [argument for part in self.command for argument in self._fill_place(part, places)] + list(flags)
         said = shlex.join(command)
+        recorded = f"{said}\n{_describe_program(command[0])}\n"
         folder.mkdir(parents=True, exist_ok=True)
         with _hold_lock(made.with_suffix(".o.lock")):  # the ranks of one program compile at the same time
             if (
                 record.is_file()
-                and record.read_text() == said
+                and record.read_text() == recorded
                 and _is_newer(made, _read_dependencies(depfile, str(source)))
             ):
                 return made
@@ -110,7 +112,7 @@ class DeviceCompiler:
                 raise DeviceCompilerError(f"{source}: {error}; set {', '.join(self.parameters) or 'PATH'}") from None
             if done.returncode:
                 raise DeviceCompilerError(f"{source}: {said} failed:\n{done.stdout}{done.stderr}")
-            record.write_text(said)
+            record.write_text(recorded)
         return made
 
     def _fill_place(self, part: str, places: Mapping[str, list[str]]) -> list[str]:
@@ -127,6 +129,15 @@ class DeviceCompiler:
         if value is None:
             raise DeviceCompilerError(f"compiler {self.name}: {name} is not set; set {name}")
         return value
+
+
+def _describe_program(name: str) -> str:
+    """Return which file a command runs, and which one of those that lay there."""
+    path = shutil.which(name)
+    if path is None:
+        return ""
+    found = Path(path).stat()
+    return f"{path} {found.st_size} {found.st_mtime_ns}"  # an older time is a change, too: packages keep theirs
 
 
 @contextlib.contextmanager
