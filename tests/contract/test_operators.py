@@ -157,6 +157,25 @@ def test_an_operator_has_the_autocast_policy_that_its_vendor_names(interpreter: 
     assert "KERNEL_PRIVATEUSEONE(rms_norm, fp32)" in made[1], "the others stay"
 
 
+ONE_STUB = """
+namespace: acme
+stubs:
+  - {op: add.out, stub: add_stub, header: ATen/native/BinaryOps.h, kernel: add_kernel}
+  - {op: sub.out, stub: add_stub, header: ATen/native/BinaryOps.h, kernel: add_kernel, dtypes: [float32]}
+"""
+
+
+def test_operators_of_one_stub_share_its_kernel(interpreter: Path, tmp_path: Path) -> None:
+    """ATen's sub is its add of a negative number; a stub that is registered twice does not compile."""
+    path = tmp_path / "operators.yaml"
+    path.write_text(ONE_STUB)
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    header, source = made
+    assert header.count(" add_kernel;") == source.count("REGISTER_PRIVATEUSE1_DISPATCH(add_stub, ") == 1
+    assert 'm.impl("add.out"' in source and 'm.impl("sub.out"' in source
+
+
 ALL_TYPES = """
 namespace: acme
 kernels:
@@ -230,6 +249,10 @@ BAD = {
     "kernels: [{op: relu, elsewhere: true, dtypes: [float32]}]": "always called; leave out dtypes and contiguous",
     "kernels: [{op: relu, key: SparsePrivateUse1}]": "has a name and nothing else: relu(Tensor self) -> Tensor",
     "kernels: [{op: relu, kernel: 'f()'}]": "kernel: a name is needed",
+    (
+        "stubs: [{op: add.out, stub: add_stub, header: h, kernel: k},"
+        " {op: sub.out, stub: add_stub, header: h, kernel: other}]"
+    ): "sub.out: add_stub has the kernel 'k' already, not 'other'",
     "stubs: [{op: aminmax.out, stub: s, header: h, kernel: k}]": "one output; name the .out variant, or write it under",
     "reroute: [{op: silu, to: gelu}]": "gelu(Tensor self, *, str approximate='none') -> Tensor has not the arguments",
     "reroute: [{op: silu, to: 'acme::nothing'}]": "no custom operator 'nothing'; for silu(Tensor self) -> Tensor",

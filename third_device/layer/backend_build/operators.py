@@ -356,6 +356,7 @@ class _Writer:
         self.schemas: dict[str, Any] = {}  # of custom operators, by name and overload
         self.keys: dict[tuple[str, str], list[str]] = {}  # (namespace, key) -> registrations
         self.python: dict[str, str] = {}
+        self.stubs: dict[str, str] = {}  # DispatchStub -> kernel
 
     def _register(self, op: str, wrapper: str) -> None:
         if op in self.registered:
@@ -584,10 +585,15 @@ class _Writer:
             body = f"return at::native::{signature.name}({signature.names});"
         condition = self._accepts(signature, self._dtypes(entry, where), False)
         self._register(op, self._wrapper(op, signature, condition, body))
-        line = f"REGISTER_PRIVATEUSE1_DISPATCH({entry['stub']}, &{self.namespace}::{entry['kernel']})"
-        pointer = f"at::native::{entry['stub']}_DECLARE_DISPATCH_type::FnPtr"
-        self.declared.append(f"std::remove_pointer_t<{pointer}> {entry['kernel']};  // {op} through {entry['stub']}")
-        self.wrappers.append(line)
+        stub, kernel = entry["stub"], entry["kernel"]
+        if stub in self.stubs:  # as add_stub is add's and sub's: it has one kernel
+            if self.stubs[stub] != kernel:
+                raise OperatorsError(f"{where}: {stub} has the kernel {self.stubs[stub]!r} already, not {kernel!r}")
+            return
+        self.stubs[stub] = kernel
+        pointer = f"at::native::{stub}_DECLARE_DISPATCH_type::FnPtr"
+        self.declared.append(f"std::remove_pointer_t<{pointer}> {kernel};  // {op} through {stub}")
+        self.wrappers.append(f"REGISTER_PRIVATEUSE1_DISPATCH({stub}, &{self.namespace}::{kernel})")
 
     def custom(self, entry: Mapping[str, Any]) -> None:
         """Add the vendor's own operator, a meta kernel and, where asked, a gradient."""
