@@ -176,6 +176,18 @@ def test_operators_of_one_stub_share_its_kernel(interpreter: Path, tmp_path: Pat
     assert 'm.impl("add.out"' in source and 'm.impl("sub.out"' in source
 
 
+def test_a_default_may_be_text(interpreter: Path, tmp_path: Path) -> None:
+    path = tmp_path / "operators.yaml"
+    path.write_text("""namespace: acme
+custom:
+  - func: resize(Tensor self, str mode="nearest") -> Tensor
+    like: self
+""")
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    assert r"""m.def("resize(Tensor self, str mode=\"nearest\") -> Tensor");""" in made[1]
+
+
 ALL_TYPES = """
 namespace: acme
 kernels:
@@ -219,7 +231,9 @@ def test_tensors_of_a_list_are_on_one_device_or_are_taken_one_by_one(interpreter
     source = made[1]
     assert 'third_device::check_one_device("cat.out", third_device::OperandDevices(tensors, out));' in source
     assert 'third_device::check_one_device("index.Tensor", third_device::OperandDevices(self, indices));' in source
-    apart = "if (!third_device::OperandDevices(self, other).are_one()) return at::native::foreach_tensor_add_list_kernel"
+    apart = (
+        "if (!third_device::OperandDevices(self, other).are_one()) return at::native::foreach_tensor_add_list_kernel"
+    )
     wrapper = source.partition(" wrap__foreach_add__List(")[2].partition("\n}")[0]
     assert apart in wrapper.splitlines()[1], "before the CPU gets operands of other types"
     assert "#include <ATen/ops/_foreach_add_native.h>" in source and "check_one_device" not in wrapper

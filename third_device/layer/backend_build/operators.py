@@ -48,6 +48,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -609,7 +610,7 @@ class _Writer:
             raise OperatorsError(f"{where}: {op!r} is there twice; overloads have names, as {op.split('.')[0]}.other")
         signature = _schema_signature(schema)
         self.schemas[op] = schema
-        self.definitions.append(f'  m.def("{entry["func"]}");')
+        self.definitions.append(f"  m.def({json.dumps(entry['func'])});")  # a C++ literal alike: defaults have quotes
         self._write_declaration(signature, "custom")
         self._register_at(self.namespace, "PrivateUse1", op, self._wrap_guarded(f"custom_{op}", signature, schema))
         written = [argument.name for argument in schema.arguments.flat_all if argument.is_write]
