@@ -76,6 +76,8 @@ _KEYS = {
     "reroute": {"op", "to"},
     "fallback": {"deny"},
 }
+_FUNCTIONS = {"kernel", "backward", "meta", "python", "stub", "to"}
+_SWITCHES = {"contiguous", "elsewhere"}
 _KINDS: dict[str, type] = {
     **dict.fromkeys(("kernels", "stubs", "custom", "reroute"), list),
     **dict.fromkeys(("fallback", "autocast"), dict),
@@ -275,7 +277,7 @@ def _read_policies(path: Path, spec: Mapping[str, Any]) -> dict[str, list[str]]:
     Raises OperatorsError.
     """
     given = spec.get("autocast", {})
-    unknown = sorted(set(given) - set(POLICIES))
+    unknown = sorted(set(given) - set(POLICIES), key=str)
     if unknown:
         raise OperatorsError(f"{path}: autocast: unknown policy {unknown[0]!r}; there are {', '.join(POLICIES)}")
     policies: dict[str, list[str]] = {}
@@ -308,7 +310,7 @@ def _read(path: Path) -> dict[str, Any]:
             if group == "fallback":
                 found = set(spec[group])
             if isinstance(entry, dict) or group == "fallback":
-                extra = sorted(found - allowed)
+                extra = sorted(found - allowed, key=str)
                 if extra:
                     place = group or "top"
                     raise OperatorsError(
@@ -330,10 +332,15 @@ def _entries(spec: Mapping[str, Any], group: str, path: Path, key: str, more: st
             raise OperatorsError(f"{path}: {group}: each entry needs {key!r}, this has not: {entry!r}")
         if any(other[key] == whole[key] and other.get(more) == whole.get(more) for other in made):
             raise OperatorsError(f"{path}: {group}: {whole[key]!r} is there twice")
-        for name in {"kernel", "backward", "meta", "python", "to"} & set(whole):
+        where = f"{path}: {group}: {whole[key]}"
+        for name in sorted(_FUNCTIONS & set(whole)):
             text = whole[name]
-            if not isinstance(text, str) or not all(part.isidentifier() for part in re.split(r"::|\.", text)):
-                raise OperatorsError(f"{path}: {group}: {whole[key]}: {name}: a name is needed, not {text!r}")
+            parts = re.split(r"::|\.", text) if name == "to" and isinstance(text, str) else [text]  # to an operator
+            if not all(isinstance(part, str) and part.isidentifier() for part in parts):
+                raise OperatorsError(f"{where}: {name}: a name is needed, not {text!r}")
+        for name in sorted(_SWITCHES & set(whole)):
+            if not isinstance(whole[name], bool):
+                raise OperatorsError(f"{where}: {name}: true or false is needed, not {whole[name]!r}")
         made.append(whole)
     return made
 
@@ -371,7 +378,7 @@ class _Writer:
         wanted = entry.get("dtypes") or []
         if not isinstance(wanted, list):
             raise OperatorsError(f"{where}: dtypes: a list is needed, not {wanted!r}")
-        unknown = [name for name in wanted if name not in DTYPES]
+        unknown = [name for name in wanted if not isinstance(name, str) or name not in DTYPES]
         if unknown:
             raise OperatorsError(f"{where}: unknown dtype {unknown[0]!r}; there are {', '.join(DTYPES)}")
         return [DTYPES[name] for name in wanted]
@@ -625,8 +632,8 @@ class _Writer:
             self._autograd(self.namespace, op, schema, signature, backward, call, where)
         python = entry.get("python")
         if python:
-            if python in self.python or not python.isidentifier():
-                raise OperatorsError(f"{where}: python: {python!r} is no name, or there twice")
+            if python in self.python:
+                raise OperatorsError(f"{where}: python: {python!r} is there twice")
             self.python[python] = op.split(".")[0]
 
     def _register_meta(self, entry: Mapping[str, Any], op: str, schema: Any, signature: _Signature, where: str) -> None:
@@ -647,7 +654,7 @@ class _Writer:
             made = written
         else:
             wanted = like if isinstance(like, list) else [like]
-            if len(wanted) != len(schema.returns) or not set(wanted) <= set(tensors):
+            if len(wanted) != len(schema.returns) or not all(one in tensors for one in wanted):
                 raise OperatorsError(
                     f"{where}: needs 'like', one of the tensor arguments for each of its results, or 'meta', a "
                     f"function of yours that makes them: {schema}"
