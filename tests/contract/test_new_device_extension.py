@@ -169,6 +169,28 @@ def test_sources_of_the_device_s_own_compiler(interpreter: Path, with_compiler: 
     assert build_and_call() == (1, "126")
 
 
+STABLE = """
+#if !defined(TORCH_STABLE_ONLY) || TORCH_TARGET_VERSION != 0x020a000000000000
+#error "not the stable interface of 2.10"
+#endif
+"""
+
+
+@pytest.mark.timeout(600)
+def test_every_compiler_sees_the_stable_interface_alone(interpreter: Path, with_compiler: Path) -> None:
+    for name in ("host.cpp", "device.acme"):
+        (with_compiler / name).write_text(STABLE)
+    code = PROLOGUE + (
+        "from setuptools import setup\n"
+        "sys.argv[1:] = ['-q', 'build_ext', '--build-lib', '.', '--build-temp', 'objects']\n"
+        "extension = new_device.NewDeviceCppExtension('tiny_stable', ['host.cpp', 'device.acme'],\n"
+        "    backend='tiny_backend', stable_abi='2.10', define_macros=[('MORE', '1')])\n"
+        "setup(name='tiny', ext_modules=[extension], cmdclass={'build_ext': new_device.new_device_build_ext()})\n"
+    )
+    run(interpreter, code, with_compiler, PYTHONPATH=str(with_compiler), MAX_JOBS="1")
+    assert "-DMORE=1 -DTORCH_STABLE_ONLY" in (with_compiler / "calls").read_text()
+
+
 @pytest.mark.timeout(600)
 def test_just_in_time_with_the_device_s_own_compiler(interpreter: Path, with_compiler: Path, tmp_path: Path) -> None:
     folder = with_compiler

@@ -277,7 +277,8 @@ def NewDeviceCppExtension(
     given = kwargs.get("extra_compile_args")
     own = {one.name: list(given.get(one.name, ())) for one in found.compilers} if isinstance(given, dict) else {}
     host = {key: value for key, value in given.items() if key not in own} if isinstance(given, dict) else given
-    kwargs["extra_compile_args"] = _with_flags(host, _stable_flags(stable_abi))
+    kwargs["extra_compile_args"] = _with_flags(host)
+    kwargs["define_macros"] = [*kwargs.get("define_macros", ()), *_stable_macros(stable_abi)]  # for every compiler
     if stable_abi is not None:
         kwargs.setdefault("py_limited_api", True)
     kwargs["extra_link_args"] = [
@@ -371,8 +372,8 @@ def _name_by_content(made: Path) -> str:
     return str(copy)
 
 
-def _stable_flags(release: str | None) -> list[str]:
-    """Return the flags of PyTorch's stable interface as ``release`` had it.
+def _stable_macros(release: str | None) -> list[tuple[str, str | None]]:
+    """Return the macros of PyTorch's stable interface as ``release`` had it.
 
     For None there are none. Raises ValueError for text that is no release, and where the PyTorch that is installed has
     no such interface.
@@ -393,14 +394,17 @@ def _stable_flags(release: str | None) -> list[str]:
             f"NewDeviceCppExtension: stable_abi={release!r}: PyTorch {torch.__version__} has no stable interface of "
             "that release (torch/csrc/stable/version.h, 2.10 is the first); name an older one, or leave stable_abi out"
         )
-    return ["-DTORCH_STABLE_ONLY", f"-DTORCH_TARGET_VERSION=0x{wanted[0]:02x}{wanted[1]:02x}000000000000"]
+    return [
+        ("TORCH_STABLE_ONLY", None),
+        ("TORCH_TARGET_VERSION", f"0x{wanted[0]:02x}{wanted[1]:02x}000000000000"),
+    ]
 
 
-def _with_flags(given: Any, more: Sequence[str] = ()) -> Any:
+def _with_flags(given: Any) -> Any:
     """Add our C++ flags to BuildExtension's list, or dict of lists by compiler."""
     if isinstance(given, dict):
-        return {**given, "cxx": [*_COMPILE, *more, *given.get("cxx", ())]}
-    return [*_COMPILE, *more, *(given or ())]
+        return {**given, "cxx": [*_COMPILE, *given.get("cxx", ())]}
+    return [*_COMPILE, *(given or ())]
 
 
 def _relative_rpaths(name: str, backend: str) -> list[str]:
