@@ -142,6 +142,7 @@ MORE_OPERATORS = {
   - {op: hardswish, kernel: fast_hardswish, backward: fast_hardswish_backward, dtypes: [float32]}
   - {op: max.dim, dtypes: [float32], contiguous: true}
   - {op: cat, dtypes: [float32]}
+  - {op: _foreach_neg_, dtypes: [float32]}
   - {op: dot}
   - {op: add.Tensor, key: SparsePrivateUse1, kernel: add_sparse}
 """,
@@ -190,6 +191,9 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
   }
   return (at::cat(on_host, dim) + mark).to(device);
 }
+void _foreach_neg_(at::TensorList self) {
+  for (const at::Tensor& each : self) each.fill_(5);  // 5: by it the kernel is known
+}
 at::Tensor dot(const at::Tensor& self, const at::Tensor& tensor) { return (self * tensor).sum() + 100; }
 void maximum_kernel(at::TensorIteratorBase& iterator) {
   elementwise<2>(iterator, [](float a, float b) { return std::max(a, b); });
@@ -223,6 +227,18 @@ assert (values.item(), indices.item()) == (103, 2)
 assert x.detach().double().max(0)[0].item() == 3, "of another type: on the CPU"
 assert torch.cat([x.detach(), x.detach()]).tolist()[0] == 101
 assert torch.cat([x.detach(), x.detach().double()]).tolist()[0] == 1, "one of another type: on the CPU"
+try:
+    torch.cat([x.detach(), x.detach().to("acme:1")])
+    raise AssertionError("cat took an address on another device")
+except RuntimeError as error:
+    assert "on the same device, but those of cat are on acme:0 and acme:1" in str(error), error
+near, far = torch.zeros(2, device="acme"), torch.zeros(2, device="acme:1")
+torch._foreach_neg_([near, near.clone()])
+assert near.tolist() == [5, 5], "the kernel"
+made = torch._foreach_add([near, far], 1)
+assert [str(one.device) for one in made] == ["acme:0", "acme:1"] and made[1].tolist() == [1, 1]
+torch._foreach_neg_([near, far])
+assert near.tolist() == [-5, -5] and far.tolist() == [0, 0], "of several devices: one by one"
 with torch.acme.no_fallback():
     assert torch.maximum(x.detach(), x.detach()[1]).tolist() == [2, 2, 3]
 assert torch.maximum(x.detach(), torch.tensor(2.0)).tolist() == [2, 2, 3], "a number of the CPU"

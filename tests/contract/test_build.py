@@ -143,6 +143,22 @@ def test_an_sdist_is_refused_since_the_layer_lies_beside_it(interpreter: Path, t
     assert done.returncode == 1 and not (tmp_path / "dist").exists()
 
 
+def test_sub_packages_of_a_vendor_are_installed(interpreter: Path, tmp_path: Path) -> None:
+    project = scaffold_backend(backend_env.THIRD_DEVICE / "template", tmp_path / "torch_acme", "acme").folder
+    for folder in ("tools", "tools/inner"):
+        (project / "torch_acme" / folder).mkdir()
+        (project / "torch_acme" / folder / "__init__.py").touch()
+    (project / "torch_acme/tools/inner/trace.py").touch()
+    (project / "tests").mkdir()
+    (project / "tests/__init__.py").touch()
+    variables = {**os.environ, "THIRD_DEVICE": str(backend_env.THIRD_DEVICE)}
+    run([str(interpreter), "setup.py", "-q", "build_py", "--build-lib", str(tmp_path / "lib")], project, variables)
+    installed = {path.relative_to(tmp_path / "lib").as_posix() for path in (tmp_path / "lib").rglob("*.py")}
+    assert {"torch_acme/tools/__init__.py", "torch_acme/tools/inner/trace.py"} <= installed
+    assert {"torch_acme/__init__.py", "torch_acme/_layer/__init__.py"} <= installed
+    assert not [path for path in installed if not path.startswith("torch_acme/")], "and nothing else"
+
+
 @pytest.mark.parametrize(("name", "taken"), [("fft", "fft"), ("add", "add"), ("leaf", "Tensor.is_leaf")])
 def test_a_name_that_pytorch_uses_is_refused(interpreter: Path, tmp_path: Path, name: str, taken: str) -> None:
     code = (

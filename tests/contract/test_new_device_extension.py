@@ -169,6 +169,28 @@ def test_sources_of_the_device_s_own_compiler(interpreter: Path, with_compiler: 
     assert build_and_call() == (1, "126")
 
 
+STABLE = """
+#if !defined(TORCH_STABLE_ONLY) || TORCH_TARGET_VERSION != 0x020a000000000000
+#error "not the stable interface of 2.10"
+#endif
+"""
+
+
+@pytest.mark.timeout(600)
+def test_every_compiler_sees_the_stable_interface_alone(interpreter: Path, with_compiler: Path) -> None:
+    for name in ("host.cpp", "device.acme"):
+        (with_compiler / name).write_text(STABLE)
+    code = PROLOGUE + (
+        "from setuptools import setup\n"
+        "sys.argv[1:] = ['-q', 'build_ext', '--build-lib', '.', '--build-temp', 'objects']\n"
+        "extension = new_device.NewDeviceCppExtension('tiny_stable', ['host.cpp', 'device.acme'],\n"
+        "    backend='tiny_backend', stable_abi='2.10', define_macros=[('MORE', '1')])\n"
+        "setup(name='tiny', ext_modules=[extension], cmdclass={'build_ext': new_device.new_device_build_ext()})\n"
+    )
+    run(interpreter, code, with_compiler, PYTHONPATH=str(with_compiler), MAX_JOBS="1")
+    assert "-DMORE=1 -DTORCH_STABLE_ONLY" in (with_compiler / "calls").read_text()
+
+
 @pytest.mark.timeout(600)
 def test_just_in_time_with_the_device_s_own_compiler(interpreter: Path, with_compiler: Path, tmp_path: Path) -> None:
     folder = with_compiler
@@ -209,6 +231,23 @@ def test_an_object_is_made_again_when_a_header_is_newer(tmp_path: Path) -> None:
     assert compiler.compile(source, tmp_path / "objects", macros=[("N", "3")]).stat().st_mtime_ns > first
     with pytest.raises(new_device.DeviceCompilerError, match=r"(?s)k\.acme: cc .*undeclared"):
         compiler.compile(source, tmp_path / "objects")
+
+
+@pytest.mark.parametrize("later", [1000, -1000])
+def test_an_object_is_made_again_by_another_compiler_in_the_same_place(tmp_path: Path, later: int) -> None:
+    """As an update of the SDK leaves it, whose files may have the times of their packing."""
+    program, source = tmp_path / "acmecc", tmp_path / "k.acme"
+    program.write_text('#!/bin/sh\necho one > "$2"\n')
+    program.chmod(0o755)
+    source.touch()
+    compiler = new_device.DeviceCompiler("acme", (".acme",), (str(program), "{source}", "{object}"), {})
+    made = compiler.compile(source, tmp_path / "objects")
+    first = made.stat().st_mtime_ns
+    assert compiler.compile(source, tmp_path / "objects").stat().st_mtime_ns == first
+    was = program.stat().st_mtime
+    program.write_text('#!/bin/sh\necho two > "$2"\n')
+    os.utime(program, (was + later, was + later))
+    assert compiler.compile(source, tmp_path / "objects").read_text() == "two\n"
 
 
 def test_an_object_under_its_content_s_name_is_written_once_for_whoever_may_read_it(tmp_path: Path) -> None:

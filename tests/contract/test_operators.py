@@ -49,7 +49,7 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
     assert 'm.impl("mm.out", TORCH_FN(wrap_mm_out));' in source
     assert "REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &newdevice::abs_kernel)" in source
     assert "KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)" in source
-    assert 'third_device::check_one_device("mm.out", {&self, &mat2, &out});' in source
+    assert 'third_device::check_one_device("mm.out", third_device::OperandDevices(self, mat2, out));' in source
     for output in ("grad_input", "out"):  # an operator runs where its output is
         assert f"guard(at::device_of({output}))" in source
 
@@ -146,6 +146,48 @@ def test_autocast_has_every_operator_that_upstream_has(interpreter: Path, tmp_pa
     assert listed > 100
 
 
+def test_an_operator_has_the_autocast_policy_that_its_vendor_names(interpreter: Path, tmp_path: Path) -> None:
+    """Of two registrations the later would hold: the layer's, in float32."""
+    path = tmp_path / "operators.yaml"
+    path.write_text("namespace: acme\nautocast: {lower_precision_fp: [mm, layer_norm]}\n")
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    assert re.findall(r"KERNEL_PRIVATEUSEONE\(layer_norm, (\w+)\)", made[1]) == ["lower_precision_fp"]
+    assert "(addmm, lower_precision_fp)" not in made[1], "the list is replaced"
+    assert "KERNEL_PRIVATEUSEONE(rms_norm, fp32)" in made[1], "the others stay"
+
+
+ONE_STUB = """
+namespace: acme
+stubs:
+  - {op: add.out, stub: add_stub, header: ATen/native/BinaryOps.h, kernel: add_kernel}
+  - {op: sub.out, stub: add_stub, header: ATen/native/BinaryOps.h, kernel: add_kernel, dtypes: [float32]}
+"""
+
+
+def test_operators_of_one_stub_share_its_kernel(interpreter: Path, tmp_path: Path) -> None:
+    """ATen's sub is its add of a negative number; a stub that is registered twice does not compile."""
+    path = tmp_path / "operators.yaml"
+    path.write_text(ONE_STUB)
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    header, source = made
+    assert header.count(" add_kernel;") == source.count("REGISTER_PRIVATEUSE1_DISPATCH(add_stub, ") == 1
+    assert 'm.impl("add.out"' in source and 'm.impl("sub.out"' in source
+
+
+def test_a_default_may_be_text(interpreter: Path, tmp_path: Path) -> None:
+    path = tmp_path / "operators.yaml"
+    path.write_text("""namespace: acme
+custom:
+  - func: resize(Tensor self, str mode="nearest") -> Tensor
+    like: self
+""")
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    assert r"""m.def("resize(Tensor self, str mode=\"nearest\") -> Tensor");""" in made[1]
+
+
 ALL_TYPES = """
 namespace: acme
 kernels:
@@ -171,6 +213,32 @@ def test_an_operand_elsewhere_does_not_reach_a_kernel_of_all_types(interpreter: 
     assert "return acme::index(self, indices);" in wrappers["index_Tensor"]
 
 
+LISTS = """
+namespace: acme
+kernels:
+  - cat.out
+  - index.Tensor
+  - {op: _foreach_add_.List, dtypes: [float32]}
+"""
+
+
+def test_tensors_of_a_list_are_on_one_device_or_are_taken_one_by_one(interpreter: Path, tmp_path: Path) -> None:
+    """A kernel would take an address on another device for one of its own."""
+    path = tmp_path / "operators.yaml"
+    path.write_text(LISTS)
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    source = made[1]
+    assert 'third_device::check_one_device("cat.out", third_device::OperandDevices(tensors, out));' in source
+    assert 'third_device::check_one_device("index.Tensor", third_device::OperandDevices(self, indices));' in source
+    apart = (
+        "if (!third_device::OperandDevices(self, other).are_one()) return at::native::foreach_tensor_add_list_kernel"
+    )
+    wrapper = source.partition(" wrap__foreach_add__List(")[2].partition("\n}")[0]
+    assert apart in wrapper.splitlines()[1], "before the CPU gets operands of other types"
+    assert "#include <ATen/ops/_foreach_add_native.h>" in source and "check_one_device" not in wrapper
+
+
 BAD = {
     "kernels: [mm.uot]": "no operator 'mm.uot'; did you mean",
     "kernels: [mm.out, mm.out]": "'mm.out' is there twice",
@@ -188,23 +256,38 @@ BAD = {
     "custom: [{func: f_(Tensor(a!) self) -> Tensor(a!), backward: g}]": "name that one: f_(Tensor(a!) self)",
     "custom: [{func: 'f(Tensor[] a) -> Tensor', meta: m, backward: g}]": "not for lists of them: f(Tensor[] a)",
     "custom: [{func: 'f(Tensor(a!)[] a) -> ()'}]": "a list of tensors cannot be written to: f(Tensor(a!)[] a) -> ()",
-    "custom: [{func: f(Tensor a) -> Tensor, like: a, python: a.b}]": "python: 'a.b' is no name",
+    "custom: [{func: f(Tensor a) -> Tensor, like: a, python: a.b}]": "python: a name is needed, not 'a.b'",
     "kernels: [{op: relu_, backward: g}]": "name that one: relu_(Tensor(a!) self) -> Tensor(a!)",
     "kernels: [{op: item, backward: g}]": "return tensors and nothing else: item(Tensor self) -> Scalar",
     "kernels: [{op: relu, key: CUDA}]": "unknown key 'CUDA'; there are PrivateUse1, AutogradPrivateUse1",
     "kernels: [{op: relu, elsewhere: true, dtypes: [float32]}]": "always called; leave out dtypes and contiguous",
     "kernels: [{op: relu, key: SparsePrivateUse1}]": "has a name and nothing else: relu(Tensor self) -> Tensor",
+    "custom: [{func: f(Tensor a) -> Tensor, like: {a: 1}}]": "needs 'like', one of the tensor arguments",
+    "kernels: [{op: mm.out, dtypes: [[float32]]}]": "unknown dtype ['float32']",
+    "kernels: [{op: mm.out, contiguous: 'no'}]": "mm.out: contiguous: true or false is needed, not 'no'",
+    "kernels: [{op: mm.out, 1: 2, dtype: 3}]": "unknown key 1",
     "kernels: [{op: relu, kernel: 'f()'}]": "kernel: a name is needed",
+    "kernels: [{op: relu, kernel: a.b}]": "relu: kernel: a name is needed, not 'a.b'",
+    "kernels: [{op: relu, kernel: 'a::b'}]": "relu: kernel: a name is needed, not 'a::b'",
+    "stubs: [{op: abs.out, stub: 'at::abs_stub', header: h, kernel: k}]": "stub: a name is needed, not 'at::abs_stub'",
+    "autocast: {1: [mm], x: [mm]}": "unknown policy 1",
+    (
+        "stubs: [{op: add.out, stub: add_stub, header: h, kernel: k},"
+        " {op: sub.out, stub: add_stub, header: h, kernel: other}]"
+    ): "sub.out: add_stub has the kernel 'k' already, not 'other'",
     "stubs: [{op: aminmax.out, stub: s, header: h, kernel: k}]": "one output; name the .out variant, or write it under",
     "reroute: [{op: silu, to: gelu}]": "gelu(Tensor self, *, str approximate='none') -> Tensor has not the arguments",
     "reroute: [{op: silu, to: 'acme::nothing'}]": "no custom operator 'nothing'; for silu(Tensor self) -> Tensor",
     "reroute: [{op: silu, to: 'other::silu'}]": "needs 'to', an operator of PyTorch's or acme::NAME",
+    "reroute: [{op: silu, to: true}]": "silu: to: a name is needed, not True",
     "reroute: [{op: silu, to: silu}]": "that is itself: silu(Tensor self) -> Tensor",
     "kernels: [silu]\nreroute: [{op: silu, to: mish}]": "implemented twice",
     "fallback: {deny: [nothing]}": "no operator 'nothing'",
     "kernels: [mm.out]\nfallback: {deny: [mm.out]}": "has a kernel",
     "autocast: {fp8: [mm]}": "unknown policy 'fp8'",
     "autocast: {fp32: [nothing]}": "no operator 'nothing'",
+    "autocast: {lower_precision_fp: [mm], fp32: [mm]}": "fp32: 'mm' is in lower_precision_fp already",
+    "autocast: {fp32: [mm, mm]}": "fp32: 'mm' is in fp32 already",
     "kernel: [mm.out]": "unknown key 'kernel'",
     "kernels: {op: mm.out}": "kernels: a list is needed",
     "kernels: [{op: mm.out, dtypes: float32}]": "dtypes: a list is needed, not 'float32'",

@@ -76,6 +76,8 @@ def test_an_output_elsewhere_is_refused(name: str, mod: types.ModuleType) -> Non
             near @ far
         with mod.no_fallback(), pytest.raises(RuntimeError):
             torch.mm(near, near, out=far)
+        with mod.no_fallback(), pytest.raises(RuntimeError):
+            torch.cat([near, far])
 
 
 @pytest.mark.contract_item(34)

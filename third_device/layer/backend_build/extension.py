@@ -42,7 +42,7 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
             )
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # what an earlier build is like does not matter to this one
     import torch
-    from setuptools import Extension
+    from setuptools import Extension, find_packages
 
     refuse_taken(name)
     package = f"torch_{name}"
@@ -51,7 +51,7 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
     # Paths relative to the project, as setuptools wants them in its lists; what is compiled, build_ext says.
     return {
         "install_requires": [require_torch(torch.__version__)],
-        "packages": [package, f"{package}._layer"],
+        "packages": [package, f"{package}._layer", *sorted(find_packages(str(root), include=[f"{package}.*"]))],
         "package_dir": {package: package, f"{package}._layer": os.path.relpath(layer / "python", root)},
         "ext_modules": [Extension(f"{package}._C", [os.path.relpath(layer / each, root) for each in MODULE])],
         "cmdclass": {

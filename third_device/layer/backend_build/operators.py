@@ -38,7 +38,7 @@ The file has these keys, all optional but ``namespace``::
       - func: swish_(Tensor(a!) self) -> Tensor(a!)  # in place and out: the outputs are arguments, so neither is needed
     fallback:
       deny: [conv2d]               # raise NotImplementedError instead of running on the CPU
-    autocast:                      # replaces the layer's list for this policy
+    autocast:                      # replaces the layer's list for this policy; what is named leaves its other lists
       lower_precision_fp: [mm]
 
 The same input gives the same bytes.
@@ -48,6 +48,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -75,6 +76,8 @@ _KEYS = {
     "reroute": {"op", "to"},
     "fallback": {"deny"},
 }
+_FUNCTIONS = {"kernel", "backward", "meta", "python", "stub", "to"}
+_SWITCHES = {"contiguous", "elsewhere"}
 _KINDS: dict[str, type] = {
     **dict.fromkeys(("kernels", "stubs", "custom", "reroute"), list),
     **dict.fromkeys(("fallback", "autocast"), dict),
@@ -140,6 +143,18 @@ class _Aten:
                 return f"at::meta::structured_{str(other.func.name).replace('.', '_')}"
         return None
 
+    def one_by_one(self, function: Any) -> str | None:
+        """Name ATen's function that has each tensor of the lists do the work.
+
+        The operators on lists that have one may get tensors of several devices. None for other operators.
+        """
+        from torchgen.model import DeviceCheckType, DispatchKey
+
+        if function.device_check is not DeviceCheckType.NoCheck or not function.root_name.startswith("_foreach_"):
+            return None
+        metadata = self._indices[DispatchKey.CompositeExplicitAutograd].get_kernel(function)
+        return f"at::native::{metadata.kernel}" if metadata else None
+
     def find(self, name: str, where: str) -> Any:
         if name in self.functions:
             return self.functions[name]
@@ -185,6 +200,11 @@ class _Signature:
         """Name of each argument that is a list of tensors, and whether these are optional."""
         kinds = {"at::TensorList": False, "at::ITensorListRef": False, "c10::List<std::optional<at::Tensor>>": True}
         return [(name, kinds[_strip_type(kind)]) for kind, name in self.arguments if _strip_type(kind) in kinds]
+
+    def operands(self) -> str:
+        """Return the names of the tensors and the lists of them, as arguments."""
+        known = {name for name, _ in (*self.tensors(), *self.lists())}
+        return ", ".join(name for _, name in self.arguments if name in known)
 
 
 def _strip_type(kind: str) -> str:
@@ -242,15 +262,35 @@ def generate(path: Path, defaults: Path) -> Generated:
         writer.add_reroute(entry)
     for name in _names(spec.get("fallback", {}).get("deny", []), f"{path}: fallback: deny"):
         writer.deny(name)
-    policies = _read(defaults).get("autocast", {}) | spec.get("autocast", {})
-    unknown = sorted(set(policies) - set(POLICIES))
+    own = _read_policies(path, spec)
+    listed = {name for names in own.values() for name in names}
+    for policy, names in (_read_policies(defaults, _read(defaults)) | own).items():
+        for name in names:
+            if policy in own or name not in listed:  # of two policies for one operator PyTorch would take the later
+                writer.autocast(name, policy, required=policy in own)
+    return writer.finish()
+
+
+def _read_policies(path: Path, spec: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the operators of each autocast policy, which has an operator once.
+
+    Raises OperatorsError.
+    """
+    given = spec.get("autocast", {})
+    unknown = sorted(set(given) - set(POLICIES), key=str)
     if unknown:
         raise OperatorsError(f"{path}: autocast: unknown policy {unknown[0]!r}; there are {', '.join(POLICIES)}")
-    own = spec.get("autocast", {})
+    policies: dict[str, list[str]] = {}
+    found: dict[str, str] = {}
     for policy in POLICIES:
-        for name in _names(policies.get(policy, []), f"{path}: autocast: {policy}"):
-            writer.autocast(name, policy, required=policy in own)
-    return writer.finish()
+        if policy not in given:
+            continue
+        policies[policy] = _names(given[policy], f"{path}: autocast: {policy}")
+        for name in policies[policy]:
+            if name in found:
+                raise OperatorsError(f"{path}: autocast: {policy}: {name!r} is in {found[name]} already")
+            found[name] = policy
+    return policies
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -270,7 +310,7 @@ def _read(path: Path) -> dict[str, Any]:
             if group == "fallback":
                 found = set(spec[group])
             if isinstance(entry, dict) or group == "fallback":
-                extra = sorted(found - allowed)
+                extra = sorted(found - allowed, key=str)
                 if extra:
                     place = group or "top"
                     raise OperatorsError(
@@ -292,10 +332,15 @@ def _entries(spec: Mapping[str, Any], group: str, path: Path, key: str, more: st
             raise OperatorsError(f"{path}: {group}: each entry needs {key!r}, this has not: {entry!r}")
         if any(other[key] == whole[key] and other.get(more) == whole.get(more) for other in made):
             raise OperatorsError(f"{path}: {group}: {whole[key]!r} is there twice")
-        for name in {"kernel", "backward", "meta", "python", "to"} & set(whole):
+        where = f"{path}: {group}: {whole[key]}"
+        for name in sorted(_FUNCTIONS & set(whole)):
             text = whole[name]
-            if not isinstance(text, str) or not all(part.isidentifier() for part in re.split(r"::|\.", text)):
-                raise OperatorsError(f"{path}: {group}: {whole[key]}: {name}: a name is needed, not {text!r}")
+            parts = re.split(r"::|\.", text) if name == "to" and isinstance(text, str) else [text]  # to an operator
+            if not all(isinstance(part, str) and part.isidentifier() for part in parts):
+                raise OperatorsError(f"{where}: {name}: a name is needed, not {text!r}")
+        for name in sorted(_SWITCHES & set(whole)):
+            if not isinstance(whole[name], bool):
+                raise OperatorsError(f"{where}: {name}: true or false is needed, not {whole[name]!r}")
         made.append(whole)
     return made
 
@@ -319,6 +364,7 @@ class _Writer:
         self.schemas: dict[str, Any] = {}  # of custom operators, by name and overload
         self.keys: dict[tuple[str, str], list[str]] = {}  # (namespace, key) -> registrations
         self.python: dict[str, str] = {}
+        self.stubs: dict[str, str] = {}  # DispatchStub -> kernel
 
     def _register(self, op: str, wrapper: str) -> None:
         if op in self.registered:
@@ -332,7 +378,7 @@ class _Writer:
         wanted = entry.get("dtypes") or []
         if not isinstance(wanted, list):
             raise OperatorsError(f"{where}: dtypes: a list is needed, not {wanted!r}")
-        unknown = [name for name in wanted if name not in DTYPES]
+        unknown = [name for name in wanted if not isinstance(name, str) or name not in DTYPES]
         if unknown:
             raise OperatorsError(f"{where}: unknown dtype {unknown[0]!r}; there are {', '.join(DTYPES)}")
         return [DTYPES[name] for name in wanted]
@@ -355,12 +401,12 @@ class _Writer:
         conditions += [f"third_device::are_plain({name}, {flag}, {{{wanted}}})" for name, _ in signature.lists()]
         return " &&\n      ".join(conditions)
 
-    def _wrapper(self, op: str, signature: _Signature, condition: str, body: str) -> str:
+    def _wrapper(self, op: str, signature: _Signature, condition: str, body: str, first: str = "") -> str:
         base, _, overload = op.partition(".")
         operator = f"ATEN_OP2({base}, {overload})" if overload else f"ATEN_OP({base})"
         self.includes.add(f"ATen/ops/{self.aten.functions[op].root_name}_ops.h")
         name = f"wrap_{_make_identifier(op)}"
-        lines = [f"{signature.returns} {name}({signature.parameters}) {{"]
+        lines = [f"{signature.returns} {name}({signature.parameters}) {{", *([f"  {first}"] if first else [])]
         if condition:
             lines += [
                 f"  if (!({condition})) {{",
@@ -399,13 +445,16 @@ class _Writer:
             )
         condition = "" if elsewhere else self._accepts(signature, dtypes, contiguous)
         body = self._kernel_call(function, signature, own.name)
-        tensors = signature.tensors()
-        if len(tensors) > 1 and not elsewhere:
-            places = (
-                f"{one}.has_value() ? &{one}.value() : nullptr" if optional else f"&{one}" for one, optional in tensors
-            )
-            body = f'third_device::check_one_device("{op}", {{{", ".join(places)}}});\n{body}'
-        self._register(op, self._wrapper(op, signature, condition, body))
+        first = ""
+        if not elsewhere and (len(signature.tensors()) > 1 or signature.lists()):
+            devices = f"third_device::OperandDevices({signature.operands()})"
+            one_by_one = self.aten.one_by_one(function)
+            if one_by_one:
+                self.includes.add(f"ATen/ops/{function.root_name}_native.h")
+                first = f"if (!{devices}.are_one()) return {one_by_one}({signature.names});"
+            else:
+                body = f'third_device::check_one_device("{op}", {devices});\n{body}'
+        self._register(op, self._wrapper(op, signature, condition, body, first))
         if backward:
             call = self._aten_call(function, signature, signature.names)
             self._autograd("aten", op, function.func, signature, backward, call, where)
@@ -544,10 +593,15 @@ class _Writer:
             body = f"return at::native::{signature.name}({signature.names});"
         condition = self._accepts(signature, self._dtypes(entry, where), False)
         self._register(op, self._wrapper(op, signature, condition, body))
-        line = f"REGISTER_PRIVATEUSE1_DISPATCH({entry['stub']}, &{self.namespace}::{entry['kernel']})"
-        pointer = f"at::native::{entry['stub']}_DECLARE_DISPATCH_type::FnPtr"
-        self.declared.append(f"std::remove_pointer_t<{pointer}> {entry['kernel']};  // {op} through {entry['stub']}")
-        self.wrappers.append(line)
+        stub, kernel = entry["stub"], entry["kernel"]
+        if stub in self.stubs:  # as add_stub is add's and sub's: it has one kernel
+            if self.stubs[stub] != kernel:
+                raise OperatorsError(f"{where}: {stub} has the kernel {self.stubs[stub]!r} already, not {kernel!r}")
+            return
+        self.stubs[stub] = kernel
+        pointer = f"at::native::{stub}_DECLARE_DISPATCH_type::FnPtr"
+        self.declared.append(f"std::remove_pointer_t<{pointer}> {kernel};  // {op} through {stub}")
+        self.wrappers.append(f"REGISTER_PRIVATEUSE1_DISPATCH({stub}, &{self.namespace}::{kernel})")
 
     def custom(self, entry: Mapping[str, Any]) -> None:
         """Add the vendor's own operator, a meta kernel and, where asked, a gradient."""
@@ -563,7 +617,7 @@ class _Writer:
             raise OperatorsError(f"{where}: {op!r} is there twice; overloads have names, as {op.split('.')[0]}.other")
         signature = _schema_signature(schema)
         self.schemas[op] = schema
-        self.definitions.append(f'  m.def("{entry["func"]}");')
+        self.definitions.append(f"  m.def({json.dumps(entry['func'])});")  # a C++ literal alike: defaults have quotes
         self._write_declaration(signature, "custom")
         self._register_at(self.namespace, "PrivateUse1", op, self._wrap_guarded(f"custom_{op}", signature, schema))
         written = [argument.name for argument in schema.arguments.flat_all if argument.is_write]
@@ -578,8 +632,8 @@ class _Writer:
             self._autograd(self.namespace, op, schema, signature, backward, call, where)
         python = entry.get("python")
         if python:
-            if python in self.python or not python.isidentifier():
-                raise OperatorsError(f"{where}: python: {python!r} is no name, or there twice")
+            if python in self.python:
+                raise OperatorsError(f"{where}: python: {python!r} is there twice")
             self.python[python] = op.split(".")[0]
 
     def _register_meta(self, entry: Mapping[str, Any], op: str, schema: Any, signature: _Signature, where: str) -> None:
@@ -600,7 +654,7 @@ class _Writer:
             made = written
         else:
             wanted = like if isinstance(like, list) else [like]
-            if len(wanted) != len(schema.returns) or not set(wanted) <= set(tensors):
+            if len(wanted) != len(schema.returns) or not all(one in tensors for one in wanted):
                 raise OperatorsError(
                     f"{where}: needs 'like', one of the tensor arguments for each of its results, or 'meta', a "
                     f"function of yours that makes them: {schema}"

@@ -808,14 +808,10 @@ bool is_plain(const Tensor& tensor, bool contiguous) {
          (!contiguous || tensor.is_contiguous());
 }
 
-void check_one_device(const char* op, std::initializer_list<const Tensor*> tensors) {
-  const Tensor* first = nullptr;
-  for (const Tensor* tensor : tensors) {
-    if (tensor == nullptr || !tensor->defined() || !tensor->is_privateuseone()) continue;
-    if (first == nullptr) first = tensor;
-    TORCH_CHECK(tensor->device() == first->device(), "Expected all tensors to be on the same device, but those of ", op,
-                " are on ", first->device(), " and ", tensor->device());
-  }
+void check_one_device(const char* op, const OperandDevices& devices) {
+  if (devices.are_one()) return;
+  TORCH_CHECK(false, "Expected all tensors to be on the same device, but those of ", op, " are on ", devices.first(),
+              " and ", devices.other());
 }
 
 }  // namespace third_device

@@ -29,6 +29,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -79,8 +80,8 @@ class DeviceCompiler:
     ) -> Path:
         """Compile ``source`` into ``folder`` unless that is done; returns the object.
 
-        Done is what the same command made of files that are older: of ``source`` and of those in the compiler's file of
-        dependencies. Raises DeviceCompilerError.
+        Done is what the same command of the same compiler made of files that are older: of ``source`` and of those in
+        the compiler's file of dependencies. Raises DeviceCompilerError.
         """
         apart = hashlib.sha256(str(Path(source).resolve()).encode()).hexdigest()[:8]  # two sources of one name
         made = folder / f"{Path(source).name}.{apart}.o"
@@ -95,11 +96,12 @@ class DeviceCompiler:
         }
         command = [argument for part in self.command for argument in self._fill_place(part, places)] + list(flags)
         said = shlex.join(command)
+        recorded = f"{said}\n{_describe_program(command[0])}\n"
         folder.mkdir(parents=True, exist_ok=True)
         with _hold_lock(made.with_suffix(".o.lock")):  # the ranks of one program compile at the same time
             if (
                 record.is_file()
-                and record.read_text() == said
+                and record.read_text() == recorded
                 and _is_newer(made, _read_dependencies(depfile, str(source)))
             ):
                 return made
@@ -110,7 +112,7 @@ class DeviceCompiler:
                 raise DeviceCompilerError(f"{source}: {error}; set {', '.join(self.parameters) or 'PATH'}") from None
             if done.returncode:
                 raise DeviceCompilerError(f"{source}: {said} failed:\n{done.stdout}{done.stderr}")
-            record.write_text(said)
+            record.write_text(recorded)
         return made
 
     def _fill_place(self, part: str, places: Mapping[str, list[str]]) -> list[str]:
@@ -127,6 +129,15 @@ class DeviceCompiler:
         if value is None:
             raise DeviceCompilerError(f"compiler {self.name}: {name} is not set; set {name}")
         return value
+
+
+def _describe_program(name: str) -> str:
+    """Return which file a command runs, and which one of those that lay there."""
+    path = shutil.which(name)
+    if path is None:
+        return ""
+    found = Path(path).stat()
+    return f"{path} {found.st_size} {found.st_mtime_ns}"  # an older time is a change, too: packages keep theirs
 
 
 @contextlib.contextmanager
@@ -266,7 +277,8 @@ def NewDeviceCppExtension(
     given = kwargs.get("extra_compile_args")
     own = {one.name: list(given.get(one.name, ())) for one in found.compilers} if isinstance(given, dict) else {}
     host = {key: value for key, value in given.items() if key not in own} if isinstance(given, dict) else given
-    kwargs["extra_compile_args"] = _with_flags(host, _stable_flags(stable_abi))
+    kwargs["extra_compile_args"] = _with_flags(host)
+    kwargs["define_macros"] = [*kwargs.get("define_macros", ()), *_stable_macros(stable_abi)]  # for every compiler
     if stable_abi is not None:
         kwargs.setdefault("py_limited_api", True)
     kwargs["extra_link_args"] = [
@@ -360,8 +372,8 @@ def _name_by_content(made: Path) -> str:
     return str(copy)
 
 
-def _stable_flags(release: str | None) -> list[str]:
-    """Return the flags of PyTorch's stable interface as ``release`` had it.
+def _stable_macros(release: str | None) -> list[tuple[str, str | None]]:
+    """Return the macros of PyTorch's stable interface as ``release`` had it.
 
     For None there are none. Raises ValueError for text that is no release, and where the PyTorch that is installed has
     no such interface.
@@ -382,14 +394,17 @@ def _stable_flags(release: str | None) -> list[str]:
             f"NewDeviceCppExtension: stable_abi={release!r}: PyTorch {torch.__version__} has no stable interface of "
             "that release (torch/csrc/stable/version.h, 2.10 is the first); name an older one, or leave stable_abi out"
         )
-    return ["-DTORCH_STABLE_ONLY", f"-DTORCH_TARGET_VERSION=0x{wanted[0]:02x}{wanted[1]:02x}000000000000"]
+    return [
+        ("TORCH_STABLE_ONLY", None),
+        ("TORCH_TARGET_VERSION", f"0x{wanted[0]:02x}{wanted[1]:02x}000000000000"),
+    ]
 
 
-def _with_flags(given: Any, more: Sequence[str] = ()) -> Any:
+def _with_flags(given: Any) -> Any:
     """Add our C++ flags to BuildExtension's list, or dict of lists by compiler."""
     if isinstance(given, dict):
-        return {**given, "cxx": [*_COMPILE, *more, *given.get("cxx", ())]}
-    return [*_COMPILE, *more, *(given or ())]
+        return {**given, "cxx": [*_COMPILE, *given.get("cxx", ())]}
+    return [*_COMPILE, *(given or ())]
 
 
 def _relative_rpaths(name: str, backend: str) -> list[str]:

@@ -89,8 +89,39 @@ class CountedWrites {
 };
 // Names of torch.<device> and the operators that they call, from `python:` in operators.yaml. Generated; none by default.
 TD_API std::vector<std::pair<std::string, std::string>> python_functions();
-// Raises unless those of `tensors` that are on a device of ours are on the same one; null is allowed.
-TD_API void check_one_device(const char* op, std::initializer_list<const at::Tensor*> tensors);
+// The devices of ours that an operator's operands are on: tensors, such as may be missing, and lists of either.
+class OperandDevices {
+ public:
+  template <typename... Operands>
+  explicit OperandDevices(const Operands&... operands) {
+    (add(operands), ...);
+  }
+  bool are_one() const { return !other_.has_value(); }
+  // Of two that differ.
+  c10::Device first() const { return first_.value(); }
+  c10::Device other() const { return other_.value(); }
+
+ private:
+  void add(const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.is_privateuseone()) return;
+    if (!first_.has_value()) first_ = tensor.device();
+    if (tensor.device() != *first_) other_ = tensor.device();
+  }
+  void add(const std::optional<at::Tensor>& tensor) {
+    if (tensor.has_value()) add(*tensor);
+  }
+  template <typename List>
+  void add(const List& list) {
+    for (const auto& each : list) {
+      const std::optional<at::Tensor> tensor = each;
+      add(tensor);
+    }
+  }
+
+  std::optional<c10::Device> first_, other_;
+};
+// Raises unless the operands are on one device.
+TD_API void check_one_device(const char* op, const OperandDevices& devices);
 
 // Raises where this thread's work on `device` is captured as a graph, and ends the capture: the end repeats the reason.
 // For what a replay could not do again.
