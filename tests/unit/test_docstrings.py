@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ PACKAGE = Path(decouple.__file__).parent
 EXAMPLES = sorted(
     path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", ".")
     for path in PACKAGE.rglob("*.py")
-    if path.relative_to(PACKAGE).parts[0] != "flows" and ">>>" in path.read_text(encoding="utf-8")
+    if path.relative_to(PACKAGE).parts[0] != "flows" and re.search(r"(?m)^ *>>> ", path.read_text(encoding="utf-8"))
 )
 
 

@@ -419,7 +419,10 @@ def prepare_work(
 
 @contextlib.contextmanager
 def _advise_anew(state_file: Path) -> Iterator[None]:
-    """Say how a rebase under way comes by another source: a step reads no option that names one."""
+    """Say how a rebase under way comes by another source.
+
+    A step reads no option that names one.
+    """
     try:
         yield
     except DecoupleError as error:

@@ -105,19 +105,22 @@ def find_next_step(stopped: CarryResult | None) -> str:
 
 
 def is_generated(stopped: CarryResult) -> bool:
-    """Say whether what stopped is made by rules: what they place moves, and no text of a person's counts."""
+    """Say whether what stopped is made by rules.
+
+    What they place moves, and no text of a person's counts.
+    """
     return stopped.changes is not None
 
 
 def refuse_decision(name: str, step: str) -> NoReturn:
-    """Raise UsageError for a ``step`` that would settle a patch which is made by rules."""
+    """Raise UsageError for a ``step`` that would settle what rules make."""
     raise UsageError(
         f"--{step}: {name} is made by rules and not settled by hand", next_step=f"{_MEND_RULES}, or --abort"
     )
 
 
 def refuse_edits(repository: Repository, step: Step) -> None:
-    """Raise DecoupleError for edits that showing the conflict of ``step`` there would lose."""
+    """Raise DecoupleError for edits that showing the conflict there would lose."""
     dirty = repository.read_text("status", "--porcelain", "--untracked-files=no")
     if dirty and repository.resolve_commit("HEAD") is not None:
         raise DecoupleError(
@@ -133,7 +136,10 @@ def refuse_edits(repository: Repository, step: Step) -> None:
 
 
 def remove_untracked(repository: Repository, step: Step) -> None:
-    """Remove what a git of ours wrote for ``step`` and was killed before it put it into its index."""
+    """Remove what a git of ours wrote for ``step`` before it was killed.
+
+    It had not put it into its index yet.
+    """
     for path in _list_untracked(repository, step):
         (repository.root / path).unlink()
 
@@ -207,9 +213,10 @@ def read_settled_tree(repository: Repository, tip: str, step: Step) -> str:
 
 
 def _find_marker(repository: Repository, tip: str, tree: str) -> str:
-    """Return the place of the first line of ``tree`` that opens or ends a conflict and is not in ``tip``.
+    """Return the place of the first conflict marker that is new in ``tree``.
 
-    A line of seven ``=`` alone shows none: it may underline a title.
+    It opens or ends a conflict, and its file in ``tip`` has no such line. A line of seven ``=`` alone shows none: it
+    may underline a title.
     """
     changes = [change for change in compare_trees(repository, tip, tree) if change.new and change.new.mode != SUBMODULE]
     entries = [entry for change in changes for entry in (change.old, change.new) if entry and entry.mode != SUBMODULE]

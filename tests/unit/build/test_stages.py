@@ -120,7 +120,8 @@ def test_a_machine_without_ccache_compiles_without_it(
 ) -> None:
     """CMake was given a launcher that was not there, and said that the C compiler is broken."""
     (tmp_path / "programs").mkdir()
-    (tmp_path / "programs/git").symlink_to(str(shutil.which("git")))
+    git = next(path for folder in os.get_exec_path() if (path := Path(folder, "git")).exists())
+    (tmp_path / "programs/git").symlink_to(git)
     monkeypatch.setenv("PATH", str(tmp_path / "programs"))
     own = Choices(variables={"CMAKE_CXX_COMPILER_LAUNCHER": "sccache"})
     for number in (1, 2):

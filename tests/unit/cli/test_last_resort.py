@@ -139,7 +139,7 @@ def test_an_interrupted_run_is_not_told_to_throw_its_results_away(
     def interrupt(*_: object, **__: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    there = SimpleNamespace(device="simulated", tests=Path())
+    there = SimpleNamespace(label="ours", device="simulated", tests=Path())
     for name in ("choose_torch", "find_target"):
         monkeypatch.setattr(test_cuda, name, lambda *_, **__: there)
     monkeypatch.setattr(test_cuda, "run_suites", interrupt)
