@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,3 +88,12 @@ def test_what_pythons_reader_gives_up_on_is_one_line_too(text: str) -> None:
 def test_a_string_of_any_characters_that_is_written_reads_back() -> None:
     text = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x11000), *range(0x1F600, 0x1F700)]))
     assert tomllib.loads(f"key = {toml.format_string(text)}\n") == {"key": text}
+
+
+def test_a_damaged_table_of_ours_is_restored_by_the_command_that_is_told(tmp_path: Path) -> None:
+    table = tmp_path / "a folder" / "facts.toml"
+    table.parent.mkdir()
+    table.write_text("schema = ")
+    with pytest.raises(DecoupleError) as said:
+        toml.read_own_table(table, Wood)
+    assert shlex.split(said.value.next_step or "") == ["git", "checkout", str(table)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +33,19 @@ def read_toml(path: Path, kind: type[T], *, mend: str, schema: int | None = SCHE
         return parse_toml(path.read_text(encoding="utf-8"), kind, path, mend=mend, schema=schema)
     except UnicodeDecodeError as error:
         raise DecoupleError(f"{path}: not TOML: {error}", next_step=mend) from None
+
+
+def read_own_table(path: Path, kind: type[T], *, schema: int | None = SCHEMA) -> T:
+    """Read a data file of this checkout, as `read_toml` does.
+
+    Git has it as it should be.
+    """
+    return read_toml(path, kind, mend=format_restore(path), schema=schema)
+
+
+def format_restore(path: Path) -> str:
+    """Format the command that gives a file of this checkout back."""
+    return f"git checkout {shlex.quote(str(path))}"
 
 
 def format_string(text: str) -> str:

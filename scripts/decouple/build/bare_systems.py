@@ -55,7 +55,7 @@ class _SystemsFile(Struct, frozen=True):
 @functools.cache
 def read_systems() -> tuple[System, ...]:
     """Read those of ``bare_systems.toml``."""
-    return toml.read_toml(_FILE, _SystemsFile, mend=f"git checkout {_FILE}").system
+    return toml.read_own_table(_FILE, _SystemsFile).system
 
 
 def find_system(name: str) -> System:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
+from decouple.base.toml import format_restore
 from decouple.build import settings, toolkits
 from decouple.build.estimate import read_planned_objects
 from decouple.build.options import Choices
@@ -112,7 +113,7 @@ def _read_table(path: Path) -> SecondsTable:
             name, count, value = line.split("\t")
             kinds[name] = ObjectKind(int(count), float(value))
         except ValueError as error:
-            raise DecoupleError(f"{path}:{number}: {error}", next_step=f"git checkout {path}") from error
+            raise DecoupleError(f"{path}:{number}: {error}", next_step=format_restore(path)) from error
     return SecondsTable(kinds)
 
 

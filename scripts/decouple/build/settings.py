@@ -211,7 +211,7 @@ class StageFacts(Struct, frozen=True):
 @functools.cache
 def read_facts() -> StageFacts:
     """Read the file."""
-    return toml.read_toml(_FILE, StageFacts, mend=f"git checkout {_FILE}")
+    return toml.read_own_table(_FILE, StageFacts)
 
 
 def find_stage(number: int) -> StageSettings:

@@ -68,7 +68,7 @@ class Toolkits(Struct, frozen=True):
 @functools.cache
 def read_toolkits() -> Toolkits:
     """Read the file."""
-    return toml.read_toml(_FILE, Toolkits, mend=f"git checkout {_FILE}")
+    return toml.read_own_table(_FILE, Toolkits)
 
 
 def find_toolkit(kind: str, cuda: str) -> RootToolkit | None:

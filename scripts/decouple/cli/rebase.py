@@ -108,6 +108,8 @@ def _refuse_unread_options(arguments: argparse.Namespace) -> None:
         refuse_unread(arguments, read, why, "leave it out, or `decouple rebase --abort` and start anew with it")
     elif arguments.reason:
         raise UsageError("--reason: is kept with what --continue or --skip settles", next_step="leave it out")
+    elif arguments.report and arguments.replace:
+        raise UsageError("--replace: --report writes no series", next_step="leave one of them out")
 
 
 def _tell_written(project: Path, result: RebaseResult, listener: Listener) -> None:

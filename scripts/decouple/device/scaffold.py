@@ -76,7 +76,7 @@ def check_name(name: str) -> str:
     """Return a usable device ``name``. Raises UsageError that says who has it."""
     if not re.fullmatch(r"[a-z]+", name):  # PyTorch reads no digit in a device string (c10/core/Device.cpp)
         raise UsageError(f"device name {name!r}: lower-case letters alone", next_step="e.g. acme")
-    for reserved in toml.read_toml(_FILE, _ReservedFile, mend=f"git checkout {_FILE}").taken:
+    for reserved in toml.read_own_table(_FILE, _ReservedFile).taken:
         if reserved.has(name):
             raise UsageError(f"device name {name!r} is taken by {reserved.by}", next_step="choose another, e.g. acme")
     if keyword.iskeyword(name):

@@ -92,7 +92,7 @@ UNKNOWN = SymbolOrigin("not known", re.compile(""), "no library that this progra
 @functools.cache
 def load_providers() -> tuple[SymbolOrigin, ...]:
     """Return the providers in the order in which they are tried."""
-    return toml.read_toml(_FILE, _ProviderTable, mend=f"git checkout {_FILE}", schema=None).provider
+    return toml.read_own_table(_FILE, _ProviderTable, schema=None).provider
 
 
 def find_provider(symbol: str) -> SymbolOrigin:

@@ -64,7 +64,7 @@ class ElfRules(Struct, frozen=True):
 @cache
 def load_rules() -> ElfRules:
     """Return the parsed rules."""
-    return toml.read_toml(_FILE, ElfRules, mend=f"git checkout {_FILE}")
+    return toml.read_own_table(_FILE, ElfRules)
 
 
 @cache

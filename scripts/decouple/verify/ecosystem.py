@@ -57,7 +57,7 @@ class _File(Struct, frozen=True):
 @functools.cache
 def load_projects(release: str) -> tuple[Project, ...]:
     """Return the projects of ``ecosystem.toml`` for a release ("2.6")."""
-    found = toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}").project
+    found = toml.read_own_table(_FILE, _File).project
     return tuple(project for project in found if project.release == release)
 
 

@@ -65,7 +65,7 @@ class _File(Struct, frozen=True):
 
 @cache
 def _load_file() -> _File:
-    return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}")
+    return toml.read_own_table(_FILE, _File)
 
 
 def load_extensions() -> tuple[Extension, ...]:

@@ -69,7 +69,7 @@ class _File(Struct, frozen=True):
 @cache
 def load_rules() -> _File:
     """Read ``facts.toml``."""
-    return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}")
+    return toml.read_own_table(_FILE, _File)
 
 
 def list_expected_facts(

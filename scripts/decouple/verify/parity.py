@@ -119,7 +119,7 @@ class ParityRules(Struct, frozen=True):
 @cache
 def load_rules() -> ParityRules:
     """Read ``parity.toml``."""
-    return toml.read_toml(_FILE, ParityRules, mend=f"git checkout {_FILE}")
+    return toml.read_own_table(_FILE, ParityRules)
 
 
 def dump_torch(

@@ -95,7 +95,7 @@ class TorchReply(Struct, frozen=True):
 @cache
 def load_questions() -> tuple[PatchQuestion, ...]:
     """Read all questions, in the file's order."""
-    return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}").question
+    return toml.read_own_table(_FILE, _File).question
 
 
 def select_questions(known: Iterable[PatchQuestion], identities: Iterable[str]) -> tuple[PatchQuestion, ...]:

@@ -46,7 +46,7 @@ class _File(Struct, frozen=True):
 
 def load_suites() -> tuple[UpstreamSuite, ...]:
     """Read the suites of ``upstream_tests.toml``."""
-    return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}").suite
+    return toml.read_own_table(_FILE, _File).suite
 
 
 def run_suites(tried: TorchEnvironment, tests: str, suites: Iterable[UpstreamSuite], log: Path) -> dict[str, str]:

@@ -46,6 +46,7 @@ LINES = {
     "rebase 2.15 --skip --replace": "releases, --replace",
     "rebase --abort --format json": "--format",
     "rebase 2.15 --reason words": "--reason",
+    "rebase 2.15 --report --replace": "--replace",
     "parity 2.6 --against /none --wheels /none": "--wheels /none",
     "parity 2.6 --python /none --kernels official": "--kernels official",
 }

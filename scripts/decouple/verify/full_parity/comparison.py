@@ -136,7 +136,7 @@ class WholeTable(Struct, frozen=True):
 @cache
 def load_reasons() -> _File:
     """Read ``reasons.toml``, which explains its keys."""
-    return toml.read_toml(_FILE, _File, mend=f"git checkout {_FILE}")
+    return toml.read_own_table(_FILE, _File)
 
 
 def compare_names(section: str, ours: Named, theirs: Named) -> SectionComparison:

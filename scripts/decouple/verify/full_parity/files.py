@@ -62,7 +62,7 @@ class WholeRules(Struct, frozen=True):
 @cache
 def load_rules() -> WholeRules:
     """Read ``files.toml``."""
-    return toml.read_toml(_FILE, WholeRules, mend=f"git checkout {_FILE}")
+    return toml.read_own_table(_FILE, WholeRules)
 
 
 def list_files(folders: Iterable[Path]) -> dict[str, Path]:
