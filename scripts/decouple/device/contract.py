@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base.errors import UsageError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import remove_folder, write_atomically
 from decouple.base.process import CommandPlace, run_logged
 from decouple.base.untrusted_input import read_json
@@ -169,8 +169,12 @@ class _Report(Struct, frozen=True):
 def read_summary(report: Path) -> ContractSection:
     """Read what ``contract.json`` says in all.
 
-    PyTorch, items by status, tests by outcome. Raises OSError, DecoupleError.
+    PyTorch, items by status, tests by outcome. Raises OSError; DecoupleError, where pytest died without one, too.
     """
+    if not report.exists():
+        raise DecoupleError(
+            f"{report}: pytest ended before it wrote this", next_step="read what it said above, and run it again"
+        )
     document = read_json(report, _Report, mend="run the contract again")
     tests = {test.test: test.outcome for item in document.items for test in item.tests}
     items = {status: count for status, count in document.counts.items() if count}

@@ -172,6 +172,11 @@ def test_a_report_is_summed_up_for_the_status_file(tmp_path: Path) -> None:
     )
 
 
+def test_a_run_that_died_before_its_report_is_told_as_that(tmp_path: Path) -> None:
+    with pytest.raises(DecoupleError, match="pytest ended before it wrote this"):
+        contract.read_summary(tmp_path / "contract.json")
+
+
 def test_one_wheel_is_needed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is none"):
         contract.find_only_wheel(tmp_path, "torch")
