@@ -24,6 +24,14 @@ GUIDE = backend_env.ROOT / "docs" / "backends.md"
 MAY_MISS = {47: "upstream's own suites come with the source tree of the release, which no wheel has"}
 
 
+def run_as_user(interpreter: Path, site: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in ``folder`` with the backend in ``site``, which PyTorch loads by itself there."""
+    variables = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(site))
+    variables.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
+    command = [str(interpreter), *words]
+    return subprocess.run(command, capture_output=True, text=True, env=variables, cwd=folder, timeout=600)
+
+
 @pytest.mark.timeout(2400)
 def test_the_contract_holds(interpreter: Path, contract: Path, torch_sim: Path) -> None:
     done = backend_env.check(interpreter, "sim", [torch_sim, contract], "--contract-report", str(REPORT))
@@ -426,10 +434,7 @@ def test_a_function_of_the_vendor_s_replaces_the_layer_s_wherever_it_stands(
 ) -> None:
     site = shutil.copytree(torch_sim, tmp_path / "site")
     (site / "torch_sim" / "functions.py").write_text(OTHER_MEMORY)
-    variables = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(site))
-    variables.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
-    command = [str(interpreter), "-c", USE_OTHER_MEMORY]
-    done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=tmp_path)
+    done = run_as_user(interpreter, site, tmp_path, "-c", USE_OTHER_MEMORY)
     assert done.returncode == 0 and "at both places" in done.stdout, done.stderr
 
 
@@ -448,10 +453,7 @@ def test_a_driver_of_another_interface_version_is_told_at_the_first_use(interpre
     """``import torch`` goes well without it, as without a device."""
     other = {"layer/sim/sim_driver.cpp": ("made.abi = TD_DRIVER_ABI;", "made.abi = TD_DRIVER_ABI + 1;")}
     backend_env.install_changed(interpreter, "", other, tmp_path / "torch_sim")
-    variables = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(tmp_path / "torch_sim"))
-    variables.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
-    command = [str(interpreter), "-c", REFUSED]
-    done = subprocess.run(command, capture_output=True, text=True, env=variables, cwd=tmp_path)
+    done = run_as_user(interpreter, tmp_path / "torch_sim", tmp_path, "-c", REFUSED)
     assert done.returncode == 0 and "a table of another interface version" in done.stdout, done.stdout + done.stderr
 
 
@@ -483,10 +485,7 @@ print("trained")
 @pytest.mark.timeout(1200)
 def test_an_mlp_trains_without_any_kernel(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
     """What a vendor gets of the driver alone: torch_sim's kernels take float32 only, so float64 meets none of them."""
-    environment = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(torch_sim))
-    environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
-    command = [str(interpreter), "-c", WITHOUT_KERNELS]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    done = run_as_user(interpreter, torch_sim, tmp_path, "-c", WITHOUT_KERNELS)
     assert done.returncode == 0 and "trained" in done.stdout, done.stderr
 
 
@@ -519,10 +518,7 @@ def test_the_example_of_a_driver_in_python(
     site = tmp_path / "site"
     shutil.copytree(torch_sim, site)
     shutil.copyfile(backend_env.THIRD_DEVICE / "examples" / "python_driver.py", site / "torch_sim" / "driver.py")
-    environment = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(site))
-    environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
-    command = [str(interpreter), "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=600)
+    done = run_as_user(interpreter, site, tmp_path, "-c", code)
     assert done.returncode == 0 and end in done.stdout, done.stderr
 
 
@@ -545,9 +541,5 @@ def test_the_guide_runs(interpreter: Path, torch_sim: Path, tmp_path: Path) -> N
     assert len(snippets) >= 4
     script = tmp_path / "guide.py"
     script.write_text("\n\n".join(snippets))
-    environment = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(torch_sim))
-    environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
-    done = subprocess.run(
-        [str(interpreter), str(script)], capture_output=True, text=True, env=environment, cwd=tmp_path
-    )
+    done = run_as_user(interpreter, torch_sim, tmp_path, str(script))
     assert done.returncode == 0, done.stderr

@@ -37,6 +37,15 @@ def generated(interpreter: Path, *paths: Path) -> list[object]:
     return results
 
 
+def generate_text(interpreter: Path, folder: Path, text: str) -> list[str]:
+    """Header and source that a file of this text makes."""
+    path = folder / "operators.yaml"
+    path.write_text(text)
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    return made
+
+
 def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
     path = backend_env.THIRD_DEVICE / "template" / "operators.yaml"
     first, again = generated(interpreter, path, path)
@@ -84,11 +93,7 @@ custom:
 
 def test_every_form_of_an_operator_has_its_declaration(interpreter: Path, tmp_path: Path) -> None:
     """That these compile and compute is tested by a scaffolded backend (test_backend.py)."""
-    path = tmp_path / "operators.yaml"
-    path.write_text(MORE)
-    (made,) = generated(interpreter, path)
-    assert isinstance(made, list), made
-    header, source = made
+    header, source = generate_text(interpreter, tmp_path, MORE)
     for declared in (
         "at::Tensor fast_gelu(const at::Tensor & self, c10::string_view approximate);  // gelu",
         "std::vector<at::Tensor> fast_gelu_backward(const at::Tensor& grad, const at::Tensor& self);",
@@ -167,11 +172,7 @@ stubs:
 
 def test_operators_of_one_stub_share_its_kernel(interpreter: Path, tmp_path: Path) -> None:
     """ATen's sub is its add of a negative number; a stub that is registered twice does not compile."""
-    path = tmp_path / "operators.yaml"
-    path.write_text(ONE_STUB)
-    (made,) = generated(interpreter, path)
-    assert isinstance(made, list), made
-    header, source = made
+    header, source = generate_text(interpreter, tmp_path, ONE_STUB)
     assert header.count(" add_kernel;") == source.count("REGISTER_PRIVATEUSE1_DISPATCH(add_stub, ") == 1
     assert 'm.impl("add.out"' in source and 'm.impl("sub.out"' in source
 

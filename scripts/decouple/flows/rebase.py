@@ -505,7 +505,7 @@ def _find_wheel_name(manifest: Manifest) -> str:
 
 
 def _is_relocation(patch: Patch) -> bool:
-    return f"Decouple-Id: {RELOCATION}\n" in patch.header_text
+    return patch.identity == RELOCATION
 
 
 def _make_python_regenerator(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:

@@ -93,7 +93,7 @@ def test_a_build_that_was_stopped_says_what_is_left(checkout: Path) -> None:
     [
         (1, "decouple-environment", "portable 3.13", "portable"),
         (1, "decouple-environment", "portable 3.13", "rootfs"),
-        (2, "decouple-tree", "", "/work/another/src"),
+        (2, "decouple-tree", "", "/another/src"),
     ],
 )
 def test_objects_that_the_build_deletes_are_not_there(

@@ -507,13 +507,18 @@ def test_a_rebase_whose_state_cannot_be_read_is_given_up(
     assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
 
 
-def test_a_restart_replays_what_was_settled(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def settle_second_of_three(project: Project) -> None:
+    """Begin a rebase that stops at two patches, and settle the first of them."""
     there = {"a": numbered(1, 60), "b": numbered(1, 60, {20: "upstream\n"}), "c": numbered(1, 60, {30: "upstream\n"})}
     project.upstream("1.1", there)
     assert project.begin() == 1
     (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "upstream, and second\n"}))
     project.git("add", "b")
     assert project.again("--continue") == 1
+
+
+def test_a_restart_replays_what_was_settled(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    settle_second_of_three(project)
     capsys.readouterr()
     assert project.again("--restart") == 1
     out = capsys.readouterr().out
@@ -527,12 +532,7 @@ def test_a_restart_replays_what_was_settled(project: Project, capsys: pytest.Cap
 def test_a_source_that_moved_meanwhile_is_named_anew_by_starting_anew(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    there = {"a": numbered(1, 60), "b": numbered(1, 60, {20: "upstream\n"}), "c": numbered(1, 60, {30: "upstream\n"})}
-    project.upstream("1.1", there)
-    assert project.begin() == 1
-    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "upstream, and second\n"}))
-    project.git("add", "b")
-    assert project.again("--continue") == 1
+    settle_second_of_three(project)
     project.sources["1.1"] = project.sources["1.1"].rename(project.root / "moved")
     capsys.readouterr()
     assert project.again("--skip") == 2

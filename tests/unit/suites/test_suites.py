@@ -735,7 +735,7 @@ def test_what_two_runs_make_in_one_tree_is_hidden_from_git(here: Target, monkeyp
     subprocess.run(["git", "init", "-q", str(tree)], check=True)
     (tree / ".git/decouple").mkdir()
     (tree / ".git/decouple/state.json").touch()
-    (tree / ".git/info/exclude").write_text("/test/\n/first/\n/second/\n/work/\n")
+    (tree / ".git/info/exclude").write_text("/test/\n/first/\n/second/\n")
     Path(here.tests, "test_files.py").write_text(
         "import time\nfrom pathlib import Path\n"
         "def test_it():\n    Path('../begun').touch()\n"

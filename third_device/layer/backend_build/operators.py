@@ -201,7 +201,7 @@ class _Signature:
         kinds = {"at::TensorList": False, "at::ITensorListRef": False, "c10::List<std::optional<at::Tensor>>": True}
         return [(name, kinds[_strip_type(kind)]) for kind, name in self.arguments if _strip_type(kind) in kinds]
 
-    def operands(self) -> str:
+    def format_operands(self) -> str:
         """Return the names of the tensors and the lists of them, as arguments."""
         known = {name for name, _ in (*self.tensors(), *self.lists())}
         return ", ".join(name for _, name in self.arguments if name in known)
@@ -447,7 +447,7 @@ class _Writer:
         body = self._kernel_call(function, signature, own.name)
         first = ""
         if not elsewhere and (len(signature.tensors()) > 1 or signature.lists()):
-            devices = f"third_device::OperandDevices({signature.operands()})"
+            devices = f"third_device::OperandDevices({signature.format_operands()})"
             one_by_one = self.aten.one_by_one(function)
             if one_by_one:
                 self.includes.add(f"ATen/ops/{function.root_name}_native.h")
