@@ -34,7 +34,7 @@ from decouple.base.steps import mark_step
 from decouple.base.transfer_rate import HEAD_SECONDS, RateMeter, SlowServerError, run_within
 from decouple.base.untrusted_input import FILE_BOUND, is_basename, is_count, is_sha256, read_json
 from decouple.release.manifest import RemoteFile, Sha256
-from decouple.upstream.request_faults import describe_error
+from decouple.upstream.request_faults import describe_error, suggest_setting
 from decouple.upstream.unpacked_release import VerifiedFile
 
 if TYPE_CHECKING:
@@ -62,7 +62,14 @@ class StorageError(DecoupleError):
 
 
 class RefusalError(Exception):
-    """This URL will not give the file; the next one may."""
+    """This URL will not give the file; the next one may.
+
+    ``setting`` is what to mend on the user's machine, where that is why.
+    """
+
+    def __init__(self, why: str, setting: str | None = None) -> None:
+        super().__init__(why)
+        self.setting = setting
 
 
 class ExhaustionError(RefusalError):
@@ -74,12 +81,18 @@ class ContentError(RefusalError):
 
 
 class RetryError(Exception):
-    """Say that this URL may give the file later, after ``wait`` seconds if known."""
+    """Say that this URL may give the file later, after ``wait`` seconds if known.
 
-    def __init__(self, why: str, wait: float | None = None, *, connected: bool = True) -> None:
+    ``setting`` as of RefusalError.
+    """
+
+    def __init__(
+        self, why: str, wait: float | None = None, *, connected: bool = True, setting: str | None = None
+    ) -> None:
         super().__init__(why)
         self.wait = wait
         self.connected = connected
+        self.setting = setting
 
 
 def make_session() -> requests.Session:
@@ -222,16 +235,19 @@ class Downloader(Struct):
                 next_step="run once without --offline, or use --source local:PATH",
             )
         failures: list[str] = []
+        settings: list[str] = []
         for url in file.urls:
             try:
                 sha256, size = self._download_from(url, file, final)
             except RefusalError as error:
                 failures.append(f"{url}: {error}")
+                settings += [error.setting] if error.setting else []
                 continue
             return self._keep_file(file, final, url, size, sha256)
+        mend = settings[0] if settings else "try again later, or another --source"
         raise DecoupleError(
             f"cannot download {file.name}: " + "; ".join(failures),
-            next_step="try again later, or another --source, or --source local:PATH with a file you have",
+            next_step=f"{mend}, or --source local:PATH with a file you have",
         )
 
     def _keep_file(self, file: RemoteFile, final: Path, url: str, size: int, sha256: str) -> tuple[Path, VerifiedFile]:
@@ -281,11 +297,16 @@ class Downloader(Struct):
             try:
                 return request()
             except requests.RequestException as error:
-                failure = RetryError(describe_error(error), connected=not isinstance(error, requests.ConnectionError))
+                connected = not isinstance(error, requests.ConnectionError)
+                failure = RetryError(describe_error(error), connected=connected, setting=suggest_setting(error))
             except RetryError as error:
                 failure = error
+            except OSError as error:
+                if setting := suggest_setting(error):  # the same at each attempt, and at every address
+                    raise ExhaustionError(str(error), setting) from error
+                raise
             if attempt >= (self.attempts if failure.connected else min(self.attempts, self.connect_attempts)):
-                raise ExhaustionError(f"{failure} ({attempt} attempt{'s' if attempt > 1 else ''})")
+                raise ExhaustionError(f"{failure} ({attempt} attempt{'s' if attempt > 1 else ''})", failure.setting)
             pause = wait * random.uniform(0.75, 1.25) if failure.wait is None else failure.wait
             self.sleep(min(pause, self.longest_wait))
             wait = min(wait * 2, self.longest_wait)

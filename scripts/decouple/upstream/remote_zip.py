@@ -61,6 +61,7 @@ class RemoteZip:
         self.size = 0
         self.url = ""
         failures = []
+        settings = []
         for url in file.urls:
             try:
                 self.url = url
@@ -68,10 +69,11 @@ class RemoteZip:
                 break
             except RefusalError as error:
                 failures.append(f"{url}: {error}")
+                settings += [error.setting] if error.setting else []
         else:
             raise DecoupleError(
                 f"cannot read {file.name} by range: " + "; ".join(failures),
-                next_step="try again later, or another --source",
+                next_step=settings[0] if settings else "try again later, or another --source",
             )
         try:
             zips.refuse_large_directory(cast("BinaryIO", _SparseFile(self)), self.url)
@@ -118,7 +120,9 @@ class RemoteZip:
                 at += len(data)
                 yield decoder.decompress(data) if deflated else data
         except RefusalError as error:
-            raise DecoupleError(f"{self.url}: bytes from {at}: {error}", next_step="try again later") from None
+            raise DecoupleError(
+                f"{self.url}: bytes from {at}: {error}", next_step=error.setting or "try again later"
+            ) from None
         except zlib.error as error:
             raise DecoupleError(
                 f"{self.url}: {member.info.filename} is damaged: {error}", next_step="try again later"
@@ -153,7 +157,9 @@ class RemoteZip:
         try:
             self._request_ranges(f"bytes={first}-{end - 1}")
         except RefusalError as error:
-            raise DecoupleError(f"{self.url}: bytes {first} to {end}: {error}", next_step="try again later") from None
+            raise DecoupleError(
+                f"{self.url}: bytes {first} to {end}: {error}", next_step=error.setting or "try again later"
+            ) from None
 
     def read_at(self, position: int, size: int) -> bytes:
         """Return ``size`` bytes from ``position``, asked for if they are not there."""

@@ -46,6 +46,19 @@ def suggest_next_step(error: Exception) -> str:
     """Return what to do about an address that cannot be read."""
     import requests
 
+    if setting := suggest_setting(error):
+        return setting
+    if isinstance(error, ValueError):  # requests' own for addresses, a proxy's too
+        return "check the address, HTTPS_PROXY and NO_PROXY"
+    if isinstance(error, requests.ConnectionError):
+        return "check the address and the network"
+    return "try again, or a mirror"
+
+
+def suggest_setting(error: Exception) -> str | None:
+    """Return which setting of the user's machine to mend, if one made the request fail."""
+    import requests
+
     text = str(error)
     if _BAD_CERTIFICATE.search(text):
         return "set REQUESTS_CA_BUNDLE to your proxy's certificate, or tell who runs the server"
@@ -53,8 +66,4 @@ def suggest_next_step(error: Exception) -> str:
         return "set REQUESTS_CA_BUNDLE (or CURL_CA_BUNDLE) to a file that is there, or unset it"
     if isinstance(error, requests.exceptions.ProxyError):
         return "check HTTPS_PROXY and NO_PROXY"
-    if isinstance(error, ValueError):  # requests' own for addresses, a proxy's too
-        return "check the address, HTTPS_PROXY and NO_PROXY"
-    if isinstance(error, requests.ConnectionError):
-        return "check the address and the network"
-    return "try again, or a mirror"
+    return None

@@ -82,6 +82,19 @@ def test_a_bundle_that_is_not_there(address: str, tmp_path: Path, monkeypatch: p
     assert str(tmp_path / "lost.pem") in what and "REQUESTS_CA_BUNDLE" in step
 
 
+def test_a_download_says_which_setting_to_mend(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not to run the same command again, which would fail alike."""
+    file = RemoteFile(name="torch.tar.gz", urls=(f"{address}torch.tar.gz",), size=1, sha256="0" * 64)
+    download = Downloader(tmp_path, attempts=1)
+    with pytest.raises(DecoupleError, match="certificate not trusted") as failed:
+        download.fetch_file(file)
+    assert "set REQUESTS_CA_BUNDLE to your proxy's" in str(failed.value.next_step)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "lost.pem"))
+    with pytest.raises(DecoupleError, match=r"lost\.pem") as failed:
+        download.fetch_file(file)
+    assert "to a file that is there" in str(failed.value.next_step)
+
+
 def unused_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
