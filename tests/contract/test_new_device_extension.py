@@ -214,6 +214,32 @@ def test_just_in_time_with_the_device_s_own_compiler(interpreter: Path, with_com
     assert "DeviceCompilerError" in done.stderr and "twice.acme" in done.stderr and "nothing" in done.stderr
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("just_in_time", [False, True], ids=["setup", "load"])
+def test_every_source_may_be_the_device_s(
+    interpreter: Path, with_compiler: Path, tmp_path: Path, just_in_time: bool
+) -> None:
+    """As a CUDA extension of one ``.cu``; torch's own step refuses an extension without a C++ source."""
+    (with_compiler / "alone.acme").write_text('extern "C" int alone() { return 7; }\n')
+    if just_in_time:
+        code = PROLOGUE + (
+            "made = new_device.load_new_device(\n"
+            "    'tiny_alone', 'alone.acme', backend='tiny_backend', is_python_module=False)\n"
+        )
+    else:
+        code = PROLOGUE + (
+            "from setuptools import setup\n"
+            "sys.argv[1:] = ['-q', 'build_ext', '--build-lib', '.', '--build-temp', 'objects']\n"
+            "extension = new_device.NewDeviceCppExtension('tiny_alone', ['alone.acme'], backend='tiny_backend')\n"
+            "setup(name='tiny', ext_modules=[extension], cmdclass={'build_ext': new_device.new_device_build_ext()})\n"
+        )
+    path = str(interpreter.parent) + os.pathsep + os.environ["PATH"]
+    variables = {"PYTHONPATH": str(with_compiler), "TORCH_EXTENSIONS_DIR": str(tmp_path), "MAX_JOBS": "1", "PATH": path}
+    run(interpreter, code, with_compiler, **variables)
+    built = next((tmp_path if just_in_time else with_compiler).rglob("tiny_alone*.so"))
+    assert run(interpreter, f"import torch, ctypes; print(ctypes.CDLL({str(built)!r}).alone())", tmp_path) == "7\n"
+
+
 def test_an_object_is_made_again_when_a_header_is_newer(tmp_path: Path) -> None:
     command = (
         *("cc", "-x", "c", "-MD", "-MF", "{depfile}", "{includes}", "{defines}"),

@@ -301,7 +301,8 @@ def new_device_build_ext() -> type:
             given = list(ext.sources), list(ext.extra_objects)
             device = [source for source in ext.sources if backend and backend.find_compiler(source)]
             try:
-                ext.sources = [source for source in ext.sources if source not in device]
+                host = [source for source in ext.sources if source not in device]
+                ext.sources = host or [str(_make_empty_source(Path(self.build_temp).resolve(), ext.name))]
                 for source in device:
                     ext.extra_objects.append(str(self.compile_for_device(ext, source)))
                 super().build_extension(ext)
@@ -357,7 +358,19 @@ def load_new_device(
         f"-Wl,-rpath,{found.library_dir}",
     ]
     host = [source for source in sources if found.find_compiler(source) is None]
-    return load(name, host, build_directory=str(folder), **kwargs)
+    return load(name, host or [str(_make_empty_source(folder, name))], build_directory=str(folder), **kwargs)
+
+
+def _make_empty_source(folder: Path, name: str) -> Path:
+    """Return an empty C++ source for ``name``: torch builds no extension without one.
+
+    It is ``At least one source`` of torch/utils/cpp_extension.py, ``_write_ninja_file``.
+    """
+    path = folder / f"{name}.no_host_source.cpp"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not path.exists():  # a newer file would be compiled again
+        path.touch()
+    return path
 
 
 def _name_by_content(made: Path) -> str:
