@@ -98,7 +98,7 @@ def record_series(request: RecordRequest) -> RecordResult:
             **_keep_verdicts(known, digest),
             **{name: _count_verdicts(what, name, applies) for name, what in sources.items()},
         },
-        proven=_make_rows(series, proven),
+        proven=lambda known: _keep_stronger(known, digest, _make_rows(series, proven), applies),
     )
     if census:
         status.update_status(path, census=census)
@@ -144,6 +144,27 @@ def _keep_verdicts(known: status.ReleaseStatus, digest: str) -> Mapping[str, sta
     They hold on the trees that were not looked at now, too.
     """
     return known.applies if known.series and known.series.digest == digest else {}
+
+
+def _keep_stronger(
+    known: status.ReleaseStatus,
+    digest: str,
+    rows: Mapping[str, status.Proof],
+    applies: Mapping[str, Mapping[str, str]],
+) -> dict[str, status.Proof]:
+    """Return the stronger of what is proven now and what was of the same series.
+
+    A tree that is gone, or a source that shows fewer files, says nothing against that; a patch that does not apply does.
+    """
+    if not (known.series and known.series.digest == digest):
+        return dict(rows)
+    ranks = {level.value: rank for rank, level in enumerate(Level)}
+    kept = {}
+    for identity, row in rows.items():
+        before = known.proven.get(identity, row)
+        stronger = ranks[before.level] < ranks[row.level] and set(applies[row.patch].values()) <= _FINE
+        kept[identity] = before if stronger else row
+    return kept
 
 
 def _make_rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> dict[str, status.Proof]:

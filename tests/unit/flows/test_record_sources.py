@@ -55,6 +55,23 @@ def test_what_is_known_of_another_series_goes(world: World) -> None:
     assert list(record(world, "--source", f"local:{world.project.parent / 'source'}")) == ["pristine"]
 
 
+def test_a_weaker_look_at_the_same_series_takes_no_proof_away(world: World) -> None:
+    """A tree in which CMake ran may be gone by now; a source that the series does not fit says something."""
+    path, source = status.locate_status(world.project, "2.6"), world.project.parent / "source"
+
+    def read_level() -> str:
+        return next(iter(status.read_status(path).proven.values())).level
+
+    record(world)
+    [(identity, row)] = status.read_status(path).proven.items()
+    status.update_status(path, proven={identity: status.Proof(row.patch, "configured")})
+    record(world, "--source", f"local:{source}")
+    assert read_level() == "configured"
+    (source / "torch/core.py").write_text("another text\n")
+    assert main(["record", "2.6", "--source", f"local:{source}"]) != 0
+    assert read_level() == "not proven"
+
+
 def test_an_empty_cache_and_a_full_one_give_the_same_record(world: World) -> None:
     """The second said "unpacked in the cache" of what the first had called an archive."""
     first = record(world)
