@@ -72,7 +72,7 @@ def _check_backend(request: ContractRequest, backend: Path, listener: Listener) 
     again = f"nox -s build-{request.release}"
     warn_of_older_wheels(request, places, [wheel for wheel in (core, cuda) if wheel], again, listener)
     places.create_folders()
-    with hold_trials(places):
+    with hold_trials(places, "contract"):
         return _check_wheels(request, backend, core, cuda, listener)
 
 

@@ -18,6 +18,7 @@ from decouple.base.errors import UsageError
 from decouple.base.paths import find_cache
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.work_environment import hold_trials
 from decouple.upstream.download import Downloader
 from decouple.verify import extensions as rules
 from decouple.verify.checks import CheckResult
@@ -64,10 +65,13 @@ def try_extensions(request: ExtensionsRequest, listener: Listener = QUIET) -> It
         "MAX_JOBS": os.environ.get("MAX_JOBS", str(os.cpu_count())),
     }
     on = TorchEnvironment("here", (str(request.python.absolute()),), folder, str(folder))
-    return (
-        compile_extension(place, on, extension, variables, str(request.project), places, listener)
-        for extension in wanted
-    )
+
+    def compile_each() -> Iterator[CheckResult]:
+        with hold_trials(places, "try extensions"):
+            for extension in wanted:
+                yield compile_extension(place, on, extension, variables, str(request.project), places, listener)
+
+    return compile_each()
 
 
 def compile_extension(

@@ -33,7 +33,7 @@ from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.portable_wheels import PortableWheels
 from decouple.flows.tree_overlay import warn_of_older_wheels
-from decouple.flows.work_environment import WorkRequest
+from decouple.flows.work_environment import WorkRequest, hold_trials
 from decouple.index import dependencies
 from decouple.prebuilt.pairing import RemoteWheel, load_pair
 from decouple.release import status
@@ -102,7 +102,17 @@ def compare_parity(request: ParityRequest, listener: Listener = QUIET) -> WholeT
     again = portable.format_command() if portable else f"nox -s build-{request.release}"
     warn_of_older_wheels(request, places, wheels, again, listener)
     theirs = _prepare_official(request, listener) if request.against == PYPI else _find_python(request.against)
-    ours = unpack_wheels(theirs, places.verify / "whole", wheels) if wheels else own
+    if not wheels:
+        return _compare_torches(request, version, own, theirs, digests, listener)
+    with hold_trials(places, "parity"):
+        ours = unpack_wheels(theirs, places.verify / "whole", wheels)
+        return _compare_torches(request, version, ours, theirs, digests, listener)
+
+
+def _compare_torches(
+    request: ParityRequest, version: str, ours: Path | None, theirs: Path, digests: set[str], listener: Listener
+) -> WholeTable:
+    """Ask both, compare what they said, and record it where that is wanted."""
     asked = [_locate_side(ours, request, listener), _locate_torch(theirs)]
     listener.progress.start("asking both torches")
     with ThreadPoolExecutor(min(2, request.jobs or os.cpu_count() or 1)) as pool:

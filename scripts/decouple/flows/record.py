@@ -154,7 +154,7 @@ def _keep_stronger(
 ) -> dict[str, status.Proof]:
     """Return the stronger of what is proven now and what was of the same series.
 
-    A tree that is gone, or a source that shows fewer files, says nothing against that; a patch that does not apply does.
+    A tree that is gone, or a source that shows fewer files, says nothing against it; a patch that does not apply does.
     """
     if not (known.series and known.series.digest == digest):
         return dict(rows)

@@ -11,9 +11,10 @@ That is by its own Python and pip, from PyPI, on top of nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ from packaging.utils import parse_wheel_filename
 
 from decouple.base import program_output
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import hold_lock
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import find_cache
 from decouple.base.process import run_logged
@@ -110,12 +112,8 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
         ensure_tree(replace(request, env=portable_environment.KIND), places, listener)
         shown.append(BindMount(places.tree / "test", _TEST))
     folder = places.stage2.parent / "tryout" / system.name
-    remove_tree(folder)
-    folder.mkdir(parents=True)
-    for wheel in wheels:
-        shutil.copy2(wheel, folder)
-    bare = BareSystem(_make_root(system, listener), (BindMount(folder, _INSIDE), *shown))
-    try:
+    with _make_trial_folder(folder, wheels, keep=request.keep):
+        bare = BareSystem(_make_root(system, listener), (BindMount(folder, _INSIDE), *shown))
         pip = _install_wheels(bare, system, wheels, listener)
         on = TorchEnvironment(system.name, tuple(bare.argv([f"{_INSIDE}/venv/bin/python"], {}, "/")), folder, _INSIDE)
         site = next((folder / "venv/lib").glob("python3*/site-packages"))
@@ -127,12 +125,33 @@ def try_wheels(request: TryoutRequest, listener: Listener = QUIET) -> tuple[Chec
         for project in asked:
             found += ecosystem.try_project(on, project, site, cuda=cuda)
         found += tests
-    finally:
-        if not request.keep:
-            remove_tree(folder)
     if section:
         record_checks(request, section, found)
     return tuple(found)
+
+
+@contextlib.contextmanager
+def _make_trial_folder(folder: Path, wheels: Sequence[Path], *, keep: bool) -> Iterator[None]:
+    """Put the wheels into an empty ``folder``, which goes at the end but for ``keep``.
+
+    Raises DecoupleError while another run tries wheels there.
+    """
+
+    def refuse_second() -> None:
+        raise DecoupleError(
+            f"{folder}: another `decouple try wheels` works there", next_step="wait until it ends, or stop it"
+        )
+
+    with hold_lock(folder.with_name(f".{folder.name}.lock"), refuse_second):
+        remove_tree(folder)
+        folder.mkdir(parents=True)
+        for wheel in wheels:
+            shutil.copy2(wheel, folder)
+        try:
+            yield
+        finally:
+            if not keep:
+                remove_tree(folder)
 
 
 def describe_trial(request: TryoutRequest, wheels: Sequence[Path]) -> status.VerifySection:

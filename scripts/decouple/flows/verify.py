@@ -154,7 +154,7 @@ def verify_wheels(
         refuse_other_core(backend, request.core, how)
     warn_of_older_wheels(request, places, [wheel for wheel in (core, backend) if wheel], how, listener)
     places.create_folders()
-    with hold_trials(places):
+    with hold_trials(places, "verify"):
         return _verify_built(request, core, backend, how, listener, heard)
 
 
@@ -211,7 +211,7 @@ def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = 
     again = f"decouple smoke {request.release} goes on from there; --minutes gives it more"
     with limit_time(request.minutes, "smoke", again):
         (made,) = build_wheels(work, listener)
-        with hold_trials(work.places):
+        with hold_trials(work.places, "smoke"):
             trial = _Trial(open_environment(work, work.places, ["core", "cuda", "stock"], listener), listener)
             reports = audit_wheels(backend=made.wheel)
             heard(reports)
@@ -233,7 +233,7 @@ def _smoke_vendor(work: BuildRequest, minutes: float, listener: Listener, heard:
     again = f"decouple smoke {work.release} --toolkit {work.toolkit} goes on from there; --minutes gives it more"
     with limit_time(minutes, "smoke", again):
         (made,) = build_wheels(work, listener)
-        with hold_trials(work.places):
+        with hold_trials(work.places, "smoke"):
             layers = toolkits.list_vendor_layers(work.toolkit, ["core", "stock"], part=True)
             trial = _Trial(open_environment(work, work.places, layers, listener), listener)
             reports = audit_wheels(backend=made.wheel)

@@ -92,7 +92,7 @@ def verify_official_wheel(
         kernels.list_kept_archs(manifest, wheel)
     warn_of_older_wheels(request, places, [wheel], again, listener)
     official, _ = find_official_torch(request.python, manifest.version, "--core official")
-    with hold_trials(places):
+    with hold_trials(places, "verify"):
         python = _prepare_half(places, official, wheel)
         site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
         reports, found = core_half_differences.judge_reports(audit_wheels(site / "torch/lib", wheel))

@@ -74,7 +74,7 @@ def verify_portable_wheels(
     reports = audit_wheels(core, backend)
     heard(reports)
     looked = status.hash_wheels([core, backend])
-    with hold_trials(places):
+    with hold_trials(places, "verify"):
         alone = _make_torch_environment("core", unpack_wheels(python, places.verify / "alone", [core]))
         results = [_check_same_core(places, core), *checks.check_core_alone(alone)]
         both = _make_torch_environment("both", _install_wheels(python, places, [core, backend], other=bool(other)))

@@ -43,17 +43,23 @@ class WorkRequest(Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def hold_trials(places: Places) -> Iterator[None]:
-    """Keep `clean` away from the environments in which wheels are tried.
+def hold_trials(places: Places, command: str) -> Iterator[None]:
+    """Keep `clean`, and a second ``command``, away from environments of trials.
 
-    Raises DecoupleError while it deletes them.
+    Raises DecoupleError while either is at work there.
     """
 
     def refuse_clean() -> None:
         raise DecoupleError(f"{places.verify}: `decouple clean` deletes it", next_step="run the command again")
 
+    def refuse_second() -> None:
+        raise DecoupleError(
+            f"{places.verify}: another `decouple {command}` works there", next_step="wait until it ends, or stop it"
+        )
+
     places.verify.mkdir(parents=True, exist_ok=True)
-    with hold_lock(places.verify, refuse_clean, shared=True):
+    own = places.verify / f".{command.replace(' ', '-')}.lock"
+    with hold_lock(places.verify, refuse_clean, shared=True), hold_lock(own, refuse_second):
         yield
 
 

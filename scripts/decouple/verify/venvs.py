@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base.files import compute_sha256, write_atomically
+from decouple.base.files import compute_sha256, hold_lock, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.process import CommandPlace, run_logged
 
@@ -46,9 +46,17 @@ def install_wheels(
     """Make a virtual environment ``name`` with ``wheels`` installed by pip.
 
     Without dependencies (the root has them). ``packages`` is a folder of packages put on its path (a torch unpacked
-    beside), ``libraries`` the LD_LIBRARY_PATH it needs. Made anew only when the wheels changed. Raises DecoupleError
-    when pip fails.
+    beside), ``libraries`` the LD_LIBRARY_PATH it needs. Made anew only when the wheels changed, and of two runs at once
+    by one. Raises DecoupleError when pip fails.
     """
+    with hold_lock(place.folder / f".{name}.lock"):
+        return _install_wheels(place, name, wheels, packages, libraries)
+
+
+def _install_wheels(
+    place: Workplace, name: str, wheels: Sequence[Path], packages: str, libraries: str
+) -> TorchEnvironment:
+    """Do what `install_wheels` says; no other run makes that environment now."""
     folder, inside = place.folder / name, f"{place.inside}/{name}"
     python = f"{inside}/venv/bin/python"
     content = "\n".join([*(compute_sha256(wheel) for wheel in wheels), packages, libraries])

@@ -209,15 +209,28 @@ def test_clean_deletes_nothing_under_a_test_that_runs(
 ) -> None:
     before, places = left(built), Places.of_release(built, "2.6", built)
     smoke = places.with_python("3.13").with_stage2_in("smoke")
-    for running in (hold_trials(places), hold_lock(stored[0]), hold_lock(stored[1])):
+    for running in (hold_trials(places, "verify"), hold_lock(stored[0]), hold_lock(stored[1])):
         with running:
             assert main(["clean", "2.6"]) == 1
         assert ": a test of what was built is running" in capsys.readouterr().err
         assert set(before) <= set(left(built))
     with hold_lock(smoke.verify), pytest.raises(DecoupleError, match="`decouple clean` deletes it"):
-        with hold_trials(smoke):
+        with hold_trials(smoke, "smoke"):
             pass
     assert main(["clean", "2.6"]) == 0
+
+
+def test_of_two_trials_of_one_kind_the_second_is_refused(built: Path) -> None:
+    """It deleted the environment in which the first one tried its wheels."""
+    places = Places.of_release(built, "2.6", built)
+    with hold_trials(places, "verify"):
+        with hold_trials(places, "contract"):
+            pass
+        with pytest.raises(DecoupleError, match="another `decouple verify` works there"):
+            with hold_trials(places, "verify"):
+                pass
+    with hold_trials(places, "verify"):
+        pass
 
 
 def test_clean_deletes_nothing_under_a_build_that_runs(built: Path, capsys: pytest.CaptureFixture[str]) -> None:

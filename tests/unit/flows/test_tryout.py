@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.build import bare_systems
+from decouple.base.files import hold_lock
+from decouple.build import bare_systems, preflight
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import make_clean_environment
 from decouple.flows.tryout import (
@@ -25,6 +26,22 @@ from decouple.verify.checks import CheckResult
 from tests.unit.index.wheels import SERIES_A, SERIES_B, make_wheel
 
 PROJECT = Path(__file__).parents[3]
+
+
+def test_a_second_trial_on_the_same_system_deletes_nothing_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = tmp_path / "torch-2.6.0+decoupled-cp313-cp313-manylinux_2_31_x86_64.whl"
+    wheel.write_bytes(b"a wheel")
+    monkeypatch.setattr(preflight, "check_root", lambda *_: None)
+    request = TryoutRequest(tmp_path, "2.6", system="debian-13", wheels=(wheel,), tests=False)
+    folder = request.places.stage2.parent / "tryout/debian-13"
+    folder.mkdir(parents=True)
+    (folder / "of the first").touch()
+    with hold_lock(folder.with_name(".debian-13.lock")):
+        with pytest.raises(DecoupleError, match="another `decouple try wheels` works there"):
+            try_wheels(request)
+    assert [path.name for path in folder.iterdir()] == ["of the first"]
 
 
 def test_every_system_has_a_root_of_its_own_in_the_cache() -> None:
