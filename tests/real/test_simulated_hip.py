@@ -6,6 +6,7 @@ The slice is of ``nox -s smoke-hip-2.6``, and MNIST runs on the whole, which
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -35,20 +36,23 @@ KERNEL = (b"CUDAFunctor_add", b"CUDAFunctor_xyz")
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
-def find_target(word: str) -> Target:
+@contextlib.contextmanager
+def open_target(word: str) -> Iterator[Target]:
     """That torch in its root, on one simulated device."""
     work = WorkRequest(find_project(), "2.6")
     chosen = flow.choose_torch(work, word, device="simulated", simulation=("--devices", "1", "--memory", "1G"))
     try:
-        return flow.find_target(chosen, work)
+        with flow.open_target(chosen, work) as target:
+            yield target
     except UsageError as error:
         pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
-def target() -> Target:
+def target() -> Iterator[Target]:
     """The slice."""
-    return find_target("smoke-hip")
+    with open_target("smoke-hip") as target:
+        yield target
 
 
 @pytest.fixture
@@ -91,7 +95,8 @@ def test_training_is_the_cpus(target: Target) -> None:
 
 def test_mnist_on_the_whole_is_the_cpus() -> None:
     """Convolutions are MIOpen's and products hipBLAS', which the slice leaves out."""
-    done = run(find_target("hip"), MNIST)
+    with open_target("hip") as target:
+        done = run(target, MNIST)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 

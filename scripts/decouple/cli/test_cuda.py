@@ -129,22 +129,22 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         simulation=simulation,
         ledger=arguments.ledger,
     )
-    torch = test_cuda.find_target(wanted, work, output.make_listener())
     seed, jobs = arguments.seed or _read_commit(project), arguments.jobs or test_cuda.count_jobs(wanted.device)
     choice = make_request(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
-    theirs = test_cuda.read_stored_results(wanted, arguments.against, work) if arguments.against else {}
-    name = (torch.label, torch.device)
-    recorded = test_cuda.read_record(project, arguments.release, name) if arguments.record else None
-    try:
-        done = test_cuda.run_suites(
-            torch, wanted.tests, choice, theirs=theirs, recorded=recorded, progress=output.make_progress()
-        )
-    except KeyboardInterrupt:
-        if not arguments.again:
-            raise
-        raise DecoupleError(  # what is stored by now would go, too
-            "interrupted", next_step="run the command without --again to go on", code=INTERRUPTED
-        ) from None
+    with test_cuda.open_target(wanted, work, output.make_listener()) as torch:
+        theirs = test_cuda.read_stored_results(wanted, arguments.against, work) if arguments.against else {}
+        name = (torch.label, torch.device)
+        recorded = test_cuda.read_record(project, arguments.release, name) if arguments.record else None
+        try:
+            done = test_cuda.run_suites(
+                torch, wanted.tests, choice, theirs=theirs, recorded=recorded, progress=output.make_progress()
+            )
+        except KeyboardInterrupt:
+            if not arguments.again:
+                raise
+            raise DecoupleError(  # what is stored by now would go, too
+                "interrupted", next_step="run the command without --again to go on", code=INTERRUPTED
+            ) from None
     good = _print_results(done.results, torch.device, None if arguments.all else 10, theirs, torch.label)
     good &= _print_left_out(done, torch.device)
     print(f"{done.ran} run now, results in {done.folder}")

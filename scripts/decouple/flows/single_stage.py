@@ -35,6 +35,7 @@ from decouple.flows.build_request import BuildRequest, settle_choices
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.stage2_commands import Stage2Commands
 from decouple.flows.verify import make_parity_section, record_kernels
+from decouple.flows.work_environment import hold_trials
 from decouple.release import status
 from decouple.release.status import SINGLE_STAGE
 from decouple.verify import registrations, venvs
@@ -78,9 +79,17 @@ def compare_single_stage(
 
     The figures go to ``ci/status``, as of the series that the objects are of. After ``minutes`` for each kind no
     further one is compiled: those that are there are compared, the next run finds them cached. Raises DecoupleError
-    where stage 2 has no objects or wheel, hipify fails, or a source does not compile.
+    where stage 2 has no objects or wheel, hipify fails, or a source does not compile, and while another run does it.
     """
     built = stage2_commands.open_commands(request, listener, _SUFFIXES)
+    with hold_trials(built.environment.places, "kernels unpatched"):
+        return _compare_sample(built, request, count, minutes, listener)
+
+
+def _compare_sample(
+    built: Stage2Commands, request: BuildRequest, count: int, minutes: float | None, listener: Listener
+) -> SingleStageComparison:
+    """Do what `compare_single_stage` says with the commands of ``built``."""
     wheel = _find_wheel(built.environment.places, request)
     of_objects = stage2_commands.find_series_digest(built.environment.places, request, listener)
     pristine = hipify_pristine(built, listener)
@@ -220,7 +229,8 @@ def _compare_registrations(stage2: Stage2Commands, request: BuildRequest, wheel:
     table = settings.find_core(request.against)
     libraries = stage2.variables["LD_LIBRARY_PATH"]
     place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
-    both = venvs.install_wheels(place, f"both-{request.toolkit}", [wheel], packages=table.packages, libraries=libraries)
+    name = f"unpatched-{request.toolkit}"  # of its own: `smoke` may try another wheel in its environment meanwhile
+    both = venvs.install_wheels(place, name, [wheel], packages=table.packages, libraries=libraries)
     return tuple(registrations.compare_registrations(both, wanted))
 
 

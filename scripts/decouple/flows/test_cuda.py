@@ -1,17 +1,18 @@
 """Run upstream's CUDA suites on one torch, and compare with another torch's.
 
 >>> from decouple.flows.work_environment import WorkRequest
->>> from decouple.flows.test_cuda import TorchChoice, find_target
->>> find_target(TorchChoice("built", "built", "simulated", results=project, tests=source), WorkRequest(project, "2.6"))
+>>> from decouple.flows.test_cuda import TorchChoice, open_target
+>>> with open_target(TorchChoice("built", "built", "simulated", project, source), WorkRequest(project, "2.6")):
+...     pass
 Traceback (most recent call last):
 decouple.base.errors.UsageError: ...2.6: not built yet (nox -s build-2.6)
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -28,7 +29,7 @@ from decouple.build.wheel_finishing import refuse_other_core
 from decouple.flows.build_request import SMOKE, BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
-from decouple.flows.work_environment import WorkRequest, ensure_tree, open_environment
+from decouple.flows.work_environment import WorkRequest, ensure_tree, hold_trials, open_environment
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.catalog import Suite
@@ -186,7 +187,7 @@ def _run_suites(
         only = some.__contains__
     refuse_loss(name, describe_loss(recorded, series, names, sum(map(only, every))))
     applied, work = tree_status.is_applied(tests.parent), f"suites-{torch.folder.name}"  # of two at once each its own
-    with tree_status.keep_clean(tests.parent, work) if applied else nullcontext():
+    with tree_status.keep_clean(tests.parent, work) if applied else contextlib.nullcontext():
         ran = run.run_tests(
             torch,
             collected,
@@ -401,7 +402,7 @@ def choose_torch(
     Upstream's tests of the applied tree, results beside what was built.
 
     ``ledger``: on a GPU, with the record of what it is asked for. Raises UsageError where there are no tests, and where
-    a folder is named for a torch of the Debian root: it sees the build's alone, and `find_target` brings its tests.
+    a folder is named for a torch of the Debian root: it sees the build's alone, and `open_target` brings its tests.
     """
     checkout = Checkout(work.project)
     for option, given in (("--results", results), ("--tests", tests)):
@@ -435,15 +436,21 @@ def read_stored_results(torch: TorchChoice, other: str, work: WorkRequest) -> di
     )
 
 
-def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIET) -> Target:
-    """Return how tests are run on it.
+_USERS = "`decouple test-cuda` or `decouple try patches`"
 
-    For a torch of the root the release is fetched and applied first where it is not.
 
-    Raises UsageError when it is not there, DecoupleError when the root cannot be made.
+@contextlib.contextmanager
+def open_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIET) -> Iterator[Target]:
+    """Yield how tests are run on it; a torch of the root stays as it is meanwhile.
+
+    For that the release is fetched and applied first where it is not. Several may use it at once.
+
+    Raises UsageError when it is not there, DecoupleError when the root cannot be made, and where it is used with
+    other wheels than those of the last build.
     """
     if torch.word not in IN_ROOT:
-        return find_local_target(torch, work.project, work.release)
+        yield find_local_target(torch, work.project, work.release)
+        return
     known = IN_ROOT[torch.word]
     places, work = known.places(work), replace(work, env="rootfs")
     wheels = _find_wheels(places, known) if known.command else []
@@ -454,44 +461,47 @@ def find_target(torch: TorchChoice, work: WorkRequest, listener: Listener = QUIE
     again = known.command.format(release=work.release)
     warn_of_older_wheels(work, places, wheels, again, listener, known.toolkit)
     places.create_folders()
-    environment = open_environment(work, places, layers, listener)
-    names = environment.name_places()
-    python, variables = "python3", checks.make_monolith_variables()
-    if wheels or known.layer == "stock":
-        table = settings.find_core("stock" if known.layer == "stock" else "built")
-        libraries = table.find_libraries(environment.kind)
-        place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
-        tried = venvs.install_wheels(
-            place, f"suites-{torch.word}", wheels, packages=table.packages, libraries=libraries
+    with hold_trials(places), contextlib.ExitStack() as held:
+        environment = open_environment(work, places, layers, listener)
+        names = environment.name_places()
+        python, variables = "python3", checks.make_monolith_variables()
+        if wheels or known.layer == "stock":
+            table = settings.find_core("stock" if known.layer == "stock" else "built")
+            libraries = table.find_libraries(environment.kind)
+            place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
+            tried = held.enter_context(
+                venvs.use_wheels(
+                    place, f"suites-{torch.word}", wheels, packages=table.packages, libraries=libraries, users=_USERS
+                )
+            )
+            python, variables = f"{tried.inside}/venv/bin/python", {"LD_LIBRARY_PATH": libraries}
+            if known.toolkit:
+                told = toolkits.list_vendor_variables(known.toolkit, (), libraries)
+                variables = {**told, **extensions.select_compilers(known.toolkit)}
+        folder = places.verify / "suites" / torch.name
+        folder.mkdir(parents=True, exist_ok=True)
+        simulation = torch.simulation
+        if torch.device == "simulated":
+            simulated_device.share_stand_ins(
+                find_cache() / "simcuda", places.verify / "simcuda", work.project, listener.say
+            )
+            # of a torch that is not installed as a wheel: Debian's folders
+            simulation += simulated_device.TORCH_FOLDERS.get(torch.word, ()) + simulated_device.select_unset_table(
+                work.release, names["project"]
+            )
+            variables |= {"SIMCUDA_CACHE": f"{names['verify']}/simcuda", "CCACHE_DIR": names["ccache"]}
+        yield Target(
+            label=torch.label,
+            python=(python,),
+            device=torch.device,
+            tests=f"{names['tree']}/test",
+            folder=folder,
+            work=f"{names['verify']}/suites/{folder.name}",
+            project=names["project"],
+            variables={**catalog.select_variables(torch.device, known.toolkit), **variables, "HOME": "/tmp"},
+            enter=tuple(environment.argv([], {}, "/")),
+            simulation=simulation,
         )
-        python, variables = f"{tried.inside}/venv/bin/python", {"LD_LIBRARY_PATH": libraries}
-        if known.toolkit:
-            told = toolkits.list_vendor_variables(known.toolkit, (), libraries)
-            variables = {**told, **extensions.select_compilers(known.toolkit)}
-    folder = places.verify / "suites" / torch.name
-    folder.mkdir(parents=True, exist_ok=True)
-    simulation = torch.simulation
-    if torch.device == "simulated":
-        simulated_device.share_stand_ins(
-            find_cache() / "simcuda", places.verify / "simcuda", work.project, listener.say
-        )
-        # of a torch that is not installed as a wheel: Debian's folders
-        simulation += simulated_device.TORCH_FOLDERS.get(torch.word, ()) + simulated_device.select_unset_table(
-            work.release, names["project"]
-        )
-        variables |= {"SIMCUDA_CACHE": f"{names['verify']}/simcuda", "CCACHE_DIR": names["ccache"]}
-    return Target(
-        label=torch.label,
-        python=(python,),
-        device=torch.device,
-        tests=f"{names['tree']}/test",
-        folder=folder,
-        work=f"{names['verify']}/suites/{folder.name}",
-        project=names["project"],
-        variables={**catalog.select_variables(torch.device, known.toolkit), **variables, "HOME": "/tmp"},
-        enter=tuple(environment.argv([], {}, "/")),
-        simulation=simulation,
-    )
 
 
 def _find_wheels(places: Places, known: RootTorch) -> list[Path]:

@@ -9,6 +9,8 @@ decouple.base.errors.UsageError: --torch /nowhere/python: not there...
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from msgspec import Struct
@@ -23,7 +25,7 @@ from decouple.series import check
 from decouple.suites import target as targets
 from decouple.suites.target import Target
 from decouple.verify import patches
-from decouple.verify.patches import PatchAnswer
+from decouple.verify.patches import PatchAnswer, PatchQuestion
 
 HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
 """So that a machine with a GPU has none."""
@@ -66,7 +68,15 @@ def try_patches(request: PatchTrialRequest, listener: Listener = QUIET) -> Patch
     asked = patches.select_questions(
         patches.load_questions(), [item.header.get("Decouple-Id") or "" for item in series]
     )
-    target = _find_target(request, listener)
+    with _open_target(request, listener) as target:
+        trial = _ask_questions(target, asked, listener)
+    if request.record:
+        _record_answers(request, trial)
+    return trial
+
+
+def _ask_questions(target: Target, asked: Sequence[PatchQuestion], listener: Listener) -> PatchTrialResult:
+    """Ask without the device, and with it where the torch has CUDA."""
     programs = json.dumps([item.program for item in asked])
     listener.progress.start(f"asking {target.label}")
     without = replace(target, device="none", variables={**target.variables, **HIDDEN}, recorded=False)
@@ -81,14 +91,11 @@ def try_patches(request: PatchTrialRequest, listener: Listener = QUIET) -> Patch
             )
         answers += patches.judge_answers(asked, told)
     listener.progress.finish()
-    trial = PatchTrialResult(target.label, told.torch, told.kind, target.device, answers, told.series)
-    if request.record:
-        _record_answers(request, trial)
-    return trial
+    return PatchTrialResult(target.label, told.torch, told.kind, target.device, answers, told.series)
 
 
-def _find_target(request: PatchTrialRequest, listener: Listener) -> Target:
-    """Return the torch, in a folder that is always there.
+def _open_target(request: PatchTrialRequest, listener: Listener) -> AbstractContextManager[Target]:
+    """Open the torch, in a folder that is always there.
 
     Nothing of upstream's tests is run.
     """
@@ -97,7 +104,7 @@ def _find_target(request: PatchTrialRequest, listener: Listener) -> Target:
     label = request.label or (request.torch if request.torch in test_cuda.IN_ROOT else "python")
     folder = places.verify / "patches"
     choice = test_cuda.TorchChoice(request.torch, label, device, folder, request.project, request.simulation)
-    return test_cuda.find_target(choice, request, listener)
+    return test_cuda.open_target(choice, request, listener)
 
 
 def _record_answers(request: PatchTrialRequest, trial: PatchTrialResult) -> None:

@@ -17,7 +17,9 @@ from decouple.flows import kernels, stage2_commands
 from decouple.flows.build_request import BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.relocate import RelocateRequest, relocate_files
+from decouple.flows.stage2_commands import Stage2Commands
 from decouple.flows.verify import record_kernels
+from decouple.flows.work_environment import hold_trials
 from decouple.release.status import UNPATCHED
 from decouple.upstream.fetch import fetch_source
 from decouple.upstream.manifests import load_release
@@ -31,9 +33,16 @@ def compare_unpatched(request: BuildRequest, count: int, listener: Listener = QU
 
     They are such that stage 2 has objects of, and are compared with those. That tree's headers go before all others.
     What torchgen and CMake generate is the build's, on both sides. The figures go to ``ci/status``, as of the series
-    that the objects are of. Raises DecoupleError where stage 2 has no objects, or a source does not compile.
+    that the objects are of. Raises DecoupleError where stage 2 has no objects, or a source does not compile, and while
+    another run does it.
     """
     built = stage2_commands.open_commands(request, listener)
+    with hold_trials(built.environment.places, "kernels unpatched"):
+        return _compare_sample(built, request, count, listener)
+
+
+def _compare_sample(built: Stage2Commands, request: BuildRequest, count: int, listener: Listener) -> KernelComparison:
+    """Do what `compare_unpatched` says with the commands of ``built``."""
     series = stage2_commands.find_series_digest(built.environment.places, request, listener)
     pristine = fetch_source(load_release(request.project, request.release), progress=listener.progress).path
     relocation = relocate_files(RelocateRequest(request.project, request.release, tree=pristine))

@@ -43,10 +43,10 @@ class WorkRequest(Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def hold_trials(places: Places, command: str) -> Iterator[None]:
+def hold_trials(places: Places, command: str = "") -> Iterator[None]:
     """Keep `clean`, and a second ``command``, away from environments of trials.
 
-    Raises DecoupleError while either is at work there.
+    Without ``command`` `clean` alone. Raises DecoupleError while either is at work there.
     """
 
     def refuse_clean() -> None:
@@ -59,8 +59,9 @@ def hold_trials(places: Places, command: str) -> Iterator[None]:
 
     places.verify.mkdir(parents=True, exist_ok=True)
     own = places.verify / f".{command.replace(' ', '-')}.lock"
-    with hold_lock(places.verify, refuse_clean, shared=True), hold_lock(own, refuse_second):
-        yield
+    with hold_lock(places.verify, refuse_clean, shared=True):
+        with hold_lock(own, refuse_second) if command else contextlib.nullcontext():
+            yield
 
 
 def open_environment(

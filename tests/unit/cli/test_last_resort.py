@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import subprocess
@@ -140,8 +141,8 @@ def test_an_interrupted_run_is_not_told_to_throw_its_results_away(
         raise KeyboardInterrupt
 
     there = SimpleNamespace(label="ours", device="simulated", tests=Path())
-    for name in ("choose_torch", "find_target"):
-        monkeypatch.setattr(test_cuda, name, lambda *_, **__: there)
+    monkeypatch.setattr(test_cuda, "choose_torch", lambda *_, **__: there)
+    monkeypatch.setattr(test_cuda, "open_target", lambda *_, **__: contextlib.nullcontext(there))
     monkeypatch.setattr(test_cuda, "run_suites", interrupt)
     assert main(["test-cuda", "2.6", *(["--again"] if again else [])]) == INTERRUPTED
     told = capsys.readouterr().err

@@ -45,7 +45,7 @@ def ask_official(project: Path) -> Asked:
 def ask_suites(project: Path) -> Asked:
     work = WorkRequest(project, "2.6")
     torch = test_cuda.TorchChoice("built", "built", "simulated", project, project)
-    return test_cuda.IN_ROOT["built"].places(work), lambda: test_cuda.find_target(torch, work)
+    return test_cuda.IN_ROOT["built"].places(work), lambda: test_cuda.open_target(torch, work).__enter__()
 
 
 @pytest.mark.parametrize("ask", [ask_verify, ask_parity, ask_portable, ask_official, ask_suites])

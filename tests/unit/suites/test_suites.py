@@ -807,10 +807,9 @@ def test_a_torch_that_was_not_built_names_its_own_build(tmp_path: Path) -> None:
     words = {"stock": "--stage 2 --kernels monolith", "smoke": "smoke-2.6", "smoke-hip": "smoke-hip-2.6"}
     words["hip"] = "--toolkit rocm --core stock"
     for word, command in {**words, "built": "build-2.6"}.items():
-        with pytest.raises(UsageError) as failed:
-            flow.find_target(
-                flow.TorchChoice(word, word, "simulated", tmp_path, tmp_path), flow.WorkRequest(tmp_path, "2.6")
-            )
+        torch = flow.TorchChoice(word, word, "simulated", tmp_path, tmp_path)
+        with pytest.raises(UsageError) as failed, flow.open_target(torch, flow.WorkRequest(tmp_path, "2.6")):
+            pass
         assert command in str(failed.value.next_step)
 
 
