@@ -247,12 +247,15 @@ def is_unreadable(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def hold_lock(path: Path, busy: Callable[[], None] = lambda: None, *, shared: bool = False) -> Iterator[int]:
+def hold_lock(
+    path: Path, busy: Callable[[], None] = lambda: None, *, shared: bool = False, make: bool = True
+) -> Iterator[int]:
     """Hold an advisory lock (``flock``) on ``path``.
 
     It goes with the process, so a killed run leaves none behind.
 
-    ``path`` is a file, made where it is not there, or a folder that is there. ``shared``: with others that do so.
+    ``path`` is a file, made where it is not there (FileNotFoundError without ``make``), or a folder that is there.
+    ``shared``: with others that do so.
 
     Where another run holds it, ``busy`` is called before the wait: to say so, or to raise instead of waiting. Yields
     the open file's number: a child that inherits it holds the lock as well, also when it outlives this process. Raises
@@ -262,8 +265,9 @@ def hold_lock(path: Path, busy: Callable[[], None] = lambda: None, *, shared: bo
 
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        if make:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if make else 0)
         try:
             handle = os.open(path, how | os.O_CLOEXEC, 0o666)
         except OSError as error:

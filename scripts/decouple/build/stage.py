@@ -209,7 +209,8 @@ class Stage(ABC):
             say(f"{name}: building, log {self.log}")
             began, before = time.monotonic(), effort.read_counters(self.environment, self.variables)
             try:
-                with self._keep_tree_clean():
+                with self._keep_tree_clean() as noted:
+                    self.held += noted
                     self.prepare()
                     raw = self.make_raw_wheel()
             finally:  # an interrupted run's time counts too
@@ -271,8 +272,8 @@ class Stage(ABC):
         say, name = self.job.say, f"stage {self.number}, shard {shard}"
         lock = self.places.locks / f"stage{self.number}.lock"
         busy = functools.partial(say, f"{name}: waits for another run that builds it")
-        with hold_lock(lock, busy) as held, self.hold_inputs() as inputs_held, self._keep_tree_clean():
-            self.held = (held, *inputs_held)
+        with hold_lock(lock, busy) as held, self.hold_inputs() as inputs_held, self._keep_tree_clean() as noted:
+            self.held = (held, *inputs_held, *noted)
             say(f"{name}: building, log {self.log}")
             self.prepare()
             began, before = time.monotonic(), effort.read_counters(self.environment, self.variables)
@@ -293,9 +294,8 @@ class Stage(ABC):
         other = toolchain.find_other_compilers(self.folder, self.own_toolchain)
         return f"were compiled with {other}" if other else ""
 
-    def _keep_tree_clean(self) -> AbstractContextManager[None]:
-        name = f"stage{self.number}"
-        return tree_status.keep_clean(self.places.tree, name, self.places.locks / f"{name}.lock", self.job.say)
+    def _keep_tree_clean(self) -> AbstractContextManager[tuple[int, ...]]:
+        return tree_status.keep_clean(self.places.tree, f"stage{self.number}", self.job.say)
 
     def run_step(
         self, what: str, command: Sequence[str], start: str, on_line: Callable[[str], None] = lambda _: None

@@ -2,16 +2,18 @@
 
 Nothing that a person made is hidden: of what is new when the work is over, a source stays visible unless it lies where
 upstream's build writes sources, since a person may have added it meanwhile. A pristine tree has no ``.gitignore``, so
-the patterns go to ``.git/info/exclude``. A process of its own waits for the end: where the work is killed it does what
-was left to do, and what a kill of both leaves is done behind the next work.
+the patterns go to ``.git/info/exclude``. What was there before stands in a note, one of each work, which is locked as
+long as the work goes on. A process of its own waits for the end: where the work is killed it does what was left to do,
+and what a kill of both leaves is done by the next work, or by who lists a person's files.
 
-    python -P -m decouple.build.tree_status TREE NAME [LOCK]
+    python -P -m decouple.build.tree_status TREE NOTE
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -32,38 +34,39 @@ _SOURCE = re.compile(
 """What a person writes: no product of a compiler, no report."""
 _SHOWN = 3
 _SPECIAL = re.compile(r"[\\*?\[!#]|\s(?=\s*$)")
-_DONE = b"done"
+_NOTE = "unknown-before-"
 
 
 @contextlib.contextmanager
-def keep_clean(
-    tree: Path, name: str, lock: Path | None = None, say: Callable[[str], None] = lambda _: None
-) -> Iterator[None]:
+def keep_clean(tree: Path, name: str, say: Callable[[str], None] = lambda _: None) -> Iterator[tuple[int, ...]]:
     """Let `git status` say afterwards what it says now of untracked files.
 
     Of tracked files, of what a person has there already, and of sources that a person may have added meanwhile it says
-    all; of these ``say`` tells, too. ``name`` is the work's, one file of ``.git``; ``lock`` is one that the work, and
-    what it starts, hold. Raises DecoupleError when ``tree`` is no applied tree.
+    all; of these ``say`` tells, too. ``name`` is the work's, of which several may go on at once. Yields the open file
+    of its lock, if it has one: who inherits that is waited for where the work is killed. Raises DecoupleError when
+    ``tree`` is no applied tree.
     """
+    _finish_killed_works(tree)
     unknown = _list_unknown_paths(tree)
     if not (tree / ".git").is_dir():  # a work tree of a person's repository, which is not ours to write to
-        yield
+        yield ()
         return
     exclude_patterns(tree)
-    before = _locate_snapshot(tree, name)
-    if not before.exists():  # else of a work that was killed: what it made is still to be excluded
-        write_atomically(before, "\0".join(sorted(unknown)).encode("utf-8", "surrogateescape"))
-    command = [*OWN, "-m", __spec__.name, str(tree), name, *([str(lock)] if lock else [])]
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True) as waits:
+    note = tree / ".git" / f"{_NOTE}{name}-{secrets.token_hex(4)}"
+    part = note.with_name(f".{note.name}")
+    write_atomically(part, "\0".join(sorted(unknown)).encode("utf-8", "surrogateescape"))
+    command, quiet = [*OWN, "-m", __spec__.name, str(tree), note.name], subprocess.DEVNULL
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True),
+        hold_lock(part) as held,
+    ):
+        part.rename(note)  # locked before it has its name: a note that nobody holds is of a work that was killed
         try:
-            yield
+            yield (held,)
         finally:
-            if added := finish_exclusion(tree, name):
+            if added := _exclude_new_files(tree, note):
                 more = f" and {len(added) - _SHOWN} more" if len(added) > _SHOWN else ""
                 say(f"{name}: came to {tree} meanwhile, and counts from now on: {', '.join(added[:_SHOWN])}{more}")
-            with contextlib.suppress(BrokenPipeError):
-                waits.communicate(_DONE)
 
 
 def exclude_patterns(tree: Path, patterns: Sequence[str] = MADE) -> None:
@@ -76,15 +79,14 @@ def exclude_patterns(tree: Path, patterns: Sequence[str] = MADE) -> None:
         write_atomically(path, data.encode("utf-8", "surrogateescape"))
 
 
-def finish_exclusion(tree: Path, name: str) -> list[str]:
-    """Exclude what is new since the work ``name`` began; nothing where that is done.
+def _exclude_new_files(tree: Path, note: Path) -> list[str]:
+    """Exclude what is new since the work of ``note`` began; the note goes.
 
-    Returns the sources that are new, too, and stay visible.
+    Returns the sources that are new, too, and stay visible. Who calls it holds the note.
     """
-    before = _locate_snapshot(tree, name)
     try:
-        known = _read_snapshot(before)
-    except FileNotFoundError:
+        known = _read_note(note)
+    except FileNotFoundError:  # the tree was made anew meanwhile
         return []
     old = tuple(path for path in known if path.endswith("/"))
     files = {path for path in _list_unknown_files(tree) if path not in known and not path.startswith(old)}
@@ -96,24 +98,38 @@ def finish_exclusion(tree: Path, name: str) -> list[str]:
     whole = tuple(path for path in theirs if any(file.startswith(path) for file in files))
     made = [*whole, *(path for path in files - sources if not path.startswith(whole))]
     exclude_patterns(tree, ["/" + _SPECIAL.sub(r"\\\g<0>", path) for path in sorted(made) if "\n" not in path])
-    before.unlink(missing_ok=True)
+    note.unlink(missing_ok=True)
     return sorted(sources)
+
+
+def _finish_killed_works(tree: Path) -> None:
+    """Exclude what works made of which nobody is left to do it."""
+
+    def leave_it() -> None:
+        raise BlockingIOError
+
+    for note in (tree / ".git").glob(f"{_NOTE}*"):
+        with contextlib.suppress(BlockingIOError, FileNotFoundError, PermissionError):  # it goes on, or ended just now
+            with hold_lock(note, leave_it, make=False):
+                _exclude_new_files(tree, note)
 
 
 def list_new_files(tree: Path) -> list[str]:
     """List the files that a person made and git does not know yet, sorted.
 
-    What builds and tests make is not among them, also while they run or where they were killed. In a work tree of a
-    person's repository, where nobody excludes that, there are none. A repository in the tree is one file.
+    What builds and tests make is not among them: while they run, nothing that came since; what those that were killed
+    left is excluded first. In a work tree of a person's repository, where nobody excludes that, there are none. A
+    repository in the tree is one file.
     """
     if not (tree / ".git").is_dir():
         return []
-    snapshots = []  # read before the files are listed: what a work leaves when it ends is excluded then
-    for path in (tree / ".git").glob(_locate_snapshot(tree, "*").name):
+    _finish_killed_works(tree)
+    notes = []  # read before the files are listed: what a work leaves when it ends is excluded then
+    for note in (tree / ".git").glob(f"{_NOTE}*"):
         with contextlib.suppress(FileNotFoundError):  # it ended just now
-            snapshots.append(_read_snapshot(path))
+            notes.append(_read_note(note))
     names = _list_unknown_files(tree, MADE)
-    for known in snapshots:
+    for known in notes:
         folders = tuple(path for path in known if path.endswith("/"))
         names = [name for name in names if name in known or name.startswith(folders)]
     return sorted(names)
@@ -124,11 +140,7 @@ def is_applied(tree: Path) -> bool:
     return (tree / ".git/decouple/state.json").is_file()
 
 
-def _locate_snapshot(tree: Path, name: str) -> Path:
-    return tree / ".git" / f"unknown-before-{name}"
-
-
-def _read_snapshot(path: Path) -> set[str]:
+def _read_note(path: Path) -> set[str]:
     return set(path.read_bytes().decode("utf-8", "surrogateescape").split("\0"))
 
 
@@ -152,12 +164,13 @@ def _run_ls_files(tree: Path, *options: str) -> bytes:
     return run_git("ls-files", "-z", "--others", "--exclude-standard", *options, cwd=tree, next_step=step)
 
 
-def main(tree: str, name: str, lock: str = "") -> None:
+def main(tree: str, name: str) -> None:
     """Wait until the work is done or dead; then do what it could not."""
-    if sys.stdin.buffer.read() == _DONE:
-        return
-    with hold_lock(Path(lock)) if lock else contextlib.nullcontext():  # what it started may go on for a while
-        finish_exclusion(Path(tree), name)
+    sys.stdin.buffer.read()
+    note = Path(tree, ".git", name)
+    with contextlib.suppress(FileNotFoundError):  # it is done
+        with hold_lock(note, make=False):  # what the work started may go on for a while
+            _exclude_new_files(Path(tree), note)
 
 
 if __name__ == "__main__":

@@ -186,8 +186,8 @@ def _run_suites(
         some = shards.choose_slice(every, choice.slice, choice.seed, choice.files)
         only = some.__contains__
     refuse_loss(name, describe_loss(recorded, series, names, sum(map(only, every))))
-    applied, work = tree_status.is_applied(tests.parent), f"suites-{torch.folder.name}"  # of two at once each its own
-    with tree_status.keep_clean(tests.parent, work) if applied else contextlib.nullcontext():
+    applied = tree_status.is_applied(tests.parent)
+    with tree_status.keep_clean(tests.parent, "suites") if applied else contextlib.nullcontext():
         ran = run.run_tests(
             torch,
             collected,

@@ -19,10 +19,9 @@ from tests.support.series import World, git, usual_world
 KILLED = """
 import os, signal, subprocess, sys
 from pathlib import Path
-from decouple.base.files import hold_lock
 from decouple.build.tree_status import keep_clean
-tree, lock = Path(sys.argv[1]), Path(sys.argv[2])
-with hold_lock(lock), keep_clean(tree, "stage1", lock):
+tree = Path(sys.argv[1])
+with keep_clean(tree, "stage1") as held:
     (tree / "torch/lib").mkdir(parents=True)
     (tree / "torch/lib/libtorch.so").write_bytes(b"x")
     (tree / "torch/version.py").write_text("")
@@ -40,8 +39,7 @@ def status(world: World) -> str:
 
 
 def killed(world: World) -> None:
-    lock = world.source.parent / "stage1.lock"
-    done = subprocess.run([sys.executable, "-P", "-c", KILLED, str(world.source), str(lock)], check=False)
+    done = subprocess.run([sys.executable, "-P", "-c", KILLED, str(world.source)], check=False)
     assert done.returncode == -9
 
 
@@ -59,13 +57,12 @@ def test_a_killed_build_leaves_it_as_it_was(world: World) -> None:
 
 
 def test_what_a_killed_build_started_is_waited_for(world: World) -> None:
-    lock = world.source.parent / "stage1.lock"
-    script = KILLED.replace("hold_lock(lock),", "hold_lock(lock) as held,")
-    script = script.replace("    os.kill", "    subprocess.Popen(['sleep', '2'], pass_fds=[held])\n    os.kill")
-    subprocess.run([sys.executable, "-P", "-c", script, str(world.source), str(lock)], check=False)
+    script = KILLED.replace("    os.kill", "    subprocess.Popen(['sleep', '2'], pass_fds=held)\n    os.kill")
+    subprocess.run([sys.executable, "-P", "-c", script, str(world.source)], check=False)
     time.sleep(0.5)
     (world.source / "torch/lib/libc10.so").write_bytes(b"of what goes on")
     (world.source / "torch/late.pyi").write_bytes(b"of what goes on")
+    assert tree_status.list_new_files(world.source) == []
     assert soon(lambda: status(world) == ""), status(world)
 
 
@@ -79,9 +76,32 @@ def test_what_a_kill_of_all_left_is_excluded_behind_the_next_build(world: World)
     assert not list((world.source / ".git").glob("unknown-before-*"))
 
 
+def test_the_note_of_a_killed_test_hides_no_file_that_came_later(world: World) -> None:
+    """It waited for another run under the same label: "stage 1: up to date", without the new source."""
+    tree = world.source
+    (tree / ".git/unknown-before-suites-a-gpu").write_text("mine.c")
+    for name in ("mine.c", "new.cu", "new.o"):
+        (tree / name).write_text("")
+    assert tree_status.list_new_files(tree) == ["mine.c", "new.cu"]
+    with keep_clean(tree, "stage1"):
+        pass
+    assert status(world) == "?? mine.c\n?? new.cu"
+    assert not list((tree / ".git").glob("*unknown-before-*"))
+
+
+def test_of_two_builds_at_once_each_hides_what_it_made(world: World) -> None:
+    """Stage 2 of `smoke` and of the usual build compile one tree; the first to end took the note of both."""
+    with keep_clean(world.source, "stage2"):
+        with keep_clean(world.source, "stage2"):
+            (world.source / "first.o").write_text("")
+        (world.source / "second.o").write_text("")
+        assert tree_status.list_new_files(world.source) == []
+    assert status(world) == ""
+
+
 def test_a_build_that_ends_leaves_no_process(world: World) -> None:
     with keep_clean(world.source, "stage1"):
-        assert soon(lambda: f"tree_status {world.source} stage1".encode() in running())
+        assert soon(lambda: f"tree_status {world.source} unknown-before-stage1-".encode() in running())
     assert f"tree_status {world.source}".encode() not in running()
 
 
