@@ -423,17 +423,19 @@ def choose_torch(
 def read_stored_results(torch: TorchChoice, other: str, work: WorkRequest) -> dict[str, SuiteResult]:
     """Read results of another build: a file or folder, or a label.
 
-    Those of a torch of the root lie beside its own build, those of "official" are kept with this code.
+    Those of a torch of the root lie beside its own build, those of "official" are kept with this code. A folder that a
+    run left before its first result counts nowhere.
 
     Raises DecoupleError when there are none.
     """
     name = f"{other}-{torch.device}"
     beside = [known.places(work).verify / "suites" / name for known in IN_ROOT.values()]
     places = [Path(other), torch.results / name, *beside]
-    place = next((place for place in places if place.exists()), torch.results / name)
-    return store.read_results(
-        store.find_official_results(work.release) if other == "official" and not place.exists() else place
-    )
+    there = [place for place in places if place.exists()]
+    having = [place for place in there if not place.is_dir() or (place / "results.jsonl").exists()]
+    if other == "official" and not having:
+        return store.read_results(store.find_official_results(work.release))
+    return store.read_results([*having, *there, torch.results / name][0])
 
 
 _USERS = "`decouple test-cuda` or `decouple try patches`"

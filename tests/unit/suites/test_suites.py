@@ -825,6 +825,22 @@ def test_results_of_each_torch_of_the_root_are_found_by_their_label(word: str, t
         flow.read_stored_results(ours, "nobody", work)
 
 
+def test_a_run_that_failed_before_its_first_test_hides_no_results(here: Target, tmp_path: Path) -> None:
+    """Its empty folder was taken for those of the official wheel, and for those beside a torch's own build."""
+    work = WorkRequest(tmp_path, "2.6")
+    ours = flow.choose_torch(work, "built", device="simulated")
+    beside = flow.IN_ROOT["smoke"].places(work).verify / "suites/mine-simulated"
+    ResultStore(beside, ABOUT, "d").add([SuiteResult("t.py::x", "passed")])
+    for label in ("official", "mine"):
+        failed = structs.replace(here, folder=ours.results / f"{label}-simulated")
+        with pytest.raises(DecoupleError, match="torch cannot be asked"):
+            flow.run_suites(failed, Path(here.tests), flow.SuiteChoice())
+    assert len(flow.read_stored_results(ours, "official", work)) > 800
+    assert set(flow.read_stored_results(ours, "mine", work)) == {"t.py::x"}
+    with pytest.raises(DecoupleError, match=r"mine-simulated/results\.jsonl: no results"):
+        flow.read_stored_results(ours, str(ours.results / "mine-simulated"), work)
+
+
 @pytest.mark.parametrize(("words", "alone"), [(["test-cuda"], set[str]()), (["try", "patches"], {"cpu"})])
 def test_help_names_each_torch_that_the_command_takes(
     words: list[str], alone: set[str], capsys: pytest.CaptureFixture[str]
