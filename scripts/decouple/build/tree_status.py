@@ -29,7 +29,7 @@ MADE = ("/build/", "__pycache__/", ".pytest_cache/", ".hypothesis/", "*.egg-info
 """What builds and tests leave wherever they run."""
 _SOURCE = re.compile(
     r".*\.(?:[chS]|cc|cpp|cxx|hh|hpp|hxx|inl|inc|cu|cuh|hip|m|mm|metal|glsl|asm|s|py|pyx|sh|cmake|bzl|in"
-    r"|ya?ml|toml|patch|md|rst)|(?:.*/)?(?:CMakeLists\.txt|BUILD|Makefile)"
+    r"|template|proto|fbs|thrift|lds?|bazel|ya?ml|toml|patch|md|rst)|(?:.*/)?(?:CMakeLists\.txt|BUILD|Makefile)"
 )
 """What a person writes: no product of a compiler, no report."""
 _SHOWN = 3

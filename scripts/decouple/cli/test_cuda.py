@@ -131,13 +131,14 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
     )
     seed, jobs = arguments.seed or _read_commit(project), arguments.jobs or test_cuda.count_jobs(wanted.device)
     choice = make_request(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
-    with test_cuda.open_target(wanted, work, output.make_listener()) as torch:
+    listener = output.make_listener()
+    with test_cuda.open_target(wanted, work, listener) as torch:
         theirs = test_cuda.read_stored_results(wanted, arguments.against, work) if arguments.against else {}
         name = (torch.label, torch.device)
         recorded = test_cuda.read_record(project, arguments.release, name) if arguments.record else None
         try:
             done = test_cuda.run_suites(
-                torch, wanted.tests, choice, theirs=theirs, recorded=recorded, progress=output.make_progress()
+                torch, wanted.tests, choice, theirs=theirs, recorded=recorded, listener=listener
             )
         except KeyboardInterrupt:
             if not arguments.again:

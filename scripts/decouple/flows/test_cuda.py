@@ -22,7 +22,6 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.paths import find_cache
-from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings, toolkits, tree_status
 from decouple.build.environment import Places
 from decouple.build.wheel_finishing import refuse_other_core
@@ -101,7 +100,7 @@ def run_suites(
     *,
     theirs: Mapping[str, SuiteResult] | None = None,
     recorded: status.SuitesSection | None = None,
-    progress: Progress = SILENT,
+    listener: Listener = QUIET,
 ) -> SuiteRun:
     """Collect and run the chosen suites.
 
@@ -121,7 +120,7 @@ def run_suites(
 
     torch.folder.mkdir(parents=True, exist_ok=True)
     with hold_lock(torch.folder, refuse_other_run):
-        return _run_suites(torch, tests, choice, theirs or {}, recorded, progress)
+        return _run_suites(torch, tests, choice, theirs or {}, recorded, listener)
 
 
 def _run_suites(
@@ -130,7 +129,7 @@ def _run_suites(
     choice: SuiteChoice,
     theirs: Mapping[str, SuiteResult],
     recorded: status.SuitesSection | None,
-    progress: Progress,
+    listener: Listener,
 ) -> SuiteRun:
     about = torch.describe_torch()
     target.check_device(about, torch.device)
@@ -149,6 +148,7 @@ def _run_suites(
     store = ResultStore(torch.folder, about, target.hash_identity(about), again=choice.again)
     files = [(suite, file) for suite in chosen for file in suite.find_files(tests)]
     store.forget_changed({file: compute_sha256(tests / file) for _, file in files})
+    progress = listener.progress
     progress.start(f"collecting {len(files)} files", float(len(files)), "files")
     collected = []
     before = store.read_collected()
@@ -187,7 +187,7 @@ def _run_suites(
         only = some.__contains__
     refuse_loss(name, describe_loss(recorded, series, names, sum(map(only, every))))
     applied = tree_status.is_applied(tests.parent)
-    with tree_status.keep_clean(tests.parent, "suites") if applied else contextlib.nullcontext():
+    with tree_status.keep_clean(tests.parent, "suites", listener.say) if applied else contextlib.nullcontext():
         ran = run.run_tests(
             torch,
             collected,

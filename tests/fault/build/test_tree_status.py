@@ -119,6 +119,7 @@ def test_a_source_that_a_person_adds_while_a_build_runs_stays_visible(world: Wor
     """It was excluded with all that the build made: `git status` and the next build's digest had nothing of it."""
     tree, said = world.source, list[str]()
     added = ["aten/new/kernel.cpp", "aten/new/CMakeLists.txt", "torch/new.py"]
+    added += [f"torch/new.{kind}" for kind in ("fbs", "ld", "lds", "proto", "template", "thrift")]
     generated = [
         "torch/include/ATen/Config.h",
         "torch/csrc/autograd/generated/Functions.cpp",
@@ -133,7 +134,7 @@ def test_a_source_that_a_person_adds_while_a_build_runs_stays_visible(world: Wor
             (tree / name).write_text("")
         (tree / "later").mkdir()
     assert tree_status.list_new_files(tree) == sorted(added)
-    told = "aten/new/CMakeLists.txt, aten/new/kernel.cpp, torch/new.py"
+    told = "aten/new/CMakeLists.txt, aten/new/kernel.cpp, torch/new.fbs and 6 more"
     assert said == [f"stage1: came to {tree} meanwhile, and counts from now on: {told}"]
     (tree / "later/mine.cpp").write_text("in a folder that the build left empty")
     (tree / "torch/lib/mine.cpp").write_text("in a folder that the build made")

@@ -26,6 +26,7 @@ from decouple.base.files import hold_lock
 from decouple.base.paths import find_project
 from decouple.cli import test_cuda as cli_test_cuda
 from decouple.flows import test_cuda as flow
+from decouple.flows.listener import Listener
 from decouple.flows.work_environment import WorkRequest
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
@@ -730,7 +731,7 @@ def test_two_runs_do_not_write_to_one_folder(here: Target, monkeypatch: pytest.M
 
 @needs_plugin
 def test_what_two_runs_make_in_one_tree_is_hidden_from_git(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`git status` told what the run left that ended last."""
+    """`git status` told what the run left that ended last. A source, which may be a person's, stays and is named."""
     tree = Path(here.tests).parent
     subprocess.run(["git", "init", "-q", str(tree)], check=True)
     (tree / ".git/decouple").mkdir()
@@ -740,18 +741,22 @@ def test_what_two_runs_make_in_one_tree_is_hidden_from_git(here: Target, monkeyp
         "import time\nfrom pathlib import Path\n"
         "def test_it():\n    Path('../begun').touch()\n"
         "    while not Path('../second/junit.xml').exists(): time.sleep(0.1)\n    Path('../last').touch()\n"
+        "    Path('../mine.cu').touch()\n"
     )
     slow = Suite("files", ("test_files.py",), "", process=50, seconds=60.0)
     first, second = (structs.replace(here, folder=tree / name, work=str(tree / name)) for name in ("first", "second"))
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        run = pool.submit(run_here, first, monkeypatch, flow.SuiteChoice(), None, (slow,))
+        said = list[str]()
+        heard = Listener(said.append)
+        run = pool.submit(run_here, first, monkeypatch, flow.SuiteChoice(), None, (slow,), listener=heard)
         while not (tree / "begun").exists() and not run.done():
             time.sleep(0.1)
         run_here(second, monkeypatch, flow.SuiteChoice(minutes=0.0))  # begins no test, and ends before the first
         (result,) = run.result().results.values()
     assert result.outcome == "passed" and (tree / "last").exists()
     git = ["git", "-C", str(tree), "status", "--porcelain"]
-    assert subprocess.run(git, capture_output=True, text=True, check=True).stdout == ""
+    assert subprocess.run(git, capture_output=True, text=True, check=True).stdout == "?? mine.cu\n"
+    assert said == [f"suites: came to {tree} meanwhile, and counts from now on: mine.cu"]
 
 
 def test_a_suite_that_needs_more_devices_is_named(
