@@ -77,6 +77,8 @@ class SuiteRun(Struct, frozen=True):
     suites: tuple[str, ...] = ()
     """Those that were asked for, of which a slice may have none; empty: those of the results."""
     collected: int | None = None
+    whole: bool = False
+    """Whether every test of the suites was chosen, neither some by words nor a slice."""
     unfinished: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     left_out: tuple[Suite, ...] = ()
@@ -185,7 +187,8 @@ def _run_suites(
     if choice.slice:
         some = shards.choose_slice(every, choice.slice, choice.seed, choice.files)
         only = some.__contains__
-    refuse_loss(name, describe_loss(recorded, series, names, sum(map(only, every))))
+    whole = not (choice.slice or choice.words)
+    refuse_loss(name, describe_loss(recorded, series, names, None if whole else sum(map(only, every))))
     applied = tree_status.is_applied(tests.parent)
     with tree_status.keep_clean(tests.parent, "suites", listener.say) if applied else contextlib.nullcontext():
         ran = run.run_tests(
@@ -209,6 +212,7 @@ def _run_suites(
         series,
         names,
         collected=tests_of_theirs if known else len(every),
+        whole=whole,
         unfinished=tuple(sorted(wanted - results.keys())),
         # of known tests each is run, so one that this torch has not has failed
         lacking=() if known or choice.words or not theirs else tuple(run.list_lacking(collected, theirs)),
@@ -240,14 +244,15 @@ def describe_loss(
 ) -> str:
     """Say what of ``recorded`` a record of a run of ``suites`` would hide, or "".
 
-    ``tests`` are how many the run has, or has at most; None where that is not known. What another series gave may be
-    replaced by anything.
+    ``tests`` are how many the run has, or has at most; None where that is not known, and of a whole run, which may have
+    fewer by now. Nor does a suite count that is gone. What another series gave may be replaced by anything.
     """
     if recorded is None or recorded.series != "".join(series):
         return ""
-    if lost := sorted(recorded.tally.keys() - set(suites)):
+    known = {suite.name for suite in catalog.load_suites()}
+    if lost := sorted((recorded.tally.keys() & known) - set(suites)):
         return f"{', '.join(lost)}, too"
-    ran = sum(sum(counts.values()) for counts in recorded.tally.values())
+    ran = sum(sum(counts.values()) for suite, counts in recorded.tally.items() if suite in known)
     return f"{ran} tests, and this run of {tests}" if tests is not None and tests < ran else ""
 
 
@@ -286,9 +291,8 @@ def record_results(
     }
     other = status.SuitesComparison(Path(against).name, **comparison.to_dict()) if comparison else None
     path = status.locate_status(project, release)
-    lost = describe_loss(
-        read_record(project, release, torch), done.series, done.suites or tally.keys(), len(done.results)
-    )
+    tests = None if done.whole and not done.unfinished else len(done.results)
+    lost = describe_loss(read_record(project, release, torch), done.series, done.suites or tally.keys(), tests)
     refuse_loss("-".join(torch), lost)
     section = status.SuitesSection(device, tuple(OUTCOMES), tally, label, other, "".join(done.series), done.collected)
     status.update_status(path, suites={f"{label}-{device}": section})

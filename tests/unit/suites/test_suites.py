@@ -267,6 +267,22 @@ def test_another_slice_of_the_same_suites_replaces_the_record(tmp_path: Path) ->
     assert run.tally == {"cuda": {"passed": 2}}
 
 
+def test_a_whole_run_replaces_the_record_of_suites_and_tests_that_are_gone(tmp_path: Path) -> None:
+    """It was refused for ever: no run has a suite that was renamed, or a test that its suite leaves out by now."""
+    torch, path = ("built", "simulated"), status.locate_status(tmp_path, "2.6")
+    recorded = status.SuitesSection(
+        "simulated", store.OUTCOMES, {"cuda": {"passed": 3}, "gone": {"passed": 9}}, "built"
+    )
+    status.update_status(path, suites={"built-simulated": recorded})
+    assert flow.describe_loss(recorded, (), ["cuda", "nn"], None) == ""
+    done = flow.SuiteRun(1, {"a": WHOLE["a"]}, tmp_path, (), ("cuda",), whole=True)
+    for part in (structs.replace(done, whole=False), structs.replace(done, unfinished=("b",))):
+        with pytest.raises(UsageError, match="is of 3 tests, and this run of 1"):
+            flow.record_results(tmp_path, "2.6", torch, part, "", None)
+    flow.record_results(tmp_path, "2.6", torch, done, "", None)
+    assert status.read_status(path).suites["built-simulated"].tally == {"cuda": {"passed": 1}}
+
+
 @pytest.mark.parametrize("choice", [{"slice": 1}, {"words": "one"}])
 def test_a_run_that_cannot_be_recorded_is_refused_before_it_throws_results_away(
     here: Target, monkeypatch: pytest.MonkeyPatch, choice: dict[str, Any]
@@ -645,6 +661,7 @@ def run_here(
     """The good tests of TESTS, or the ``suites``, as the command runs them; no torch has to be there."""
     monkeypatch.setattr(Target, "describe_torch", lambda _: ABOUT | {"available": True})
     monkeypatch.setattr(catalog, "select_suites", lambda _: suites)
+    monkeypatch.setattr(catalog, "load_suites", lambda: suites)
     return flow.run_suites(here, Path(here.tests), choice, theirs=theirs, **options)
 
 
@@ -717,8 +734,9 @@ def test_a_test_may_take_longer_for_who_has_patience(
     slow = Suite("slow", ("test_slow.py",), "", process=50, seconds=0.5)
     theirs = results_of_theirs("test_it", suite="slow", file="test_slow.py")
     choice = flow.SuiteChoice(slice=slice_, patience=60.0, retries=0)
-    (result,) = run_here(here, monkeypatch, choice, theirs, (slow,)).results.values()
-    assert result.outcome == "passed"
+    done = run_here(here, monkeypatch, choice, theirs, (slow,))
+    (result,) = done.results.values()
+    assert (result.outcome, done.whole) == ("passed", slice_ is None)
 
 
 def test_two_runs_do_not_write_to_one_folder(here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
