@@ -332,7 +332,14 @@ def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waitin
     decision = Decision(settled, before, request.reason)
     made_on = work.repository.read_tree_id(work.sides.new)
     kept = resolution_replay.make_resolution(
-        work.repository, step, waiting.tip, None if settled == before else settled, made_on, request.reason, waiting.new
+        work.repository,
+        step,
+        waiting.tip,
+        None if settled == before else settled,
+        made_on,
+        request.reason,
+        waiting.new,
+        work.list_recipe_paths(step.patch),
     )
     resolutions.remember_resolution(resolutions.make_path(request.project, waiting.old, waiting.new), kept)
     decided = structs.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
