@@ -8,6 +8,7 @@ file does the right thing.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,8 @@ from decouple.stack.journal import Id
 from decouple.stack.trees import compare_trees, read_blobs
 
 _VERSION = 1
+_CODE = re.compile(r"(?:\.(?:c|cc|cpp|cu|cuh|h|hpp|cmake|in)|CMakeLists\.txt)$")
+"""Files in which no line of seven ``=`` underlines a title."""
 _MEND_RULES = "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
 
 
@@ -215,8 +218,7 @@ def read_settled_tree(repository: Repository, tip: str, step: Step) -> str:
 def _find_marker(repository: Repository, tip: str, tree: str) -> str:
     """Return the place of the first conflict marker that is new in ``tree``.
 
-    It opens or ends a conflict, and its file in ``tip`` has no such line. A line of seven ``=`` alone shows none: it
-    may underline a title.
+    Its file in ``tip`` has no such line.
     """
     changes = [change for change in compare_trees(repository, tip, tree) if change.new and change.new.mode != SUBMODULE]
     entries = [entry for change in changes for entry in (change.old, change.new) if entry and entry.mode != SUBMODULE]
@@ -225,6 +227,16 @@ def _find_marker(repository: Repository, tip: str, tree: str) -> str:
         assert change.new
         known = set(split_lines(texts.get(change.old.id, b""))) if change.old else set()
         for number, line in enumerate(split_lines(texts[change.new.id]), 1):
-            if line.startswith((b"<<<<<<< ", b">>>>>>> ")) and line not in known:
+            if _is_marker(change.path, line) and line not in known:
                 return f"{change.path}:{number}"
     return ""
+
+
+def _is_marker(path: str, line: bytes) -> bool:
+    """Say whether ``line`` is one that git puts around the texts of a conflict.
+
+    A line of seven ``=`` alone shows none where it may underline a title.
+    """
+    if line.startswith((b"<<<<<<< ", b"||||||| ", b">>>>>>> ")):
+        return True
+    return line.rstrip() == b"=======" and _CODE.search(path) is not None

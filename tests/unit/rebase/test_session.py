@@ -463,6 +463,33 @@ def test_markers_left_in_a_file_are_refused(project: Project, taken: list[str]) 
     assert project.again("--continue") == 2
 
 
+@pytest.mark.parametrize("left", [("|||||||", "======="), ("|||||||",)])
+def test_markers_between_the_texts_are_refused_too(
+    project: Project, capsys: pytest.CaptureFixture[str], left: tuple[str, ...]
+) -> None:
+    """A person deletes the first and the last line of a conflict, and forgets those in its middle."""
+    conflict_in_b(project)
+    project.begin()
+    file = project.root / "build/rebase/src/b"
+    markers = tuple({"<<<<<<<", "|||||||", "=======", ">>>>>>>"} - {*left})
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if not line.startswith(markers)))
+    project.git("add", "b")
+    assert project.again("--continue") == 2
+    assert "b:21: a conflict marker is left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["f.cpp", "cmake/CMakeLists.txt"])
+def test_a_line_of_equals_signs_in_code_is_a_marker(project: Project, name: str) -> None:
+    text, upstream = numbered(1, 60), numbered(1, 60, {20: "upstream\n"})
+    project.upstream("1.0", {name: text})
+    project.upstream("1.1", {**dict.fromkeys("abc", text), name: upstream})
+    project.patch("0004-fourth", name, text, numbered(1, 60, {20: "fourth\n"}))
+    assert project.begin() == 1
+    (project.root / "build/rebase/src" / name).write_text(numbered(1, 60, {20: "upstream\n=======\nfourth\n"}))
+    project.git("add", name)
+    assert project.again("--continue") == 2
+
+
 def test_an_underlined_title_is_no_marker(project: Project) -> None:
     conflict_in_b(project)
     project.begin()
