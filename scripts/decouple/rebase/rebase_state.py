@@ -18,7 +18,7 @@ from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
-from decouple.base.git import SUBMODULE, GitError, Repository, split_names
+from decouple.base.git import SUBMODULE, GitError, Repository, name_status, split_names
 from decouple.base.path_names import PathPart, RelativePath
 from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
 from decouple.patch.lines import split_lines
@@ -156,16 +156,18 @@ def _list_untracked(repository: Repository, step: Step) -> list[str]:
 def show_conflict(repository: Repository, tip: str, step: Step) -> None:
     """Pick the patch's old commit on ``tip``, so that plain git shows the conflict.
 
-    What git merges cleanly is staged and not committed: it is what a person is asked about. Raises GitError where git
-    does neither: an empty conflict would be taken for one that was settled with nothing left of the patch.
+    What git merges cleanly is staged and not committed: it is what a person is asked about. A file that is in the way
+    of another's new place is staged, too. Raises GitError where git does nothing: an empty conflict would be taken for
+    one that was settled with nothing left of the patch.
     """
     repository.run("checkout", "-q", "--detach", tip)
     answer = repository.try_run("-c", "merge.conflictStyle=diff3", "cherry-pick", "--no-commit", step.after)
-    if answer.status and not repository.read_text("ls-files", "--unmerged"):
+    if answer.status and not repository.read_text("diff", "--cached", "--name-only"):  # unmerged ones are named, too
         raise GitError(
             f"git cherry-pick in {repository.root}",
             answer,
-            next_step="settle what git says there, then `decouple rebase --continue`",
+            next_step=f"{name_status(repository.root)} shows the state it is in; move what is in git's way out of that "
+            "folder, then `decouple rebase --continue`",
         )
 
 

@@ -184,13 +184,17 @@ def test_a_conflict_that_a_killed_run_was_putting_there_is_nobodys_edit(
     assert json.loads((project.root / "build/rebase/state.json").read_text())["stopped_at"] == "1.0/0002-second.patch"
 
 
+def add_file(name: str) -> str:
+    """The part of a patch that adds a file with the line "ours"."""
+    return f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+ours\n"
+
+
 @pytest.fixture
 def new_file(project: Project) -> Path:
     """Let the second patch stop, which adds a file besides; return where that file is in the work tree."""
     conflict_in_b(project)
     path = project.root / "patches/1.0/0002-second.patch"
-    added = "diff --git a/new.cpp b/new.cpp\nnew file mode 100644\n--- /dev/null\n+++ b/new.cpp\n@@ -0,0 +1 @@\n+ours\n"
-    path.write_text(path.read_text() + added)
+    path.write_text(path.read_text() + add_file("new.cpp"))
     return project.root / "build/rebase/src/new.cpp"
 
 
@@ -258,6 +262,27 @@ def test_a_cherry_pick_that_git_refuses_is_no_conflict(
     assert "git cherry-pick in" in capsys.readouterr().err
     assert project.again("--continue") == 1
     assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
+
+
+def test_a_conflict_in_which_git_leaves_nothing_unmerged_is_settled_like_others(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Upstream renamed a folder, and a file of the patch is in the way of another that would go along."""
+    text = numbered(1, 60)
+    project.upstream("1.0", {"old/x": text})
+    project.upstream("1.1", {**dict.fromkeys("abc", text), "fresh/x": text})
+    header = HEADER.format(subject="fourth", id="fourth")
+    project.write("patches/1.0/0004-fourth.patch", header + add_file("fresh/new") + add_file("old/new"))
+    project.write("series/1.0", (project.root / "series/1.0").read_text() + "1.0/0004-fourth.patch\n")
+    assert project.begin() == 1
+    assert "stopped at 1.0/0004-fourth.patch" in capsys.readouterr().out
+    (project.root / "build/rebase/src/fresh/new").write_text("ours, settled\n")
+    project.git("add", "fresh/new")
+    project.git("rm", "-qf", "old/new")
+    assert project.again("--continue") == 0
+    body = (project.root / "patches/1.1/0004-fourth.patch").read_text()
+    assert "+ours, settled\n" in body
+    assert "old/new" not in body
 
 
 def test_a_restart_that_is_killed_settles_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
