@@ -289,9 +289,10 @@ def _continue_rebase(
     if outcome.stopped and outcome.waiting:
         waiting.save(state_file)  # so that --abort always can
         shown, name = _make_work_tree(work, source), outcome.stopped.name
+        changed = rebase_state.list_changed_paths(work.repository, outcome.waiting, outcome.tips[-1])
         if killed:  # a run at its work there
-            rebase_state.remove_untracked(shown, outcome.waiting)
-        rebase_state.refuse_edits(shown, outcome.waiting)
+            rebase_state.remove_untracked(shown, changed)
+        rebase_state.refuse_edits(shown, outcome.waiting, changed)
         structs.replace(waiting, tip=outcome.tips[-1]).save(state_file)
         rebase_state.show_conflict(shown, outcome.tips[-1], outcome.waiting)
         structs.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
@@ -328,7 +329,10 @@ def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waitin
         rebase_state.refuse_decision(waiting.stopped_at, request.step)
     tree = _make_work_tree(work, request.folder / "src")
     before = work.repository.read_tree_id(waiting.tip)
-    settled = None if request.step == "skip" else rebase_state.read_settled_tree(tree, waiting.tip, step)
+    settled = None
+    if request.step == "continue":
+        changed = rebase_state.list_changed_paths(work.repository, step, waiting.tip)
+        settled = rebase_state.read_settled_tree(tree, waiting.tip, step, changed)
     decision = Decision(settled, before, request.reason)
     made_on = work.repository.read_tree_id(work.sides.new)
     kept = resolution_replay.make_resolution(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,7 +22,7 @@ from decouple.base.git import SUBMODULE, GitError, Repository, name_status, spli
 from decouple.base.path_names import PathPart, RelativePath
 from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
 from decouple.patch.lines import split_lines
-from decouple.rebase.carry import Step
+from decouple.rebase.carry import Step, merge_patch
 from decouple.rebase.recipe_carry import MISSED
 from decouple.rebase.series_carry import Decision
 from decouple.rebase.verdicts import CarryResult
@@ -122,15 +122,27 @@ def refuse_decision(name: str, step: str) -> NoReturn:
     )
 
 
-def refuse_edits(repository: Repository, step: Step) -> None:
-    """Raise DecoupleError for edits that showing the conflict there would lose."""
+def list_changed_paths(repository: Repository, step: Step, tip: str) -> set[str]:
+    """List the paths that the patch changes on ``tip``.
+
+    Those that it names, and where upstream renamed a folder or a file, the new ones.
+    """
+    merged = merge_patch(repository, step, tip).tree
+    return {*step.patch.changed_paths, *(change.path for change in compare_trees(repository, tip, merged))}
+
+
+def refuse_edits(repository: Repository, step: Step, changed: Collection[str]) -> None:
+    """Raise DecoupleError for edits that showing the conflict there would lose.
+
+    ``changed``: see `list_changed_paths`.
+    """
     dirty = repository.read_text("status", "--porcelain", "--untracked-files=no")
     if dirty and repository.resolve_commit("HEAD") is not None:
         raise DecoupleError(
             f"{repository.root} has edits ({dirty.splitlines()[0].strip()}, …)",
             next_step="commit them and say `decouple rebase --continue`, or drop them with `git checkout -f`",
         )
-    if untracked := _list_untracked(repository, step):
+    if untracked := _list_untracked(repository, changed):
         place = shlex.quote(str(repository.root / untracked[0]))
         raise DecoupleError(
             f"{repository.root}: {untracked[0]} is untracked, and {step.patch.name} changes it",
@@ -138,19 +150,18 @@ def refuse_edits(repository: Repository, step: Step) -> None:
         )
 
 
-def remove_untracked(repository: Repository, step: Step) -> None:
-    """Remove what a git of ours wrote for ``step`` before it was killed.
+def remove_untracked(repository: Repository, changed: Collection[str]) -> None:
+    """Remove what a git of ours wrote at ``changed`` before it was killed.
 
     It had not put it into its index yet.
     """
-    for path in _list_untracked(repository, step):
+    for path in _list_untracked(repository, changed):
         (repository.root / path).unlink()
 
 
-def _list_untracked(repository: Repository, step: Step) -> list[str]:
-    """Return the files that the patch changes and git's index lacks, ignored ones too."""
-    paths = sorted(step.patch.changed_paths)
-    return split_names(repository.run("ls-files", "-z", "--others", "--", *paths)) if paths else []
+def _list_untracked(repository: Repository, changed: Collection[str]) -> list[str]:
+    """Return the files at ``changed`` that git's index lacks, ignored ones too."""
+    return split_names(repository.run("ls-files", "-z", "--others", "--", *sorted(changed))) if changed else []
 
 
 def show_conflict(repository: Repository, tip: str, step: Step) -> None:
@@ -185,11 +196,11 @@ def forget_locks(repository: Repository, since: float) -> None:
     worktree.forget_new_locks(repository, ("index.lock", "HEAD.lock"), since)
 
 
-def read_settled_tree(repository: Repository, tip: str, step: Step) -> str:
+def read_settled_tree(repository: Repository, tip: str, step: Step, changed: Collection[str]) -> str:
     """Read the tree that a person made of the conflict of ``step``.
 
     It is what the index holds, committed on top of ``tip`` or not. Raises UsageError while files are unmerged, edited
-    and not staged, or hold conflict markers.
+    and not staged, or hold conflict markers, and while one of ``changed`` is not tracked.
     """
     unmerged = repository.read_text("diff", "--name-only", "--diff-filter=U")
     if unmerged:
@@ -203,7 +214,7 @@ def read_settled_tree(repository: Repository, tip: str, step: Step) -> str:
             f"{repository.root}: {unstaged.splitlines()[0]} is edited but not staged",
             next_step="`git add` or `git checkout` it, then `decouple rebase --continue`",
         )
-    if untracked := _list_untracked(repository, step):
+    if untracked := _list_untracked(repository, changed):
         raise UsageError(
             f"{repository.root}: {untracked[0]} is untracked, and {step.patch.name} changes it",
             next_step="`git add` it, or delete it, then `decouple rebase --continue`",

@@ -189,13 +189,18 @@ def add_file(name: str) -> str:
     return f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+ours\n"
 
 
-@pytest.fixture
-def new_file(project: Project) -> Path:
-    """Let the second patch stop, which adds a file besides; return where that file is in the work tree."""
+@pytest.fixture(params=["new.cpp", "fresh/new.cpp"])
+def new_file(project: Project, request: pytest.FixtureRequest) -> Path:
+    """Let the second patch stop, which adds a file besides; return where that file is in the work tree.
+
+    It is in a folder that upstream renamed, or in none.
+    """
     conflict_in_b(project)
+    project.upstream("1.0", {"old/x": numbered(1, 60)})
+    project.upstream("1.1", {"fresh/x": numbered(1, 60)})
     path = project.root / "patches/1.0/0002-second.patch"
-    path.write_text(path.read_text() + add_file("new.cpp"))
-    return project.root / "build/rebase/src/new.cpp"
+    path.write_text(path.read_text() + add_file(request.param.replace("fresh", "old")))
+    return project.root / "build/rebase/src" / request.param
 
 
 def test_a_new_file_that_git_was_killed_at_is_in_nobodys_way(
@@ -212,7 +217,7 @@ def test_a_new_file_that_git_was_killed_at_is_in_nobodys_way(
         at_work.setattr(rebase_state, "show_conflict", cut)
         project.begin()
     assert project.again("--continue") == 1
-    assert "A  new.cpp\n" in project.git("status", "--porcelain")
+    assert str(new_file.relative_to(project.root / "build/rebase/src")) in project.git("ls-files").splitlines()
 
 
 def test_a_new_file_that_is_not_staged_is_not_dropped_without_a_word(
@@ -220,12 +225,12 @@ def test_a_new_file_that_is_not_staged_is_not_dropped_without_a_word(
 ) -> None:
     assert project.begin() == 1
     project.git("reset", "-q")
-    (new_file.parent / "b").write_text("both\n")
+    (project.root / "build/rebase/src/b").write_text("both\n")
     project.git("add", "b")
     capsys.readouterr()
     assert project.again("--continue") == 2
     assert "new.cpp is untracked, and 1.0/0002-second.patch changes it" in capsys.readouterr().err
-    project.git("add", "new.cpp")
+    project.git("add", str(new_file))
     assert project.again("--continue") == 0
     assert "+ours\n" in (project.root / "patches/1.1/0002-second.patch").read_text()
 
