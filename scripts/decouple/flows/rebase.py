@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,6 +49,9 @@ from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.official_text import Likeness, compare_with_wheel
 from decouple.upstream.providers.wheel import find_wheel
 from decouple.upstream.readers import list_paths
+
+_NAMES_A_SOURCE = re.compile(r"^(?:name|choose) |(?<![\w-])--[a-z]")
+"""Advice of which no step of a rebase under way reads what it names."""
 
 
 class RebaseRequest(Struct, frozen=True):
@@ -267,8 +271,8 @@ def _continue_rebase(
     heard: Callable[[RebaseJudgement], None],
 ) -> RebaseResult:
     project, source = request.project, request.folder / "src"
-    with contextlib.nullcontext() if request.report else _advise_anew(state_file):
-        work, (old, new), tree = prepare_work(project, waiting, listener)
+    under_way = state_file.exists() and not request.report
+    work, (old, new), tree = prepare_work(project, waiting, listener, under_way=under_way)
     killed = waiting.tip is not None and waiting.stopped_at is None
     if request.step == "restart":
         waiting = structs.replace(waiting, decisions={})
@@ -382,11 +386,12 @@ def _drop_conflict(request: RebaseRequest, waiting: RebaseState) -> None:
 
 
 def prepare_work(
-    project: Path, waiting: RebaseState, listener: Listener = QUIET
+    project: Path, waiting: RebaseState, listener: Listener = QUIET, *, under_way: bool = False
 ) -> tuple[series_carry.RebaseWork, tuple[Manifest, Manifest], Path | None]:
     """Return the work, the old and new manifest, and where the new tree lies.
 
-    The trees of both releases are at hand. The place is None if only a wheel is known.
+    The trees of both releases are at hand. The place is None if only a wheel is known. ``under_way``: a rebase waits,
+    of which no step reads another source.
     """
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
     listed = series_file.read_series(Checkout(project).locate_series(waiting.old))
@@ -402,7 +407,7 @@ def prepare_work(
     ):
         of_new = option == "--source"
         advised = _advise_wheel(waiting, new) if of_new else contextlib.nullcontext()
-        with advised, source_specifier.name_option(option):
+        with _advise_anew() if under_way else advised, source_specifier.name_option(option):
             if word == "wheel" and not debian:
                 repository = open_workspace(folder / "objects", borrowed)
                 commit, regenerate = _open_wheel_side(project, repository, manifest, patches, waiting.offline, listener)
@@ -429,20 +434,19 @@ def prepare_work(
 
 
 @contextlib.contextmanager
-def _advise_anew(state_file: Path) -> Iterator[None]:
+def _advise_anew() -> Iterator[None]:
     """Say how a rebase under way comes by another source.
 
-    A step reads no option that names one.
+    A step reads no option that names one. What else the advice has stays.
     """
     try:
         yield
     except DecoupleError as error:
-        named = isinstance(error, UsageError) or "source" in (error.next_step or "")
-        if named and state_file.exists():
-            error.next_step = (
-                "go on once it can be had, or `decouple rebase --abort` and start anew with what there is: "
-                "what was settled is replayed"
-            )
+        advice = re.split(", or |; ", error.next_step or "")
+        kept = [part for part in advice if not _NAMES_A_SOURCE.search(part)]
+        if kept != advice:
+            anew = "`decouple rebase --abort` and start anew with what there is: what was settled is replayed"
+            error.next_step = ", or ".join([*(kept or ["go on once it can be had"]), anew])
         raise
 
 

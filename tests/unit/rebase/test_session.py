@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -599,6 +600,47 @@ def test_a_source_that_moved_meanwhile_is_named_anew_by_starting_anew(
     assert project.again("--abort") == 0
     assert project.begin() == 1
     assert "0002-second.patch  replayed" in capsys.readouterr().out
+
+
+def test_advice_that_names_no_source_stays_while_a_rebase_is_under_way(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was replaced by "start anew", which meets the same error."""
+    conflict_in_b(project)
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "sources-of-mine"))
+    project.sources["1.1"] = Path(shutil.make_archive(str(tmp_path / "1.1"), "gztar", tmp_path, "source-1.1"))
+    assert project.begin() == 1
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("DECOUPLE_CACHE", "~/cache")
+        assert project.again("--continue") == 2
+    assert "next: set DECOUPLE_CACHE to an absolute path\n" in capsys.readouterr().err
+    manifest = project.root / "series/1.1.toml"
+    manifest.rename(tmp_path / "1.1.toml")
+    assert project.again("--continue") == 2
+    assert "next: make it with: decouple manifest fill 1.1 --write\n" in capsys.readouterr().err
+    (tmp_path / "1.1.toml").rename(manifest)
+    (unpacked,) = tmp_path.glob("sources-of-mine/**/tree/b")
+    unpacked.write_text("edited\n")
+    shutil.rmtree(tmp_path / "sources-of-mine/baselines")
+    assert project.again("--continue") == 1
+    said = capsys.readouterr().err
+    assert "tree/b: not as it was unpacked" in said
+    assert f"next: rm -r {unpacked.parents[1]} and run again" in said
+
+
+def test_a_setting_at_fault_is_named_while_a_rebase_is_under_way(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    assert project.begin() == 1
+    state = project.root / "build/rebase/state.json"
+    state.write_text(json.dumps({**json.loads(state.read_text()), "source": "github"}))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "none.pem"))
+    assert project.again("--continue") == 1
+    said = capsys.readouterr().err
+    assert "next: set REQUESTS_CA_BUNDLE" in said
+    assert ", or `decouple rebase --abort` and start anew" in said
+    assert "--source" not in said
 
 
 def test_a_report_stops_nowhere_and_writes_nothing(project: Project, tmp_path: Path) -> None:
