@@ -656,6 +656,37 @@ def test_a_report_stops_nowhere_and_writes_nothing(project: Project, tmp_path: P
     assert project.series == []
 
 
+def test_a_report_that_cannot_be_written_ends_the_call_before_a_series_is(
+    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same command with a good name said that the series exists."""
+    conflict_in_b(project)
+    folder, report = f"--output={tmp_path}", f"--output={tmp_path / 'report.md'}"
+    assert project.begin("--format=markdown", folder) == 1
+    said = capsys.readouterr()
+    assert f"{tmp_path}: Is a directory" in said.err
+    assert f"{tmp_path}:" not in said.out, "no summary of a report that is not there"
+    assert project.begin("--format=markdown", report) == 1
+    assert "stopped at 1.0/0002-second.patch" in capsys.readouterr().out
+    project.git("checkout", "--theirs", "b")
+    project.git("add", "b")
+    assert project.decouple("--continue", folder) == 1
+    assert project.series == []
+    assert project.decouple("--continue", report) == 0, "what was settled is kept"
+    assert project.series == ["1.0/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch"]
+
+
+def test_a_stop_is_told_also_where_its_report_comes_nowhere(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device or a pipe gets it once, at the end."""
+    conflict_in_b(project)
+    assert project.begin("--output=/dev/full") == 1
+    said = capsys.readouterr()
+    assert "stopped at 1.0/0002-second.patch" in said.out
+    assert "No space left on device" in said.err
+
+
 def test_ci_hosts_get_annotations(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     conflict_in_b(project)
     project.begin("--report", "--format=github")
