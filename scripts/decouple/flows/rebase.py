@@ -328,7 +328,11 @@ def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waitin
     assert request.step
     assert waiting.stopped_at
     assert waiting.tip
-    step = next(entry for entry in work.steps if entry.patch.name == waiting.stopped_at)
+    step = next((entry for entry in work.steps if entry.patch.name == waiting.stopped_at), None)
+    if step is None:
+        raise UsageError(
+            f"the series of {waiting.old} no longer lists {waiting.stopped_at}", next_step="decouple rebase --restart"
+        )
     if _is_relocation(step.patch):
         rebase_state.refuse_decision(waiting.stopped_at, request.step)
     tree = _make_work_tree(work, request.folder / "src")

@@ -550,6 +550,21 @@ def test_abort_and_restart(project: Project, capsys: pytest.CaptureFixture[str])
     assert project.series == []
 
 
+@pytest.mark.parametrize("step", ["--continue", "--skip"])
+def test_a_patch_that_the_series_no_longer_lists_is_not_settled(
+    project: Project, capsys: pytest.CaptureFixture[str], step: str
+) -> None:
+    conflict_in_b(project)
+    assert project.begin() == 1
+    project.write("series/1.0", "1.0/0001-first.patch\n1.0/0003-third.patch\n")
+    assert project.again(step) == 2
+    said = capsys.readouterr().err
+    assert "the series of 1.0 no longer lists 1.0/0002-second.patch" in said
+    assert "next: decouple rebase --restart" in said
+    assert project.again("--restart") == 0
+    assert project.series == ["1.0/0001-first.patch", "1.0/0003-third.patch"]
+
+
 @pytest.mark.parametrize("text", ['{"version": 2}', '{"version": 1}', "{"])
 def test_a_rebase_whose_state_cannot_be_read_is_given_up(
     project: Project, capsys: pytest.CaptureFixture[str], text: str
