@@ -73,6 +73,15 @@ def test_a_hash_in_a_comment_or_raw_string_is_no_directive() -> None:
     ]
 
 
+def test_a_directive_goes_on_behind_a_comment_of_several_lines() -> None:
+    text = "#if A /* why\nand */ && /* how */ \\\n  B // so\nx\n#endif /* A\n*/ // the end\n#define Z /* not closed\n"
+    assert [(d.word, d.rest.split(), d.line, d.end_line) for d in parse_directives(text)] == [
+        ("if", ["A", "&&", "B"], 1, 3),
+        ("endif", [], 5, 6),
+        ("define", ["Z"], 7, 8),
+    ]
+
+
 def test_branches_of_a_nested_conditional() -> None:
     text = "#ifdef USE_CUDA\na\n#  if N > 1\nb\n#  endif\n#elif defined(USE_ROCM)\nc\n#else\nd\n#endif\n"
     found = find_branches(list(parse_directives(text)), 10)
