@@ -41,6 +41,13 @@ NO_CUDA = Macros(undefined=frozenset({"USE_CUDA", "USE_ROCM", "__CUDACC__"}))
         ("-7 % 2 == -1", None),
         ("010 == 8 && 0 == 00", True),
         ("09", None),
+        ("-1 > 0u", None),  # true to a compiler, as are the next two
+        ("~0U == 0xffffffffffffffff", None),
+        ("0u - 1 > 0", None),
+        ("-1 < 9223372036854775808", None),
+        ("3u > 2 && 0xfu == 15", True),
+        ("-1 < 0 && -1 >> 1 == -1", True),
+        ("(1 << 63) < 0", True),
     ],
 )
 def test_an_expression_is_true_false_or_not_known(expression: str, value: bool | None) -> None:
