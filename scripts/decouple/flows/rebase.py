@@ -43,7 +43,7 @@ from decouple.relocate.plan import HOLLOW, Move, list_unclassified, make_plan, p
 from decouple.relocate.relocation_patch import render_patch, render_python
 from decouple.upstream import source_specifier, tree_record
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetch import fetch_source
+from decouple.upstream.fetch import choose_provider, fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.official_text import Likeness, compare_with_wheel
@@ -487,11 +487,8 @@ def _refuse_hidden_files(repository: Repository, patches: list[Patch], commit: s
 def _open_full_side(
     manifest: Manifest, word: str, debian: bool, offline: bool, listener: Listener
 ) -> tuple[Baseline, Path]:
-    """Return the baseline of a release's whole tree, and the tree on disk.
-
-    Debian's patches come with Debian's source alone.
-    """
-    word = "debian" if debian and word == "auto" else word
+    """Return the baseline of a release's whole tree, and the tree on disk."""
+    word = choose_provider(manifest, word, debian_patches=debian)
     fetched = fetch_source(manifest, word, offline=offline, progress=listener.progress)
     return ensure_baseline(find_cache(), manifest, fetched, debian, listener.progress), fetched.path
 

@@ -732,8 +732,11 @@ def test_with_debians_patches_the_source_is_debians(project: Project, capsys: py
     conflict_in_b(project)
     project.give_from_source("1.0")
     project.give_from_source("1.1")
-    assert project.decouple("1.0", "1.1", "--debian-patches", "--report") == 2
-    assert "release 1.1 has no source 'debian'" in capsys.readouterr().err
+    for verb, *releases in (["rebase", "1.0", "1.1"], ["fetch", "1.1"], ["apply", "1.1"], ["check", "1.0"]):
+        assert main([verb, *releases, "--debian-patches"]) == 2
+        said = capsys.readouterr().err
+        assert f"release {releases[-1]} has no source 'debian'" in said
+        assert "next: leave --debian-patches out\n" in said
 
 
 def test_one_local_source_after_another(project: Project) -> None:
