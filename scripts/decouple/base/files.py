@@ -58,11 +58,18 @@ def write_output(path: Path, data: bytes | str) -> None:
     link stays one, and the file that it leads to is replaced.
     """
     payload = data.encode("utf-8") if isinstance(data, str) else data
-    if path.absolute().parts[1:2] in (("dev",), ("proc",)) or (path.exists() and not path.is_file()):
+    if is_stream(path) or path.is_dir():
         with path.open("wb") as out:
             out.write(payload)
     else:
         write_atomically(Path(os.path.realpath(path)), payload)  # of links in a circle, too: resolve() refuses those
+
+
+def is_stream(path: Path) -> bool:
+    """Say whether ``path`` is a device or a pipe: what is written there stays."""
+    return path.absolute().parts[1:2] in (("dev",), ("proc",)) or (
+        path.exists() and not path.is_file() and not path.is_dir()
+    )
 
 
 def has_no_room(*places: Path) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
-from decouple.base.files import write_output
+from decouple.base.files import is_stream, write_output
 from decouple.cli import output
 from decouple.cli.request import make_request, refuse_unread
 from decouple.cli.source_word import add_source_option
@@ -67,22 +68,40 @@ def run_rebase(arguments: argparse.Namespace) -> int:
     for_program = arguments.format != "text" and not arguments.output  # which gets the report and nothing else
     listener = output.make_listener(for_program=for_program)
     request = choose_way(make_request(RebaseRequest, arguments), listener)
+    once = for_program or bool(arguments.output and is_stream(arguments.output))  # nothing replaces what is there
     legs: list[CarriedLeg] = []
+
+    def put_report() -> None:
+        text = _format_report(arguments.format, legs)
+        if arguments.output:
+            write_output(arguments.output, text)
+        else:
+            print(text, end="")
 
     def take_verdicts(judged: RebaseJudgement) -> None:
         legs.append(CarriedLeg(judged.old, judged.new, judged.outcome.carried))
         if arguments.output:
+            if not once:  # before a series is written: a file that cannot be ends the call
+                put_report()
             print(f"{arguments.output}: {report.format_summary(judged.outcome.carried)}")
         elif not for_program:
             print(report.format_text(judged.outcome.carried), end="")
 
     try:
         result = rebase_series(request, listener, take_verdicts)
-    finally:
-        if legs and arguments.output:  # once: it may be a pipe; and also of a way that ends in an error
-            write_output(arguments.output, _format_report(arguments.format, legs))
-        elif legs and for_program:
-            print(_format_report(arguments.format, legs), end="")
+    except BaseException:
+        if legs and once:
+            with contextlib.suppress(OSError):  # what ended the way is told
+                put_report()
+        raise
+    code = _tell_result(arguments, request.project, result, listener)
+    if legs and once:
+        put_report()
+    return code
+
+
+def _tell_result(arguments: argparse.Namespace, project: Path, result: RebaseResult, listener: Listener) -> int:
+    """Say how the call ended; return its exit code."""
     if result.judged is None:
         listener.say("rebase: given up; the series that was under way is not written")
     elif arguments.report:
@@ -94,7 +113,7 @@ def run_rebase(arguments: argparse.Namespace) -> int:
         listener.say(f"  next: {find_next_step(stopped)} (or {others})")
         return CHECK_FAILED
     else:
-        _tell_written(request.project, result, listener)
+        _tell_written(project, result, listener)
     return OK
 
 

@@ -24,7 +24,7 @@ def fetch_source(request: BaselineRequest, listener: Listener = QUIET) -> tuple[
     What is there is not fetched again. Raises DecoupleError.
     """
     manifest = load_release(request.project, request.release)
-    source = "debian" if request.debian_patches and request.source == "auto" else request.source
+    source = fetch.choose_provider(manifest, request.source, debian_patches=bool(request.debian_patches))
     cache = request.cache or find_cache()
     fetched = fetch.fetch_source(manifest, source, cache=cache, offline=request.offline, progress=listener.progress)
     if fetched.kind != "source":

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -42,12 +43,15 @@ from decouple.relocate.plan import HOLLOW, Move, list_unclassified, make_plan, p
 from decouple.relocate.relocation_patch import render_patch, render_python
 from decouple.upstream import source_specifier, tree_record
 from decouple.upstream.baseline import Baseline, ensure_baseline
-from decouple.upstream.fetch import fetch_source
+from decouple.upstream.fetch import choose_provider, fetch_source
 from decouple.upstream.manifests import load_release
 from decouple.upstream.named_sources import open_named_source
 from decouple.upstream.official_text import Likeness, compare_with_wheel
 from decouple.upstream.providers.wheel import find_wheel
 from decouple.upstream.readers import list_paths
+
+_NAMES_A_SOURCE = re.compile(r"^(?:name|choose) |(?<![\w-])--[a-z]")
+"""Advice of which no step of a rebase under way reads what it names."""
 
 
 class RebaseRequest(Struct, frozen=True):
@@ -267,8 +271,8 @@ def _continue_rebase(
     heard: Callable[[RebaseJudgement], None],
 ) -> RebaseResult:
     project, source = request.project, request.folder / "src"
-    with contextlib.nullcontext() if request.report else _advise_anew(state_file):
-        work, (old, new), tree = prepare_work(project, waiting, listener)
+    under_way = state_file.exists() and not request.report
+    work, (old, new), tree = prepare_work(project, waiting, listener, under_way=under_way)
     killed = waiting.tip is not None and waiting.stopped_at is None
     if request.step == "restart":
         waiting = structs.replace(waiting, decisions={})
@@ -289,9 +293,10 @@ def _continue_rebase(
     if outcome.stopped and outcome.waiting:
         waiting.save(state_file)  # so that --abort always can
         shown, name = _make_work_tree(work, source), outcome.stopped.name
+        changed = rebase_state.list_changed_paths(work.repository, outcome.waiting, outcome.tips[-1])
         if killed:  # a run at its work there
-            rebase_state.remove_untracked(shown, outcome.waiting)
-        rebase_state.refuse_edits(shown, outcome.waiting)
+            rebase_state.remove_untracked(shown, changed)
+        rebase_state.refuse_edits(shown, outcome.waiting, changed)
         structs.replace(waiting, tip=outcome.tips[-1]).save(state_file)
         rebase_state.show_conflict(shown, outcome.tips[-1], outcome.waiting)
         structs.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
@@ -323,16 +328,30 @@ def _take_decision(request: RebaseRequest, work: series_carry.RebaseWork, waitin
     assert request.step
     assert waiting.stopped_at
     assert waiting.tip
-    step = next(entry for entry in work.steps if entry.patch.name == waiting.stopped_at)
+    step = next((entry for entry in work.steps if entry.patch.name == waiting.stopped_at), None)
+    if step is None:
+        raise UsageError(
+            f"the series of {waiting.old} no longer lists {waiting.stopped_at}", next_step="decouple rebase --restart"
+        )
     if _is_relocation(step.patch):
         rebase_state.refuse_decision(waiting.stopped_at, request.step)
     tree = _make_work_tree(work, request.folder / "src")
     before = work.repository.read_tree_id(waiting.tip)
-    settled = None if request.step == "skip" else rebase_state.read_settled_tree(tree, waiting.tip, step)
+    settled = None
+    if request.step == "continue":
+        changed = rebase_state.list_changed_paths(work.repository, step, waiting.tip)
+        settled = rebase_state.read_settled_tree(tree, waiting.tip, step, changed)
     decision = Decision(settled, before, request.reason)
     made_on = work.repository.read_tree_id(work.sides.new)
     kept = resolution_replay.make_resolution(
-        work.repository, step, waiting.tip, None if settled == before else settled, made_on, request.reason, waiting.new
+        work.repository,
+        step,
+        waiting.tip,
+        None if settled == before else settled,
+        made_on,
+        request.reason,
+        waiting.new,
+        work.list_recipe_paths(step.patch),
     )
     resolutions.remember_resolution(resolutions.make_path(request.project, waiting.old, waiting.new), kept)
     decided = structs.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
@@ -371,11 +390,12 @@ def _drop_conflict(request: RebaseRequest, waiting: RebaseState) -> None:
 
 
 def prepare_work(
-    project: Path, waiting: RebaseState, listener: Listener = QUIET
+    project: Path, waiting: RebaseState, listener: Listener = QUIET, *, under_way: bool = False
 ) -> tuple[series_carry.RebaseWork, tuple[Manifest, Manifest], Path | None]:
     """Return the work, the old and new manifest, and where the new tree lies.
 
-    The trees of both releases are at hand. The place is None if only a wheel is known.
+    The trees of both releases are at hand. The place is None if only a wheel is known. ``under_way``: a rebase waits,
+    of which no step reads another source.
     """
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
     listed = series_file.read_series(Checkout(project).locate_series(waiting.old))
@@ -391,7 +411,7 @@ def prepare_work(
     ):
         of_new = option == "--source"
         advised = _advise_wheel(waiting, new) if of_new else contextlib.nullcontext()
-        with advised, source_specifier.name_option(option):
+        with _advise_anew() if under_way else advised, source_specifier.name_option(option):
             if word == "wheel" and not debian:
                 repository = open_workspace(folder / "objects", borrowed)
                 commit, regenerate = _open_wheel_side(project, repository, manifest, patches, waiting.offline, listener)
@@ -418,20 +438,19 @@ def prepare_work(
 
 
 @contextlib.contextmanager
-def _advise_anew(state_file: Path) -> Iterator[None]:
+def _advise_anew() -> Iterator[None]:
     """Say how a rebase under way comes by another source.
 
-    A step reads no option that names one.
+    A step reads no option that names one. What else the advice has stays.
     """
     try:
         yield
     except DecoupleError as error:
-        named = isinstance(error, UsageError) or "source" in (error.next_step or "")
-        if named and state_file.exists():
-            error.next_step = (
-                "go on once it can be had, or `decouple rebase --abort` and start anew with what there is: "
-                "what was settled is replayed"
-            )
+        advice = re.split(", or |; ", error.next_step or "")
+        kept = [part for part in advice if not _NAMES_A_SOURCE.search(part)]
+        if kept != advice:
+            anew = "`decouple rebase --abort` and start anew with what there is: what was settled is replayed"
+            error.next_step = ", or ".join([*(kept or ["go on once it can be had"]), anew])
         raise
 
 
@@ -468,11 +487,8 @@ def _refuse_hidden_files(repository: Repository, patches: list[Patch], commit: s
 def _open_full_side(
     manifest: Manifest, word: str, debian: bool, offline: bool, listener: Listener
 ) -> tuple[Baseline, Path]:
-    """Return the baseline of a release's whole tree, and the tree on disk.
-
-    Debian's patches come with Debian's source alone.
-    """
-    word = "debian" if debian and word == "auto" else word
+    """Return the baseline of a release's whole tree, and the tree on disk."""
+    word = choose_provider(manifest, word, debian_patches=debian)
     fetched = fetch_source(manifest, word, offline=offline, progress=listener.progress)
     return ensure_baseline(find_cache(), manifest, fetched, debian, listener.progress), fetched.path
 

@@ -94,6 +94,14 @@ def carry_patch(repository: Repository, step: Step, tip: str, scratch: Path) -> 
     )
 
 
+def is_stopped_by_conflicts(repository: Repository, step: Step, tip: str, scratch: Path) -> bool:
+    """Return whether git's conflicts are what a person is asked about.
+
+    Not where they are settled here, or the patch applies both ways: what stops it then is something else.
+    """
+    return _judge_patch(repository, step, tip, scratch).verdict in (Verdict.CONFLICT, Verdict.TARGET_GONE)
+
+
 def carry_unchanged(repository: Repository, step: Step, tip: str) -> CarryResult | None:
     """Return the verdict where ``tip`` has what the patch's old series had.
 

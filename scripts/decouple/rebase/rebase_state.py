@@ -8,8 +8,9 @@ file does the right thing.
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,11 +18,11 @@ from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
-from decouple.base.git import SUBMODULE, GitError, Repository, split_names
+from decouple.base.git import SUBMODULE, GitError, Repository, name_status, split_names
 from decouple.base.path_names import PathPart, RelativePath
 from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
 from decouple.patch.lines import split_lines
-from decouple.rebase.carry import Step
+from decouple.rebase.carry import Step, merge_patch
 from decouple.rebase.recipe_carry import MISSED
 from decouple.rebase.series_carry import Decision
 from decouple.rebase.verdicts import CarryResult
@@ -30,6 +31,8 @@ from decouple.stack.journal import Id
 from decouple.stack.trees import compare_trees, read_blobs
 
 _VERSION = 1
+_CODE = re.compile(r"(?:\.(?:c|cc|cpp|cu|cuh|h|hpp|cmake|in)|CMakeLists\.txt)$")
+"""Files in which no line of seven ``=`` underlines a title."""
 _MEND_RULES = "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
 
 
@@ -119,15 +122,27 @@ def refuse_decision(name: str, step: str) -> NoReturn:
     )
 
 
-def refuse_edits(repository: Repository, step: Step) -> None:
-    """Raise DecoupleError for edits that showing the conflict there would lose."""
+def list_changed_paths(repository: Repository, step: Step, tip: str) -> set[str]:
+    """List the paths that the patch changes on ``tip``.
+
+    Those that it names, and where upstream renamed a folder or a file, the new ones.
+    """
+    merged = merge_patch(repository, step, tip).tree
+    return {*step.patch.changed_paths, *(change.path for change in compare_trees(repository, tip, merged))}
+
+
+def refuse_edits(repository: Repository, step: Step, changed: Collection[str]) -> None:
+    """Raise DecoupleError for edits that showing the conflict there would lose.
+
+    ``changed``: see `list_changed_paths`.
+    """
     dirty = repository.read_text("status", "--porcelain", "--untracked-files=no")
     if dirty and repository.resolve_commit("HEAD") is not None:
         raise DecoupleError(
             f"{repository.root} has edits ({dirty.splitlines()[0].strip()}, …)",
             next_step="commit them and say `decouple rebase --continue`, or drop them with `git checkout -f`",
         )
-    if untracked := _list_untracked(repository, step):
+    if untracked := _list_untracked(repository, changed):
         place = shlex.quote(str(repository.root / untracked[0]))
         raise DecoupleError(
             f"{repository.root}: {untracked[0]} is untracked, and {step.patch.name} changes it",
@@ -135,34 +150,35 @@ def refuse_edits(repository: Repository, step: Step) -> None:
         )
 
 
-def remove_untracked(repository: Repository, step: Step) -> None:
-    """Remove what a git of ours wrote for ``step`` before it was killed.
+def remove_untracked(repository: Repository, changed: Collection[str]) -> None:
+    """Remove what a git of ours wrote at ``changed`` before it was killed.
 
     It had not put it into its index yet.
     """
-    for path in _list_untracked(repository, step):
+    for path in _list_untracked(repository, changed):
         (repository.root / path).unlink()
 
 
-def _list_untracked(repository: Repository, step: Step) -> list[str]:
-    """Return the files that the patch changes and git's index lacks, ignored ones too."""
-    paths = sorted(step.patch.changed_paths)
-    return split_names(repository.run("ls-files", "-z", "--others", "--", *paths)) if paths else []
+def _list_untracked(repository: Repository, changed: Collection[str]) -> list[str]:
+    """Return the files at ``changed`` that git's index lacks, ignored ones too."""
+    return split_names(repository.run("ls-files", "-z", "--others", "--", *sorted(changed))) if changed else []
 
 
 def show_conflict(repository: Repository, tip: str, step: Step) -> None:
     """Pick the patch's old commit on ``tip``, so that plain git shows the conflict.
 
-    What git merges cleanly is staged and not committed: it is what a person is asked about. Raises GitError where git
-    does neither: an empty conflict would be taken for one that was settled with nothing left of the patch.
+    What git merges cleanly is staged and not committed: it is what a person is asked about. A file that is in the way
+    of another's new place is staged, too. Raises GitError where git does nothing: an empty conflict would be taken for
+    one that was settled with nothing left of the patch.
     """
     repository.run("checkout", "-q", "--detach", tip)
     answer = repository.try_run("-c", "merge.conflictStyle=diff3", "cherry-pick", "--no-commit", step.after)
-    if answer.status and not repository.read_text("ls-files", "--unmerged"):
+    if answer.status and not repository.read_text("diff", "--cached", "--name-only"):  # unmerged ones are named, too
         raise GitError(
             f"git cherry-pick in {repository.root}",
             answer,
-            next_step="settle what git says there, then `decouple rebase --continue`",
+            next_step=f"{name_status(repository.root)} shows the state it is in; move what is in git's way out of that "
+            "folder, then `decouple rebase --continue`",
         )
 
 
@@ -180,11 +196,11 @@ def forget_locks(repository: Repository, since: float) -> None:
     worktree.forget_new_locks(repository, ("index.lock", "HEAD.lock"), since)
 
 
-def read_settled_tree(repository: Repository, tip: str, step: Step) -> str:
+def read_settled_tree(repository: Repository, tip: str, step: Step, changed: Collection[str]) -> str:
     """Read the tree that a person made of the conflict of ``step``.
 
     It is what the index holds, committed on top of ``tip`` or not. Raises UsageError while files are unmerged, edited
-    and not staged, or hold conflict markers.
+    and not staged, or hold conflict markers, and while one of ``changed`` is not tracked.
     """
     unmerged = repository.read_text("diff", "--name-only", "--diff-filter=U")
     if unmerged:
@@ -198,7 +214,7 @@ def read_settled_tree(repository: Repository, tip: str, step: Step) -> str:
             f"{repository.root}: {unstaged.splitlines()[0]} is edited but not staged",
             next_step="`git add` or `git checkout` it, then `decouple rebase --continue`",
         )
-    if untracked := _list_untracked(repository, step):
+    if untracked := _list_untracked(repository, changed):
         raise UsageError(
             f"{repository.root}: {untracked[0]} is untracked, and {step.patch.name} changes it",
             next_step="`git add` it, or delete it, then `decouple rebase --continue`",
@@ -215,8 +231,7 @@ def read_settled_tree(repository: Repository, tip: str, step: Step) -> str:
 def _find_marker(repository: Repository, tip: str, tree: str) -> str:
     """Return the place of the first conflict marker that is new in ``tree``.
 
-    It opens or ends a conflict, and its file in ``tip`` has no such line. A line of seven ``=`` alone shows none: it
-    may underline a title.
+    Its file in ``tip`` has no such line.
     """
     changes = [change for change in compare_trees(repository, tip, tree) if change.new and change.new.mode != SUBMODULE]
     entries = [entry for change in changes for entry in (change.old, change.new) if entry and entry.mode != SUBMODULE]
@@ -225,6 +240,16 @@ def _find_marker(repository: Repository, tip: str, tree: str) -> str:
         assert change.new
         known = set(split_lines(texts.get(change.old.id, b""))) if change.old else set()
         for number, line in enumerate(split_lines(texts[change.new.id]), 1):
-            if line.startswith((b"<<<<<<< ", b">>>>>>> ")) and line not in known:
+            if _is_marker(change.path, line) and line not in known:
                 return f"{change.path}:{number}"
     return ""
+
+
+def _is_marker(path: str, line: bytes) -> bool:
+    """Say whether ``line`` is one that git puts around the texts of a conflict.
+
+    A line of seven ``=`` alone shows none where it may underline a title.
+    """
+    if line.startswith((b"<<<<<<< ", b"||||||| ", b">>>>>>> ")):
+        return True
+    return line.rstrip() == b"=======" and _CODE.search(path) is not None

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
 from decouple.base.git import REGULAR, Repository
 from decouple.patch.lines import split_lines
 from decouple.rebase import resolution_encoding
-from decouple.rebase.carry import Merge, Step, merge_patch
+from decouple.rebase.carry import Merge, Step, is_stopped_by_conflicts, merge_patch
 from decouple.rebase.resolutions import Resolution, SettledFile, find_resolutions
 from decouple.stack.trees import TreeEntry, compare_trees, read_blobs, read_changes, read_entries, write_blob
 
 
-def list_conflicts(repository: Repository, step: Step, merge: Merge, tip: str) -> tuple[str, ...]:
+def list_conflicts(
+    repository: Repository, step: Step, merge: Merge, tip: str, read: Iterable[str] = ()
+) -> tuple[str, ...]:
     """Return what stands in the way of a patch, as keys.
 
-    One for each conflict in a text; else for the kind of the conflict and the file of the release. Where git has no
-    conflict, what stopped the patch is known by all that it meets: the patch, and the files that merging changes.
+    One for each conflict in a text; else for the kind of the conflict and the file of the release. Where something else
+    stopped the patch, that is known by all that it meets: the patch, and the files that merging changes or that its
+    recipe has ``read``.
     """
     paths = [path for path, _ in merge.conflicts]
     entries, there = (read_entries(repository, tree, paths) for tree in (merge.tree, tip))
@@ -28,29 +31,42 @@ def list_conflicts(repository: Repository, step: Step, merge: Merge, tip: str) -
     for path, kind in merge.conflicts:
         keys = resolution_encoding.list_conflict_keys(texts[entries[path].id]) if path in entries else ()
         conflict_keys += keys or [_hash_conflict(kind, path, *([there[path].id] if path in there else []))]
-    if not conflict_keys:
-        conflict_keys = [_hash_conflict("place", step.patch.sha256, *_list_met_files(repository, step, merge, tip))]
+    if not conflict_keys or not is_stopped_by_conflicts(repository, step, tip, repository.state_folder):
+        met = _list_met_files(repository, step, merge, tip, read)
+        conflict_keys.append(_hash_conflict("place", step.patch.sha256, *met))
     return tuple(conflict_keys)
 
 
-def recall_resolution(repository: Repository, known: Sequence[Resolution], step: Step, tip: str) -> Resolution | None:
-    """Find the resolution of the conflicts that the patch has on ``tip``."""
+def recall_resolution(
+    repository: Repository, known: Sequence[Resolution], step: Step, tip: str, read: Iterable[str] = ()
+) -> Resolution | None:
+    """Find the resolution of the conflicts that the patch has on ``tip``.
+
+    ``read``: what its recipe reads.
+    """
     identity = step.patch.identity
     if not any(resolution.patch == identity for resolution in known):
         return None
-    keys = list_conflicts(repository, step, merge_patch(repository, step, tip), tip)
+    keys = list_conflicts(repository, step, merge_patch(repository, step, tip), tip, read)
     return next(iter(find_resolutions(known, identity, keys)), None)
 
 
 def make_resolution(
-    repository: Repository, step: Step, tip: str, tree: str | None, made_on: str, reason: str, since: str = ""
+    repository: Repository,
+    step: Step,
+    tip: str,
+    tree: str | None,
+    made_on: str,
+    reason: str,
+    since: str = "",
+    read: Iterable[str] = (),
 ) -> Resolution:
     """Make the record of a settled conflict.
 
-    ``tree`` is what a person made of it, None where the patch was left out.
+    ``tree`` is what a person made of it, None where the patch was left out; ``read`` what its recipe reads.
     """
     merge = merge_patch(repository, step, tip)
-    keys = list_conflicts(repository, step, merge, tip)
+    keys = list_conflicts(repository, step, merge, tip, read)
     identity = step.patch.identity
     reason = reason.encode("utf-8", "replace").decode()  # a command line may have any bytes, TOML not
     files = _make_settled_files(repository, merge.tree, tree) if tree else ()
@@ -114,10 +130,13 @@ def _read_whole_file(file: SettledFile) -> bytes | None:
     return None if file.lines is None else "".join(file.lines).encode()
 
 
-def _list_met_files(repository: Repository, step: Step, merge: Merge, tip: str) -> list[str]:
-    """Return path and id of each file that the patch names or the merge changes."""
+def _list_met_files(repository: Repository, step: Step, merge: Merge, tip: str, read: Iterable[str]) -> list[str]:
+    """Return path and id of each file that the patch meets.
+
+    It names them, the merge changes them, or its recipe has ``read`` them.
+    """
     changed = (change.path for change in compare_trees(repository, repository.read_tree_id(tip), merge.tree))
-    there = read_entries(repository, tip, {*step.patch.touched_paths, *changed})
+    there = read_entries(repository, tip, {*step.patch.touched_paths, *changed, *read})
     return [f"{path} {entry.id}" for path, entry in sorted(there.items())]
 
 

@@ -235,6 +235,11 @@ class RebaseWork(Struct, dict=True):
             for patch, before, after in zip(self.patches, commits[:-1], commits[1:], strict=True)
         )
 
+    def list_recipe_paths(self, patch: Patch) -> set[str]:
+        """List the paths that the recipe of ``patch`` reads; none without one."""
+        recipe = self.recipes.get(patch.header.decouple_id or "")
+        return list_read_paths(recipe) if recipe else set()
+
     def _carry_unchanged(self, step: Step, commits: _CarriedCommits) -> CarryResult | None:
         """Carry a patch that finds all as its old series had it.
 
@@ -243,7 +248,7 @@ class RebaseWork(Struct, dict=True):
         if self.partial or step.patch.name in self.decisions:
             return None
         recipe = self.recipes.get(step.patch.header.decouple_id or "")
-        if commits.holds_back({*step.patch.touched_paths, *(list_read_paths(recipe) if recipe else ())}):
+        if commits.holds_back({*step.patch.touched_paths, *self.list_recipe_paths(step.patch)}):
             return None
         tip = commits.tips[-1]
         result = carry_unchanged(self.repository, step, tip)
@@ -311,7 +316,8 @@ class RebaseWork(Struct, dict=True):
         )
 
     def _replay_memory(self, step: Step, tip: str) -> CarryResult | None:
-        known = resolution_replay.recall_resolution(self.repository, self.memory, step, tip)
+        read = self.list_recipe_paths(step.patch)
+        known = resolution_replay.recall_resolution(self.repository, self.memory, step, tip, read)
         if known is None:
             return None
         why = f": {known.reason}" if known.reason else ""

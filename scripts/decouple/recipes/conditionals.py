@@ -26,7 +26,7 @@ def settle_lines(lines: Sequence[Line], *, define: Sequence[str] = (), undefine:
     while True:
         for group in group_branches("\n".join(line.text for line in left)):
             if group[0].opening_line > at and (kept := _find_kept_lines(left, group, macros, known)) is not None:
-                start, stop = group[0].opening_line - 1, group[-1].end
+                start, stop = group[0].opening_line - 1, group[-1].last_line
                 left[start:stop] = kept
                 if not kept and start and stop and not _read_line(left, start - 1) and not _read_line(left, start):
                     del left[start]
@@ -53,7 +53,7 @@ def _find_kept_lines(
         return []
     if rest[0].word == "else":
         return list(lines[rest[0].end_line : rest[0].end - 1])
-    opening, *others = lines[rest[0].line - 1 : group[-1].end]
+    opening, *others = lines[rest[0].line - 1 : group[-1].last_line]
     return [Line(_ELIF.sub(r"\1", opening.text, count=1), opening.number), *others]
 
 

@@ -32,7 +32,8 @@ def find_telling_lines(text: str, path: str) -> set[int]:
     is_cpp = _CPP.search(path) is not None
     plain = blank_comments(text) if is_cpp else re.sub(r"(?m)^\s*#.*$", "", text)
     branches = find_branches(list(parse_directives(text)), text.count("\n") + 1) if is_cpp else []
-    continued = {number for branch in branches for number in range(branch.line, branch.end_line)}
+    ends = [end for branch in branches for end in ((branch.line, branch.end_line), (branch.end, branch.last_line))]
+    continued = {number for first, last in ends for number in range(first, last)}
     return {
         number
         for number, line in enumerate(plain.split("\n"))

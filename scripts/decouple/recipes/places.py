@@ -129,7 +129,7 @@ def _find_guards(text: str, path: str, step: Selector) -> Iterator[LineRange]:
         return
     for group in group_branches(text):
         if step.guard in list_macro_names(group[0].own):
-            yield LineRange(group[0].opening_line - 1, group[-1].end)
+            yield LineRange(group[0].opening_line - 1, group[-1].last_line)
 
 
 def _find_branches(text: str, path: str, step: Selector) -> Iterator[LineRange]:

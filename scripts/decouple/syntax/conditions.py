@@ -35,6 +35,7 @@ _BINARY = (
 
 Value = int | None  # None: not known
 _BITS = 64
+_SIGN = 1 << (_BITS - 1)
 
 
 class Macros(Struct, frozen=True):
@@ -52,6 +53,8 @@ class _Parser:
     def __init__(self, text: str, macros: Macros) -> None:
         self.tokens: list[tuple[str, str]] = []
         self.macros = macros
+        self.unsigned = False
+        """Whether a number is of the unsigned type, to which a compiler converts what is calculated with it."""
         self.at = 0
         end = 0
         text = text.strip()
@@ -60,6 +63,8 @@ class _Parser:
             if not match or not match.lastgroup:
                 raise ValueError(text)
             kind, word = match.lastgroup, match.group(match.lastgroup)
+            if kind == "number":
+                self.unsigned |= "u" in match.group().lower() or _parse_number(word) >= _SIGN
             self.tokens.append(("op", _SPELLINGS[word]) if word in _SPELLINGS else (kind, word))
             end = match.end()
 
@@ -94,7 +99,7 @@ class _Parser:
         while (op := self.peek()) in _BINARY[level]:
             assert op is not None
             self.take()
-            left = _apply_operator(op, left, self.parse_binary(level + 1))
+            left = self.check_range(_apply_operator(op, left, self.parse_binary(level + 1)))
         return left
 
     def parse_unary(self) -> Value:
@@ -108,14 +113,25 @@ class _Parser:
             return None if operand is None else int(not operand)
         if text in "-+~" and kind == "op":
             operand = self.parse_unary()
-            return None if operand is None else _check_range({"-": -operand, "+": operand, "~": ~operand}[text])
+            return None if operand is None else self.check_range({"-": -operand, "+": operand, "~": ~operand}[text])
         if kind == "number":
-            return _parse_number(text.replace("'", ""))
+            number = _parse_number(text)
+            return number if number < 2 * _SIGN else None
         if kind == "name":
             return self.evaluate_name(text)
         if kind == "char":
             return None
         raise ValueError(text)
+
+    def check_range(self, value: Value) -> Value:
+        """Return a result as the preprocessor's widest type has it.
+
+        None where it has not that. Where a number is unsigned, what has the sign's bit is not known: its type depends
+        on where each number stands.
+        """
+        if value is None or not -_SIGN <= value < 2 * _SIGN or (self.unsigned and not 0 <= value < _SIGN):
+            return None
+        return value if value < _SIGN else value - 2 * _SIGN
 
     def evaluate_name(self, text: str) -> Value:
         if text == "defined":
@@ -159,20 +175,15 @@ def _apply_operator(op: str, left: Value, right: Value) -> Value:
         "+": left + right, "-": left - right, "*": left * right,
     }  # fmt: skip
     if op in results:
-        return _check_range(results[op])
+        return results[op]
     if op in ("<<", ">>"):
-        return _check_range(left << right if op == "<<" else left >> right)
+        return left << right if op == "<<" else left >> right
     return left // right if op == "/" else left % right
 
 
-def _parse_number(text: str) -> Value:
+def _parse_number(text: str) -> int:
     base = 0 if text[:2] in ("0x", "0X") else 8 if text[0] == "0" else 10
-    return _check_range(int(text, base))
-
-
-def _check_range(value: int) -> Value:
-    """Return ``value``; None where the preprocessor's widest type has not that."""
-    return value if -(1 << (_BITS - 1)) <= value < 1 << _BITS else None
+    return int(text.replace("'", ""), base)
 
 
 def evaluate_condition(expression: str, macros: Macros) -> bool | None:

@@ -23,8 +23,9 @@ _HIDING = re.compile(
     re.DOTALL,
 )
 _NOT_NEWLINE = re.compile(r"[^\n]")
+_REST = re.compile(r"(?:[^\n\\]++|\\\n|\\.)*+")
 # Begins with a literal as well; whether only blanks stand in front of it on its line is asked afterwards.
-_DIRECTIVE = re.compile(r"#[ \t]*(?P<word>[a-z_]+)\b(?P<rest>(?:[^\n\\]++|\\\n|\\.)*+)")
+_DIRECTIVE = re.compile(rf"#[ \t]*(?P<word>[a-z_]+)\b(?P<rest>{_REST.pattern})")
 
 
 def _blank_text(text: str) -> str:
@@ -81,7 +82,8 @@ def find_hidden_spans(text: str) -> list[tuple[int, int]]:
 class Directive(Struct, frozen=True):
     """A preprocessor line.
 
-    ``word`` is without '#', ``rest`` with line splices joined, ``line`` from 1.
+    ``word`` is without '#', ``rest`` with line splices joined, ``line`` from 1. It goes to ``end_line``: over splices,
+    and over the lines of a comment that begins in it.
     """
 
     word: str
@@ -118,7 +120,7 @@ def parse_directives(text: str, spans: Spans | None = None) -> Iterator[Directiv
             rest = blank_comments(rest)
         line += text.count("\n", counted, start)
         counted = start
-        yield Directive(match["word"], rest.replace("\\\n", " ").strip(), line, line + rest.count("\n"))
+        yield Directive(match["word"], rest.replace("\\\n", " ").strip(), line, line + text.count("\n", start, at))
 
 
 def _find_spans_to_last_comment(text: str) -> Iterator[tuple[int, int]]:
@@ -153,17 +155,15 @@ def _is_comment(before: str, start: int, covers: Spans, nth: int) -> bool:
 def _blank_spans(text: str, begin: int, end: int, covers: Spans, nth: int) -> tuple[str, int]:
     """Return ``text[begin:end]`` with comments blanked, and where it ends.
 
-    It goes up to the first line that ends within a comment.
+    A comment stands for a blank, so where one goes on past ``end``, so does the line that it is in.
     """
     parts: list[str] = []
     at = begin
     while nth < len(covers) and covers[nth][0] < end:
         first, last = covers[nth]
-        parts.append(text[at:first])
-        newline = text.find("\n", first, last)
-        if newline >= 0:
-            return "".join(parts), newline
-        parts.append(" " * (last - first))
+        parts += [text[at:first], " " * (last - first)]
+        if last > end and (rest := _REST.match(text, last)):
+            end = rest.end()
         at = last
         nth += 1
     parts.append(text[at:end])
@@ -176,8 +176,8 @@ class Branch(Struct):
     It goes from ``#if`` up to the next ``#elif``/``#else``/``#endif`` of the same level.
 
     ``condition`` is what holds for exactly this branch, earlier siblings negated; ``own`` only the expression
-    written on its line ("" for ``#else``). The directive goes from ``line`` to ``end_line``; ``end`` is the line of the
-    directive that closes the branch. ``opening_line`` is the line of the ``#if`` that began the group of siblings,
+    written on its line ("" for ``#else``). The directive goes from ``line`` to ``end_line``, the one that closes the
+    branch from ``end`` to ``last_line``. ``opening_line`` is the line of the ``#if`` that began the group of siblings,
     ``parent`` the enclosing branch.
     """
 
@@ -187,6 +187,7 @@ class Branch(Struct):
     line: int
     end_line: int
     end: int
+    last_line: int
     opening_line: int
     parent: Branch | None = None
 
@@ -220,21 +221,23 @@ def find_branches(found: list[Directive], last_line: int) -> list[Branch]:
         if word in ("if", "ifdef", "ifndef"):
             own = _make_expression(directive)
             parent = stack[-1][0] if stack else None
-            branch = Branch(word, own, own, directive.line, directive.end_line, last_line, directive.line, parent)
+            at = directive.line, directive.end_line, last_line, last_line
+            branch = Branch(word, own, own, *at, directive.line, parent)
             out.append(branch)
             stack.append((branch, [own]))
         elif word in ("elif", "elifdef", "elifndef", "else") and stack:
             previous, seen = stack.pop()
-            previous.end = directive.line
+            previous.end, previous.last_line = directive.line, directive.end_line
             own = "" if word == "else" else _make_expression(directive)
             negated = [f"!({expression})" for expression in seen]
             condition = " && ".join([*negated, f"({own})"] if own else negated)
-            at = directive.line, directive.end_line
-            branch = Branch(word, own, condition, *at, last_line, previous.opening_line, previous.parent)
+            at = directive.line, directive.end_line, last_line, last_line
+            branch = Branch(word, own, condition, *at, previous.opening_line, previous.parent)
             out.append(branch)
             stack.append((branch, [*seen, own] if own else seen))
         elif word == "endif" and stack:
-            stack.pop()[0].end = directive.line
+            closed = stack.pop()[0]
+            closed.end, closed.last_line = directive.line, directive.end_line
     return out
 
 

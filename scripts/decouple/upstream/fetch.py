@@ -57,6 +57,21 @@ def find_source(manifest: Manifest, provider: str) -> ManifestSource:
     return source
 
 
+def choose_provider(manifest: Manifest, source: str, *, debian_patches: bool) -> str:
+    """Return ``source``, or Debian's for ``auto`` where its patches are wanted.
+
+    They come with that source alone. Raises UsageError where the release has none.
+    """
+    if not debian_patches or source != "auto":
+        return source
+    if manifest.find_source("debian") is None:
+        raise UsageError(
+            f"release {manifest.release} has no source 'debian', which brings Debian's patches",
+            next_step="leave --debian-patches out, or build with --env portable",
+        )
+    return "debian"
+
+
 def _fetch_first_source(manifest: Manifest, context: FetchContext) -> UnpackedRelease:
     """Fetch the first source of the manifest that can be had; a cached one goes first.
 

@@ -9,7 +9,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetch import fetch_source, find_source
+from decouple.upstream.fetch import choose_provider, fetch_source, find_source
 from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
 from decouple.upstream.readers import OpenedSource, open_unpacked
@@ -29,9 +29,8 @@ def open_source(
     Raises DecoupleError, UsageError for a word that the manifest does not have.
     """
     if debian_patches:
-        fetched = fetch_source(
-            manifest, "debian" if word == "auto" else word, cache=downloader.cache, downloader=downloader
-        )
+        word = choose_provider(manifest, word, debian_patches=True)
+        fetched = fetch_source(manifest, word, cache=downloader.cache, downloader=downloader)
         if fetched.debian is None:
             raise UsageError(f"source {fetched.provider} brings no patches of Debian's", next_step="--source debian")
         return open_unpacked(fetched), fetched.debian / "patches"

@@ -138,38 +138,63 @@ def test_a_patch_that_was_left_out_is_left_out_again_with_the_reason(
 ALPHA, BETA = ("".join(f"{word} {number}\n" for number in ("one", "two", "three")) for word in ("alpha", "beta"))
 
 
-@pytest.mark.parametrize("step", ["--skip", "--continue"])
-def test_a_stop_where_git_merges_cleanly_is_settled_for_that_text_alone(
-    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str], step: str
-) -> None:
-    """A patch adds two blocks; 1.1 has the one elsewhere, 1.2 the other: each time a person has to say which goes."""
-    text = numbered(1, 60)
-    settled = numbered(1, 60, {40: f"line 40\n{BETA}"}) + f"tail\n{ALPHA}"
+@pytest.fixture
+def two_targets(project: Project, tmp_path: Path) -> Project:
+    """Two later releases, which have the files of the series as they were."""
     project.sources["1.2"] = tmp_path / "source-1.2"
     manifest = (project.root / "series/1.1.toml").read_text()
     project.write("series/1.2.toml", manifest.replace('"1.1"', '"1.2"').replace("1.1.0", "1.2.0"))
+    for release in ("1.1", "1.2"):
+        project.upstream(release, dict.fromkeys("abc", numbered(1, 60)))
+    return project
+
+
+def begin(project: Project, release: str) -> int:
+    ends = (("from-source", "1.0"), ("source", release))
+    return project.decouple("1.0", release, *(f"--{option}=local:{project.sources[of]}" for option, of in ends))
+
+
+@pytest.mark.parametrize("step", ["--skip", "--continue"])
+@pytest.mark.parametrize("beside", [{}, {5: "added by upstream\n"}], ids=["no conflict", "a conflict that is settled"])
+def test_a_stop_where_git_merges_cleanly_is_settled_for_that_text_alone(
+    two_targets: Project, capsys: pytest.CaptureFixture[str], step: str, beside: dict[int, str]
+) -> None:
+    """A patch adds two blocks; 1.1 has the one elsewhere, 1.2 the other: each time a person has to say which goes.
+
+    It may take out a line, too, beside which upstream added one: that conflict nobody is asked about.
+    """
+    project, text = two_targets, numbered(1, 60)
+    theirs = numbered(1, 60, {number: f"line {number}\n{line}" for number, line in beside.items()})
     project.upstream("1.0", {"e": text})
-    project.patch("0004-fourth", "e", text, numbered(1, 60, {20: f"line 20\n{ALPHA}", 40: f"line 40\n{BETA}"}))
+    ours = {20: f"line 20\n{ALPHA}", 40: f"line 40\n{BETA}", **dict.fromkeys(beside, "")}
+    project.patch("0004-fourth", "e", text, numbered(1, 60, ours))
     for release, block in (("1.1", ALPHA), ("1.2", BETA)):
-        project.upstream(release, {**dict.fromkeys("abc", text), "e": f"{text}tail\n{block}"})
-
-    def begin(release: str) -> int:
-        sources = [
-            f"--{option}=local:{project.sources[of]}" for option, of in (("from-source", "1.0"), ("source", release))
-        ]
-        return project.decouple("1.0", release, *sources)
-
-    assert begin("1.1") == 1
+        project.upstream(release, {"e": f"{theirs}tail\n{block}"})
+    assert begin(project, "1.1") == 1
+    assert "upstream has that already" in capsys.readouterr().out
     if step == "--continue":
+        settled = numbered(1, 60, {40: f"line 40\n{BETA}", **beside}) + f"tail\n{ALPHA}"
         (project.root / "build/rebase/src/e").write_text(settled)
         project.git("add", "e")
     assert project.decouple(step, "--reason=upstream has alpha") == 0
-    assert begin("1.2") == 1, "that is another block"
+    assert begin(project, "1.2") == 1, "that is another block"
     assert project.again("--abort") == 0
     (project.root / "series/1.1").unlink()
     capsys.readouterr()
-    assert begin("1.1") == 0
+    assert begin(project, "1.1") == 0
     assert "(settled on 1.1): upstream has alpha" in capsys.readouterr().out
+
+
+def test_a_recipe_that_would_lose_other_text_asks_again(two_targets: Project) -> None:
+    """The text is in a file that the patch itself does not touch."""
+    project = two_targets
+    edit = '[[edit]]\nfile = "f"\nwhere = [{ line = "begin" }]\nat = [{ begin = "begin", end = "end" }]\nput = ""\n'
+    project.write("series/recipes/second.toml", f'schema = 1\nid = "second"\n{edit}')
+    for release, line in (("1.1", "alpha"), ("1.2", "beta")):
+        project.upstream(release, {"f": f"begin\n{line}_of_upstreams\nend\n"})
+    assert begin(project, "1.1") == 1
+    assert project.decouple("--skip", "--reason=nobody needs alpha") == 0
+    assert begin(project, "1.2") == 1, "that is other text"
 
 
 def test_a_file_that_the_patch_deletes_is_gone_for_that_text_of_upstreams_alone(upstream: Upstream) -> None:

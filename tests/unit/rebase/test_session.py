@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -184,14 +185,23 @@ def test_a_conflict_that_a_killed_run_was_putting_there_is_nobodys_edit(
     assert json.loads((project.root / "build/rebase/state.json").read_text())["stopped_at"] == "1.0/0002-second.patch"
 
 
-@pytest.fixture
-def new_file(project: Project) -> Path:
-    """Let the second patch stop, which adds a file besides; return where that file is in the work tree."""
+def add_file(name: str) -> str:
+    """The part of a patch that adds a file with the line "ours"."""
+    return f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+ours\n"
+
+
+@pytest.fixture(params=["new.cpp", "fresh/new.cpp"])
+def new_file(project: Project, request: pytest.FixtureRequest) -> Path:
+    """Let the second patch stop, which adds a file besides; return where that file is in the work tree.
+
+    It is in a folder that upstream renamed, or in none.
+    """
     conflict_in_b(project)
+    project.upstream("1.0", {"old/x": numbered(1, 60)})
+    project.upstream("1.1", {"fresh/x": numbered(1, 60)})
     path = project.root / "patches/1.0/0002-second.patch"
-    added = "diff --git a/new.cpp b/new.cpp\nnew file mode 100644\n--- /dev/null\n+++ b/new.cpp\n@@ -0,0 +1 @@\n+ours\n"
-    path.write_text(path.read_text() + added)
-    return project.root / "build/rebase/src/new.cpp"
+    path.write_text(path.read_text() + add_file(request.param.replace("fresh", "old")))
+    return project.root / "build/rebase/src" / request.param
 
 
 def test_a_new_file_that_git_was_killed_at_is_in_nobodys_way(
@@ -208,7 +218,7 @@ def test_a_new_file_that_git_was_killed_at_is_in_nobodys_way(
         at_work.setattr(rebase_state, "show_conflict", cut)
         project.begin()
     assert project.again("--continue") == 1
-    assert "A  new.cpp\n" in project.git("status", "--porcelain")
+    assert str(new_file.relative_to(project.root / "build/rebase/src")) in project.git("ls-files").splitlines()
 
 
 def test_a_new_file_that_is_not_staged_is_not_dropped_without_a_word(
@@ -216,12 +226,12 @@ def test_a_new_file_that_is_not_staged_is_not_dropped_without_a_word(
 ) -> None:
     assert project.begin() == 1
     project.git("reset", "-q")
-    (new_file.parent / "b").write_text("both\n")
+    (project.root / "build/rebase/src/b").write_text("both\n")
     project.git("add", "b")
     capsys.readouterr()
     assert project.again("--continue") == 2
     assert "new.cpp is untracked, and 1.0/0002-second.patch changes it" in capsys.readouterr().err
-    project.git("add", "new.cpp")
+    project.git("add", str(new_file))
     assert project.again("--continue") == 0
     assert "+ours\n" in (project.root / "patches/1.1/0002-second.patch").read_text()
 
@@ -258,6 +268,27 @@ def test_a_cherry_pick_that_git_refuses_is_no_conflict(
     assert "git cherry-pick in" in capsys.readouterr().err
     assert project.again("--continue") == 1
     assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
+
+
+def test_a_conflict_in_which_git_leaves_nothing_unmerged_is_settled_like_others(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Upstream renamed a folder, and a file of the patch is in the way of another that would go along."""
+    text = numbered(1, 60)
+    project.upstream("1.0", {"old/x": text})
+    project.upstream("1.1", {**dict.fromkeys("abc", text), "fresh/x": text})
+    header = HEADER.format(subject="fourth", id="fourth")
+    project.write("patches/1.0/0004-fourth.patch", header + add_file("fresh/new") + add_file("old/new"))
+    project.write("series/1.0", (project.root / "series/1.0").read_text() + "1.0/0004-fourth.patch\n")
+    assert project.begin() == 1
+    assert "stopped at 1.0/0004-fourth.patch" in capsys.readouterr().out
+    (project.root / "build/rebase/src/fresh/new").write_text("ours, settled\n")
+    project.git("add", "fresh/new")
+    project.git("rm", "-qf", "old/new")
+    assert project.again("--continue") == 0
+    body = (project.root / "patches/1.1/0004-fourth.patch").read_text()
+    assert "+ours, settled\n" in body
+    assert "old/new" not in body
 
 
 def test_a_restart_that_is_killed_settles_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -463,6 +494,33 @@ def test_markers_left_in_a_file_are_refused(project: Project, taken: list[str]) 
     assert project.again("--continue") == 2
 
 
+@pytest.mark.parametrize("left", [("|||||||", "======="), ("|||||||",)])
+def test_markers_between_the_texts_are_refused_too(
+    project: Project, capsys: pytest.CaptureFixture[str], left: tuple[str, ...]
+) -> None:
+    """A person deletes the first and the last line of a conflict, and forgets those in its middle."""
+    conflict_in_b(project)
+    project.begin()
+    file = project.root / "build/rebase/src/b"
+    markers = tuple({"<<<<<<<", "|||||||", "=======", ">>>>>>>"} - {*left})
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if not line.startswith(markers)))
+    project.git("add", "b")
+    assert project.again("--continue") == 2
+    assert "b:21: a conflict marker is left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["f.cpp", "cmake/CMakeLists.txt"])
+def test_a_line_of_equals_signs_in_code_is_a_marker(project: Project, name: str) -> None:
+    text, upstream = numbered(1, 60), numbered(1, 60, {20: "upstream\n"})
+    project.upstream("1.0", {name: text})
+    project.upstream("1.1", {**dict.fromkeys("abc", text), name: upstream})
+    project.patch("0004-fourth", name, text, numbered(1, 60, {20: "fourth\n"}))
+    assert project.begin() == 1
+    (project.root / "build/rebase/src" / name).write_text(numbered(1, 60, {20: "upstream\n=======\nfourth\n"}))
+    project.git("add", name)
+    assert project.again("--continue") == 2
+
+
 def test_an_underlined_title_is_no_marker(project: Project) -> None:
     conflict_in_b(project)
     project.begin()
@@ -490,6 +548,21 @@ def test_abort_and_restart(project: Project, capsys: pytest.CaptureFixture[str])
     assert project.git("status", "--porcelain") == ""
     assert project.again("--continue") == 2
     assert project.series == []
+
+
+@pytest.mark.parametrize("step", ["--continue", "--skip"])
+def test_a_patch_that_the_series_no_longer_lists_is_not_settled(
+    project: Project, capsys: pytest.CaptureFixture[str], step: str
+) -> None:
+    conflict_in_b(project)
+    assert project.begin() == 1
+    project.write("series/1.0", "1.0/0001-first.patch\n1.0/0003-third.patch\n")
+    assert project.again(step) == 2
+    said = capsys.readouterr().err
+    assert "the series of 1.0 no longer lists 1.0/0002-second.patch" in said
+    assert "next: decouple rebase --restart" in said
+    assert project.again("--restart") == 0
+    assert project.series == ["1.0/0001-first.patch", "1.0/0003-third.patch"]
 
 
 @pytest.mark.parametrize("text", ['{"version": 2}', '{"version": 1}', "{"])
@@ -544,6 +617,47 @@ def test_a_source_that_moved_meanwhile_is_named_anew_by_starting_anew(
     assert "0002-second.patch  replayed" in capsys.readouterr().out
 
 
+def test_advice_that_names_no_source_stays_while_a_rebase_is_under_way(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was replaced by "start anew", which meets the same error."""
+    conflict_in_b(project)
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "sources-of-mine"))
+    project.sources["1.1"] = Path(shutil.make_archive(str(tmp_path / "1.1"), "gztar", tmp_path, "source-1.1"))
+    assert project.begin() == 1
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("DECOUPLE_CACHE", "~/cache")
+        assert project.again("--continue") == 2
+    assert "next: set DECOUPLE_CACHE to an absolute path\n" in capsys.readouterr().err
+    manifest = project.root / "series/1.1.toml"
+    manifest.rename(tmp_path / "1.1.toml")
+    assert project.again("--continue") == 2
+    assert "next: make it with: decouple manifest fill 1.1 --write\n" in capsys.readouterr().err
+    (tmp_path / "1.1.toml").rename(manifest)
+    (unpacked,) = tmp_path.glob("sources-of-mine/**/tree/b")
+    unpacked.write_text("edited\n")
+    shutil.rmtree(tmp_path / "sources-of-mine/baselines")
+    assert project.again("--continue") == 1
+    said = capsys.readouterr().err
+    assert "tree/b: not as it was unpacked" in said
+    assert f"next: rm -r {unpacked.parents[1]} and run again" in said
+
+
+def test_a_setting_at_fault_is_named_while_a_rebase_is_under_way(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    assert project.begin() == 1
+    state = project.root / "build/rebase/state.json"
+    state.write_text(json.dumps({**json.loads(state.read_text()), "source": "github"}))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "none.pem"))
+    assert project.again("--continue") == 1
+    said = capsys.readouterr().err
+    assert "next: set REQUESTS_CA_BUNDLE" in said
+    assert ", or `decouple rebase --abort` and start anew" in said
+    assert "--source" not in said
+
+
 def test_a_report_stops_nowhere_and_writes_nothing(project: Project, tmp_path: Path) -> None:
     conflict_in_b(project)
     report = tmp_path / "report.json"
@@ -555,6 +669,37 @@ def test_a_report_stops_nowhere_and_writes_nothing(project: Project, tmp_path: P
         "1.0/0003-third.patch": "unmodified",
     }
     assert project.series == []
+
+
+def test_a_report_that_cannot_be_written_ends_the_call_before_a_series_is(
+    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same command with a good name said that the series exists."""
+    conflict_in_b(project)
+    folder, report = f"--output={tmp_path}", f"--output={tmp_path / 'report.md'}"
+    assert project.begin("--format=markdown", folder) == 1
+    said = capsys.readouterr()
+    assert f"{tmp_path}: Is a directory" in said.err
+    assert f"{tmp_path}:" not in said.out, "no summary of a report that is not there"
+    assert project.begin("--format=markdown", report) == 1
+    assert "stopped at 1.0/0002-second.patch" in capsys.readouterr().out
+    project.git("checkout", "--theirs", "b")
+    project.git("add", "b")
+    assert project.decouple("--continue", folder) == 1
+    assert project.series == []
+    assert project.decouple("--continue", report) == 0, "what was settled is kept"
+    assert project.series == ["1.0/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch"]
+
+
+def test_a_stop_is_told_also_where_its_report_comes_nowhere(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device or a pipe gets it once, at the end."""
+    conflict_in_b(project)
+    assert project.begin("--output=/dev/full") == 1
+    said = capsys.readouterr()
+    assert "stopped at 1.0/0002-second.patch" in said.out
+    assert "No space left on device" in said.err
 
 
 def test_ci_hosts_get_annotations(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
@@ -587,8 +732,11 @@ def test_with_debians_patches_the_source_is_debians(project: Project, capsys: py
     conflict_in_b(project)
     project.give_from_source("1.0")
     project.give_from_source("1.1")
-    assert project.decouple("1.0", "1.1", "--debian-patches", "--report") == 2
-    assert "release 1.1 has no source 'debian'" in capsys.readouterr().err
+    for verb, *releases in (["rebase", "1.0", "1.1"], ["fetch", "1.1"], ["apply", "1.1"], ["check", "1.0"]):
+        assert main([verb, *releases, "--debian-patches"]) == 2
+        said = capsys.readouterr().err
+        assert f"release {releases[-1]} has no source 'debian'" in said
+        assert "next: leave --debian-patches out\n" in said
 
 
 def test_one_local_source_after_another(project: Project) -> None:

@@ -271,6 +271,27 @@ def test_conditionals_of_a_macro_that_is_not_defined_are_settled(text: str, sett
     assert settle_text(text, undefine=["X"]) == settled
 
 
+COMMENTED = """\
+#ifdef X /* stage 2
+  has it */
+b
+#else /* stage 1
+  has
+  this */
+c
+#endif /* X
+*/
+d
+"""
+
+
+def test_a_comment_that_goes_on_behind_a_conditional_goes_with_it() -> None:
+    assert settle_text(COMMENTED, define=["X"]) == "b\nd\n"
+    assert settle_text(COMMENTED, undefine=["X"]) == "c\nd\n"
+    assert find_ranges(COMMENTED, "a.cpp", [Selector(guard="X")]) == [LineRange(0, 9)]
+    assert find_ranges(COMMENTED, "a.cpp", [Selector(branch="X")]) == [LineRange(2, 3)]
+
+
 def test_conditionals_of_a_macro_that_is_defined_are_settled() -> None:
     assert settle_text("#ifdef X\nb\n#else\nc\n#endif\n", define=["X"]) == "b\n"
     assert settle_text("#if defined(X) || \\\n    Y\nb\n#else\nc\n#endif\n", define=["X"]) == "b\n"

@@ -41,6 +41,13 @@ NO_CUDA = Macros(undefined=frozenset({"USE_CUDA", "USE_ROCM", "__CUDACC__"}))
         ("-7 % 2 == -1", None),
         ("010 == 8 && 0 == 00", True),
         ("09", None),
+        ("-1 > 0u", None),  # true to a compiler, as are the next two
+        ("~0U == 0xffffffffffffffff", None),
+        ("0u - 1 > 0", None),
+        ("-1 < 9223372036854775808", None),
+        ("3u > 2 && 0xfu == 15", True),
+        ("-1 < 0 && -1 >> 1 == -1", True),
+        ("(1 << 63) < 0", True),
     ],
 )
 def test_an_expression_is_true_false_or_not_known(expression: str, value: bool | None) -> None:
@@ -70,6 +77,15 @@ def test_a_hash_in_a_comment_or_raw_string_is_no_directive() -> None:
         ("define", "X 1", 7, 7),
         ("if", "A &&    B", 8, 9),
         ("endif", "", 10, 10),
+    ]
+
+
+def test_a_directive_goes_on_behind_a_comment_of_several_lines() -> None:
+    text = "#if A /* why\nand */ && /* how */ \\\n  B // so\nx\n#endif /* A\n*/ // the end\n#define Z /* not closed\n"
+    assert [(d.word, d.rest.split(), d.line, d.end_line) for d in parse_directives(text)] == [
+        ("if", ["A", "&&", "B"], 1, 3),
+        ("endif", [], 5, 6),
+        ("define", ["Z"], 7, 8),
     ]
 
 
