@@ -10,7 +10,7 @@ It is written to ``ci/status/<release>.json``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -30,7 +30,7 @@ from decouple.release import status
 from decouple.release.manifest import Manifest
 from decouple.series import check
 from decouple.series.digest import compute_patch_digests, compute_series_digest
-from decouple.series.evidence import Level, prove_levels
+from decouple.series.evidence import Level, is_refuted, prove_levels
 from decouple.stack.journal import StackState
 from decouple.upstream.manifests import load_release
 from decouple.upstream.named_sources import open_named_source
@@ -81,12 +81,14 @@ def record_series(request: RecordRequest) -> RecordResult:
     listed = series_file.read_series(Checkout(project).locate_series(release))
     applies: dict[str, dict[str, str]] = {patch.name: {} for patch in series}
     proven: dict[str, tuple[Level, str]] = {}
+    refuted: set[str] = set()
     sources = {}
     for name, opened, under in _open_sources(request, manifest, series):
         sources[name] = opened.published or opened.described
         verdicts = check.check_series(series, opened.source, under=under, partial=opened.partial)
         for verdict in verdicts:
             applies[verdict.patch.name][name] = verdict.status.value
+        refuted |= {verdict.patch.name for verdict in verdicts if is_refuted(verdict)}
         proven = proven or prove_levels(verdicts, partial=opened.partial)
     if _is_configured(project, release, series):
         better = {Level.FULL: Level.CONFIGURED}
@@ -98,7 +100,7 @@ def record_series(request: RecordRequest) -> RecordResult:
             **_keep_verdicts(known, digest),
             **{name: _count_verdicts(what, name, applies) for name, what in sources.items()},
         },
-        proven=lambda known: _keep_stronger(known, digest, _make_rows(series, proven), applies),
+        proven=lambda known: _keep_stronger(known, digest, _make_rows(series, proven), refuted),
     )
     if census:
         status.update_status(path, census=census)
@@ -147,14 +149,11 @@ def _keep_verdicts(known: status.ReleaseStatus, digest: str) -> Mapping[str, sta
 
 
 def _keep_stronger(
-    known: status.ReleaseStatus,
-    digest: str,
-    rows: Mapping[str, status.Proof],
-    applies: Mapping[str, Mapping[str, str]],
+    known: status.ReleaseStatus, digest: str, rows: Mapping[str, status.Proof], refuted: Collection[str]
 ) -> dict[str, status.Proof]:
     """Return the stronger of what is proven now and what was of the same series.
 
-    A tree that is gone, or a source that shows fewer files, says nothing against it; a patch that does not apply does.
+    A tree that is gone, or a source that shows fewer files, says nothing against it; what ``refuted`` a patch does.
     """
     if not (known.series and known.series.digest == digest):
         return dict(rows)
@@ -162,7 +161,7 @@ def _keep_stronger(
     kept = {}
     for identity, row in rows.items():
         before = known.proven.get(identity, row)
-        stronger = ranks[before.level] < ranks[row.level] and set(applies[row.patch].values()) <= _FINE
+        stronger = ranks[before.level] < ranks[row.level] and row.patch not in refuted
         kept[identity] = before if stronger else row
     return kept
 

@@ -10,6 +10,7 @@ from decouple.patch.apply import File
 from decouple.series.check import Fit, PatchFit
 
 _PYTHON = (".py", ".pyi")
+_APPLIES = (Fit.CLEAN, Fit.OFFSET)
 
 
 class Level(enum.Enum):
@@ -41,15 +42,24 @@ def prove_levels(verdicts: Iterable[PatchFit], *, partial: bool) -> dict[str, tu
     levels: dict[str, tuple[Level, str]] = {}
     for verdict in verdicts:
         patch = verdict.patch
-        if verdict.status not in (Fit.CLEAN, Fit.OFFSET) or verdict.unseen:
+        broken = _find_broken_python(verdict.changes) if verdict.status in _APPLIES else ""
+        if not broken and (verdict.status not in _APPLIES or verdict.unseen):
             hidden = f"; {len(verdict.unseen)} of {len(patch.files)} files not seen" if verdict.unseen else ""
             levels[patch.name] = Level.NOTHING, f"{verdict.status.value}{hidden}"
             continue
-        broken = _find_broken_python(verdict.changes)
         python = all(path.endswith(_PYTHON) for path in patch.touched_paths)
         level = Level.NOTHING if broken else Level.FULL if not partial else Level.PYTHON if python else Level.TOUCHED
         levels[patch.name] = level, broken
     return levels
+
+
+def is_refuted(verdict: PatchFit) -> bool:
+    """Say whether a verdict disproves what was proven of its patch before.
+
+    The patch does not apply as it is, or leaves a Python file that does not compile. A source that does not show all
+    of its files says nothing against it.
+    """
+    return verdict.status not in (*_APPLIES, Fit.UNSEEN) or bool(_find_broken_python(verdict.changes))
 
 
 def _find_broken_python(changes: Mapping[str, File | None]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from decouple.cli import main
 from decouple.release import status
 from decouple.release.manifest_toml import render_manifest
 from tests.support import releases
-from tests.support.series import LINES, World, git
+from tests.support.series import World, git
 from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
+
+LINES = "".join(f"line_{number} = {number}\n" for number in range(1, 41))
 
 
 @pytest.fixture
@@ -22,9 +25,9 @@ def world(
     http_server: FaultyServer,  # noqa: F811
 ) -> World:
     """A series of one patch, its release as Debian has it on a server, and an empty cache."""
-    files = {"version.txt": "2.6.0a0\n", "torch/core.py": LINES}
+    files = {"version.txt": "2.6.0a0\n", "torch/core.py": LINES, "torch/csrc/bind.cpp": "int bound;\n"}
     world = World(tmp_path, {**files, "torch/__init__.py": "".join(f"line {number}\n" for number in range(20))})
-    world.patch("0001-ask", {"torch/core.py": LINES.replace("line 7\n", "line 7: ask the hook\n")})
+    world.patch("0001-ask", {"torch/core.py": LINES.replace("line_7 = 7", "line_7 = ask_the_hook()")})
     git(tmp_path, "clone", "-q", str(world.upstream), str(tmp_path / "source"))
     shutil.rmtree(tmp_path / "source/.git")
     package = releases.debian_files(tmp_path / "source", tmp_path, releases.DEBIAN_PATCH)
@@ -51,25 +54,56 @@ def test_a_record_of_one_tree_keeps_what_is_known_of_debians(world: World) -> No
 
 def test_what_is_known_of_another_series_goes(world: World) -> None:
     record(world)
-    world.patch("0002-more", {"torch/core.py": LINES.replace("line 7\n", "line 7: ask more\n")})
+    world.patch("0002-more", {"torch/core.py": LINES.replace("line_7 = 7", "line_7 = ask_more()")})
     assert list(record(world, "--source", f"local:{world.project.parent / 'source'}")) == ["pristine"]
+
+
+def read_proof(world: World, name: str = "0001-ask") -> status.Proof:
+    rows = status.read_status(status.locate_status(world.project, "2.6")).proven.values()
+    return next(row for row in rows if row.patch == f"2.6/{name}.patch")
+
+
+def prove(world: World, level: str) -> None:
+    """Record each patch as proven to ``level``, as a tree that is gone by now may have shown."""
+    path = status.locate_status(world.project, "2.6")
+    known = status.read_status(path).proven
+    status.update_status(path, proven={identity: status.Proof(row.patch, level) for identity, row in known.items()})
 
 
 def test_a_weaker_look_at_the_same_series_takes_no_proof_away(world: World) -> None:
     """A tree in which CMake ran may be gone by now; a source that the series does not fit says something."""
-    path, source = status.locate_status(world.project, "2.6"), world.project.parent / "source"
-
-    def read_level() -> str:
-        return next(iter(status.read_status(path).proven.values())).level
-
+    source = world.project.parent / "source"
     record(world)
-    [(identity, row)] = status.read_status(path).proven.items()
-    status.update_status(path, proven={identity: status.Proof(row.patch, "configured")})
+    prove(world, "configured")
     record(world, "--source", f"local:{source}")
-    assert read_level() == "configured"
+    assert read_proof(world).level == "configured"
     (source / "torch/core.py").write_text("another text\n")
     assert main(["record", "2.6", "--source", f"local:{source}"]) != 0
-    assert read_level() == "not proven"
+    assert read_proof(world).level == "not proven"
+
+
+def test_a_wheel_takes_no_proof_of_what_it_does_not_show_away(world: World) -> None:
+    """Whatever C++ a patch changes is in no wheel: such a patch was "not proven" from then on."""
+    world.patch("0002-bind", {"torch/csrc/bind.cpp": "int bound, more;\n"})
+    record(world)
+    prove(world, "configured")
+    wheel = world.project.parent / "torch-2.6.0-cp312-cp312-linux_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("torch/core.py", LINES)
+        archive.writestr("torch-2.6.0.dist-info/RECORD", "")
+    assert main(["record", "2.6", "--source", f"local:{wheel}"]) != 0
+    assert [read_proof(world, name).level for name in ("0001-ask", "0002-bind")] == ["configured", "configured"]
+
+
+def test_a_proof_goes_when_the_patched_python_does_not_compile(world: World) -> None:
+    """It stayed as it was, and what was found was recorded nowhere."""
+    source = world.project.parent / "source"
+    record(world)
+    (source / "torch/core.py").write_text(LINES.replace("line_30 = 30", "line_30 ="))
+    record(world, "--source", f"local:{source}")
+    proof = read_proof(world)
+    assert proof.level == "not proven"
+    assert proof.why and proof.why.startswith("torch/core.py does not compile")
 
 
 def test_an_empty_cache_and_a_full_one_give_the_same_record(world: World) -> None:

@@ -37,6 +37,12 @@ def test_python_that_applies_and_does_not_compile_is_not_proven() -> None:
     assert proven({"torch/x.py": TEXT}, broken, partial=False) == [Level.NOTHING]
 
 
+def test_python_that_does_not_compile_is_named_where_other_files_are_not_seen() -> None:
+    broken, hidden = DIFF.format(path="torch/x.py", line="b ="), DIFF.format(path="c10/x.cpp", line="b = 3")
+    ((level, why),) = proven_series({"torch/x.py": TEXT}, broken + hidden, partial=True)
+    assert level is Level.NOTHING and why.startswith("torch/x.py does not compile")
+
+
 def test_a_patch_behind_one_that_is_seen_in_part_is_judged_by_what_it_touches() -> None:
     """The level of a header's patch was "Python only": alone it changes a file that the source does not show."""
     names = {"a/x.h": "b/x.h", "a/hidden.cpp": "b/hidden.cpp"}
