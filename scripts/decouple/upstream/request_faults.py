@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 _BAD_CERTIFICATE = re.compile(r"certificate verify failed: ([^(]+?) ?(?:\(|$)")
@@ -20,6 +21,7 @@ _MEANINGS = (
     ("Connection reset", "the server closed the connection"),
 )
 """What stands in an error's text -> what it means."""
+_PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 def describe_error(error: Exception) -> str:
@@ -49,7 +51,7 @@ def suggest_next_step(error: Exception) -> str:
     if setting := suggest_setting(error):
         return setting
     if isinstance(error, ValueError):  # requests' own for addresses, a proxy's too
-        return "check the address, HTTPS_PROXY and NO_PROXY"
+        return f"check the address and {_name_proxies()}"
     if isinstance(error, requests.ConnectionError):
         return "check the address and the network"
     return "try again, or a mirror"
@@ -65,5 +67,11 @@ def suggest_setting(error: Exception) -> str | None:
     if "CA certificate bundle" in text:  # requests' OSError has no number
         return "set REQUESTS_CA_BUNDLE (or CURL_CA_BUNDLE) to a file that is there, or unset it"
     if isinstance(error, requests.exceptions.ProxyError):
-        return "check HTTPS_PROXY and NO_PROXY"
+        return f"check {_name_proxies()}, or except the host by NO_PROXY"
     return None
+
+
+def _name_proxies() -> str:
+    """Return the variables that name a proxy here, as they are spelt here."""
+    spelt = (word for name in _PROXY_VARIABLES for word in (name, name.lower()))
+    return " and ".join(word for word in spelt if os.environ.get(word)) or "this system's proxy"

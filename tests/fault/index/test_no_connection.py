@@ -26,7 +26,7 @@ FRONT = b'{"meta": {"api-version": "1.1"}, "projects": [{"name": "torch"}]}'
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of this machine's."""
-    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
 
@@ -106,6 +106,14 @@ def test_a_proxy_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{unused_port()}")
     what, step = fail("https://wheels.invalid/simple/")
     assert "the proxy does not answer" in what and "HTTPS_PROXY" in step
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])
+def test_the_variable_that_names_the_proxy_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step named HTTPS_PROXY, which nobody had set."""
+    monkeypatch.setenv(name, f"http://127.0.0.1:{unused_port()}")
+    what, step = fail("http://wheels.invalid/simple/")
+    assert "the proxy does not answer" in what and step.startswith(f"check {name}, ")
 
 
 def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
