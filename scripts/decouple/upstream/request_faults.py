@@ -50,8 +50,8 @@ def suggest_next_step(error: Exception) -> str:
 
     if setting := suggest_setting(error):
         return setting
-    if isinstance(error, ValueError):  # requests' own for addresses, a proxy's too
-        return f"check the address and {_name_proxies()}"
+    if isinstance(error, ValueError):  # requests' own for addresses
+        return "check the address"
     if isinstance(error, requests.ConnectionError):
         return "check the address and the network"
     return "try again, or a mirror"
@@ -66,9 +66,25 @@ def suggest_setting(error: Exception) -> str | None:
         return "set REQUESTS_CA_BUNDLE to your proxy's certificate, or tell who runs the server"
     if "CA certificate bundle" in text:  # requests' OSError has no number
         return "set REQUESTS_CA_BUNDLE (or CURL_CA_BUNDLE) to a file that is there, or unset it"
-    if isinstance(error, requests.exceptions.ProxyError):
+    if "SOCKS support" in text:
+        return f"name a proxy that speaks http in {_name_proxies()}, or install PySocks"
+    if isinstance(error, requests.exceptions.ProxyError) or _is_of_proxy_address(error):
         return f"check {_name_proxies()}, or except the host by NO_PROXY"
     return None
+
+
+def _is_of_proxy_address(error: Exception) -> bool:
+    """Return whether a proxy's address is none, as opposed to that of a server."""
+    from urllib.request import getproxies
+
+    import requests
+
+    if isinstance(error, requests.exceptions.InvalidProxyURL):
+        return True
+    # requests has the same kind for both: its text names the host
+    hosts = (address.rpartition("//")[2].rpartition("@")[2].rstrip("/") for address in getproxies().values())
+    text = str(error)
+    return isinstance(error, ValueError) and ("Proxy URL" in text or any(f"'{host}'" in text for host in hosts))
 
 
 def _name_proxies() -> str:

@@ -129,6 +129,24 @@ def test_a_proxy_of_a_kind_that_is_not_spoken(monkeypatch: pytest.MonkeyPatch) -
     assert "SOCKS" in what and "HTTPS_PROXY" in step
 
 
+@pytest.mark.parametrize("proxy", ["socks5://proxy:1080", "http://:3128", "ftp://proxy", "http://me:word@proxy:port"])
+def test_a_download_by_a_proxy_that_is_none_names_its_variable(
+    proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that the server's address is none, and to try again later or another source."""
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(DecoupleError) as failed:
+        Downloader(tmp_path).fetch_file(RemoteFile("a.whl", ("https://wheels.invalid/a.whl",), None, None))
+    assert "no address" not in failed.value.what and "word" not in failed.value.what
+    assert " ALL_PROXY, or " in str(failed.value.next_step)
+
+
+def test_an_address_that_is_none_is_not_a_proxys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    what, step = fail("https://wheels:port/simple/")
+    assert "'wheels:port'" in what and step == "check the address"
+
+
 def test_nobody_listens() -> None:
     what, step = fail(f"http://127.0.0.1:{unused_port()}/simple/")
     assert "connection refused" in what and "the address" in step
