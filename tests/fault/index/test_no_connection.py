@@ -82,6 +82,18 @@ def test_a_bundle_that_is_not_there(address: str, tmp_path: Path, monkeypatch: p
     assert str(tmp_path / "lost.pem") in what and "REQUESTS_CA_BUNDLE" in step
 
 
+@pytest.mark.parametrize("cut", [0, -40], ids=["empty", "cut off"])
+def test_a_bundle_that_holds_no_certificate(
+    address: str, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    """It said "SSLError … Max retries exceeded", and to check the network."""
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text(certificate.read_text()[:cut])
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(bundle))
+    what, step = fail(address)
+    assert what.endswith(f"no certificate in PEM can be read from {bundle}") and "REQUESTS_CA_BUNDLE" in step
+
+
 def test_a_download_says_which_setting_to_mend(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not to run the same command again, which would fail alike."""
     file = RemoteFile(name="torch.tar.gz", urls=(f"{address}torch.tar.gz",), size=1, sha256="0" * 64)
