@@ -202,7 +202,9 @@ class Downloader(Struct):
         except SlowServerError as error:
             raise RefusalError(f"too slow: {error}") from None
         except (ValueError, requests.TooManyRedirects) as error:  # requests' own for addresses are ValueErrors
-            raise RefusalError(f"no address to ask: {str(error)[:200]}") from None
+            setting = suggest_setting(error)
+            why = describe_error(error) if setting else f"no address to ask: {str(error)[:200]}"
+            raise RefusalError(why, setting) from None
 
     def make_impatient(self) -> Downloader:
         """Return a copy that asks a host that cannot be connected to just once."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 _BAD_CERTIFICATE = re.compile(r"certificate verify failed: ([^(]+?) ?(?:\(|$)")
+#: Of SSLError, while the bundle is read: it holds no PEM, or may not be opened.
+_BAD_BUNDLE = re.compile(r"\[X509\b|SSLError\(PermissionError")
 _REFUSED_TUNNEL = re.compile(r"Tunnel connection failed: ([\w ]{,60})", re.ASCII)
 _MEANINGS = (
     ("Name or service not known", "host name not known"),
@@ -20,6 +23,7 @@ _MEANINGS = (
     ("Connection reset", "the server closed the connection"),
 )
 """What stands in an error's text -> what it means."""
+_PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 def describe_error(error: Exception) -> str:
@@ -32,6 +36,8 @@ def describe_error(error: Exception) -> str:
     text = str(error)
     if bad := _BAD_CERTIFICATE.search(text):
         return f"certificate not trusted ({bad[1]})"
+    if _BAD_BUNDLE.search(text):
+        return f"no certificate in PEM can be read from {_name_bundle()}"
     if refused := _REFUSED_TUNNEL.search(text):
         return f"the proxy refused the connection ({refused[1].strip()})"
     if isinstance(error, requests.exceptions.ProxyError):
@@ -48,8 +54,8 @@ def suggest_next_step(error: Exception) -> str:
 
     if setting := suggest_setting(error):
         return setting
-    if isinstance(error, ValueError):  # requests' own for addresses, a proxy's too
-        return "check the address, HTTPS_PROXY and NO_PROXY"
+    if isinstance(error, ValueError):  # requests' own for addresses
+        return "check the address"
     if isinstance(error, requests.ConnectionError):
         return "check the address and the network"
     return "try again, or a mirror"
@@ -64,6 +70,37 @@ def suggest_setting(error: Exception) -> str | None:
         return "set REQUESTS_CA_BUNDLE to your proxy's certificate, or tell who runs the server"
     if "CA certificate bundle" in text:  # requests' OSError has no number
         return "set REQUESTS_CA_BUNDLE (or CURL_CA_BUNDLE) to a file that is there, or unset it"
-    if isinstance(error, requests.exceptions.ProxyError):
-        return "check HTTPS_PROXY and NO_PROXY"
+    if _BAD_BUNDLE.search(text):
+        return "set REQUESTS_CA_BUNDLE (or CURL_CA_BUNDLE) to a file of certificates in PEM, or unset it"
+    if "SOCKS support" in text:
+        return f"name a proxy that speaks http in {_name_proxies()}, or install PySocks"
+    if isinstance(error, requests.exceptions.ProxyError) or _is_of_proxy_address(error):
+        return f"check {_name_proxies()}, or except the host by NO_PROXY"
     return None
+
+
+def _is_of_proxy_address(error: Exception) -> bool:
+    """Return whether a proxy's address is none, as opposed to that of a server."""
+    from urllib.request import getproxies
+
+    import requests
+
+    if isinstance(error, requests.exceptions.InvalidProxyURL):
+        return True
+    # requests has the same kind for both: its text names the host
+    hosts = (address.rpartition("//")[2].rpartition("@")[2].rstrip("/") for address in getproxies().values())
+    text = str(error)
+    return isinstance(error, ValueError) and ("Proxy URL" in text or any(f"'{host}'" in text for host in hosts))
+
+
+def _name_bundle() -> str:
+    """Return the file that requests takes certificates from."""
+    import requests
+
+    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or requests.certs.where()
+
+
+def _name_proxies() -> str:
+    """Return the variables that name a proxy here, as they are spelt here."""
+    spelt = (word for name in _PROXY_VARIABLES for word in (name, name.lower()))
+    return " and ".join(word for word in spelt if os.environ.get(word)) or "this system's proxy"

@@ -26,7 +26,7 @@ FRONT = b'{"meta": {"api-version": "1.1"}, "projects": [{"name": "torch"}]}'
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of this machine's."""
-    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
 
@@ -82,6 +82,18 @@ def test_a_bundle_that_is_not_there(address: str, tmp_path: Path, monkeypatch: p
     assert str(tmp_path / "lost.pem") in what and "REQUESTS_CA_BUNDLE" in step
 
 
+@pytest.mark.parametrize("cut", [0, -40], ids=["empty", "cut off"])
+def test_a_bundle_that_holds_no_certificate(
+    address: str, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    """It said "SSLError … Max retries exceeded", and to check the network."""
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text(certificate.read_text()[:cut])
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(bundle))
+    what, step = fail(address)
+    assert what.endswith(f"no certificate in PEM can be read from {bundle}") and "REQUESTS_CA_BUNDLE" in step
+
+
 def test_a_download_says_which_setting_to_mend(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not to run the same command again, which would fail alike."""
     file = RemoteFile(name="torch.tar.gz", urls=(f"{address}torch.tar.gz",), size=1, sha256="0" * 64)
@@ -108,6 +120,14 @@ def test_a_proxy_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the proxy does not answer" in what and "HTTPS_PROXY" in step
 
 
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])
+def test_the_variable_that_names_the_proxy_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step named HTTPS_PROXY, which nobody had set."""
+    monkeypatch.setenv(name, f"http://127.0.0.1:{unused_port()}")
+    what, step = fail("http://wheels.invalid/simple/")
+    assert "the proxy does not answer" in what and step.startswith(f"check {name}, ")
+
+
 def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultyServer() as proxy:  # to which CONNECT is unknown
         monkeypatch.setenv("HTTPS_PROXY", proxy.base)
@@ -119,6 +139,24 @@ def test_a_proxy_of_a_kind_that_is_not_spoken(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("HTTPS_PROXY", "socks9://127.0.0.1:1080")
     what, step = fail("https://wheels.invalid/simple/")
     assert "SOCKS" in what and "HTTPS_PROXY" in step
+
+
+@pytest.mark.parametrize("proxy", ["socks5://proxy:1080", "http://:3128", "ftp://proxy", "http://me:word@proxy:port"])
+def test_a_download_by_a_proxy_that_is_none_names_its_variable(
+    proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that the server's address is none, and to try again later or another source."""
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(DecoupleError) as failed:
+        Downloader(tmp_path).fetch_file(RemoteFile("a.whl", ("https://wheels.invalid/a.whl",), None, None))
+    assert "no address" not in failed.value.what and "word" not in failed.value.what
+    assert " ALL_PROXY, or " in str(failed.value.next_step)
+
+
+def test_an_address_that_is_none_is_not_a_proxys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    what, step = fail("https://wheels:port/simple/")
+    assert "'wheels:port'" in what and step == "check the address"
 
 
 def test_nobody_listens() -> None:
