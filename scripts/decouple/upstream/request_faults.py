@@ -62,7 +62,7 @@ def suggest_next_step(error: Exception) -> str:
 
 
 def suggest_setting(error: Exception) -> str | None:
-    """Return which setting of the user's machine to mend, if one made the request fail."""
+    """Return which setting of the user's to mend, if one made the request fail."""
     import requests
 
     text = str(error)
