@@ -95,9 +95,9 @@ def _is_of_proxy_address(error: Exception) -> bool:
 
 def _name_bundle() -> str:
     """Return the file that requests takes certificates from."""
-    import requests
+    from requests.certs import where
 
-    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or requests.certs.where()
+    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or where()
 
 
 def _name_proxies() -> str:
