@@ -95,9 +95,9 @@ def _is_of_proxy_address(error: Exception) -> bool:
 
 def _name_bundle() -> str:
     """Return the file that requests takes certificates from."""
-    from requests.certs import where
+    from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
-    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or where()
+    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or str(DEFAULT_CA_BUNDLE_PATH)
 
 
 def _name_proxies() -> str:
