@@ -148,7 +148,8 @@ def _run_step(request: RebaseRequest, listener: Listener, heard: Callable[[Rebas
     elif request.releases:
         raise UsageError(
             f"a rebase from {waiting.old} to {waiting.new} is under way",
-            next_step="decouple rebase --continue, --skip, --restart or --abort",
+            next_step="`decouple rebase --continue` goes on with it, `decouple rebase --abort` gives it up, "
+            "`decouple rebase --help` says what else there is",
         )
     found = _continue_rebase(request, state_file, waiting, listener, heard)
     while found.series and (following := waiting.next_leg):
@@ -267,7 +268,7 @@ def _continue_rebase(
     heard: Callable[[RebaseJudgement], None],
 ) -> RebaseResult:
     project, source = request.project, request.folder / "src"
-    with contextlib.nullcontext() if request.report else _advise_anew(state_file):
+    with contextlib.nullcontext() if request.report else _advise_anew(state_file, request.step or "continue"):
         work, (old, new), tree = prepare_work(project, waiting, listener)
     killed = waiting.tip is not None and waiting.stopped_at is None
     if request.step == "restart":
@@ -418,8 +419,8 @@ def prepare_work(
 
 
 @contextlib.contextmanager
-def _advise_anew(state_file: Path) -> Iterator[None]:
-    """Say how a rebase under way comes by another source.
+def _advise_anew(state_file: Path, step: str) -> Iterator[None]:
+    """Say how a rebase under way is gone on with by ``step``, or comes by another source.
 
     A step reads no option that names one.
     """
@@ -429,8 +430,8 @@ def _advise_anew(state_file: Path) -> Iterator[None]:
         named = isinstance(error, UsageError) or "source" in (error.next_step or "")
         if named and state_file.exists():
             error.next_step = (
-                "go on once it can be had, or `decouple rebase --abort` and start anew with what there is: "
-                "what was settled is replayed"
+                f"`decouple rebase --{step}` once it can be had, or `decouple rebase --abort` and start anew with what "
+                "there is: what was settled is replayed"
             )
         raise
 
