@@ -8,6 +8,7 @@ Arguments after ``--`` go to the command: ``nox -s apply-2.6 -- --source git``.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import itertools
@@ -35,6 +36,7 @@ CONSTRAINTS = ROOT / "ci" / "constraints.txt"
 PYTHON = (sys.executable, "-P")  # what -m starts is never a file of the current folder
 sys.path.insert(0, str(ROOT / "scripts"))
 from decouple.base.checkout import Checkout  # noqa: E402 - needs nothing that is not there before an install
+from decouple.base.files import hold_lock  # noqa: E402 - nor does this
 from decouple.cli.menu import EXTRAS  # noqa: E402
 
 RELEASES = Checkout(ROOT).list_releases()
@@ -90,28 +92,43 @@ GENERAL: dict[str, str] = {
 }
 
 
+IN_USE = contextlib.ExitStack()
+"""Holds a lock on the environment until nox ends: what runs in it takes hours, and another terminal may empty it."""
+
+
 def make_environment(session: nox.Session, extra: str = "") -> Path:
     """Return the ``bin`` folder of the one virtual environment of all sessions.
 
     The ``extra`` is in it. It is installed once per pyproject.toml. nox makes one environment per session; with a menu
     of this size that would install the same package dozens of times. virtualenv is a dependency of nox, so it is there
-    also under pipx. An environment of another place, Python or pyproject.toml is emptied: its scripts name the Python
-    that they were installed for, and pip leaves what is installed as it is.
+    also under pipx. An environment of another place or Python is emptied, unless a session works in it: its scripts
+    name the Python that they were installed for, and pip leaves what is installed as it is.
     """
     binaries = VENV / ("Scripts" if sys.platform == "win32" else "bin")
     wanted = f"{ROOT}[{extra}]" if extra else str(ROOT)
-    files = [ROOT / "pyproject.toml", CONSTRAINTS]
-    read = b"".join(path.read_bytes() for path in files)
-    key = hashlib.sha256(read + str(ROOT).encode() + sys.version.encode()).hexdigest()
-    stamp = VENV / f"installed-{extra or 'base'}"
-    known = {path: path.read_text() for path in VENV.glob("installed-*")}
-    if known.get(stamp) != key:
-        emptied = ["--clear"] if set(known.values()) - {key} else []  # the stamps go with it
-        session.run(*PYTHON, "-m", "virtualenv", "-q", *emptied, str(VENV), external=True, silent=True)
+    read = b"".join(path.read_bytes() for path in (ROOT / "pyproject.toml", CONSTRAINTS))
+    home = hashlib.sha256(str(ROOT).encode() + sys.version.encode()).hexdigest()
+    key = f"{home}\n{hashlib.sha256(read).hexdigest()}\n"
+    stamp, lock = VENV / f"installed-{extra or 'base'}", VENV.with_suffix(".lock")
+    IN_USE.close()  # of the session before
+    if any(path.read_text().partition("\n")[0] != home for path in VENV.glob("installed-*")):
+        with hold_lock(lock, lambda: refuse_emptying(session)):
+            shutil.rmtree(VENV)  # and the stamps
+    IN_USE.enter_context(hold_lock(lock, lambda: session.log(f"waits: another session empties {VENV}"), shared=True))
+    if not stamp.exists() or stamp.read_text() != key:
+        session.run(*PYTHON, "-m", "virtualenv", "-q", str(VENV), external=True, silent=True)
         pip = [str(binaries / "python"), "-P", "-m", "pip", "install", "-q", "-c", str(CONSTRAINTS)]
         session.run(*pip, "-e", wanted, external=True)
         stamp.write_text(key)
     return binaries
+
+
+def refuse_emptying(session: nox.Session) -> None:
+    """Fail the session whose environment another one works in."""
+    session.error(
+        f"{VENV}: made for another place or Python ({sys.executable} runs this nox), and another session works in it; "
+        "wait until that ends, or use its nox"
+    )
 
 
 CANNOT_HERE = 75

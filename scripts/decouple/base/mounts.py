@@ -32,6 +32,14 @@ def list_mounts(folder: Path, mountinfo: Path = MOUNTINFO) -> list[Path]:
     return sorted(points, key=lambda path: -len(path.parts))
 
 
+def refuse_link(folder: Path) -> None:
+    """Raise DecoupleError where a symbolic link stands in the place of ``folder``."""
+    if folder.is_symlink():
+        raise DecoupleError(
+            f"{folder}: is a symbolic link; not deleting through it", next_step=f"rm {shlex.quote(str(folder))}"
+        )
+
+
 def remove_tree(folder: Path, last: Sequence[str] = ()) -> None:
     """Delete ``folder`` when nothing is mounted at or below it.
 
@@ -40,12 +48,9 @@ def remove_tree(folder: Path, last: Sequence[str] = ()) -> None:
 
     Raises DecoupleError naming the first mount otherwise: it is somebody else's and what is behind it is not ours.
     """
-    if not folder.is_symlink() and not folder.exists():
+    refuse_link(folder)
+    if not folder.exists():
         return
-    if folder.is_symlink():
-        raise DecoupleError(
-            f"{folder}: is a symbolic link; not deleting through it", next_step=f"rm {shlex.quote(str(folder))}"
-        )
     mounted = list_mounts(folder)
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")

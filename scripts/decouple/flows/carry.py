@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import structs
 from packaging.version import Version
 
 from decouple.base.checkout import Checkout, is_name
@@ -19,6 +20,7 @@ from decouple.flows.rebase import RebaseJudgement, RebaseRequest, rebase_series
 from decouple.flows.rebase_route import choose_way
 from decouple.flows.release_request import BaselineRequest
 from decouple.rebase import rebase_state, report
+from decouple.rebase.rebase_state import Leg, RebaseState
 from decouple.release.manifest import Manifest, derive_release, is_released
 from decouple.upstream import source_specifier
 from decouple.upstream.manifests import load_release
@@ -85,21 +87,24 @@ def carry_series(request: BaselineRequest, again: str, listener: Listener = QUIE
     """Write the series and patches of a release; return these files.
 
     ``series/<release>`` and ``patches/<release>`` come from the nearest whole series; the listener hears a verdict for
-    each patch. The caller holds the lock of `hold_rebase_lock`. Raises DecoupleError at a patch that a person must
-    settle; ``again`` is the command that goes on from there.
+    each patch. A rebase there that was broken off without a conflict is gone on with. The caller holds the lock of
+    `hold_rebase_lock`. Raises DecoupleError at a patch that a person must settle; ``again`` is the command that goes on
+    from there.
     """
     project, release = request.project, request.release
-    old = find_nearest(project, release)
+    old, debian = find_nearest(project, release), bool(request.debian_patches)
+    asked = RebaseRequest(
+        project, (old, release), request.source, debian_patches=debian, offline=request.offline, alone=True
+    )
+    waiting = rebase_state.load_state(asked.folder / "state.json")
+    if waiting and _leads_to(waiting, asked):
+        old, asked = waiting.old, structs.replace(asked, releases=(), step="continue")
     listener.say(f"series: {release} has no whole series; carried from {old}")
 
     def report_judgement(judged: RebaseJudgement) -> None:
         for line in report.format_text(judged.outcome.carried).splitlines():
             listener.say(f"  {line}")
 
-    debian = bool(request.debian_patches)
-    asked = RebaseRequest(
-        project, (old, release), request.source, debian_patches=debian, offline=request.offline, alone=True
-    )
     result = rebase_series(choose_way(asked, listener), listener, report_judgement)
     if result.stopped_at:
         raise DecoupleError(
@@ -111,3 +116,10 @@ def carry_series(request: BaselineRequest, again: str, listener: Listener = QUIE
         f"series: {len(result.series.lines)} patches in series/{release}, {len(result.series.bodies)} new bodies"
     )
     return result.written
+
+
+def _leads_to(waiting: RebaseState, asked: RebaseRequest) -> bool:
+    """Say whether a rebase that waits for no person ends where ``asked`` does."""
+    last = [Leg(waiting.new, waiting.source, waiting.debian_patches), *waiting.legs][-1]
+    wanted = Leg(asked.releases[-1], asked.source, asked.debian_patches)
+    return waiting.stopped_at is None and (last, waiting.offline) == (wanted, asked.offline)

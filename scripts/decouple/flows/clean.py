@@ -15,6 +15,7 @@ from pathlib import Path
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import hold_lock
+from decouple.base.mounts import refuse_link
 from decouple.base.paths import find_cache
 from decouple.build import root_description, rootfs
 from decouple.build.environment import Places, remove_objects
@@ -38,8 +39,8 @@ class CleanRequest(WorkRequest, frozen=True):
 def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]:
     """Delete what building left; returns the folders that were there.
 
-    Raises UsageError for no release; DecoupleError while a build, or a test of what was built, runs, and when something
-    is mounted in one, or a command runs in a root.
+    Raises UsageError for no release; DecoupleError while a build, or a test of what was built, runs, where a folder is
+    a link, and when something is mounted in one, or a command runs in a root.
     """
     Checkout(request.project).check_release(request.release)
     places = request.places
@@ -64,13 +65,22 @@ def clean_build(request: CleanRequest, listener: Listener = QUIET) -> list[Path]
                 held.enter_context(hold_lock(places.state / f"stage{stage}.lock", refuse_running_build))
         for trials in () if request.stage else _list_trials(places):
             held.enter_context(hold_lock(trials, functools.partial(_refuse_running_trial, trials)))
-        for folder in folders:
-            if folder.exists():
-                if folder == places.stage1 and (places.tree / ".git").exists():
-                    uninstall_files(places.tree, folder)  # which nobody could tell from the tree's own files then
-                if _remove_all_but(folder, kept):
-                    deleted.append(folder)
-                    listener.say(f"deleted {folder}")
+        there = [folder for folder in folders if folder.exists()]
+        inside = () if request.stage else (*_list_below(places, "stage2"), *_list_below(places, "verify"))
+        for folder in (*there, *inside):
+            refuse_link(folder)  # it would go in place of the objects, which are on another disk perhaps
+        removed = {folder: list(_list_all_but(folder, kept)) for folder in there}
+        for folder, paths in removed.items():
+            if folder == places.stage1 and (places.tree / ".git").exists():
+                uninstall_files(places.tree, folder)  # which nobody could tell from the tree's own files then
+            for path in paths:
+                if path.is_dir() and not path.is_symlink():
+                    remove_objects(path)
+                else:
+                    path.unlink(missing_ok=True)
+            if paths:
+                deleted.append(folder)
+                listener.say(f"deleted {folder}")
         for folder in () if request.stage else kept:
             listener.say(f"kept {folder}: --results deletes it, too")
         for stamp in places.state.glob(f"stage{request.stage or '*'}*") if places.state.exists() else ():
@@ -104,18 +114,19 @@ def _list_below(places: Places, name: str) -> list[Path]:
     return sorted(path for path in found if path.is_dir() and not path.is_relative_to(places.tree))
 
 
-def _remove_all_but(folder: Path, kept: Collection[Path]) -> bool:
-    """Delete ``folder`` but for those of ``kept``; return whether there was more."""
+def _list_all_but(folder: Path, kept: Collection[Path]) -> Iterator[Path]:
+    """Yield what to delete so that nothing of ``folder`` is left but what is ``kept``.
+
+    Raises DecoupleError where what is kept lies behind a link.
+    """
     if folder in kept:
-        return False
+        return
     if not any(path.is_relative_to(folder) for path in kept):
-        if folder.is_dir() and not folder.is_symlink():
-            remove_objects(folder)
-        else:
-            folder.unlink()
-        return True
-    removed = [_remove_all_but(path, kept) for path in sorted(folder.iterdir())]
-    return any(removed)
+        yield folder
+        return
+    refuse_link(folder)
+    for path in sorted(folder.iterdir()):
+        yield from _list_all_but(path, kept)
 
 
 def _list_roots(request: CleanRequest) -> list[Path]:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from decouple.base.errors import UsageError
 from decouple.base.files import remove_folder
 from decouple.build import settings
-from decouple.build.wheel_finishing import read_manifest
+from decouple.build.wheel_finishing import read_manifest, refuse_other_core
 from decouple.device import contract
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
@@ -53,7 +53,8 @@ class ContractRun(Struct, frozen=True):
 def check_contract(request: ContractRequest, listener: Listener = QUIET) -> ContractRun:
     """Install, build, check; record the template's whole contract in ``ci/status``.
 
-    Raises UsageError when a folder or a wheel is missing, DecoupleError when the backend does not build.
+    Raises UsageError when a folder or a wheel is missing, or torch_cuda is for another core; DecoupleError when the
+    backend does not build.
     """
     with contract.open_backend(request.project / "third_device", request.device) as backend:
         return _check_backend(request, backend, listener)
@@ -70,6 +71,8 @@ def _check_backend(request: ContractRequest, backend: Path, listener: Listener) 
     core = None if stock else contract.find_only_wheel(places.dist, "torch")
     cuda = contract.find_only_wheel(places.dist, "torch_cuda") if request.beside_cuda else None
     again = f"nox -s build-{request.release}"
+    if cuda:
+        refuse_other_core(cuda, "built", again)
     warn_of_older_wheels(request, places, [wheel for wheel in (core, cuda) if wheel], again, listener)
     places.create_folders()
     with hold_trials(places, "contract"):

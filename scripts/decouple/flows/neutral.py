@@ -13,6 +13,7 @@ r"""Programs written for ``torch.cuda`` as they would be without naming it.
 from __future__ import annotations
 
 import difflib
+import os
 import tokenize
 from pathlib import Path
 
@@ -66,8 +67,8 @@ def rewrite_programs(request: NeutralRequest) -> list[NeutralFile]:
 
 def _make_diff(path: Path, before: bytes, after: bytes) -> str:
     old, new = (split_lines(data.decode("utf-8", "surrogateescape")) for data in (before, after))
-    here = Path.cwd()
-    name = path.relative_to(here) if path.is_relative_to(here) else Path(*path.parts[path.is_absolute() :])
+    here, whole = Path.cwd(), Path(os.path.normpath(path.absolute()))  # git refuses a name with ".." in it
+    name = whole.relative_to(here) if whole.is_relative_to(here) else Path(*whole.parts[1:])
     lines = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 

@@ -168,7 +168,10 @@ def _find_python(named: str) -> Path:
 
 
 def _find_wheels(request: ParityRequest, places: Places, portable: PortableWheels | None) -> list[Path]:
-    """Return the wheels of the last build. Raises UsageError where there are none."""
+    """Return the wheels of the last build.
+
+    Raises UsageError where there are none, or torch_cuda is for another core.
+    """
     if portable:
         return [portable.find_wheel(1), portable.find_wheel(2)]
     stamps = (inputs.read_stamp(places.core_state / "stage1.json"), inputs.read_stamp(places.state / "stage2.json"))
@@ -179,6 +182,7 @@ def _find_wheels(request: ParityRequest, places: Places, portable: PortableWheel
             f"{places.dist}: not both wheels are built",
             next_step=f"{again}, or name a --python",
         )
+    wheel_finishing.refuse_other_core(wheels[1], "built", again)
     return wheels
 
 

@@ -152,7 +152,8 @@ def _run_step(request: RebaseRequest, listener: Listener, heard: Callable[[Rebas
     elif request.releases:
         raise UsageError(
             f"a rebase from {waiting.old} to {waiting.new} is under way",
-            next_step="decouple rebase --continue, --skip, --restart or --abort",
+            next_step="`decouple rebase --continue` goes on with it, `decouple rebase --abort` gives it up, "
+            "`decouple rebase --help` says what else there is",
         )
     found = _continue_rebase(request, state_file, waiting, listener, heard)
     while found.series and (following := waiting.next_leg):
@@ -271,8 +272,8 @@ def _continue_rebase(
     heard: Callable[[RebaseJudgement], None],
 ) -> RebaseResult:
     project, source = request.project, request.folder / "src"
-    under_way = state_file.exists() and not request.report
-    work, (old, new), tree = prepare_work(project, waiting, listener, under_way=under_way)
+    step = (request.step or "continue") if state_file.exists() and not request.report else None
+    work, (old, new), tree = prepare_work(project, waiting, listener, step=step)
     killed = waiting.tip is not None and waiting.stopped_at is None
     if request.step == "restart":
         waiting = structs.replace(waiting, decisions={})
@@ -390,12 +391,12 @@ def _drop_conflict(request: RebaseRequest, waiting: RebaseState) -> None:
 
 
 def prepare_work(
-    project: Path, waiting: RebaseState, listener: Listener = QUIET, *, under_way: bool = False
+    project: Path, waiting: RebaseState, listener: Listener = QUIET, *, step: str | None = None
 ) -> tuple[series_carry.RebaseWork, tuple[Manifest, Manifest], Path | None]:
     """Return the work, the old and new manifest, and where the new tree lies.
 
-    The trees of both releases are at hand. The place is None if only a wheel is known. ``under_way``: a rebase waits,
-    of which no step reads another source.
+    The trees of both releases are at hand. The place is None if only a wheel is known. ``step`` is that
+    of a rebase that waits: none reads another source.
     """
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
     listed = series_file.read_series(Checkout(project).locate_series(waiting.old))
@@ -411,7 +412,7 @@ def prepare_work(
     ):
         of_new = option == "--source"
         advised = _advise_wheel(waiting, new) if of_new else contextlib.nullcontext()
-        with _advise_anew() if under_way else advised, source_specifier.name_option(option):
+        with _advise_anew(step) if step else advised, source_specifier.name_option(option):
             if word == "wheel" and not debian:
                 repository = open_workspace(folder / "objects", borrowed)
                 commit, regenerate = _open_wheel_side(project, repository, manifest, patches, waiting.offline, listener)
@@ -438,8 +439,8 @@ def prepare_work(
 
 
 @contextlib.contextmanager
-def _advise_anew() -> Iterator[None]:
-    """Say how a rebase under way comes by another source.
+def _advise_anew(step: str) -> Iterator[None]:
+    """Say how a rebase under way is gone on with, or comes by another source.
 
     A step reads no option that names one. What else the advice has stays.
     """
@@ -450,7 +451,7 @@ def _advise_anew() -> Iterator[None]:
         kept = [part for part in advice if not _NAMES_A_SOURCE.search(part)]
         if kept != advice:
             anew = "`decouple rebase --abort` and start anew with what there is: what was settled is replayed"
-            error.next_step = ", or ".join([*(kept or ["go on once it can be had"]), anew])
+            error.next_step = ", or ".join([*(kept or [f"`decouple rebase --{step}` once it can be had"]), anew])
         raise
 
 

@@ -22,6 +22,7 @@ from decouple.build import object_times
 from decouple.build.environment import Places, read_environment_note
 from decouple.build.object_times import read_measured_seconds
 from decouple.census import report
+from decouple.flows.build_request import STOCK
 from decouple.flows.record_history import complete_history
 from decouple.flows.release_request import ReleaseRequest
 from decouple.patch import series_file
@@ -119,8 +120,8 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
     places = Places.of_release(project, release, find_cache())
     whole, own = places.stage2.parent, f"{kind}-cuda*/{places.stage2.name}"  # its own for a CUDA, a Python, a core
     stage2 = sorted([*whole.glob(own), *whole.glob(f"*/{own}")])
-    if kind == "rootfs":
-        stage2.append(places.stage2)  # for the CUDA of the root
+    if kind == "rootfs":  # for the CUDA of the root
+        stage2 += [places.with_stage2_in(STOCK).stage2, places.stage2]
     compiled_in = read_environment_note(places.stage1).partition(" ")[0]  # one directory for all
     stages = {1: [places.stage1] if compiled_in == kind else [], 2: stage2}
     recorded = {number: folders for number, folders in stages.items() if any(map(read_measured_seconds, folders))}

@@ -220,6 +220,22 @@ def test_clean_deletes_nothing_under_a_test_that_runs(
     assert main(["clean", "2.6"]) == 0
 
 
+@pytest.mark.parametrize("name", ["stage2", "src/build", "verify", "python3.13/smoke/stage2", "python3.13/smoke"])
+def test_clean_deletes_nothing_where_a_folder_is_on_another_disk(
+    built: Path, stored: list[Path], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The link went, "deleted" was said, and the objects stayed; or what was behind it went, beside kept results."""
+    folder, disk = built / "build/2.6" / name, built / "disk"
+    (folder / "a.o").touch()
+    folder.rename(disk)
+    folder.symlink_to(disk)
+    before = left(built)
+    assert main(["clean", "2.6"]) == 1
+    said = capsys.readouterr()
+    assert f"{folder}: is a symbolic link; not deleting through it" in said.err and "deleted " not in said.out
+    assert set(before) <= set(left(built)) and folder.is_symlink()
+
+
 def test_of_two_trials_of_one_kind_the_second_is_refused(built: Path) -> None:
     """It deleted the environment in which the first one tried its wheels."""
     places = Places.of_release(built, "2.6", built)

@@ -10,6 +10,7 @@ from decouple.base.errors import DecoupleError
 from decouple.build import object_times, settings
 from decouple.build.environment import locate_environment_note
 from decouple.build.settings import Cost
+from decouple.flows.build_request import BuildRequest
 from decouple.flows.record import record_seconds
 
 USUAL = Cost(objects=100, core_seconds=1000.0, disk_mib=10, job_mib=1)
@@ -107,6 +108,16 @@ def test_each_stage_of_a_checkout_goes_into_its_own_table(tmp_path: Path, monkey
     ]
     with pytest.raises(DecoupleError, match="no object's seconds"):
         record_seconds(tmp_path, "2.6", "portable")
+
+
+def test_a_stage_2_for_an_unmodified_core_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a folder of its own, which was not looked into."""
+    monkeypatch.setattr(object_times, "_FOLDER", tmp_path)
+    stage2 = BuildRequest(tmp_path / "project", "2.6", "rootfs", core="stock").places.stage2
+    stage2.mkdir(parents=True)
+    (stage2 / "object-seconds.tsv").write_text("a.o\t0m1.0s\t0m0.5s\n")
+    ((table, measured),) = record_seconds(tmp_path / "project", "2.6", "rootfs")
+    assert (table.name, measured) == ("2.6-rootfs-stage2.tsv", 1)
 
 
 def test_a_damaged_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

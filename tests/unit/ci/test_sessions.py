@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from decouple.base.files import hold_lock
 from tests.unit.index.wheels import make_wheel
 
 ROOT = Path(__file__).parents[3]
@@ -56,25 +56,53 @@ def build_editable(folder, *others):
 """
 
 
-def test_a_checkout_that_was_renamed_gets_its_environment_anew(tmp_path: Path) -> None:
-    """The scripts of its tools named a Python in the folder that was no more: also where another extra is asked for."""
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose noxfile.py is ours with a session run_linter, which is in a wheel of its own."""
     points = b"[console_scripts]\nlinter = linter.run:main\n"
     program = b"def main():\n    print('it is linted')\n"
     make_wheel(
         tmp_path, "linter", "1", extra_members={"linter/run.py": program, "linter-1.dist-info/entry_points.txt": points}
     )
-    checkout = tmp_path / "before"
-    checkout.mkdir()
-    make_wheel(checkout, "checkout", "1", requires=("linter",))
+    made = tmp_path / "before"
+    made.mkdir()
+    make_wheel(made, "checkout", "1", requires=("linter",))
     for name in ("scripts", "series", "ci"):
-        (checkout / name).symlink_to(ROOT / name)
-    (checkout / "noxfile.py").write_text((ROOT / "noxfile.py").read_text(encoding="utf-8") + LINTER)
-    (checkout / "pyproject.toml").write_text(PYPROJECT)
-    (checkout / "backend.py").write_text(BACKEND)
-    offline = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
-    for place, extra in ((checkout, []), (tmp_path / "after", ["dev"])):
-        checkout = checkout.rename(place)
-        command = [sys.executable, "-m", "nox", "-s", "run_linter", "--", *extra]
-        done = subprocess.run(command, cwd=place, env=offline, capture_output=True, text=True)
+        (made / name).symlink_to(ROOT / name)
+    (made / "noxfile.py").write_text((ROOT / "noxfile.py").read_text(encoding="utf-8") + LINTER)
+    (made / "pyproject.toml").write_text(PYPROJECT)
+    (made / "backend.py").write_text(BACKEND)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    return made
+
+
+def run_linter(checkout: Path, *extra: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "nox", "-s", "run_linter", "--", *extra]
+    return subprocess.run(command, cwd=checkout, capture_output=True, text=True)
+
+
+def test_a_checkout_that_was_renamed_gets_its_environment_anew(checkout: Path) -> None:
+    """The scripts of its tools named a Python in the folder that was no more: also where another extra is asked for."""
+    for name, extra in (("before", []), ("after", ["dev"])):
+        checkout = checkout.rename(checkout.with_name(name))
+        done = run_linter(checkout, *extra)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "it is linted" in done.stdout
+
+
+def test_an_environment_stays_while_a_session_works_in_it(checkout: Path) -> None:
+    """A build of hours runs there, and starts its Python again and again: "git pull", "nox -s lint" took it away."""
+    assert run_linter(checkout).returncode == 0
+    used = checkout / ".nox/decouple/used-by-a-build"
+    used.touch()
+    (checkout / "pyproject.toml").write_text(f"{PYPROJECT}# another\n")
+    assert run_linter(checkout).returncode == 0
+    assert used.exists(), "pip installs what is new"
+    moved = checkout.rename(checkout.with_name("after"))
+    with hold_lock(moved / ".nox/decouple.lock", shared=True):
+        done = run_linter(moved)
+    assert done.returncode == 1 and "another session works in it" in done.stderr
+    assert (moved / ".nox/decouple/used-by-a-build").exists()
+    assert run_linter(moved).returncode == 0
+    assert not (moved / ".nox/decouple/used-by-a-build").exists()

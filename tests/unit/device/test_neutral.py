@@ -218,6 +218,22 @@ def test_git_applies_the_diff_that_is_shown(
     assert program.read_bytes() == written != data
 
 
+@pytest.mark.parametrize("name", ["../here/program.py", "../beside/program.py", "one/../program.py"])
+def test_git_applies_the_diff_of_a_program_that_is_named_by_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes], name: str
+) -> None:
+    """git refuses ".." in the diff of a file; what is in another folder is named from the root, as absolutely."""
+    for folder in ("here/one", "beside"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here")
+    program = (tmp_path / "here" / name).resolve()
+    program.write_text("import torch\ntorch.cuda.synchronize()\n")
+    assert main(["neutral", name]) == 0
+    place = tmp_path / "here" if program.is_relative_to(tmp_path / "here") else Path("/")
+    subprocess.run(["git", "apply"], input=capsysbinary.readouterr().out, cwd=place, check=True)
+    assert "torch.accelerator" in program.read_text()
+
+
 def test_without_libcst_the_extra_is_named(tmp_path: Path) -> None:
     (tmp_path / "libcst.py").write_text("raise ImportError\n")
     program = tmp_path / "program.py"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from decouple.cli.wheel_origin import KERNELS
 from decouple.flows import portable_environment, prebuilt_kernels, work_environment
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest
+from decouple.flows.contract import ContractRequest, check_contract
+from decouple.flows.parity import ParityRequest, compare_parity
 from decouple.flows.verify import VerifyRequest, verify_wheels
 from decouple.prebuilt import kernel_folder
 from tests.unit.index.wheels import SERIES_A, make_manifest, make_wheel
@@ -83,6 +86,30 @@ def test_a_wheel_for_another_core_is_not_verified_as_one_for_this(tmp_path: Path
     assert said.value.next_step == {
         "built": "nox -s build-2.6", "stock": "decouple build 2.6 --stage 2 --core stock"
     }[core]  # fmt: skip
+
+
+def ask_parity(project: Path) -> None:
+    compare_parity(ParityRequest(project, "2.6", record=True))
+
+
+def ask_contract(project: Path) -> None:
+    check_contract(ContractRequest(project, "2.6", beside_cuda=True))
+
+
+@pytest.mark.parametrize("ask", [ask_parity, ask_contract])
+def test_a_wheel_for_another_core_is_not_taken_beside_ours(tmp_path: Path, ask: Callable[[Path], None]) -> None:
+    """Of a build before each core had a folder of its own; what was found was recorded of ours."""
+    for name in ("series", "third_device"):
+        (tmp_path / name).symlink_to(find_project() / name)
+    places = BuildRequest(tmp_path, "2.6").places
+    for stage, project, core in ((1, "torch", {}), (2, "torch-cuda", {"core": "stock"})):
+        manifest = structs.replace(make_manifest(project, "2.6.0", None, SERIES_A), flags=core)
+        wheel = make_wheel(places.dist, project, "2.6.0", manifest=manifest.to_json())
+        stamp = inputs.Stamp("0" * 64, wheel.name, compute_sha256(wheel), 1.0, 1)
+        inputs.write_stamp(places.state / f"stage{stage}.json", stamp)
+    with pytest.raises(UsageError, match="built against the core 'stock', not 'built'") as said:
+        ask(tmp_path)
+    assert said.value.next_step == "nox -s build-2.6"
 
 
 def test_explain_says_of_each_kind_whose_it_is(tmp_path: Path) -> None:

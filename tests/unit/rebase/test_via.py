@@ -162,6 +162,38 @@ def test_apply_takes_that_way_too(project: Project, capsys: pytest.CaptureFixtur
     assert names(project, "1.2")[1] == "1.1/0002-second.patch"
 
 
+def test_apply_goes_on_with_its_way_behind_a_kill(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It said that a rebase is under way, which who types `apply` never asked for; so did it with the source gone."""
+    run, source = RebaseWork.run, project.sources["1.2"]
+    keep_in_cache(project, "1.1")
+    keep_in_cache(project, "1.0")
+    (source / "version.txt").write_text("1.2.0\n")
+    command = ["apply", "1.2", "--source", f"local:{source}"]
+
+    def cut(work: RebaseWork, **how: Any) -> RebaseOutcome:
+        if (project.root / "series/1.1").exists():
+            raise KeyboardInterrupt
+        return run(work, **how)
+
+    with monkeypatch.context() as at_work:
+        at_work.setattr(RebaseWork, "run", cut)
+        main(command)
+    assert names(project, "1.1") and not (project.root / "series/1.2").exists()
+    away = source.rename(source.with_name("away"))
+    assert main(command) != 0
+    assert "`decouple rebase --continue` once it can be had" in capsys.readouterr().err
+    away.rename(source)
+    assert main([*command, "--debian-patches"]) == 2, "another end than that of the way"
+    refused = capsys.readouterr().err
+    assert "a rebase from 1.1 to 1.2 is under way" in refused and "`decouple rebase --abort` gives it up" in refused
+    assert main(command) == 0
+    assert "1.2 has no whole series; carried from 1.1" in capsys.readouterr().out
+    assert names(project, "1.2")[1] == "1.1/0002-second.patch"
+    assert not (project.root / "build/rebase/state.json").exists()
+
+
 def test_a_way_that_stops_as_often_is_not_taken(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     project.upstream("1.1", {"c": numbered(1, 60, {30: "upstream\n"})})
     keep_in_cache(project, "1.1")
