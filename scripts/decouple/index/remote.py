@@ -40,7 +40,7 @@ from decouple.index.offer import ADDRESS_BOUND, Offer, Page, parse_local_path, p
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader, make_session
 from decouple.upstream.remote_zip import RemoteZip
-from decouple.upstream.request_faults import describe_error, suggest_next_step
+from decouple.upstream.request_faults import RequestError, describe_error, find_setting, suggest_next_step
 
 TIMEOUT = 30.0  # seconds without a byte
 PIECE = 1 << 16  # bytes read at a time
@@ -202,6 +202,7 @@ class Index:
                 )
         downloader = Downloader(self._cache or find_cache(), offline=self._offline)
         file = RemoteFile(package.filename, (package.url,), package.size, package.sha256)
+        setting = None
         try:
             remote = RemoteZip(file, downloader)
             names = [name for name in remote.list_names() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
@@ -210,9 +211,10 @@ class Index:
                 return remote.read(match)
             why = f"{len(names)} METADATA files in it, or one that is too large"
         except DecoupleError as error:
-            why = error.what
-        raise DecoupleError(
+            why, setting = error.what, find_setting([error])
+        raise RequestError(
             f"{package.filename}: {self.address} has no METADATA beside it, and it cannot be read in the wheel: {why}",
+            setting,
             next_step="fetch the wheels into a folder by hand, and name that: --index FOLDER",
         )
 

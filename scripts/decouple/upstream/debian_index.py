@@ -15,6 +15,7 @@ from decouple.base.program_output import make_english_variables
 from decouple.release.manifest import RemoteFile
 from decouple.upstream import dsc
 from decouple.upstream.download import HEADERS, Downloader, RefusalError, check_response, read_small_body
+from decouple.upstream.request_faults import RequestError
 
 DEBIAN = "http://deb.debian.org/debian"
 #: Suites that may carry a source package of PyTorch, most stable first.
@@ -118,7 +119,7 @@ def _download_text(url: str, downloader: Downloader) -> str | None:
     try:
         return downloader.retry_request(ask_server)
     except RefusalError as error:
-        raise DecoupleError(f"{url}: {error}", next_step="check the network and run again") from None
+        raise RequestError(f"{url}: {error}", error.setting, next_step="check the network and run again") from None
 
 
 def is_served(file: RemoteFile, downloader: Downloader) -> bool:

@@ -34,7 +34,7 @@ from decouple.base.steps import mark_step
 from decouple.base.transfer_rate import HEAD_SECONDS, RateMeter, SlowServerError, run_within
 from decouple.base.untrusted_input import FILE_BOUND, is_basename, is_count, is_sha256, read_json
 from decouple.release.manifest import RemoteFile, Sha256
-from decouple.upstream.request_faults import describe_error, suggest_setting
+from decouple.upstream.request_faults import RequestError, describe_error, suggest_setting
 from decouple.upstream.unpacked_release import VerifiedFile
 
 if TYPE_CHECKING:
@@ -246,10 +246,11 @@ class Downloader(Struct):
                 settings += [error.setting] if error.setting else []
                 continue
             return self._keep_file(file, final, url, size, sha256)
-        mend = settings[0] if settings else "try again later, or another --source"
-        raise DecoupleError(
+        raise RequestError(
             f"cannot download {file.name}: " + "; ".join(failures),
-            next_step=f"{mend}, or --source local:PATH with a file you have",
+            settings[0] if settings else None,
+            next_step="try again later, or another --source",
+            also=", or --source local:PATH with a file you have",
         )
 
     def _keep_file(self, file: RemoteFile, final: Path, url: str, size: int, sha256: str) -> tuple[Path, VerifiedFile]:
@@ -299,8 +300,11 @@ class Downloader(Struct):
             try:
                 return request()
             except requests.RequestException as error:
+                setting = suggest_setting(error)
+                if setting and not isinstance(error, requests.exceptions.ProxyError):  # the same at each attempt
+                    raise ExhaustionError(describe_error(error), setting) from error
                 connected = not isinstance(error, requests.ConnectionError)
-                failure = RetryError(describe_error(error), connected=connected, setting=suggest_setting(error))
+                failure = RetryError(describe_error(error), connected=connected, setting=setting)
             except RetryError as error:
                 failure = error
             except OSError as error:

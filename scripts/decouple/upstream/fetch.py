@@ -15,6 +15,7 @@ from decouple.upstream.download import Downloader, StorageError
 from decouple.upstream.providers import local
 from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
+from decouple.upstream.request_faults import RequestError, find_setting
 from decouple.upstream.unpacked_release import UnpackedRelease
 
 
@@ -85,6 +86,7 @@ def _fetch_first_source(manifest: Manifest, context: FetchContext) -> UnpackedRe
             return replace(release, why="the first of the manifest's sources that is in the cache")
     impatient = replace(context, downloader=context.downloader.make_impatient())
     failures: list[str] = []
+    errors: list[DecoupleError] = []
     for source in manifest.sources:
         provider = PROVIDERS[source.provider]
         if provider.lacks:
@@ -96,11 +98,13 @@ def _fetch_first_source(manifest: Manifest, context: FetchContext) -> UnpackedRe
             raise
         except DecoupleError as error:
             failures.append(f"{source.provider}: {error.what}")
+            errors.append(error)
             continue
         before = "".join(f"; not {failure}" for failure in failures)
         return replace(fetched, why=f"the first that could be had{before}")
-    raise DecoupleError(
+    raise RequestError(
         f"no source of PyTorch {manifest.version} can be had: " + "; ".join(failures),
-        next_step=("run once without --offline" if context.offline else "check the network")
-        + ", or use --source local:PATH with a tree or an archive that you have",
+        find_setting(errors),
+        next_step="run once without --offline" if context.offline else "check the network",
+        also=", or use --source local:PATH with a tree or an archive that you have",
     )

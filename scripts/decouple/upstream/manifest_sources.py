@@ -13,6 +13,7 @@ from decouple.upstream.fetch import choose_provider, fetch_source, find_source
 from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
 from decouple.upstream.readers import OpenedSource, open_unpacked
+from decouple.upstream.request_faults import RequestError, find_setting
 
 
 def open_source(
@@ -40,7 +41,8 @@ def open_source(
         cached = PROVIDERS[source.provider].find_cached(manifest, source, context)
         if cached:
             return open_unpacked(cached), None
-    failures = []
+    failures: list[str] = []
+    errors: list[DecoupleError] = []
     for source in sources:
         provider = PROVIDERS[source.provider]
         if word == "auto" and provider.lacks:
@@ -53,8 +55,10 @@ def open_source(
             if word != "auto":
                 raise
             failures.append(f"{source.provider}: {error.what}")
-    raise DecoupleError(
+            errors.append(error)
+    raise RequestError(
         "no source can be had: " + "; ".join(failures),
-        next_step=("run once without --offline" if downloader.offline else "check the network")
-        + ", or use --source PATH with what you have",
+        find_setting(errors),
+        next_step="run once without --offline" if downloader.offline else "check the network",
+        also=", or use --source PATH with what you have",
     )

@@ -14,6 +14,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.untrusted_input import is_basename, is_sha256, parse_json
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import HEADERS, Downloader, RefusalError, check_response, read_small_body
+from decouple.upstream.request_faults import RequestError
 
 INDEX = "https://pypi.org/simple"
 _ADDRESS_BOUND = 2000  # characters
@@ -48,7 +49,7 @@ def list_wheels(project: str, downloader: Downloader, index: str = INDEX) -> lis
     try:
         return downloader.retry_request(ask_index)
     except RefusalError as error:
-        raise DecoupleError(f"{url}: {error}", next_step="check the network and run again") from None
+        raise RequestError(f"{url}: {error}", error.setting, next_step="check the network and run again") from None
 
 
 def _make_wheel(url: str, sha256: str | None, size: int | None, yanked: bool) -> PypiWheel | None:

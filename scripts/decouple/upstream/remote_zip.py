@@ -22,6 +22,7 @@ from decouple.base.transfer_rate import RateMeter
 from decouple.base.untrusted_input import is_count
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import HEADERS, Downloader, RefusalError, RetryError, check_response, read_piece
+from decouple.upstream.request_faults import RequestError
 
 #: How much of the end is asked for first; the central directory of a torch wheel is 1 to 2 MB.
 TAIL = 2 << 20
@@ -71,9 +72,10 @@ class RemoteZip:
                 failures.append(f"{url}: {error}")
                 settings += [error.setting] if error.setting else []
         else:
-            raise DecoupleError(
+            raise RequestError(
                 f"cannot read {file.name} by range: " + "; ".join(failures),
-                next_step=settings[0] if settings else "try again later, or another --source",
+                settings[0] if settings else None,
+                next_step="try again later, or another --source",
             )
         try:
             zips.refuse_large_directory(cast("BinaryIO", _SparseFile(self)), self.url)
@@ -120,8 +122,8 @@ class RemoteZip:
                 at += len(data)
                 yield decoder.decompress(data) if deflated else data
         except RefusalError as error:
-            raise DecoupleError(
-                f"{self.url}: bytes from {at}: {error}", next_step=error.setting or "try again later"
+            raise RequestError(
+                f"{self.url}: bytes from {at}: {error}", error.setting, next_step="try again later"
             ) from None
         except zlib.error as error:
             raise DecoupleError(
@@ -157,8 +159,8 @@ class RemoteZip:
         try:
             self._request_ranges(f"bytes={first}-{end - 1}")
         except RefusalError as error:
-            raise DecoupleError(
-                f"{self.url}: bytes {first} to {end}: {error}", next_step=error.setting or "try again later"
+            raise RequestError(
+                f"{self.url}: bytes {first} to {end}: {error}", error.setting, next_step="try again later"
             ) from None
 
     def read_at(self, position: int, size: int) -> bytes:

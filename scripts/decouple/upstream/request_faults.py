@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
+
+from decouple.base.errors import DecoupleError
 
 _BAD_CERTIFICATE = re.compile(r"certificate verify failed: ([^(]+?) ?(?:\(|$)")
 #: Of SSLError, while the bundle is read: it holds no PEM, or may not be opened.
@@ -24,6 +27,23 @@ _MEANINGS = (
 )
 """What stands in an error's text -> what it means."""
 _PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+class RequestError(DecoupleError):
+    """What was asked of servers did not come.
+
+    The next step is to mend the ``setting`` of the user's machine where that is why, else ``next_step``. ``also``
+    follows both.
+    """
+
+    def __init__(self, what: str, setting: str | None, *, next_step: str, also: str = "") -> None:
+        super().__init__(what, next_step=f"{setting or next_step}{also}")
+        self.setting = setting
+
+
+def find_setting(errors: Iterable[DecoupleError]) -> str | None:
+    """Return the first setting to mend that one of the failures has."""
+    return next((error.setting for error in errors if isinstance(error, RequestError) and error.setting), None)
 
 
 def describe_error(error: Exception) -> str:

@@ -6,7 +6,7 @@ import datetime
 import ipaddress
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from decouple.base.errors import DecoupleError
 from decouple.index.remote import Index
 from decouple.release.manifest import RemoteFile
+from decouple.upstream import debian_index, pypi
 from decouple.upstream.download import Downloader
+from decouple.upstream.fetch import fetch_source
+from decouple.upstream.manifest_sources import open_source
+from decouple.upstream.providers.github import GithubSource
+from tests.support import releases
 from tests.support.server import FaultyServer
 
 FRONT = b'{"meta": {"api-version": "1.1"}, "projects": [{"name": "torch"}]}'
@@ -105,6 +110,43 @@ def test_a_download_says_which_setting_to_mend(address: str, tmp_path: Path, mon
     with pytest.raises(DecoupleError, match=r"lost\.pem") as failed:
         download.fetch_file(file)
     assert "to a file that is there" in str(failed.value.next_step)
+
+
+WAYS_TO_ASK: dict[str, Callable[[str, Downloader], object]] = {
+    "fetch --source auto": lambda url, downloader: fetch_source(
+        releases.manifest(GithubSource(releases.remote(f"{url}a.tar.gz"))),
+        cache=downloader.cache,
+        downloader=downloader,
+    ),
+    "check --source auto": lambda url, downloader: open_source(
+        releases.manifest(GithubSource(releases.remote(f"{url}a.tar.gz"))), "auto", {"torch/__init__.py"}, downloader
+    ),
+    "pypi": lambda url, downloader: pypi.list_wheels("torch", downloader, url.rstrip("/")),
+}
+
+
+@pytest.mark.parametrize("name", WAYS_TO_ASK)
+def test_the_setting_to_mend_is_told_whoever_asks(
+    name: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The step was to check the network, also after several sources; it came after 15 seconds of trying again."""
+    naps: list[float] = []
+    downloader = Downloader(tmp_path / "cache", sleep=naps.append)
+    with pytest.raises(DecoupleError, match="certificate not trusted") as failed:
+        WAYS_TO_ASK[name](address, downloader)
+    assert "set REQUESTS_CA_BUNDLE to your proxy's" in str(failed.value.next_step)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "lost.pem"))
+    with pytest.raises(DecoupleError, match=r"lost\.pem") as failed:
+        WAYS_TO_ASK[name](address, downloader)
+    assert "set REQUESTS_CA_BUNDLE (or CURL_CA_BUNDLE) to a file" in str(failed.value.next_step)
+    assert naps == [], "the same at each attempt"
+
+
+def test_debians_index_says_which_proxy_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{unused_port()}")
+    with pytest.raises(DecoupleError, match="the proxy does not answer") as failed:
+        next(debian_index.find_packages("2.6.0", Downloader(tmp_path, attempts=1), []))
+    assert str(failed.value.next_step).startswith("check HTTP_PROXY")
 
 
 def unused_port() -> int:
