@@ -236,6 +236,12 @@ assert x.detach().double().max(0)[0].item() == 3, "of another type: on the CPU"
 assert torch.cat([x.detach(), x.detach()]).tolist()[0] == 101
 assert torch.cat([x.detach(), x.detach().double()]).tolist()[0] == 1, "one of another type: on the CPU"
 try:
+    with torch.acme.no_fallback():
+        torch.cat([x.detach().double()] * 2)
+    raise AssertionError("cat has a kernel for float64")
+except NotImplementedError as error:
+    assert "'aten::cat'" in str(error) and "none for these operands (dtypes" in str(error), error
+try:
     torch.cat([x.detach(), x.detach().to("acme:1")])
     raise AssertionError("cat took an address on another device")
 except RuntimeError as error:

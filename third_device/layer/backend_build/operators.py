@@ -9,7 +9,8 @@ The file has these keys, all optional but ``namespace``::
     namespace: acme                # of the kernels, in C++
     kernels:                       # operators that are entirely yours
       - op: mm.out                 # of a structured operator ATen checks the operands and shapes the output
-        dtypes: [float32]          # other operands run on the CPU, as all do that are not on the device
+        dtypes: [float32]          # other operands run on the CPU, as all do that are not on the device; of every
+                                   # tensor, indices, masks and outputs, too: embedding needs [float32, int64]
         contiguous: true
       - op: gelu
         kernel: fast_gelu          # the C++ function, where it is not to have the operator's name
