@@ -218,7 +218,7 @@ def use_mem_pool(pool: MemPool, device: Device = None) -> Iterator[None]:
     """
     index = _index(device)
     number = pool._number(index)
-    _C.enter_pool(index, number, None)
+    _C.enter_pool(index, number)
     pool._count(1)
     try:
         yield

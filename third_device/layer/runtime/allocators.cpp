@@ -262,10 +262,10 @@ class DeviceCache {
     return made;
   }
 
-  void enter_pool(PoolId pool, std::optional<StreamId> stream) {
+  void enter_pool(PoolId pool, std::optional<StreamId> stream, bool first) {
     std::lock_guard<std::mutex> hold(mutex_);
     check_pool(pool);
-    entered_.push_back({pool, stream, this_thread()});
+    entered_.push_back({pool, stream, this_thread(), first});
   }
 
   void leave_pool(PoolId pool) {
@@ -362,12 +362,16 @@ class DeviceCache {
     PoolId pool;
     std::optional<StreamId> stream;
     uint64_t thread;
+    bool first;
   };
 
   PoolId find_pool(StreamId stream) const {
-    const auto last = std::find_if(entered_.rbegin(), entered_.rend(), [=](const Entered& one) {
+    const auto fits = [=](const Entered& one) {
       return one.stream.has_value() ? *one.stream == stream : one.thread == this_thread();
-    });
+    };
+    const auto last = std::find_if(entered_.rbegin(), entered_.rend(), fits);
+    const auto first = std::find_if(last, entered_.rend(), [=](const Entered& one) { return one.first && fits(one); });
+    if (first != entered_.rend()) return first->pool;
     return last == entered_.rend() ? 0 : last->pool;
   }
   // The pool, or 0 where it was dropped.
@@ -690,7 +694,9 @@ void reset_peak(int device) { cache_of(device).reset(true); }
 void reset_accumulated(int device) { cache_of(device).reset(false); }
 
 PoolId make_pool(int device) { return cache_of(device).make_pool(); }
-void enter_pool(int device, PoolId pool, std::optional<StreamId> stream) { cache_of(device).enter_pool(pool, stream); }
+void enter_pool(int device, PoolId pool, std::optional<StreamId> stream, bool first) {
+  cache_of(device).enter_pool(pool, stream, first);
+}
 void leave_pool(int device, PoolId pool) { cache_of(device).leave_pool(pool); }
 void hold_pool(int device, PoolId pool) { cache_of(device).hold_pool(pool); }
 void drop_pool(int device, PoolId pool) { cache_of(device).drop_pool(pool); }

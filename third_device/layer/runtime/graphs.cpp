@@ -57,7 +57,7 @@ void enter(Capture& capture, int device, StreamId stream) {
     else pool = device_memory::make_pool(device);
     found = of_device.emplace(device, pool).first;
   }
-  device_memory::enter_pool(device, found->second, stream);
+  device_memory::enter_pool(device, found->second, stream, /*first=*/true);  // what a replay writes to serves nobody else
 }
 
 // With the lock held.

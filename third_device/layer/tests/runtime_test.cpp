@@ -1187,6 +1187,34 @@ void memory_of_a_graph_stays_when_the_pool_s_maker_drops_it() {
   CHECK(error_of([&] { first.begin({0, users}); }).find("was dropped") != std::string::npos && !capture_under_way);
 }
 
+// A thread's own pool would give the block to others, whom the next replay writes over.
+void what_a_capture_takes_is_the_graph_s_inside_a_thread_s_pool() {
+  const StreamId own = stream_from_pool(0, 0);
+  const On on(own);
+  const device_memory::PoolId users = device_memory::make_pool(0);
+  const auto pool_of_next = [] {
+    void* address = device_memory::allocate(0, 1000);
+    device_memory::release(address);
+    return pool_of(0, address);
+  };
+  Graph graph;
+  graph.begin();
+  device_memory::enter_pool(0, users, std::nullopt);
+  const device_memory::PoolId graphs = pool_of_next();
+  CHECK(graphs != users && graphs != 0);
+  {
+    const On beside(kDefaultStream);
+    CHECK(pool_of_next() == users);  // this stream is not captured
+  }
+  graph.end();
+  CHECK(pool_of_next() == users);
+  device_memory::leave_pool(0, users);
+  device_memory::drop_pool(0, users);
+  graph.reset();
+  device_memory::empty_cache();
+  CHECK(device_memory::statistics(0).reserved_bytes.current == 0);
+}
+
 // An event on a captured stream says nothing of the work before it: what is freed waits for the end of the capture.
 void memory_in_use_on_a_captured_stream_waits_for_its_end() {
   device_memory::empty_cache();
@@ -1385,6 +1413,7 @@ int main() {
   captures_are_one_at_a_time_and_on_a_stream_of_their_own();
   memory_of_a_graph_is_nobody_else_s();
   memory_of_a_graph_stays_when_the_pool_s_maker_drops_it();
+  what_a_capture_takes_is_the_graph_s_inside_a_thread_s_pool();
   memory_in_use_on_a_captured_stream_waits_for_its_end();
   what_a_graph_points_to_lives_as_long();
   a_failure_in_a_replay_is_told_by_who_waits();

@@ -270,17 +270,19 @@ Tensor& zero_(Tensor& self) {
 }
 
 std::atomic<bool> fallback_on{true};
+constexpr const char* kNoKernel =
+    "it has no kernel for this operator, or none for these operands (dtypes, contiguous, device)";
 
 void refuse_unless_fallback(const char* op) {
   if (is_capturing(current_device())) {
-    const auto reason = std::string("'") + op + "', which has no kernel and waits for the device on the CPU";
+    const auto reason = std::string("'") + op + "', which waits for the device on the CPU: " + kNoKernel;
     end_capture_broken(reason);
     TORCH_CHECK_NOT_IMPLEMENTED(false, "Could not run '", op, "' on the '", c10::get_privateuse1_backend(),
-                                "' backend while a graph is captured: it has no kernel for this operator, and the CPU "
-                                "fallback waits for the device");
+                                "' backend while a graph is captured: ", kNoKernel, ", and the CPU fallback waits for "
+                                "the device");
   }
   TORCH_CHECK_NOT_IMPLEMENTED(fallback_on.load(), "Could not run '", op, "' on the '", c10::get_privateuse1_backend(),
-                              "' backend: it has no kernel for this operator, and the CPU fallback is switched off");
+                              "' backend: ", kNoKernel, ", and the CPU fallback is switched off");
 }
 
 // --- quantized tensors: made on the CPU, kept on the device ---
@@ -521,8 +523,8 @@ class Descent {
   explicit Descent(const c10::OperatorHandle& op) {
     const bool again = std::find(path().begin(), path().end(), op) != path().end();
     TORCH_CHECK_NOT_IMPLEMENTED(!again, "Could not run '", op.operator_name(), "' on the '",
-                                c10::get_privateuse1_backend(), "' backend: it has no kernel for this operator, and what "
-                                "the CPU makes cannot be brought to the device without it");
+                                c10::get_privateuse1_backend(), "' backend: ", kNoKernel, ", and what the CPU makes "
+                                "cannot be brought to the device without it");
     path().push_back(op);
   }
   ~Descent() { path().pop_back(); }
@@ -541,7 +543,7 @@ void refuse_unless_on_the_cpu(const c10::OperatorHandle& op, c10::DispatchKey ke
   refuse_unless_fallback(toString(op.operator_name()).c_str());
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(key), "Could not run '", op.operator_name(),
                               "' on the '", c10::get_privateuse1_backend(),
-                              "' backend: it has no kernel for this operator, and the CPU has none to fall back to");
+                              "' backend: ", kNoKernel, ", and the CPU has none to fall back to");
 }
 
 // Made by torch.empty and its like, or the values of a sparse tensor: it has no scale, and cannot be copied to the CPU.

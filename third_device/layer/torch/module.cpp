@@ -266,7 +266,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("set_fraction", &device_memory::set_fraction);
   module.def("fraction", &device_memory::fraction);
   module.def("make_pool", &device_memory::make_pool);
-  module.def("enter_pool", &device_memory::enter_pool);
+  module.def("enter_pool",
+             [](int device, device_memory::PoolId pool) { device_memory::enter_pool(device, pool, std::nullopt); });
   module.def("leave_pool", &device_memory::leave_pool);
   module.def("drop_pool", &device_memory::drop_pool);
   module.def("set_caching", &device_memory::set_caching);

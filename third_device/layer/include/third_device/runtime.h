@@ -102,8 +102,9 @@ using PoolId = uint64_t;  // 0: the device's own blocks
 
 TD_API PoolId make_pool(int device);
 // Until leave_pool() the allocations of this thread come from the pool or, with a stream, those of every thread whose
-// current stream of the device it is. Of several that fit the one that was entered last counts. Throws Error.
-TD_API void enter_pool(int device, PoolId pool, std::optional<StreamId> stream);
+// current stream of the device it is. Of several that fit the one that was entered last counts; those that are `first`, a
+// capture's, come before all others. Throws Error.
+TD_API void enter_pool(int device, PoolId pool, std::optional<StreamId> stream, bool first = false);
 // Ends the last enter_pool() of this thread, or of a stream. Throws Error.
 TD_API void leave_pool(int device, PoolId pool);
 // One more holds it, whoever made it being the first, and has to drop it. Throws Error.
