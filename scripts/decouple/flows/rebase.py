@@ -438,6 +438,13 @@ def prepare_work(
     return work, (old, new), tree
 
 
+_STEPS = {
+    "continue": "`decouple rebase --continue`",
+    "skip": "`decouple rebase --skip`",
+    "restart": "`decouple rebase --restart`",
+}
+
+
 @contextlib.contextmanager
 def _advise_anew(step: str) -> Iterator[None]:
     """Say how a rebase under way is gone on with, or comes by another source.
@@ -451,7 +458,7 @@ def _advise_anew(step: str) -> Iterator[None]:
         kept = [part for part in advice if not _NAMES_A_SOURCE.search(part)]
         if kept != advice:
             anew = "`decouple rebase --abort` and start anew with what there is: what was settled is replayed"
-            error.next_step = ", or ".join([*(kept or [f"`decouple rebase --{step}` once it can be had"]), anew])
+            error.next_step = ", or ".join([*(kept or [f"{_STEPS[step]} once it can be had"]), anew])
         raise
 
 
