@@ -58,7 +58,7 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
     assert 'm.impl("mm.out", TORCH_FN(wrap_mm_out));' in source
     assert "REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &newdevice::abs_kernel)" in source
     assert "KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)" in source
-    assert "third_device::OperandDevices(self, mat2, out).are_one()" in source
+    assert 'third_device::check_one_device("mm.out", third_device::OperandDevices(self, mat2, out));' in source
     for output in ("grad_input", "out"):  # an operator runs where its output is
         assert f"guard(at::device_of({output}))" in source
 
@@ -220,37 +220,24 @@ kernels:
   - cat.out
   - index.Tensor
   - {op: _foreach_add_.List, dtypes: [float32]}
-  - relu
-stubs:
-  - {op: gather.out, stub: gather_stub, header: ATen/native/TensorAdvancedIndexing.h, kernel: gather_kernel}
 """
 
 
-def test_a_kernel_sees_operands_of_one_device(interpreter: Path, tmp_path: Path) -> None:
-    """It would take an address on another device for one of its own; whether ATen has the call is the fallback's."""
+def test_tensors_of_a_list_are_on_one_device_or_are_taken_one_by_one(interpreter: Path, tmp_path: Path) -> None:
+    """A kernel would take an address on another device for one of its own."""
     path = tmp_path / "operators.yaml"
     path.write_text(LISTS)
     (made,) = generated(interpreter, path)
     assert isinstance(made, list), made
     source = made[1]
-    wrappers = {part.partition("(")[0]: part.partition("\n}")[0] for part in source.split(" wrap_")[1:]}
-    for wrapper, operands in {
-        "cat_out": "tensors, out",
-        "index_Tensor": "self, indices",
-        "_foreach_add__List": "self, other",
-        "gather_out": "self, index, out",
-    }.items():
-        condition = wrappers[wrapper].partition("return ")[0]
-        assert f"third_device::OperandDevices({operands}).are_one()" in condition, wrapper
-    assert "OperandDevices" not in wrappers["relu"]
-
-
-def test_other_lists_than_a_kernel_s_are_taken_one_by_one(interpreter: Path, tmp_path: Path) -> None:
-    """As without the kernel: some may be on the CPU, and each result is where its operand is."""
-    _, source = generate_text(interpreter, tmp_path, LISTS)
+    assert 'third_device::check_one_device("cat.out", third_device::OperandDevices(tensors, out));' in source
+    assert 'third_device::check_one_device("index.Tensor", third_device::OperandDevices(self, indices));' in source
+    apart = (
+        "if (!third_device::OperandDevices(self, other).are_one()) return at::native::foreach_tensor_add_list_kernel"
+    )
     wrapper = source.partition(" wrap__foreach_add__List(")[2].partition("\n}")[0]
-    assert "return at::native::foreach_tensor_add_list_kernel" in wrapper and "Fallback" not in wrapper
-    assert "#include <ATen/ops/_foreach_add_native.h>" in source
+    assert apart in wrapper.splitlines()[1], "before the CPU gets operands of other types"
+    assert "#include <ATen/ops/_foreach_add_native.h>" in source and "check_one_device" not in wrapper
 
 
 BAD = {

@@ -387,8 +387,7 @@ class _Writer:
     def _accepts(self, signature: _Signature, dtypes: Sequence[str], contiguous: bool) -> str:
         """Write the condition under which the kernel may run.
 
-        All operands are on one device, also where ATen would take a number of another one or of the CPU: a kernel
-        takes addresses.
+        All operands are on the device, also where ATen would take a number of the CPU: a kernel takes addresses.
         """
         flag = "true" if contiguous else "false"
         conditions = []
@@ -401,26 +400,21 @@ class _Writer:
             conditions.append(f"(!{name}.has_value() || !{value}.defined() || ({plain}))" if optional else plain)
         wanted = ", ".join(f"at::k{dtype}" for dtype in dtypes)
         conditions += [f"third_device::are_plain({name}, {flag}, {{{wanted}}})" for name, _ in signature.lists()]
-        if len(signature.tensors()) > 1 or signature.lists():
-            conditions.append(f"third_device::OperandDevices({signature.format_operands()}).are_one()")
         return " &&\n      ".join(conditions)
 
-    def _wrapper(self, op: str, signature: _Signature, condition: str, body: str, otherwise: str = "") -> str:
-        """Write the function that is registered.
-
-        Where the condition does not hold it returns the expression ``otherwise``, which is the CPU's where none is
-        given.
-        """
+    def _wrapper(self, op: str, signature: _Signature, condition: str, body: str, first: str = "") -> str:
         base, _, overload = op.partition(".")
         operator = f"ATEN_OP2({base}, {overload})" if overload else f"ATEN_OP({base})"
         self.includes.add(f"ATen/ops/{self.aten.functions[op].root_name}_ops.h")
         name = f"wrap_{_make_identifier(op)}"
-        lines = [f"{signature.returns} {name}({signature.parameters}) {{"]
+        lines = [f"{signature.returns} {name}({signature.parameters}) {{", *([f"  {first}"] if first else [])]
         if condition:
-            lines.append(f"  if (!({condition})) {{")
-            if not otherwise:
-                lines.append(f"    using Fallback = at::native::call_fallback_fn<&third_device::cpu_fallback, {operator}>;")
-            lines += [f"    return {otherwise or f'Fallback::call({signature.names})'};", "  }"]
+            lines += [
+                f"  if (!({condition})) {{",
+                f"    using Fallback = at::native::call_fallback_fn<&third_device::cpu_fallback, {operator}>;",
+                f"    return Fallback::call({signature.names});",
+                "  }",
+            ]
         lines += _write_guard(signature, self.aten.functions[op].func)
         lines += [f"  {line}" for line in body.splitlines()] + ["}", ""]
         self.wrappers.append("\n".join(lines))
@@ -452,12 +446,16 @@ class _Writer:
             )
         condition = "" if elsewhere else self._accepts(signature, dtypes, contiguous)
         body = self._kernel_call(function, signature, own.name)
-        otherwise = ""
-        one_by_one = self.aten.one_by_one(function)
-        if one_by_one and not elsewhere:  # on the CPU all results would be the first tensor's, and lists half written
-            self.includes.add(f"ATen/ops/{function.root_name}_native.h")
-            otherwise = f"{one_by_one}({signature.names})"
-        self._register(op, self._wrapper(op, signature, condition, body, otherwise))
+        first = ""
+        if not elsewhere and (len(signature.tensors()) > 1 or signature.lists()):
+            devices = f"third_device::OperandDevices({signature.format_operands()})"
+            one_by_one = self.aten.one_by_one(function)
+            if one_by_one:
+                self.includes.add(f"ATen/ops/{function.root_name}_native.h")
+                first = f"if (!{devices}.are_one()) return {one_by_one}({signature.names});"
+            else:
+                body = f'third_device::check_one_device("{op}", {devices});\n{body}'
+        self._register(op, self._wrapper(op, signature, condition, body, first))
         if backward:
             call = self._aten_call(function, signature, signature.names)
             self._autograd("aten", op, function.func, signature, backward, call, where)
