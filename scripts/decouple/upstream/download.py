@@ -80,6 +80,10 @@ class ContentError(RefusalError):
     """What came, or what an earlier run kept of it, is not the file: it is of no use."""
 
 
+class RangeError(RefusalError):
+    """The answer does not go on with what is there, of which it says nothing."""
+
+
 class RetryError(Exception):
     """Say that this URL may give the file later, after ``wait`` seconds if known.
 
@@ -326,21 +330,23 @@ class Downloader(Struct):
         record: dict[str, str] = {}
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, DecoupleError):
             record = read_json(_make_part_record_path(final), dict[str, str], mend="")
-        headers = dict(HEADERS)
         with contextlib.suppress(FileNotFoundError):
             info = part.lstat()
             if stat.S_ISREG(info.st_mode) and info.st_nlink == 1:  # else nothing of ours: it is begun anew
                 have = info.st_size
         validator = record.get("validator") if record.get("url") == url else None
         if have and (file.size is None or have < file.size) and (validator or file.sha256):
-            headers["Range"] = f"bytes={have}-"
-            if validator:
-                headers["If-Range"] = validator
+            ranged = HEADERS | {"Range": f"bytes={have}-"} | ({"If-Range": validator} if validator else {})
+            with contextlib.suppress(RangeError):  # the part stays until another body begins: it may be another's
+                self._request_body(url, ranged, file, final, have)
+                return
         elif have and have == file.size:
             self._resumed = True
             return
-        else:
-            have = 0
+        self._request_body(url, HEADERS, file, final, 0)
+
+    def _request_body(self, url: str, headers: Mapping[str, str], file: RemoteFile, final: Path, have: int) -> None:
+        """Send these headers and write what comes; ``have`` bytes need not come."""
         with self.open_response(url, headers) as response:
             start = self._find_body_start(response, file, have)
             self._resumed = start > 0
@@ -353,27 +359,28 @@ class Downloader(Struct):
         """
         status = response.status_code
         if have and status in _OF_RANGES:
-            self._resumed = True
-            raise ContentError(f"asked for bytes from {have}: HTTP {status} {response.reason}")
+            raise RangeError(f"asked for bytes from {have}: HTTP {status} {response.reason}")
         check_response(response, file.name)
         start = 0
         if status == 206:
-            self._resumed = have > 0
             first = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
             if first != str(have):
-                raise ContentError(f"asked for bytes from {have}, got those from {first or 'an unnamed place'}")
+                raise RangeError(f"asked for bytes from {have}, got those from {first or 'an unnamed place'}")
             start = have
         length = response.headers.get("Content-Length", "")
         if file.size is not None and is_count(length) and start + int(length) != file.size:
             refused = f"wrong size: {start + int(length)} bytes offered, {file.size} expected"
-            raise ContentError(refused) if start else RefusalError(refused)
+            raise RangeError(refused) if start else RefusalError(refused)
         return start
 
     def _write_body(self, response: requests.Response, url: str, file: RemoteFile, final: Path, start: int) -> None:
         part = _make_part_path(final)
         length = response.headers.get("Content-Length", "")
         whole = start + int(length) if is_count(length) else file.size
+        got, pace = start, RateMeter()
+        data = read_piece(response, pace)
         if start == 0:
+            _check_magic(file, data)  # before the part that is there goes
             validator = response.headers.get("ETag", "")
             if validator.startswith("W/") or not validator:
                 validator = response.headers.get("Last-Modified", "")
@@ -381,18 +388,16 @@ class Downloader(Struct):
         self.progress.start(file.name, float(whole) if whole else None, "bytes")
         self.progress.advance(start)
         mark_step(f"open {part.name}")
-        got, pace = start, RateMeter()
         with part.open("r+b") if start else create_file(part) as out:
             out.seek(start)
-            while data := read_piece(response, pace):
+            while data:
                 got += len(data)
                 if got > (whole if whole is not None else LIMIT):
                     raise ContentError(f"more than the expected {whole or LIMIT} bytes")
-                if got - len(data) == 0:
-                    _check_magic(file, data)
                 mark_step(f"write to {part.name}")
                 out.write(data)
                 self.progress.advance(len(data))
+                data = read_piece(response, pace)
         self.progress.finish()
         if whole is not None and got < whole:
             raise RetryError(f"the connection ended after {got} of {whole} bytes")
@@ -574,7 +579,7 @@ def read_small_body(response: requests.Response) -> bytes:
 def _check_magic(file: RemoteFile, head: bytes) -> None:
     magic = _MAGIC.get(Path(file.name).suffix)
     if magic and not head.startswith(magic[: len(head)]):
-        raise ContentError(
+        raise RefusalError(
             f"this is no {Path(file.name).suffix} file (it begins with {head[:16]!r}): a proxy's error page?"
         )
 

@@ -60,13 +60,18 @@ def test_another_run_resumes_too(server: FaultyServer, downloader: Downloader) -
     assert server.requests[-1].range == "bytes=1000-"
 
 
-NOTHING_OF_IT = {
+NOTHING_OF_IT: dict[str, tuple[http.Fault | bytes, str]] = {
     "not there": (http.not_found(), "HTTP 404"),
     "forbidden": (http.status(403), "HTTP 403"),
     "a proxy that wants a password": (http.status(407), "HTTP 407"),
     "proxy page": (http.proxy_page(), "a web page"),
     "proxy page that hides": (http.proxy_page("application/gzip"), "wrong size: 99 bytes offered"),
     "an address that is none": (http.redirected("http://[1/x"), "no address to ask"),
+    "an ended link": (http.status(400), "HTTP 400"),
+    "a method that it does not have": (http.status(501), "HTTP 501"),
+    "a small file, with ranges": (b"{}", "wrong size: 2 bytes offered"),
+    "a longer file, with ranges": (DATA + b"x", "wrong size: 512003 bytes offered"),
+    "a range that nobody asked for": (http.status(206, b"x", Content_Range="bytes 7-7/9"), "got those from 7"),
 }
 
 
@@ -76,9 +81,10 @@ def test_another_run_resumes_from_the_second_address_though_the_first_refuses(
     server: FaultyServer, downloader: Downloader, name: str, known: bool
 ) -> None:
     """The refusal of the first removed the half that had come from the second, at every run."""
-    fault, said = NOTHING_OF_IT[name]
-    server.fault("/mirror/file.tar.gz", fault)
-    server.files["/mirror/file.tar.gz"] = DATA
+    answer, said = NOTHING_OF_IT[name]
+    server.files["/mirror/file.tar.gz"] = answer if isinstance(answer, bytes) else DATA
+    if isinstance(answer, http.Fault):
+        server.fault("/mirror/file.tar.gz", answer)
     server.fault(PATH, http.truncated(1000), times=1)
     file = remote(server.url("/mirror/file.tar.gz"), DATA, server.url(PATH))
     if not known:
@@ -86,6 +92,19 @@ def test_another_run_resumes_from_the_second_address_though_the_first_refuses(
     with pytest.raises(DecoupleError, match="the connection ended early") as first:
         replace(downloader, attempts=1).fetch_file(file)
     assert said in first.value.what
+    assert downloader.fetch_file(file)[0].read_bytes() == DATA
+    assert server.requests[-1].range == "bytes=1000-"
+
+
+def test_another_run_resumes_though_the_first_address_has_no_such_file(
+    server: FaultyServer, downloader: Downloader
+) -> None:
+    """Without a size only its first bytes tell."""
+    server.files["/mirror/file.tar.gz"] = b"{}"
+    server.fault(PATH, http.truncated(1000), times=1)
+    file = replace(remote(server.url("/mirror/file.tar.gz"), DATA, server.url(PATH)), size=None)
+    with pytest.raises(DecoupleError, match=r"this is no \.gz file"):
+        replace(downloader, attempts=1).fetch_file(file)
     assert downloader.fetch_file(file)[0].read_bytes() == DATA
     assert server.requests[-1].range == "bytes=1000-"
 
