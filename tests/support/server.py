@@ -179,6 +179,14 @@ class FaultyServer:
         return found
 
 
+class CatchAllServer(FaultyServer):
+    """As some hosts are: a folder's page is its ``index.html``, the front page what any other address gets."""
+
+    def content(self, path: str) -> bytes | None:
+        found = super().content(f"{path}index.html" if path.endswith("/") else path)
+        return super().content("/index.html") if found is None else found
+
+
 class _Handler(BaseHTTPRequestHandler):
     owner: FaultyServer
     protocol_version = "HTTP/1.1"

@@ -18,7 +18,7 @@ from decouple.index import catalog, release_list, wheel
 from decouple.index.archive import WHEEL_BOUND
 from decouple.index.catalog import CatalogEntry, select_common
 from decouple.index.offer import LabelList, Offer, Page, Refusal, parse_local_path, parse_project_name
-from decouple.index.remote import STATEMENT_BOUND, Index, NotThereError
+from decouple.index.remote import STATEMENT_BOUND, Index, NotThereError, RefusedError
 from decouple.index.site import METADATA, OURS, STATEMENT, is_statement_of, make_pages
 from decouple.release import variants
 from decouple.release.wheel_manifest import SUFFIX, WheelManifest
@@ -235,10 +235,14 @@ def _find_file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
             yield SiteFault(name + METADATA, f"its sha256 is not the one in the link ({promised})")
         if index.read_address(package.make_sibling_address(SUFFIX), STATEMENT_BOUND) != read.manifest_bytes:
             yield SiteFault(name + SUFFIX, "differs from the manifest in the wheel")
-        with contextlib.suppress(NotThereError):  # not signed
-            signed = index.read_address(package.make_sibling_address(STATEMENT), STATEMENT_BOUND)
-            if not is_statement_of(signed, read.sha256):
-                yield SiteFault(name + STATEMENT, "a statement of another file, or none")
+        try:
+            signed = index.read_json(package.make_sibling_address(STATEMENT), STATEMENT_BOUND)
+        except RefusedError:
+            raise
+        except NotThereError:  # not signed
+            return
+        if not is_statement_of(signed, read.sha256):
+            yield SiteFault(name + STATEMENT, "a statement of another file, or none")
     except DecoupleError as error:
         yield SiteFault(name, error.what)
     except OSError as error:

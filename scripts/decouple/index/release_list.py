@@ -185,7 +185,7 @@ class _Fetcher(FetcherInterface):
 
     def _fetch(self, url: str) -> Iterator[bytes]:
         try:
-            return iter((self._index.read_address(url, BOUND),))
+            return iter((self._index.read_json(url, BOUND),))
         except NotThereError as error:  # how the end of the roots is found
             raise DownloadHTTPError(error.what, 404) from error
 

@@ -48,6 +48,7 @@ PAGE_BOUND = 16 << 20  # bytes; PyPI's largest project page has about a third of
 HTML_BOUND = 4 << 20  # bytes; its parser takes some forty times as much memory
 STATEMENT_BOUND = 4 << 20  # bytes of a metadata file, a manifest or a signed statement
 PROJECTS_BOUND = 10_000  # projects on a front page that are checked; ours has a few dozen
+_NOTHING_THERE = (403, 404, 410)  # the first is S3's, of who may not list a folder
 _ENCODINGS = ("", "identity", "gzip")  # the one asked for, and what stands for none
 T = TypeVar("T")
 logging.getLogger("bs4").addHandler(logging.NullHandler())  # what it says of odd bytes is no line of ours
@@ -56,6 +57,10 @@ _IS_IT = "is this the index's simple/ address?"
 
 class NotThereError(DecoupleError):
     """Nothing is at this address, as opposed to something that cannot be used."""
+
+
+class RefusedError(NotThereError):
+    """The server gives nothing, and does not say that nothing is there."""
 
 
 class _Answer(NamedTuple):
@@ -128,9 +133,7 @@ class Index:
         Raises DecoupleError, NotThere when the index has none.
         """
         url = self._make_folder_address(name) + "index.json"
-        body, address = self._read_answer(url, PAGE_BOUND)
-        if _is_markup(body):  # such servers have a page for every address
-            raise NotThereError(f"{url}: not a page of an index (PEP 691): it is HTML", next_step=_IS_IT)
+        body, address = self._read_no_markup(url, PAGE_BOUND)
         return parse_page(
             name, _parse_body(url, lambda: ProjectPage.from_json_data(parse_json(body), base_url=address)), self.site
         )
@@ -155,6 +158,16 @@ class Index:
         file.
         """
         return self._read_answer(url, bound).body
+
+    def read_json(self, url: str, bound: int = PAGE_BOUND) -> bytes:
+        """Read what can only be JSON, as `read_address` does; HTML is not there."""
+        return self._read_no_markup(url, bound).body
+
+    def _read_no_markup(self, url: str, bound: int) -> _Answer:
+        answer = self._read_answer(url, bound)
+        if _is_markup(answer.body):  # such servers have a page for every address
+            raise NotThereError(f"{url}: not JSON, but HTML", next_step=_IS_IT)
+        return answer
 
     def _read_answer(self, url: str, bound: int) -> _Answer:
         """Read as `read_address` does, with the address that links in it are relative to."""
@@ -332,7 +345,7 @@ def _name_by_address(package: DistributionPackage) -> DistributionPackage:
 
 
 def _check_reply(reply: requests.Response, url: str) -> None:
-    """Raise NotThereError when the server gives no page.
+    """Raise NotThereError without a page, RefusedError where there may be one.
 
     Raise DecoupleError for one in an encoding that it was not asked for, or from where anybody on the way could have
     written it although the reader asked for another.
@@ -347,9 +360,8 @@ def _check_reply(reply: requests.Response, url: str) -> None:
             f"{url}: the server sends on to an address of {len(reply.url)} characters", next_step=_IS_IT
         )
     if reply.status_code != 200:
-        raise NotThereError(
-            f"{url}: the server answers {reply.status_code} {reply.reason}", next_step=_suggest_next_step(reply)
-        )
+        kind = NotThereError if reply.status_code in _NOTHING_THERE else RefusedError
+        raise kind(f"{url}: the server answers {reply.status_code} {reply.reason}", next_step=_suggest_next_step(reply))
     encoding = reply.headers.get("Content-Encoding", "").strip().lower()
     if encoding not in _ENCODINGS:
         raise DecoupleError(f"{url}: the server sends it as {encoding}, which was not asked for", next_step=_IS_IT)

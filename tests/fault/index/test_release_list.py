@@ -16,7 +16,7 @@ from decouple.cli import main
 from decouple.index import catalog, choose, provenance, release_list, site
 from decouple.index.check import check_index
 from decouple.index.remote import Index
-from tests.support.server import FaultyServer
+from tests.support.server import CatchAllServer, FaultyServer
 from tests.unit.index.test_commands import digest, project
 from tests.unit.index.wheels import make_pair
 
@@ -63,6 +63,12 @@ def test_what_is_signed_and_current_is_taken(server: FaultyServer, tmp_path: Pat
         taken(server, tmp_path)
     release_list.sign_lists(tmp_path / "site", tmp_path / "key")
     assert taken(server, tmp_path) == NEW
+
+
+def test_a_list_is_read_where_a_server_has_a_page_for_every_address(root: Path, tmp_path: Path) -> None:
+    """The page was taken for the next root."""
+    with CatchAllServer({"/": tmp_path / "site"}) as server:
+        assert taken(server, tmp_path) == OLD
 
 
 def test_a_yank_cannot_be_taken_back_by_the_server(server: FaultyServer, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.index import provenance, site, wheel
 from decouple.index.check import check_index
 from decouple.index.remote import Index
-from tests.support.server import FaultyServer, wrong_bytes
+from tests.support.server import CatchAllServer, FaultyServer, status, wrong_bytes
 from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
 
 
@@ -191,6 +191,26 @@ def test_remote_bytes_that_changed_are_named_by_their_sha256(served: FaultyServe
     served.fault(wheel_path, wrong_bytes())
     (fault,) = check_index(Index(served.url("/simple/")))
     assert "the link says" in str(fault)
+
+
+def test_the_page_for_every_address_is_no_statement_of_an_unsigned_wheel(dist: Path, tmp_path: Path) -> None:
+    """Each was "a statement of another file, or none"."""
+    site.build_site(dist, tmp_path / "site")
+    with CatchAllServer({"/": tmp_path / "site"}) as server:
+        assert check_index(Index(server.url("/simple/"))) == []
+
+
+@pytest.mark.parametrize(("code", "faults"), [(404, 0), (410, 0), (403, 0), (500, 1), (401, 1)])
+def test_a_statement_that_a_server_fails_to_give_is_not_one_that_is_not_there(
+    dist: Path, tmp_path: Path, code: int, faults: int
+) -> None:
+    """S3 has 403 for what is not there."""
+    site.build_site(dist, tmp_path / "site")
+    with CatchAllServer({"/": tmp_path / "site"}) as server:
+        server.fault("/files/2.6/torch-2.6.0+decoupled.1-py3-none-any.whl.intoto.json", status(code))
+        told = [fault.what for fault in check_index(Index(server.url("/simple/")))]
+    assert len(told) == faults
+    assert all(f".intoto.json: the server answers {code} " in what for what in told)
 
 
 def _files(server: FaultyServer) -> dict[str, Path]:
