@@ -34,7 +34,7 @@ from decouple.release.manifest import Sha256
 FILE = "dependencies.json"
 PUBLIC_HOST = "files.pythonhosted.org"
 """Where PyPI has its files."""
-PYPI_ALONE = "PIP_CONFIG_FILE=/dev/null PIP_INDEX_URL= PIP_EXTRA_INDEX_URL= PIP_FIND_LINKS="
+PYPI_ALONE = "PIP_CONFIG_FILE=/dev/null PIP_NO_INDEX= PIP_INDEX_URL= PIP_EXTRA_INDEX_URL= PIP_FIND_LINKS="
 """With which pip asks PyPI, whatever it is configured for: it passes over what is empty."""
 _SCHEMA = 1
 

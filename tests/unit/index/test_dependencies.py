@@ -95,6 +95,19 @@ def test_a_file_that_only_this_machine_has_is_not_linked(tmp_path: Path) -> None
         )
 
 
+def test_pip_asks_its_index_when_told_so_although_it_is_configured_for_a_folder(
+    tmp_path: Path, elsewhere: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The advice for that folder's files let pip find none at all."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    for word in dependencies.PYPI_ALONE.split():
+        monkeypatch.setenv(*word.split("="))
+    monkeypatch.setenv("PIP_INDEX_URL", elsewhere[-1])  # in place of PyPI
+    (link,) = dependencies.resolve_requirements(["mpmath"])
+    assert link.url.startswith(elsewhere[-1].removesuffix("simple/"))
+
+
 def test_what_pip_cannot_find_is_named(elsewhere: list[str]) -> None:
     with pytest.raises(DecoupleError, match="no-such-thing"):
         dependencies.resolve_requirements(["no-such-thing==1"], None, elsewhere)
