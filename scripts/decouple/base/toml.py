@@ -44,8 +44,8 @@ def read_own_table(path: Path, kind: type[T], *, schema: int | None = SCHEMA) ->
 
 
 def format_restore(path: Path) -> str:
-    """Format the command that gives a file of this checkout back."""
-    return f"git checkout {shlex.quote(str(path))}"
+    """Format the command that gives a file of this checkout back, from any folder."""
+    return f"git -C {shlex.quote(str(path.parent))} checkout -- {shlex.quote(path.name)}"
 
 
 def format_string(text: str) -> str:

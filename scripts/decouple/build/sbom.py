@@ -78,7 +78,7 @@ def make_bom(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str
     ``members`` maps name to SHA-256. ``epoch`` is in seconds since 1970. Raises DecoupleError when this project's own
     table of licences is wrong.
     """
-    facts = toml.read_toml(_FACTS, _Facts, mend="git checkout scripts/decouple/build/sbom.toml")
+    facts = toml.read_own_table(_FACTS, _Facts)
     headers = projects.parse_metadata(metadata)
     whole = _make_component(
         manifest.project,

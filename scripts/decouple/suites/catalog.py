@@ -53,7 +53,7 @@ class _SuiteTable(Struct, frozen=True):
 
 @cache
 def _load_table() -> _SuiteTable:
-    return toml.read_toml(_FILE, _SuiteTable, mend="git checkout it")
+    return toml.read_own_table(_FILE, _SuiteTable)
 
 
 def select_variables(device: str, toolkit: str = "") -> dict[str, str]:

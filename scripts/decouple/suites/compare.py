@@ -203,7 +203,7 @@ class _KnownTable(Struct, frozen=True):
 @cache
 def load_known() -> tuple[KnownDifference, ...]:
     """Return the rows of ``known.toml``."""
-    return toml.read_toml(_FILE, _KnownTable, mend="git checkout it").known
+    return toml.read_own_table(_FILE, _KnownTable).known
 
 
 def find_reason(test: str, what: str, sides: str, observed: str = "") -> str:

@@ -376,7 +376,7 @@ class _File(Struct, frozen=True):
 
 @cache
 def _load_file() -> _File:
-    return toml.read_toml(_FILE, _File, mend="git checkout it")
+    return toml.read_own_table(_FILE, _File)
 
 
 def load_explanations() -> tuple[KernelExplanation, ...]:
