@@ -71,7 +71,8 @@ def get_wheels(
     replace a file with other bytes there.
     """
     for package in packages:  # before minutes of download
-        _is_placed(folder / package.filename, package.sha256)
+        if package.sha256 is not None:  # without one `_fetch_to_cache` refuses it
+            _is_placed(folder / package.filename, package.sha256)
     wheels = [
         _verify_wheel(index, package, _fetch_to_cache(index, package, downloader, mirrors), trust)
         for package in packages
@@ -124,14 +125,14 @@ def _place_wheel(read: Wheel, folder: Path) -> Wheel:
     return replace(read, path=target)
 
 
-def _is_placed(target: Path, sha256: str | None) -> bool:
+def _is_placed(target: Path, sha256: str) -> bool:
     """Return whether the file is there. Raises DecoupleError where another is."""
     if not target.exists():
         return False
     there = compute_sha256(target)
     if there != sha256:
         raise DecoupleError(
-            f"{target}: there already, with other bytes (sha256 {there[:12]}…, the index's {(sha256 or 'none')[:12]}…)",
+            f"{target}: there already, with other bytes (sha256 {there[:12]}…, the index's {sha256[:12]}…)",
             next_step="it may be what you built: name another folder with --dest FOLDER",
         )
     return True

@@ -147,14 +147,25 @@ def test_a_wheel_that_leaves_site_packages(tmp_path: Path) -> None:
     assert left_behind(tmp_path) == []
 
 
-def test_no_hash_no_download(server: FaultyServer, tmp_path: Path) -> None:
-    page = tmp_path / "site/simple/torch/index.json"
+def drop_hash(page: Path) -> None:
     document = json.loads(page.read_bytes())
     document["files"][0]["hashes"] = {}
     page.write_text(json.dumps(document))
+
+
+def test_no_hash_no_download(server: FaultyServer, tmp_path: Path) -> None:
+    drop_hash(tmp_path / "site/simple/torch/index.json")
     with pytest.raises(DecoupleError, match="gives no sha256"):
         fetch(server, tmp_path)
     assert not any(request.path == quote(FILE) for request in server.requests)
+
+
+def test_an_index_without_hashes_is_named_also_where_its_files_are_there(server: FaultyServer, tmp_path: Path) -> None:
+    """The very file was "there already, with other bytes"."""
+    fetch(server, tmp_path)
+    drop_hash(tmp_path / "site/simple/torch/index.json")
+    with pytest.raises(DecoupleError, match="gives no sha256"):
+        fetch(server, tmp_path)
 
 
 def test_only_the_right_signature_is_taken(server: FaultyServer, tmp_path: Path) -> None:
