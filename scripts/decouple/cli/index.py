@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
@@ -74,28 +75,44 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _run_build(arguments: argparse.Namespace) -> int:
-    resolve = dependencies.resolve_requirements if arguments.dependencies else None
-    built = site.build_site(arguments.wheels, arguments.site, output.make_progress(), resolve)
+    resolved: list[dependencies.LinkedFile] = []
+
+    def resolve(requirements: Sequence[str], python: str | None) -> list[dependencies.LinkedFile]:
+        files = dependencies.resolve_requirements(requirements, python)
+        resolved.extend(files)
+        return files
+
+    progress = output.make_progress()
+    built = site.build_site(arguments.wheels, arguments.site, progress, resolve if arguments.dependencies else None)
     for name in built.added:
         print(f"added    {name}")
     for name in built.kept:
         print(f"kept     {name}")
     if arguments.dependencies:
-        _print_hosts(arguments.site)
+        _print_hosts(arguments.site, resolved)
     print(f"{arguments.site}: {len(built.pages)} pages changed; serve it with any web server, simple/ is the index")
     _print_reminder(arguments.site)
     return OK
 
 
-def _print_hosts(site: Path) -> None:
-    """Say where the index sends whoever installs from it, and warn of mirrors."""
-    hosts = dependencies.count_hosts(dependencies.read_links(site))
-    for host, count in hosts.items():
+def _print_hosts(site: Path, resolved: Sequence[dependencies.LinkedFile]) -> None:
+    """Say where the index sends whoever installs from it, and warn of mirrors.
+
+    ``resolved`` are the links that this call made, which a later call may replace.
+    """
+    links = dependencies.read_links(site)
+    for host, count in dependencies.count_hosts(links).items():
         print(f"linked   {count} files of {host}")
-    if others := [host for host in hosts if host != dependencies.PUBLIC_HOST]:
+    others = [link for link in links if link.host != dependencies.PUBLIC_HOST]
+    if hosts := dependencies.count_hosts(link for link in others if link in resolved):
         output.print_aside(
-            f"WARNING: {', '.join(others)}: who installs from this index fetches from there. If they cannot, say the "
-            f"same command with {dependencies.PYPI_ALONE} before it: then the links are PyPI's"
+            f"WARNING: {', '.join(hosts)}: who installs from this index fetches from there. If they cannot, say the "
+            f"same command with {dependencies.PYPI_ALONE} before it: then it links PyPI's files"
+        )
+    if stay := [f"{link.filename} of {link.host}" for link in others if link not in resolved]:
+        output.print_aside(
+            f"WARNING: {', '.join(stay)}: linked by an earlier call, and not found anew by this one. If nobody needs "
+            f"them, take their rows out of {site / dependencies.FILE} and say the same command again"
         )
 
 

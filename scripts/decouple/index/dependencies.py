@@ -49,6 +49,11 @@ class LinkedFile(Struct, frozen=True, forbid_unknown_fields=True):
     sha256: Sha256
     requires_python: str | None = None
 
+    @property
+    def host(self) -> str:
+        """Return the host, and the port if it has one, that has the file."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
 
 def read_links(site: Path) -> tuple[LinkedFile, ...]:
     """Read what the site links to.
@@ -88,8 +93,7 @@ def write_links(site: Path, files: Iterable[LinkedFile]) -> None:
 
 def count_hosts(files: Iterable[LinkedFile]) -> dict[str, int]:
     """Count the files by the host that has them, in the order of their names."""
-    hosts = (urlsplit(file.url).netloc.rpartition("@")[2] for file in files)
-    return dict(sorted(collections.Counter(hosts).items()))
+    return dict(sorted(collections.Counter(file.host for file in files).items()))
 
 
 def collect_requirements(metadata: Iterable[Sequence[str]], own: Iterable[str], python: str | None = None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,3 +151,33 @@ def test_the_hosts_that_are_linked_are_named_and_a_mirror_is_warned_of(
     assert main(["index", "build", str(tmp_path / "newer"), *build[3:]]) == 0
     said = capsys.readouterr()
     assert "linked   2 files of files.pythonhosted.org\n" in said.out and "WARNING" not in said.err
+
+
+def test_links_of_a_mirror_that_nothing_replaces_are_named_with_the_way_to_take_them_out(
+    tmp_path: Path, elsewhere: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The mirror had another version than PyPI: its link stayed, and the advice was to ask PyPI, for ever."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", elsewhere[-1])
+    root = tmp_path / "site"
+    build = ["index", "build", str(tmp_path / "dist"), "--site", str(root), "--dependencies"]
+    make_wheel(tmp_path / "dist", "torch", "2.6.0+decoupled.1", requires=("mpmath",))
+    assert main(build) == 0
+    assert "dependencies.json" not in capsys.readouterr().err, "asking PyPI may replace it yet"
+
+    name = "mpmath-1.4.0-py3-none-any.whl"
+    public = dependencies.LinkedFile("mpmath", "1.4.0", name, f"https://files.pythonhosted.org/{name}", "a" * 64)
+    site.build_site(tmp_path / "dist", root, resolve=lambda wanted, python: [public])
+    make_wheel(tmp_path / "newer", "torch", "2.7.1+decoupled.1")
+    build[2] = str(tmp_path / "newer")
+    assert main(build) == 0
+    said = capsys.readouterr().err
+    assert f"mpmath-1.3.0-py3-none-any.whl of {elsewhere[-1].split('/')[2]}" in said
+    assert f"take their rows out of {root / 'dependencies.json'}" in said and "PIP_INDEX_URL" not in said
+
+    document = json.loads((root / "dependencies.json").read_bytes())
+    document["files"] = [row for row in document["files"] if row["filename"] == name]
+    (root / "dependencies.json").write_text(json.dumps(document))
+    assert main(build) == 0
+    assert "WARNING" not in capsys.readouterr().err
+    assert [offer.filename for offer in Index(str(root)).read_project_json("mpmath").offers] == [name]
