@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -39,18 +40,37 @@ struct Clock {
   double rate = 1;  // its units in a nanosecond
 
   uint64_t now() const { return given ? given() : clock_of(CLOCK_REALTIME); }
-  // The moment that CLOCK_MONOTONIC gives as `when`.
+  int64_t span(int64_t nanoseconds) const { return int64_t(double(nanoseconds) * rate); }
+  // The moment that CLOCK_MONOTONIC gives as `when`. Of two moments of one record the second is a span after the first:
+  // each call is off by another time.
   uint64_t at(uint64_t when) const {
-    return now() + int64_t(double(int64_t(when - clock_of(CLOCK_MONOTONIC))) * rate);
+    const Both both = read_both();
+    return both.ours + span(int64_t(when - both.monotonic));
   }
   void take(CUpti_TimestampCallbackFunc function) {
     given = function;
     rate = 1;
     if (!given) return;
-    const uint64_t first = given(), began = clock_of(CLOCK_MONOTONIC);
+    const Both first = read_both();
     const timespec pause{0, 5000000};
     nanosleep(&pause, nullptr);
-    rate = double(given() - first) / double(clock_of(CLOCK_MONOTONIC) - began);
+    const Both last = read_both();
+    rate = double(last.ours - first.ours) / double(last.monotonic - first.monotonic);
+  }
+
+ private:
+  struct Both {
+    uint64_t ours, monotonic;
+  };
+  // Both clocks at one moment. On a busy machine the thread may be stopped between them: then they are read again.
+  Both read_both() const {
+    Both best{};
+    uint64_t least = UINT64_MAX;
+    for (int attempt = 0; attempt < 5 && least > 10000; ++attempt) {
+      const uint64_t before = clock_of(CLOCK_MONOTONIC), ours = now(), took = clock_of(CLOCK_MONOTONIC) - before;
+      if (took < least) least = took, best = {ours, before + took / 2};
+    }
+    return best;
   }
 };
 Clock clock_in_use;
@@ -184,13 +204,15 @@ void on_call(const char* function, unsigned call, unsigned long long begin, unsi
 template <class Record>
 void fill_in(Record& record, CUpti_ActivityKind kind, const simcuda_work& work) {
   record.kind = kind;
-  record.start = clock_in_use.at(work.begin), record.end = clock_in_use.at(work.end);
+  record.start = clock_in_use.at(work.begin);
+  record.end = record.start + clock_in_use.span(int64_t(work.end - work.begin));
   record.contextId = uint32_t(work.device) + 1;
   record.streamId = work.stream, record.correlationId = work.correlation;
 }
 template <class Record>
 void add_work(Record record, CUpti_ActivityKind kind, const simcuda_work& work) {
   fill_in(record, kind, work);
+  if constexpr (std::is_same_v<Record, KernelRecord>) record.completed = record.end;
   record.deviceId = uint32_t(work.device);
   buffers().add(record);
 }
@@ -219,7 +241,6 @@ void on_work(const simcuda_work* work) {
     record.blockX = int32_t(work->block[0]), record.blockY = int32_t(work->block[1]), record.blockZ = int32_t(work->block[2]);
     record.dynamicSharedMemory = int32_t(work->shared);
     record.registersPerThread = 32;  // as the runtime's cudaFuncGetAttributes
-    record.completed = clock_in_use.at(work->end);
     add_work(record, kind, *work);
   } else if (work->kind == 'C') {
     CUpti_ActivityMemcpy5 record{};
