@@ -152,6 +152,16 @@ def refuse_other_core(wheel: Path, core: str, again: str) -> None:
         raise UsageError(f"{wheel}: built against the core {made!r}, not {core!r}", next_step=again)
 
 
+def refuse_portable_wheels(wheels: Iterable[Path], again: str) -> None:
+    """Raise UsageError where one is of a portable build, and the root is Debian's.
+
+    Both builds keep one record of their last stage 1. ``again`` is the command that builds for the root.
+    """
+    for wheel in wheels:
+        if WheelName.parse(wheel.name).glibc:
+            raise UsageError(f"{wheel}: the last build of that stage was one with --env portable", next_step=again)
+
+
 def count_components(wheel: Path) -> tuple[int, int] | None:
     """Count the components in the wheel's bill of materials.
 

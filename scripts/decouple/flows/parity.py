@@ -182,6 +182,7 @@ def _find_wheels(request: ParityRequest, places: Places, portable: PortableWheel
             f"{places.dist}: not both wheels are built",
             next_step=f"{again}, or name a --python",
         )
+    wheel_finishing.refuse_portable_wheels(wheels, again)
     wheel_finishing.refuse_other_core(wheels[1], "built", again)
     return wheels
 

@@ -24,7 +24,7 @@ from decouple.base.files import compute_sha256, hold_lock
 from decouple.base.paths import find_cache
 from decouple.build import inputs, settings, toolkits, tree_status
 from decouple.build.environment import Places
-from decouple.build.wheel_finishing import refuse_other_core
+from decouple.build.wheel_finishing import refuse_other_core, refuse_portable_wheels
 from decouple.flows.build_request import SMOKE, BuildRequest
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.tree_overlay import warn_of_older_wheels
@@ -520,6 +520,7 @@ def _find_wheels(places: Places, known: RootTorch) -> list[Path]:
     if stamps[1] is None or (known.layer == "core" and stamps[0] is None):
         raise UsageError(f"{places.dist}: not built yet", next_step=again)
     wheels = [inputs.locate_wheel(stamp, places.dist, again) for stamp in stamps if stamp]
+    refuse_portable_wheels(wheels, again)
     refuse_other_core(wheels[-1], "built" if known.layer == "core" else "stock", again)
     return wheels
 

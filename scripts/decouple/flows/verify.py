@@ -21,7 +21,7 @@ from decouple.base.errors import UsageError
 from decouple.base.process import limit_time
 from decouple.build import inputs, settings, toolkits
 from decouple.build.environment import Environment, Places, RootEnvironment
-from decouple.build.wheel_finishing import read_manifest, refuse_other_core
+from decouple.build.wheel_finishing import read_manifest, refuse_other_core, refuse_portable_wheels
 from decouple.flows import kernels
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest
@@ -150,6 +150,7 @@ def verify_wheels(
     backend = inputs.locate_wheel(stamps[1], places.dist, how) if stamps[1] else None
     if core is None and backend is None:
         raise UsageError(f"{places.dist}: nothing built yet", next_step=how)
+    refuse_portable_wheels([wheel for wheel in (core, backend) if wheel], how)
     if backend:
         refuse_other_core(backend, request.core, how)
     warn_of_older_wheels(request, places, [wheel for wheel in (core, backend) if wheel], how, listener)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import compute_sha256
 from decouple.base.paths import find_project
 from decouple.build import inputs
@@ -64,3 +64,23 @@ def test_a_wheel_that_the_last_build_did_not_make_is_refused(tmp_path: Path, ask
     with pytest.raises(DecoupleError, match=r"torch_cuda-2\.6\.0-.*other bytes") as caught:
         run()
     assert f"build-{places.release}" in caught.value.next_step or "decouple build 2.6" in caught.value.next_step
+
+
+@pytest.mark.parametrize("ask", [ask_verify, ask_parity, ask_suites])
+def test_a_core_of_a_later_portable_build_is_not_tried_in_debians_root(
+    tmp_path: Path, ask: Callable[[Path], Asked]
+) -> None:
+    """Both builds keep one record of stage 1; the root's pip said that the wheel is "not supported"."""
+    (tmp_path / "series").mkdir()
+    (tmp_path / "series/2.6.toml").symlink_to(find_project() / "series/2.6.toml")
+    places, run = ask(tmp_path)
+    places.dist.mkdir(parents=True)
+    names = "torch-2.6.0-cp39-cp39-manylinux_2_31_x86_64.whl", "torch_cuda-2.6.0-cp313-cp313-linux_x86_64.whl"
+    for stage, name in enumerate(names, 1):
+        (places.dist / name).write_text("what was built")
+        stamp = inputs.Stamp("0" * 64, name, compute_sha256(places.dist / name), 1.0, 1)
+        for folder in {places.core_state, places.state}:
+            inputs.write_stamp(folder / f"stage{stage}.json", stamp)
+    with pytest.raises(UsageError, match=r"torch-2\.6\.0-cp39-.*with --env portable") as said:
+        run()
+    assert said.value.next_step == "nox -s build-2.6"
