@@ -172,6 +172,7 @@ custom:
   - {func: 'scaled.by(Tensor self, float by) -> Tensor', like: self}
   - {func: how_many(Tensor self) -> int, meta: how_many}
   - {func: where(Tensor self) -> int, meta: how_many}
+  - {func: 'shifted(Tensor self, Tensor? by=None) -> Tensor', like: self, backward: shifted_backward}
 """,
 }
 MORE_KERNELS = """
@@ -222,6 +223,12 @@ at::Tensor scaled(const at::Tensor& self, double by) { return self * by; }
 std::vector<at::Tensor> scaled_backward(const at::Tensor& grad, const at::Tensor&) { return {grad * 3}; }
 int64_t how_many(const at::Tensor& self) { return self.numel(); }
 int64_t where(const at::Tensor&) { return third_device::current_device(); }
+at::Tensor shifted(const at::Tensor& self, const std::optional<at::Tensor>& by) {
+  return by.has_value() ? self + *by : self.clone();
+}
+std::vector<at::Tensor> shifted_backward(const at::Tensor& grad, const at::Tensor&, const at::Tensor& by) {
+  return {grad, by.defined() ? grad * 2 : at::Tensor()};  // 2: by it the function is known
+}
 
 }  // namespace acme
 """
@@ -279,6 +286,11 @@ assert torch.ops.acme.where(torch.ones(1, device="acme:1")) == 1 and torch.acme.
 z = torch.ones(1, device="acme", requires_grad=True)
 torch.acme.scaled(z).backward()
 assert z.grad.item() == 3
+bias = torch.ones(1, device="acme", requires_grad=True)
+torch.ops.acme.shifted(z, bias).backward()
+assert z.grad.item() == 4 and bias.grad.item() == 2
+torch.ops.acme.shifted(z).backward()
+assert z.grad.item() == 5, "without one"
 print("all forms")
 """
 

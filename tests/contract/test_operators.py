@@ -120,6 +120,24 @@ def test_every_form_of_an_operator_has_its_declaration(interpreter: Path, tmp_pa
     assert '{"scaled", "acme::scaled"}' in source
 
 
+MAY_BE_MISSING = """
+namespace: acme
+kernels:
+  - {op: linear, backward: linear_backward}
+"""
+
+
+def test_a_tensor_that_may_be_missing_has_a_gradient(interpreter: Path, tmp_path: Path) -> None:
+    """Without one a bias is never trained, and nobody says so."""
+    header, source = generate_text(interpreter, tmp_path, MAY_BE_MISSING)
+    assert (
+        "linear_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, "
+        "const at::Tensor& bias);"
+    ) in header
+    assert "save_for_backward({input, weight, bias.value_or(at::Tensor())});" in source
+    assert "return {grads[0], grads[1], grads[2]};" in source
+
+
 POLICIES = {
     "LOWER_PRECISION_FP": "lower_precision_fp",
     "FP32": "fp32",

@@ -31,7 +31,8 @@ The file has these keys, all optional but ``namespace``::
         dtypes: [float32]
     custom:                        # operators of your own: namespace::name
       - func: swish(Tensor self) -> Tensor
-        backward: swish_backward   # gets the gradient and the saved tensors, returns the gradients of the tensors
+        backward: swish_backward   # gets the gradient and the saved tensors, returns the gradients of the tensors;
+                                   # of a Tensor? that is missing both are undefined
         like: self                 # the meta kernel: the output has this argument's shape and dtype
         python: swish              # torch.acme.swish
       - func: split.two(Tensor self, int at) -> (Tensor, Tensor)  # overloads, several outputs
@@ -547,9 +548,9 @@ class _Writer:
         count = _count_outputs(schema, where)
         if signature.lists():
             raise OperatorsError(f"{where}: a gradient is for tensors, not for lists of them: {schema}")
-        tensors = [name for name, optional in signature.tensors() if not optional]
+        tensors = signature.tensors()
         self.includes |= {"torch/csrc/autograd/custom_function.h"}
-        saved = "".join(f", const at::Tensor& {tensor}" for tensor in tensors)
+        saved = "".join(f", const at::Tensor& {tensor}" for tensor, _ in tensors)
         first = "const at::Tensor& grad" if count == 1 else "at::TensorList grads"
         declared = f"std::vector<at::Tensor> {backward}({first}{saved});  // one per tensor argument"
         if declared not in self.declared:
@@ -818,16 +819,24 @@ def _write_call(namespace: str, op: str, signature: _Signature, names: str) -> s
 
 
 def _autograd(
-    namespace: str, name: str, signature: _Signature, backward: str, tensors: Sequence[str], count: int, call: str
+    namespace: str,
+    name: str,
+    signature: _Signature,
+    backward: str,
+    tensors: Sequence[tuple[str, bool]],
+    count: int,
+    call: str,
 ) -> str:
     """Write the autograd function of an operator.
 
-    It calls the operator below autograd, and has the gradient from what was saved.
+    It calls the operator below autograd, and has the gradient from what was saved. ``tensors``: see _Signature.
     """
-    numbers = iter(range(len(tensors)))
+    names = [tensor for tensor, _ in tensors]
     gradients = ", ".join(
-        f"grads[{next(numbers)}]" if argument in tensors else "at::Tensor()" for _, argument in signature.arguments
+        f"grads[{names.index(argument)}]" if argument in names else "at::Tensor()"
+        for _, argument in signature.arguments
     )
+    values = ", ".join(f"{tensor}.value_or(at::Tensor())" if optional else tensor for tensor, optional in tensors)
     saved = "".join(f", saved[{number}]" for number in range(len(tensors)))
     one = count == 1
     outputs = "at::Tensor" if one else "torch::autograd::variable_list"
@@ -842,7 +851,7 @@ def _autograd(
     return f"""struct Autograd_{name} : torch::autograd::Function<Autograd_{name}> {{
   static {outputs} forward(torch::autograd::AutogradContext* context, {signature.parameters}) {{
     at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({{{", ".join(tensors)}}});
+    context->save_for_backward({{{values}}});
     {made}
   }}
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
