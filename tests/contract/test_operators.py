@@ -258,6 +258,21 @@ def test_tensors_of_a_list_are_on_one_device_or_are_taken_one_by_one(interpreter
     assert "#include <ATen/ops/_foreach_add_native.h>" in source and "check_one_device" not in wrapper
 
 
+OTHER_LOOPS = """
+namespace: acme
+stubs:
+  - {op: gather.out, stub: gather_stub, header: ATen/native/TensorAdvancedIndexing.h, kernel: gather_kernel}
+  - {op: cumsum.out, stub: cumsum_stub, header: ATen/native/ReduceOps.h, kernel: cumsum_kernel}
+"""
+
+
+def test_an_inner_loop_over_tensors_sees_those_of_one_device(interpreter: Path, tmp_path: Path) -> None:
+    """A TensorIterator looks at its operands' devices; such a loop has none."""
+    _, source = generate_text(interpreter, tmp_path, OTHER_LOOPS)
+    assert 'third_device::check_one_device("gather.out", third_device::OperandDevices(self, index, out));' in source
+    assert 'third_device::check_one_device("cumsum.out", third_device::OperandDevices(self, out));' in source
+
+
 BAD = {
     "kernels: [mm.uot]": "no operator 'mm.uot'; did you mean",
     "kernels: [mm.out, mm.out]": "'mm.out' is there twice",

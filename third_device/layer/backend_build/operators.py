@@ -449,13 +449,12 @@ class _Writer:
         body = self._kernel_call(function, signature, own.name)
         first = ""
         if not elsewhere and (len(signature.tensors()) > 1 or signature.lists()):
-            devices = f"third_device::OperandDevices({signature.format_operands()})"
             one_by_one = self.aten.one_by_one(function)
             if one_by_one:
                 self.includes.add(f"ATen/ops/{function.root_name}_native.h")
-                first = f"if (!{devices}.are_one()) return {one_by_one}({signature.names});"
+                first = f"if (!{_write_devices(signature)}.are_one()) return {one_by_one}({signature.names});"
             else:
-                body = f'third_device::check_one_device("{op}", {devices});\n{body}'
+                body = f"{_write_device_check(op, signature)}\n{body}"
         self._register(op, self._wrapper(op, signature, condition, body, first))
         if backward:
             call = self._aten_call(function, signature, signature.names)
@@ -593,6 +592,8 @@ class _Writer:
             )
         else:
             body = f"return at::native::{signature.name}({signature.names});"
+        if len(signature.tensors()) > 1 or signature.lists():
+            body = f"{_write_device_check(op, signature)}\n{body}"
         condition = self._accepts(signature, self._dtypes(entry, where), False)
         self._register(op, self._wrapper(op, signature, condition, body))
         stub, kernel = entry["stub"], entry["kernel"]
@@ -807,6 +808,19 @@ def _write_guard(signature: _Signature, schema: Any) -> list[str]:
     if not where:
         return []
     return [f"  const c10::OptionalDeviceGuard guard(at::device_of({where[-1 if schema.arguments.out else 0]}));"]
+
+
+def _write_devices(signature: _Signature) -> str:
+    """Write an expression for the devices that an operator's operands are on."""
+    return f"third_device::OperandDevices({signature.format_operands()})"
+
+
+def _write_device_check(op: str, signature: _Signature) -> str:
+    """Write the line that raises where the operands are on several devices.
+
+    A kernel would take an address on another device for one of its own.
+    """
+    return f'third_device::check_one_device("{op}", {_write_devices(signature)});'
 
 
 def _write_call(namespace: str, op: str, signature: _Signature, names: str) -> str:
