@@ -180,6 +180,13 @@ def test_an_operator_has_the_autocast_policy_that_its_vendor_names(interpreter: 
     assert "KERNEL_PRIVATEUSEONE(rms_norm, fp32)" in made[1], "the others stay"
 
 
+def test_a_kernel_for_autocast_takes_the_place_of_a_policy(interpreter: Path, tmp_path: Path) -> None:
+    text = "namespace: acme\nkernels: [{op: layer_norm, key: AutocastPrivateUse1, kernel: own_layer_norm}]\n"
+    _, source = generate_text(interpreter, tmp_path, text)
+    assert source.count('m.impl("layer_norm"') == 1 and "KERNEL_PRIVATEUSEONE(layer_norm" not in source
+    assert "KERNEL_PRIVATEUSEONE(rms_norm, fp32)" in source, "the others stay"
+
+
 ONE_STUB = """
 namespace: acme
 stubs:
@@ -322,6 +329,12 @@ BAD = {
     "autocast: {fp32: [nothing]}": "no operator 'nothing'",
     "autocast: {lower_precision_fp: [mm], fp32: [mm]}": "fp32: 'mm' is in lower_precision_fp already",
     "autocast: {fp32: [mm, mm]}": "fp32: 'mm' is in fp32 already",
+    (
+        "kernels: [{op: mm, key: AutocastPrivateUse1, kernel: k}]\nautocast: {fp32: [mm]}"
+    ): "autocast: 'mm' has a kernel at AutocastPrivateUse1; leave one out",
+    (
+        "kernels: [{op: hardswish, backward: b}, {op: hardswish, key: AutogradPrivateUse1, kernel: k}]"
+    ): "'hardswish' is registered twice at AutogradPrivateUse1; leave one out",
     "kernel: [mm.out]": "unknown key 'kernel'",
     "kernels: {op: mm.out}": "kernels: a list is needed",
     "kernels: [{op: mm.out, dtypes: float32}]": "dtypes: a list is needed, not 'float32'",

@@ -266,6 +266,11 @@ def generate(path: Path, defaults: Path) -> Generated:
         writer.deny(name)
     own = _read_policies(path, spec)
     listed = {name for names in own.values() for name in names}
+    kernels = writer.keys.get(("aten", "AutocastPrivateUse1"), {})
+    both = sorted(listed & set(kernels))
+    if both:
+        raise OperatorsError(f"{path}: autocast: {both[0]!r} has a kernel at AutocastPrivateUse1; leave one out")
+    listed |= set(kernels)
     for policy, names in (_read_policies(defaults, _read(defaults)) | own).items():
         for name in names:
             if policy in own or name not in listed:  # of two policies for one operator PyTorch would take the later
@@ -364,7 +369,7 @@ class _Writer:
         self.casts: list[str] = []
         self.definitions: list[str] = []
         self.schemas: dict[str, Any] = {}  # of custom operators, by name and overload
-        self.keys: dict[tuple[str, str], list[str]] = {}  # (namespace, key) -> registrations
+        self.keys: dict[tuple[str, str], dict[str, str]] = {}  # (namespace, key) -> operator -> function
         self.python: dict[str, str] = {}
         self.stubs: dict[str, str] = {}  # DispatchStub -> kernel
 
@@ -374,7 +379,14 @@ class _Writer:
         self.registered[op] = wrapper
 
     def _register_at(self, namespace: str, key: str, op: str, function: str) -> None:
-        self.keys.setdefault((namespace, key), []).append(f'  m.impl("{op}", {function});')
+        """Register a function at another key than PrivateUse1.
+
+        Of two PyTorch would call the later one alone. Raises OperatorsError.
+        """
+        registered = self.keys.setdefault((namespace, key), {})
+        if op in registered:
+            raise OperatorsError(f"{self.path}: {op!r} is registered twice at {key}; leave one out")
+        registered[op] = function
 
     def _dtypes(self, entry: Mapping[str, Any], where: str) -> list[str]:
         wanted = entry.get("dtypes") or []
@@ -760,7 +772,9 @@ class _Writer:
         if self.definitions:
             source += [f"TORCH_LIBRARY({self.namespace}, m) {{", *self.definitions, "}", ""]
         for (namespace, key), registrations in self.keys.items():
-            source += [f"TORCH_LIBRARY_IMPL({namespace}, {key}, m) {{", *registrations, "}", ""]
+            source += [f"TORCH_LIBRARY_IMPL({namespace}, {key}, m) {{"]
+            source += [f'  m.impl("{op}", {function});' for op, function in registrations.items()]
+            source += ["}", ""]
         source += [
             "TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {",
             "  m.fallback(torch::CppFunction::makeFallthrough());",
