@@ -456,6 +456,42 @@ def test_a_function_of_the_vendor_s_replaces_the_layer_s_wherever_it_stands(
     assert done.returncode == 0 and "at both places" in done.stdout, done.stderr
 
 
+ADDS_TO_THE_LAYER = """
+from ._layer import replaced
+
+__all__ = ["empty_cache", "initial_seed"]
+calls = []
+
+def empty_cache():
+    calls.append("empty_cache")
+    replaced.empty_cache()
+
+def initial_seed(): return replaced.initial_seed() + 1
+"""
+USE_BOTH = """
+import torch
+torch.sim.manual_seed(4)
+assert torch.sim.initial_seed() == torch.sim.random.initial_seed() == 5
+torch.empty(1 << 20, device="sim")
+assert torch.sim.memory_reserved() > 0
+torch.sim.empty_cache()
+assert torch.sim.memory_reserved() == 0, "by the layer's"
+torch.sim.memory.empty_cache()
+from torch_sim.functions import calls
+assert calls == ["empty_cache"] * 2
+print("both")
+"""
+
+
+def test_a_function_of_the_vendor_s_may_call_the_one_that_it_replaces(
+    interpreter: Path, torch_sim: Path, tmp_path: Path
+) -> None:
+    site = shutil.copytree(torch_sim, tmp_path / "site")
+    (site / "torch_sim" / "functions.py").write_text(ADDS_TO_THE_LAYER)
+    done = run_as_user(interpreter, site, tmp_path, "-c", USE_BOTH)
+    assert done.returncode == 0 and "both" in done.stdout, done.stderr
+
+
 REFUSED = """
 import torch
 assert not torch.sim.is_available() and torch.sim.device_count() == 0

@@ -18,6 +18,8 @@ from typing import Any
 CHOICE = "TORCH_DEVICE_BACKEND"
 GROUP = "torch.backends"
 """The entry points that ``import torch`` loads."""
+replaced = types.SimpleNamespace()
+"""What the layer had under the names that the vendor's functions took, by name: these may call it."""
 
 
 class BackendLoadError(ImportError):
@@ -140,6 +142,7 @@ def _add_functions(package: str, device: types.ModuleType, parts: Iterable[types
 
     They are the operators with ``python:`` in operators.yaml, and the names of ``<package>.functions``, the vendor's
     own file. What stands in ``__all__`` of one of the parts, ``torch.<name>.memory`` say, is replaced there, too.
+    ``replaced`` keeps the layer's.
     """
     import torch
 
@@ -152,6 +155,8 @@ def _add_functions(package: str, device: types.ModuleType, parts: Iterable[types
         own.update({each: getattr(functions, each) for each in functions.__all__})
     for each, function in own.items():
         for module in (device, *(part for part in parts if each in getattr(part, "__all__", ()))):
+            if hasattr(module, each):
+                setattr(replaced, each, getattr(module, each))
             setattr(module, each, function)
 
 
