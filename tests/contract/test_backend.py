@@ -492,6 +492,30 @@ def test_a_function_of_the_vendor_s_may_call_the_one_that_it_replaces(
     assert done.returncode == 0 and "both" in done.stdout, done.stderr
 
 
+OTHER_RANGES = """
+import types
+
+__all__ = ["nvtx"]
+nvtx = types.ModuleType("nvtx")
+nvtx.mine = lambda: "the vendor's"
+"""
+USE_OTHER_RANGES = """
+import sys, torch
+from torch.sim.nvtx import mine
+assert mine() == "the vendor's" and torch.sim.nvtx is sys.modules["torch.sim.nvtx"]
+print("one module")
+"""
+
+
+def test_a_module_of_the_vendor_s_is_imported_where_it_replaces_the_layer_s(
+    interpreter: Path, torch_sim: Path, tmp_path: Path
+) -> None:
+    site = shutil.copytree(torch_sim, tmp_path / "site")
+    (site / "torch_sim" / "functions.py").write_text(OTHER_RANGES)
+    done = run_as_user(interpreter, site, tmp_path, "-c", USE_OTHER_RANGES)
+    assert done.returncode == 0 and "one module" in done.stdout, done.stderr
+
+
 REFUSED = """
 import torch
 assert not torch.sim.is_available() and torch.sim.device_count() == 0

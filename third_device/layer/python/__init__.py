@@ -77,10 +77,9 @@ def activate(package: str) -> types.ModuleType | None:
         importlib.import_module(f"{package}._layer.profiler").register()
     device = importlib.import_module(f"{package}._layer.device")
     names = ("amp", "memory", "nvtx", "random", "streams", *(("graphs",) if binary.has_graphs() else ()))
-    parts = {part: getattr(device, part) for part in names}
-    _add_functions(package, device, parts.values())
+    _add_functions(package, device, [getattr(device, part) for part in names])
     torch._register_device_module(name, device)
-    sys.modules.update({f"torch.{name}.{part}": module for part, module in parts.items()})
+    sys.modules.update({f"torch.{name}.{part}": getattr(device, part) for part in names})  # a part may be the vendor's
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
