@@ -82,6 +82,30 @@ def test_graphs_are_tried_whatever_kernels_a_backend_has(
     assert done.returncode == 0 and re.search(row, done.stdout), done.stdout[-8000:]
 
 
+WITH_A_FAULTY_KERNEL = """
+import torch
+
+library = torch.library.Library("aten", "IMPL")
+
+def cat(tensors, dim=0):
+    if len({each.device for each in tensors}) > 1:
+        raise RuntimeError("illegal address")
+    return tensors[0].clone()
+
+library.impl("cat", cat, "PrivateUse1")
+"""
+
+
+@pytest.mark.timeout(1200)
+def test_a_kernel_that_fails_at_an_address_elsewhere_refuses_nothing(
+    interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "kernels.py").write_text(WITH_A_FAULTY_KERNEL)
+    folders = [tmp_path, torch_sim, contract]
+    done = backend_env.check(interpreter, "sim", folders, "-p", "kernels", "-k", "an_output_elsewhere")
+    assert done.returncode == 1 and "illegal address" in done.stdout and "34 BROKEN" in done.stdout, done.stdout[-8000:]
+
+
 OTHER_BYTES = """
 import torch
 from third_device_contract.factories import judge
@@ -319,7 +343,11 @@ def test_a_scaffolded_backend_builds_and_holds(
     give_more_operators(home / "torch_acme")
     acme = backend_env.install(interpreter, home / "torch_acme")
     done = backend_env.check(
-        interpreter, "acme", [acme, contract], "-k", "test_registration or test_runtime or test_extensions or mlp"
+        interpreter,
+        "acme",
+        [acme, contract],
+        "-k",
+        "test_registration or test_runtime or test_extensions or mlp or output_elsewhere",
     )
     assert done.returncode == 0, done.stdout[-8000:]
     assert "supported" in done.stdout
