@@ -175,6 +175,7 @@ MORE_OPERATORS = {
   - {op: max.dim, dtypes: [float32], contiguous: true}
   - {op: cat, dtypes: [float32]}
   - {op: _foreach_neg_, dtypes: [float32]}
+  - {op: _foreach_copy_}
   - {op: dot}
   - {op: add.Tensor, key: SparsePrivateUse1, kernel: add_sparse}
 """,
@@ -226,6 +227,9 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
 }
 void _foreach_neg_(at::TensorList self) {
   for (const at::Tensor& each : self) each.fill_(5);  // 5: by it the kernel is known
+}
+void _foreach_copy_(at::TensorList self, at::TensorList src, bool) {
+  for (size_t i = 0; i < self.size(); ++i) self[i].copy_(src[i]);
 }
 at::Tensor dot(const at::Tensor& self, const at::Tensor& tensor) { return (self * tensor).sum() + 100; }
 void maximum_kernel(at::TensorIteratorBase& iterator) {
@@ -284,6 +288,13 @@ made = torch._foreach_add([near, far], 1)
 assert [str(one.device) for one in made] == ["acme:0", "acme:1"] and made[1].tolist() == [1, 1]
 torch._foreach_neg_([near, far])
 assert near.tolist() == [-5, -5] and far.tolist() == [0, 0], "of several devices: one by one"
+host = torch.ones(2)
+torch._foreach_neg_([host, near])
+assert host.tolist() == [-1, -1] and near.tolist() == [5, 5]
+torch._foreach_neg_([near, host])
+assert host.tolist() == [1, 1] and near.tolist() == [-5, -5], "one of the CPU: one by one"
+torch._foreach_copy_([host, near], [near, host])
+assert host.tolist() == near.tolist() == [-5, -5], "there and back"
 with torch.acme.no_fallback():
     assert torch.maximum(x.detach(), x.detach()[1]).tolist() == [2, 2, 3]
 assert torch.maximum(x.detach(), torch.tensor(2.0)).tolist() == [2, 2, 3], "a number of the CPU"

@@ -257,11 +257,11 @@ def test_tensors_of_a_list_are_on_one_device_or_are_taken_one_by_one(interpreter
     source = made[1]
     assert 'third_device::check_one_device("cat.out", third_device::OperandDevices(tensors, out));' in source
     assert 'third_device::check_one_device("index.Tensor", third_device::OperandDevices(self, indices));' in source
-    apart = (
-        "if (!third_device::OperandDevices(self, other).are_one()) return at::native::foreach_tensor_add_list_kernel"
-    )
     wrapper = source.partition(" wrap__foreach_add__List(")[2].partition("\n}")[0]
-    assert apart in wrapper.splitlines()[1], "before the CPU gets operands of other types"
+    condition, _, otherwise = wrapper.partition(") {\n")[2].partition(") {\n")
+    assert "are_plain(self" in condition and "third_device::OperandDevices(self, other).are_one()" in condition
+    assert otherwise.strip().startswith("return at::native::foreach_tensor_add_list_kernel"), "other operands' way"
+    assert "Fallback" not in wrapper, "it would move all of a list that has one tensor of the CPU"
     assert "#include <ATen/ops/_foreach_add_native.h>" in source and "check_one_device" not in wrapper
 
 

@@ -415,19 +415,22 @@ class _Writer:
         conditions += [f"third_device::are_plain({name}, {flag}, {{{wanted}}})" for name, _ in signature.lists()]
         return " &&\n      ".join(conditions)
 
-    def _wrapper(self, op: str, signature: _Signature, condition: str, body: str, first: str = "") -> str:
+    def _wrapper(self, op: str, signature: _Signature, condition: str, body: str, otherwise: str = "") -> str:
+        """Write the function that is registered.
+
+        Where the condition does not hold it returns ``otherwise``, an expression, or what the CPU makes if that is
+        empty.
+        """
         base, _, overload = op.partition(".")
         operator = f"ATEN_OP2({base}, {overload})" if overload else f"ATEN_OP({base})"
         self.includes.add(f"ATen/ops/{self.aten.functions[op].root_name}_ops.h")
         name = f"wrap_{_make_identifier(op)}"
-        lines = [f"{signature.returns} {name}({signature.parameters}) {{", *([f"  {first}"] if first else [])]
+        lines = [f"{signature.returns} {name}({signature.parameters}) {{"]
+        fallback = [f"using Fallback = at::native::call_fallback_fn<&third_device::cpu_fallback, {operator}>;"]
+        fallback += [f"return Fallback::call({signature.names});"]
         if condition:
-            lines += [
-                f"  if (!({condition})) {{",
-                f"    using Fallback = at::native::call_fallback_fn<&third_device::cpu_fallback, {operator}>;",
-                f"    return Fallback::call({signature.names});",
-                "  }",
-            ]
+            others = [f"return {otherwise};"] if otherwise else fallback
+            lines += [f"  if (!({condition})) {{", *(f"    {line}" for line in others), "  }"]
         lines += _write_guard(signature, self.aten.functions[op].func)
         lines += [f"  {line}" for line in body.splitlines()] + ["}", ""]
         self.wrappers.append("\n".join(lines))
@@ -459,15 +462,18 @@ class _Writer:
             )
         condition = "" if elsewhere else self._accepts(signature, dtypes, contiguous)
         body = self._kernel_call(function, signature, own.name)
-        first = ""
+        otherwise = ""
         if not elsewhere and (len(signature.tensors()) > 1 or signature.lists()):
             one_by_one = self.aten.one_by_one(function)
             if one_by_one:
                 self.includes.add(f"ATen/ops/{function.root_name}_native.h")
-                first = f"if (!{_write_devices(signature)}.are_one()) return {one_by_one}({signature.names});"
+                condition += f" &&\n      {_write_devices(signature)}.are_one()"
+                otherwise = (
+                    f"{one_by_one}({signature.names})"  # some may be the CPU's: each result is where its operand is
+                )
             else:
                 body = f"{_write_device_check(op, signature)}\n{body}"
-        self._register(op, self._wrapper(op, signature, condition, body, first))
+        self._register(op, self._wrapper(op, signature, condition, body, otherwise))
         if backward:
             call = self._aten_call(function, signature, signature.names)
             self._autograd("aten", op, function.func, signature, backward, call, where)
