@@ -82,6 +82,30 @@ def test_graphs_are_tried_whatever_kernels_a_backend_has(
     assert done.returncode == 0 and re.search(row, done.stdout), done.stdout[-8000:]
 
 
+WITH_A_FAULTY_KERNEL = """
+import torch
+
+library = torch.library.Library("aten", "IMPL")
+
+def cat(tensors, dim=0):
+    if len({each.device for each in tensors}) > 1:
+        raise RuntimeError("illegal address")
+    return tensors[0].clone()
+
+library.impl("cat", cat, "PrivateUse1")
+"""
+
+
+@pytest.mark.timeout(1200)
+def test_a_kernel_that_fails_at_an_address_elsewhere_refuses_nothing(
+    interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "kernels.py").write_text(WITH_A_FAULTY_KERNEL)
+    folders = [tmp_path, torch_sim, contract]
+    done = backend_env.check(interpreter, "sim", folders, "-p", "kernels", "-k", "an_output_elsewhere")
+    assert done.returncode == 1 and "illegal address" in done.stdout and "34 BROKEN" in done.stdout, done.stdout[-8000:]
+
+
 OTHER_BYTES = """
 import torch
 from third_device_contract.factories import judge
@@ -151,6 +175,7 @@ MORE_OPERATORS = {
   - {op: max.dim, dtypes: [float32], contiguous: true}
   - {op: cat, dtypes: [float32]}
   - {op: _foreach_neg_, dtypes: [float32]}
+  - {op: _foreach_copy_}
   - {op: dot}
   - {op: add.Tensor, key: SparsePrivateUse1, kernel: add_sparse}
 """,
@@ -172,6 +197,7 @@ custom:
   - {func: 'scaled.by(Tensor self, float by) -> Tensor', like: self}
   - {func: how_many(Tensor self) -> int, meta: how_many}
   - {func: where(Tensor self) -> int, meta: how_many}
+  - {func: 'shifted(Tensor self, Tensor? by=None) -> Tensor', like: self, backward: shifted_backward}
 """,
 }
 MORE_KERNELS = """
@@ -202,6 +228,9 @@ at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
 void _foreach_neg_(at::TensorList self) {
   for (const at::Tensor& each : self) each.fill_(5);  // 5: by it the kernel is known
 }
+void _foreach_copy_(at::TensorList self, at::TensorList src, bool) {
+  for (size_t i = 0; i < self.size(); ++i) self[i].copy_(src[i]);
+}
 at::Tensor dot(const at::Tensor& self, const at::Tensor& tensor) { return (self * tensor).sum() + 100; }
 void maximum_kernel(at::TensorIteratorBase& iterator) {
   elementwise<2>(iterator, [](float a, float b) { return std::max(a, b); });
@@ -222,6 +251,12 @@ at::Tensor scaled(const at::Tensor& self, double by) { return self * by; }
 std::vector<at::Tensor> scaled_backward(const at::Tensor& grad, const at::Tensor&) { return {grad * 3}; }
 int64_t how_many(const at::Tensor& self) { return self.numel(); }
 int64_t where(const at::Tensor&) { return third_device::current_device(); }
+at::Tensor shifted(const at::Tensor& self, const std::optional<at::Tensor>& by) {
+  return by.has_value() ? self + *by : self.clone();
+}
+std::vector<at::Tensor> shifted_backward(const at::Tensor& grad, const at::Tensor&, const at::Tensor& by) {
+  return {grad, by.defined() ? grad * 2 : at::Tensor()};  // 2: by it the function is known
+}
 
 }  // namespace acme
 """
@@ -253,6 +288,13 @@ made = torch._foreach_add([near, far], 1)
 assert [str(one.device) for one in made] == ["acme:0", "acme:1"] and made[1].tolist() == [1, 1]
 torch._foreach_neg_([near, far])
 assert near.tolist() == [-5, -5] and far.tolist() == [0, 0], "of several devices: one by one"
+host = torch.ones(2)
+torch._foreach_neg_([host, near])
+assert host.tolist() == [-1, -1] and near.tolist() == [5, 5]
+torch._foreach_neg_([near, host])
+assert host.tolist() == [1, 1] and near.tolist() == [-5, -5], "one of the CPU: one by one"
+torch._foreach_copy_([host, near], [near, host])
+assert host.tolist() == near.tolist() == [-5, -5], "there and back"
 with torch.acme.no_fallback():
     assert torch.maximum(x.detach(), x.detach()[1]).tolist() == [2, 2, 3]
 assert torch.maximum(x.detach(), torch.tensor(2.0)).tolist() == [2, 2, 3], "a number of the CPU"
@@ -279,6 +321,11 @@ assert torch.ops.acme.where(torch.ones(1, device="acme:1")) == 1 and torch.acme.
 z = torch.ones(1, device="acme", requires_grad=True)
 torch.acme.scaled(z).backward()
 assert z.grad.item() == 3
+bias = torch.ones(1, device="acme", requires_grad=True)
+torch.ops.acme.shifted(z, bias).backward()
+assert z.grad.item() == 4 and bias.grad.item() == 2
+torch.ops.acme.shifted(z).backward()
+assert z.grad.item() == 5, "without one"
 print("all forms")
 """
 
@@ -307,7 +354,11 @@ def test_a_scaffolded_backend_builds_and_holds(
     give_more_operators(home / "torch_acme")
     acme = backend_env.install(interpreter, home / "torch_acme")
     done = backend_env.check(
-        interpreter, "acme", [acme, contract], "-k", "test_registration or test_runtime or test_extensions or mlp"
+        interpreter,
+        "acme",
+        [acme, contract],
+        "-k",
+        "test_registration or test_runtime or test_extensions or mlp or output_elsewhere",
     )
     assert done.returncode == 0, done.stdout[-8000:]
     assert "supported" in done.stdout
@@ -442,6 +493,66 @@ def test_a_function_of_the_vendor_s_replaces_the_layer_s_wherever_it_stands(
     (site / "torch_sim" / "functions.py").write_text(OTHER_MEMORY)
     done = run_as_user(interpreter, site, tmp_path, "-c", USE_OTHER_MEMORY)
     assert done.returncode == 0 and "at both places" in done.stdout, done.stderr
+
+
+ADDS_TO_THE_LAYER = """
+from ._layer import replaced
+
+__all__ = ["empty_cache", "initial_seed"]
+calls = []
+
+def empty_cache():
+    calls.append("empty_cache")
+    replaced.empty_cache()
+
+def initial_seed(): return replaced.initial_seed() + 1
+"""
+USE_BOTH = """
+import torch
+torch.sim.manual_seed(4)
+assert torch.sim.initial_seed() == torch.sim.random.initial_seed() == 5
+torch.empty(1 << 20, device="sim")
+assert torch.sim.memory_reserved() > 0
+torch.sim.empty_cache()
+assert torch.sim.memory_reserved() == 0, "by the layer's"
+torch.sim.memory.empty_cache()
+from torch_sim.functions import calls
+assert calls == ["empty_cache"] * 2
+print("both")
+"""
+
+
+def test_a_function_of_the_vendor_s_may_call_the_one_that_it_replaces(
+    interpreter: Path, torch_sim: Path, tmp_path: Path
+) -> None:
+    site = shutil.copytree(torch_sim, tmp_path / "site")
+    (site / "torch_sim" / "functions.py").write_text(ADDS_TO_THE_LAYER)
+    done = run_as_user(interpreter, site, tmp_path, "-c", USE_BOTH)
+    assert done.returncode == 0 and "both" in done.stdout, done.stderr
+
+
+OTHER_RANGES = """
+import types
+
+__all__ = ["nvtx"]
+nvtx = types.ModuleType("nvtx")
+nvtx.mine = lambda: "the vendor's"
+"""
+USE_OTHER_RANGES = """
+import sys, torch
+from torch.sim.nvtx import mine
+assert mine() == "the vendor's" and torch.sim.nvtx is sys.modules["torch.sim.nvtx"]
+print("one module")
+"""
+
+
+def test_a_module_of_the_vendor_s_is_imported_where_it_replaces_the_layer_s(
+    interpreter: Path, torch_sim: Path, tmp_path: Path
+) -> None:
+    site = shutil.copytree(torch_sim, tmp_path / "site")
+    (site / "torch_sim" / "functions.py").write_text(OTHER_RANGES)
+    done = run_as_user(interpreter, site, tmp_path, "-c", USE_OTHER_RANGES)
+    assert done.returncode == 0 and "one module" in done.stdout, done.stderr
 
 
 REFUSED = """

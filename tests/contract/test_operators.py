@@ -120,6 +120,24 @@ def test_every_form_of_an_operator_has_its_declaration(interpreter: Path, tmp_pa
     assert '{"scaled", "acme::scaled"}' in source
 
 
+MAY_BE_MISSING = """
+namespace: acme
+kernels:
+  - {op: linear, backward: linear_backward}
+"""
+
+
+def test_a_tensor_that_may_be_missing_has_a_gradient(interpreter: Path, tmp_path: Path) -> None:
+    """Without one a bias is never trained, and nobody says so."""
+    header, source = generate_text(interpreter, tmp_path, MAY_BE_MISSING)
+    assert (
+        "linear_backward(const at::Tensor& grad, const at::Tensor& input, const at::Tensor& weight, "
+        "const at::Tensor& bias);"
+    ) in header
+    assert "save_for_backward({input, weight, bias.value_or(at::Tensor())});" in source
+    assert "return {grads[0], grads[1], grads[2]};" in source
+
+
 POLICIES = {
     "LOWER_PRECISION_FP": "lower_precision_fp",
     "FP32": "fp32",
@@ -160,6 +178,13 @@ def test_an_operator_has_the_autocast_policy_that_its_vendor_names(interpreter: 
     assert re.findall(r"KERNEL_PRIVATEUSEONE\(layer_norm, (\w+)\)", made[1]) == ["lower_precision_fp"]
     assert "(addmm, lower_precision_fp)" not in made[1], "the list is replaced"
     assert "KERNEL_PRIVATEUSEONE(rms_norm, fp32)" in made[1], "the others stay"
+
+
+def test_a_kernel_for_autocast_takes_the_place_of_a_policy(interpreter: Path, tmp_path: Path) -> None:
+    text = "namespace: acme\nkernels: [{op: layer_norm, key: AutocastPrivateUse1, kernel: own_layer_norm}]\n"
+    _, source = generate_text(interpreter, tmp_path, text)
+    assert source.count('m.impl("layer_norm"') == 1 and "KERNEL_PRIVATEUSEONE(layer_norm" not in source
+    assert "KERNEL_PRIVATEUSEONE(rms_norm, fp32)" in source, "the others stay"
 
 
 ONE_STUB = """
@@ -232,12 +257,27 @@ def test_tensors_of_a_list_are_on_one_device_or_are_taken_one_by_one(interpreter
     source = made[1]
     assert 'third_device::check_one_device("cat.out", third_device::OperandDevices(tensors, out));' in source
     assert 'third_device::check_one_device("index.Tensor", third_device::OperandDevices(self, indices));' in source
-    apart = (
-        "if (!third_device::OperandDevices(self, other).are_one()) return at::native::foreach_tensor_add_list_kernel"
-    )
     wrapper = source.partition(" wrap__foreach_add__List(")[2].partition("\n}")[0]
-    assert apart in wrapper.splitlines()[1], "before the CPU gets operands of other types"
+    condition, _, otherwise = wrapper.partition(") {\n")[2].partition(") {\n")
+    assert "are_plain(self" in condition and "third_device::OperandDevices(self, other).are_one()" in condition
+    assert otherwise.strip().startswith("return at::native::foreach_tensor_add_list_kernel"), "other operands' way"
+    assert "Fallback" not in wrapper, "it would move all of a list that has one tensor of the CPU"
     assert "#include <ATen/ops/_foreach_add_native.h>" in source and "check_one_device" not in wrapper
+
+
+OTHER_LOOPS = """
+namespace: acme
+stubs:
+  - {op: gather.out, stub: gather_stub, header: ATen/native/TensorAdvancedIndexing.h, kernel: gather_kernel}
+  - {op: cumsum.out, stub: cumsum_stub, header: ATen/native/ReduceOps.h, kernel: cumsum_kernel}
+"""
+
+
+def test_an_inner_loop_over_tensors_sees_those_of_one_device(interpreter: Path, tmp_path: Path) -> None:
+    """A TensorIterator looks at its operands' devices; such a loop has none."""
+    _, source = generate_text(interpreter, tmp_path, OTHER_LOOPS)
+    assert 'third_device::check_one_device("gather.out", third_device::OperandDevices(self, index, out));' in source
+    assert 'third_device::check_one_device("cumsum.out", third_device::OperandDevices(self, out));' in source
 
 
 BAD = {
@@ -289,6 +329,12 @@ BAD = {
     "autocast: {fp32: [nothing]}": "no operator 'nothing'",
     "autocast: {lower_precision_fp: [mm], fp32: [mm]}": "fp32: 'mm' is in lower_precision_fp already",
     "autocast: {fp32: [mm, mm]}": "fp32: 'mm' is in fp32 already",
+    (
+        "kernels: [{op: mm, key: AutocastPrivateUse1, kernel: k}]\nautocast: {fp32: [mm]}"
+    ): "autocast: 'mm' has a kernel at AutocastPrivateUse1; leave one out",
+    (
+        "kernels: [{op: hardswish, backward: b}, {op: hardswish, key: AutogradPrivateUse1, kernel: k}]"
+    ): "'hardswish' is registered twice at AutogradPrivateUse1; leave one out",
     "kernel: [mm.out]": "unknown key 'kernel'",
     "kernels: {op: mm.out}": "kernels: a list is needed",
     "kernels: [{op: mm.out, dtypes: float32}]": "dtypes: a list is needed, not 'float32'",

@@ -156,6 +156,16 @@ def mod(name: str) -> ModuleType:
     return module
 
 
+def tell_missing_kernel(mod: ModuleType, call: Callable[[], Any]) -> str:
+    """Return what is said of the first operator in ``call`` that has no kernel."""
+    try:
+        with mod.no_fallback():
+            call()
+    except NotImplementedError as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
 @pytest.fixture
 def two(mod: ModuleType) -> None:
     """Skips a test that needs two devices where there is one."""

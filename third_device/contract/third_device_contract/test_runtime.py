@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from third_device_contract.plugin import Run
+from third_device_contract.plugin import Run, tell_missing_kernel
 
 BUSY = 300  # milliseconds a stream is kept busy; long against a call, short for a test
 
@@ -326,16 +326,6 @@ def graphs(mod: types.ModuleType) -> None:
     """Skips a test where the driver has no graphs."""
     if not hasattr(mod, "graph"):
         pytest.skip("optional: this driver has no graphs")
-
-
-def tell_missing_kernel(mod: types.ModuleType, call: Callable[[], Any]) -> str:
-    """Return what is said of the first operator in ``call`` that has no kernel."""
-    try:
-        with mod.no_fallback():
-            call()
-    except NotImplementedError as error:
-        return str(error).splitlines()[0]
-    return ""
 
 
 def make_mlp(device: str) -> torch.nn.Sequential:

@@ -31,7 +31,8 @@ The file has these keys, all optional but ``namespace``::
         dtypes: [float32]
     custom:                        # operators of your own: namespace::name
       - func: swish(Tensor self) -> Tensor
-        backward: swish_backward   # gets the gradient and the saved tensors, returns the gradients of the tensors
+        backward: swish_backward   # gets the gradient and the saved tensors, returns the gradients of the tensors;
+                                   # of a Tensor? that is missing both are undefined
         like: self                 # the meta kernel: the output has this argument's shape and dtype
         python: swish              # torch.acme.swish
       - func: split.two(Tensor self, int at) -> (Tensor, Tensor)  # overloads, several outputs
@@ -265,6 +266,11 @@ def generate(path: Path, defaults: Path) -> Generated:
         writer.deny(name)
     own = _read_policies(path, spec)
     listed = {name for names in own.values() for name in names}
+    kernels = writer.keys.get(("aten", "AutocastPrivateUse1"), {})
+    both = sorted(listed & set(kernels))
+    if both:
+        raise OperatorsError(f"{path}: autocast: {both[0]!r} has a kernel at AutocastPrivateUse1; leave one out")
+    listed |= set(kernels)
     for policy, names in (_read_policies(defaults, _read(defaults)) | own).items():
         for name in names:
             if policy in own or name not in listed:  # of two policies for one operator PyTorch would take the later
@@ -363,7 +369,7 @@ class _Writer:
         self.casts: list[str] = []
         self.definitions: list[str] = []
         self.schemas: dict[str, Any] = {}  # of custom operators, by name and overload
-        self.keys: dict[tuple[str, str], list[str]] = {}  # (namespace, key) -> registrations
+        self.keys: dict[tuple[str, str], dict[str, str]] = {}  # (namespace, key) -> operator -> function
         self.python: dict[str, str] = {}
         self.stubs: dict[str, str] = {}  # DispatchStub -> kernel
 
@@ -373,7 +379,14 @@ class _Writer:
         self.registered[op] = wrapper
 
     def _register_at(self, namespace: str, key: str, op: str, function: str) -> None:
-        self.keys.setdefault((namespace, key), []).append(f'  m.impl("{op}", {function});')
+        """Register a function at another key than PrivateUse1.
+
+        Of two PyTorch would call the later one alone. Raises OperatorsError.
+        """
+        registered = self.keys.setdefault((namespace, key), {})
+        if op in registered:
+            raise OperatorsError(f"{self.path}: {op!r} is registered twice at {key}; leave one out")
+        registered[op] = function
 
     def _dtypes(self, entry: Mapping[str, Any], where: str) -> list[str]:
         wanted = entry.get("dtypes") or []
@@ -402,19 +415,22 @@ class _Writer:
         conditions += [f"third_device::are_plain({name}, {flag}, {{{wanted}}})" for name, _ in signature.lists()]
         return " &&\n      ".join(conditions)
 
-    def _wrapper(self, op: str, signature: _Signature, condition: str, body: str, first: str = "") -> str:
+    def _wrapper(self, op: str, signature: _Signature, condition: str, body: str, otherwise: str = "") -> str:
+        """Write the function that is registered.
+
+        Where the condition does not hold it returns ``otherwise``, an expression, or what the CPU makes if that is
+        empty.
+        """
         base, _, overload = op.partition(".")
         operator = f"ATEN_OP2({base}, {overload})" if overload else f"ATEN_OP({base})"
         self.includes.add(f"ATen/ops/{self.aten.functions[op].root_name}_ops.h")
         name = f"wrap_{_make_identifier(op)}"
-        lines = [f"{signature.returns} {name}({signature.parameters}) {{", *([f"  {first}"] if first else [])]
+        lines = [f"{signature.returns} {name}({signature.parameters}) {{"]
+        fallback = [f"using Fallback = at::native::call_fallback_fn<&third_device::cpu_fallback, {operator}>;"]
+        fallback += [f"return Fallback::call({signature.names});"]
         if condition:
-            lines += [
-                f"  if (!({condition})) {{",
-                f"    using Fallback = at::native::call_fallback_fn<&third_device::cpu_fallback, {operator}>;",
-                f"    return Fallback::call({signature.names});",
-                "  }",
-            ]
+            others = [f"return {otherwise};"] if otherwise else fallback
+            lines += [f"  if (!({condition})) {{", *(f"    {line}" for line in others), "  }"]
         lines += _write_guard(signature, self.aten.functions[op].func)
         lines += [f"  {line}" for line in body.splitlines()] + ["}", ""]
         self.wrappers.append("\n".join(lines))
@@ -446,16 +462,18 @@ class _Writer:
             )
         condition = "" if elsewhere else self._accepts(signature, dtypes, contiguous)
         body = self._kernel_call(function, signature, own.name)
-        first = ""
+        otherwise = ""
         if not elsewhere and (len(signature.tensors()) > 1 or signature.lists()):
-            devices = f"third_device::OperandDevices({signature.format_operands()})"
             one_by_one = self.aten.one_by_one(function)
             if one_by_one:
                 self.includes.add(f"ATen/ops/{function.root_name}_native.h")
-                first = f"if (!{devices}.are_one()) return {one_by_one}({signature.names});"
+                condition += f" &&\n      {_write_devices(signature)}.are_one()"
+                otherwise = (
+                    f"{one_by_one}({signature.names})"  # some may be the CPU's: each result is where its operand is
+                )
             else:
-                body = f'third_device::check_one_device("{op}", {devices});\n{body}'
-        self._register(op, self._wrapper(op, signature, condition, body, first))
+                body = f"{_write_device_check(op, signature)}\n{body}"
+        self._register(op, self._wrapper(op, signature, condition, body, otherwise))
         if backward:
             call = self._aten_call(function, signature, signature.names)
             self._autograd("aten", op, function.func, signature, backward, call, where)
@@ -547,9 +565,9 @@ class _Writer:
         count = _count_outputs(schema, where)
         if signature.lists():
             raise OperatorsError(f"{where}: a gradient is for tensors, not for lists of them: {schema}")
-        tensors = [name for name, optional in signature.tensors() if not optional]
+        tensors = signature.tensors()
         self.includes |= {"torch/csrc/autograd/custom_function.h"}
-        saved = "".join(f", const at::Tensor& {tensor}" for tensor in tensors)
+        saved = "".join(f", const at::Tensor& {tensor}" for tensor, _ in tensors)
         first = "const at::Tensor& grad" if count == 1 else "at::TensorList grads"
         declared = f"std::vector<at::Tensor> {backward}({first}{saved});  // one per tensor argument"
         if declared not in self.declared:
@@ -592,6 +610,8 @@ class _Writer:
             )
         else:
             body = f"return at::native::{signature.name}({signature.names});"
+        if len(signature.tensors()) > 1 or signature.lists():
+            body = f"{_write_device_check(op, signature)}\n{body}"
         condition = self._accepts(signature, self._dtypes(entry, where), False)
         self._register(op, self._wrapper(op, signature, condition, body))
         stub, kernel = entry["stub"], entry["kernel"]
@@ -758,7 +778,9 @@ class _Writer:
         if self.definitions:
             source += [f"TORCH_LIBRARY({self.namespace}, m) {{", *self.definitions, "}", ""]
         for (namespace, key), registrations in self.keys.items():
-            source += [f"TORCH_LIBRARY_IMPL({namespace}, {key}, m) {{", *registrations, "}", ""]
+            source += [f"TORCH_LIBRARY_IMPL({namespace}, {key}, m) {{"]
+            source += [f'  m.impl("{op}", {function});' for op, function in registrations.items()]
+            source += ["}", ""]
         source += [
             "TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {",
             "  m.fallback(torch::CppFunction::makeFallthrough());",
@@ -808,6 +830,19 @@ def _write_guard(signature: _Signature, schema: Any) -> list[str]:
     return [f"  const c10::OptionalDeviceGuard guard(at::device_of({where[-1 if schema.arguments.out else 0]}));"]
 
 
+def _write_devices(signature: _Signature) -> str:
+    """Write an expression for the devices that an operator's operands are on."""
+    return f"third_device::OperandDevices({signature.format_operands()})"
+
+
+def _write_device_check(op: str, signature: _Signature) -> str:
+    """Write the line that raises where the operands are on several devices.
+
+    A kernel would take an address on another device for one of its own.
+    """
+    return f'third_device::check_one_device("{op}", {_write_devices(signature)});'
+
+
 def _write_call(namespace: str, op: str, signature: _Signature, names: str) -> str:
     """Write an expression that calls an operator through the dispatcher."""
     base, _, overload = op.partition(".")
@@ -818,16 +853,24 @@ def _write_call(namespace: str, op: str, signature: _Signature, names: str) -> s
 
 
 def _autograd(
-    namespace: str, name: str, signature: _Signature, backward: str, tensors: Sequence[str], count: int, call: str
+    namespace: str,
+    name: str,
+    signature: _Signature,
+    backward: str,
+    tensors: Sequence[tuple[str, bool]],
+    count: int,
+    call: str,
 ) -> str:
     """Write the autograd function of an operator.
 
-    It calls the operator below autograd, and has the gradient from what was saved.
+    It calls the operator below autograd, and has the gradient from what was saved. ``tensors``: see _Signature.
     """
-    numbers = iter(range(len(tensors)))
+    names = [tensor for tensor, _ in tensors]
     gradients = ", ".join(
-        f"grads[{next(numbers)}]" if argument in tensors else "at::Tensor()" for _, argument in signature.arguments
+        f"grads[{names.index(argument)}]" if argument in names else "at::Tensor()"
+        for _, argument in signature.arguments
     )
+    values = ", ".join(f"{tensor}.value_or(at::Tensor())" if optional else tensor for tensor, optional in tensors)
     saved = "".join(f", saved[{number}]" for number in range(len(tensors)))
     one = count == 1
     outputs = "at::Tensor" if one else "torch::autograd::variable_list"
@@ -842,7 +885,7 @@ def _autograd(
     return f"""struct Autograd_{name} : torch::autograd::Function<Autograd_{name}> {{
   static {outputs} forward(torch::autograd::AutogradContext* context, {signature.parameters}) {{
     at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({{{", ".join(tensors)}}});
+    context->save_for_backward({{{values}}});
     {made}
   }}
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

@@ -18,6 +18,8 @@ from typing import Any
 CHOICE = "TORCH_DEVICE_BACKEND"
 GROUP = "torch.backends"
 """The entry points that ``import torch`` loads."""
+replaced = types.SimpleNamespace()
+"""What the layer had under the names that the vendor's functions took, by name: these may call it."""
 
 
 class BackendLoadError(ImportError):
@@ -75,10 +77,9 @@ def activate(package: str) -> types.ModuleType | None:
         importlib.import_module(f"{package}._layer.profiler").register()
     device = importlib.import_module(f"{package}._layer.device")
     names = ("amp", "memory", "nvtx", "random", "streams", *(("graphs",) if binary.has_graphs() else ()))
-    parts = {part: getattr(device, part) for part in names}
-    _add_functions(package, device, parts.values())
+    _add_functions(package, device, [getattr(device, part) for part in names])
     torch._register_device_module(name, device)
-    sys.modules.update({f"torch.{name}.{part}": module for part, module in parts.items()})
+    sys.modules.update({f"torch.{name}.{part}": getattr(device, part) for part in names})  # a part may be the vendor's
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
@@ -140,6 +141,7 @@ def _add_functions(package: str, device: types.ModuleType, parts: Iterable[types
 
     They are the operators with ``python:`` in operators.yaml, and the names of ``<package>.functions``, the vendor's
     own file. What stands in ``__all__`` of one of the parts, ``torch.<name>.memory`` say, is replaced there, too.
+    ``replaced`` keeps the layer's.
     """
     import torch
 
@@ -152,6 +154,8 @@ def _add_functions(package: str, device: types.ModuleType, parts: Iterable[types
         own.update({each: getattr(functions, each) for each in functions.__all__})
     for each, function in own.items():
         for module in (device, *(part for part in parts if each in getattr(part, "__all__", ()))):
+            if hasattr(module, each):
+                setattr(replaced, each, getattr(module, each))
             setattr(module, each, function)
 
 

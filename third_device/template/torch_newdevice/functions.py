@@ -1,7 +1,8 @@
 """Functions of your own: ``__all__`` names those that ``torch.newdevice`` gets.
 
-A name that the layer has is replaced, in ``torch.newdevice.memory`` and its like, too. This begins with those for the
-examples of csrc/extensions.cpp.
+A name that the layer has is replaced, in ``torch.newdevice.memory`` and its like, too; yours may call the layer's, as
+``replaced.empty_cache()`` with ``from ._layer import replaced``. This begins with those for the examples of
+csrc/extensions.cpp.
 """
 
 from __future__ import annotations
