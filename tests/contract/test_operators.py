@@ -280,7 +280,20 @@ def test_an_inner_loop_over_tensors_sees_those_of_one_device(interpreter: Path, 
     assert 'third_device::check_one_device("cumsum.out", third_device::OperandDevices(self, out));' in source
 
 
+def test_a_stub_is_called_by_atens_function_of_that_overload(interpreter: Path, tmp_path: Path) -> None:
+    """ATen has a `where_self_out`, and no `where_out`, which is the operator's own name in C++."""
+    text = (
+        "namespace: acme\n"
+        "stubs: [{op: where.self_out, stub: where_kernel, header: ATen/native/TensorCompare.h, kernel: where_kernel}]\n"
+    )
+    assert (
+        "return at::native::where_self_out(condition, self, other, out);"
+        in generate_text(interpreter, tmp_path, text)[1]
+    )
+
+
 BAD = {
+    "stubs: [{op: cudnn_convolution.out, stub: s, header: h, kernel: k}]": "no stub is called on the CPU; write it",
     "kernels: [mm.uot]": "no operator 'mm.uot'; did you mean",
     "kernels: [mm.out, mm.out]": "'mm.out' is there twice",
     "kernels: [{op: mm.out, dtypes: [float31]}]": "unknown dtype 'float31'",

@@ -157,6 +157,22 @@ class _Aten:
         metadata = self._indices[DispatchKey.CompositeExplicitAutograd].get_kernel(function)
         return f"at::native::{metadata.kernel}" if metadata else None
 
+    def host_function(self, function: Any) -> str | None:
+        """Name ATen's function that is the operator on the CPU.
+
+        It has another name than the operator where several overloads have one. None where ATen has no such function.
+        """
+        from torchgen.model import DispatchKey
+
+        keys = (
+            DispatchKey.CPU,
+            DispatchKey.CompositeExplicitAutograd,
+            DispatchKey.CompositeExplicitAutogradNonFunctional,
+            DispatchKey.CompositeImplicitAutograd,
+        )
+        found = (self._indices[key].get_kernel(function) for key in keys if key in self._indices)
+        return next((f"at::native::{metadata.kernel}" for metadata in found if metadata), None)
+
     def find(self, name: str, where: str) -> Any:
         if name in self.functions:
             return self.functions[name]
@@ -609,7 +625,10 @@ class _Writer:
                 "return operation.finish();"
             )
         else:
-            body = f"return at::native::{signature.name}({signature.names});"
+            host = self.aten.host_function(function)
+            if host is None:
+                raise OperatorsError(f"{where}: no stub is called on the CPU; write it under kernels: {function.func}")
+            body = f"return {host}({signature.names});"
         if len(signature.tensors()) > 1 or signature.lists():
             body = f"{_write_device_check(op, signature)}\n{body}"
         condition = self._accepts(signature, self._dtypes(entry, where), False)
