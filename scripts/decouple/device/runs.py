@@ -18,6 +18,7 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import replace_sections, write_atomically
+from decouple.base.toml import format_restore
 from decouple.device.items import PAGE
 from decouple.release.status import render_document
 
@@ -85,7 +86,9 @@ def read_runs(project: Path) -> list[RunRecord]:
         try:
             runs.append(msgspec.json.decode(path.read_bytes(), type=RunRecord))
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            raise DecoupleError(f"{path}: {error}", next_step="git checkout it, or record the run again") from None
+            raise DecoupleError(
+                f"{path}: {error}", next_step=f"{format_restore(path)}, or record the run again"
+            ) from None
     return sorted(runs, key=lambda run: Version(run.torch), reverse=True)
 
 

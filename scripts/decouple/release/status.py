@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, hold_lock, write_atomically
+from decouple.base.toml import format_restore
 from decouple.base.untrusted_input import read_json
 
 SCHEMA = 2
@@ -363,7 +364,7 @@ def parse_status(document: Mapping[str, Any], path: Path = Path("status")) -> Re
     try:
         return convert(document, ReleaseStatus)
     except ValidationError as error:
-        raise DecoupleError(f"{path}: {error}", next_step="update decouple, or git checkout it") from None
+        raise DecoupleError(f"{path}: {error}", next_step=f"update decouple, or {format_restore(path)}") from None
 
 
 def update_status(path: Path, **sections: Any) -> None:
@@ -464,11 +465,11 @@ def _render_value(value: Any, depth: int, *, key: str = "", whole: bool = True) 
 def _read_document(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {"schema": SCHEMA}
-    document = read_json(path, dict[str, Any], mend="git checkout it, or delete it")
+    document = read_json(path, dict[str, Any], mend=f"{format_restore(path)}, or delete it")
     if document.get("schema") != SCHEMA:
         raise DecoupleError(
             f"{path}: schema: expected {SCHEMA}, found {document.get('schema')!r}",
-            next_step="update decouple, or git checkout it",
+            next_step=f"update decouple, or {format_restore(path)}",
         )
     return document
 

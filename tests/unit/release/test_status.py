@@ -442,9 +442,10 @@ def test_a_page_that_lacks_the_markers_of_one_table_gets_none(tmp_path: Path) ->
 def test_a_file_of_another_schema_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "2.6.json"
     path.write_text('{"schema": 99}\n')
-    with pytest.raises(DecoupleError, match=r"2\.6\.json: schema: "):
+    with pytest.raises(DecoupleError, match=r"2\.6\.json: schema: ") as said:
         status.update_status(path, stage1=STAGE)
     assert path.read_text() == '{"schema": 99}\n'
+    assert said.value.next_step == f"update decouple, or git -C {tmp_path} checkout -- 2.6.json"  # from any folder
 
 
 def test_a_short_build_on_a_warm_cache_does_not_hide_what_the_stage_costs(tmp_path: Path) -> None:
