@@ -237,12 +237,14 @@ def refuse_if_full(description: Description, wanted: Sequence[Layer], folder: Pa
 def verify_root(root: Root) -> list[str]:
     """List what a finished root lacks, one line each.
 
-    Packages not installed, pieces not unpacked, mounts left behind.
+    Layers and packages not installed, pieces not unpacked, mounts left behind.
     """
     faults = [f"{point} is still mounted" for point in list_mounts(root.folder)]
-    versions = root.read_versions()
+    versions, done = root.read_versions(), _read_done(root.folder)
     for name in root.layers:
         layer = root.description.find_layer(name)
+        if not _has_layer(done, layer):  # another may have made the folders of its pieces
+            faults.append(f"layer {name} was not installed")
         faults += [f"package {package} is not installed" for package in layer.packages if package not in versions]
         prefixes = [piece.prefix for piece in (*layer.pypi, *layer.unpacked_parts, *layer.debs)]
         for prefix in prefixes:

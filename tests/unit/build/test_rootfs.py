@@ -93,6 +93,15 @@ def test_made_once_and_verified(cache: Path, root: rootfs.Root) -> None:
 
 @needs_root
 @pytest.mark.slow
+def test_a_layer_is_not_there_because_another_made_its_folder(root: rootfs.Root) -> None:
+    piece = root_description.PypiPiece("numpy", "2.2.2", "numpy-2.2.2-py3-none-any.whl", "0" * 64, prefix="/usr/share")
+    other = replace(root.description.layers[0], name="other", pypi=(piece,))
+    both = replace(root.description, layers=(*root.description.layers, other))
+    assert rootfs.verify_root(rootfs.Root(both, root.folder, ("tiny", "other"))) == ["layer other was not installed"]
+
+
+@needs_root
+@pytest.mark.slow
 def test_commands_run_inside_and_their_mounts_end_with_them(root: rootfs.Root, tmp_path: Path) -> None:
     (tmp_path / "shown").write_text("from outside")
     before = Path("/proc/self/mountinfo").read_text()
