@@ -486,13 +486,19 @@ print("at both places")
 """
 
 
+def run_with_functions(interpreter: Path, backend: Path, folder: Path, functions: str, program: str) -> str:
+    """What a program prints with these as the vendor's functions.py, in a copy of torch_sim."""
+    site = shutil.copytree(backend, folder / "site")
+    (site / "torch_sim" / "functions.py").write_text(functions)
+    done = run_as_user(interpreter, site, folder, "-c", program)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_a_function_of_the_vendor_s_replaces_the_layer_s_wherever_it_stands(
     interpreter: Path, torch_sim: Path, tmp_path: Path
 ) -> None:
-    site = shutil.copytree(torch_sim, tmp_path / "site")
-    (site / "torch_sim" / "functions.py").write_text(OTHER_MEMORY)
-    done = run_as_user(interpreter, site, tmp_path, "-c", USE_OTHER_MEMORY)
-    assert done.returncode == 0 and "at both places" in done.stdout, done.stderr
+    assert "at both places" in run_with_functions(interpreter, torch_sim, tmp_path, OTHER_MEMORY, USE_OTHER_MEMORY)
 
 
 ADDS_TO_THE_LAYER = """
@@ -525,10 +531,7 @@ print("both")
 def test_a_function_of_the_vendor_s_may_call_the_one_that_it_replaces(
     interpreter: Path, torch_sim: Path, tmp_path: Path
 ) -> None:
-    site = shutil.copytree(torch_sim, tmp_path / "site")
-    (site / "torch_sim" / "functions.py").write_text(ADDS_TO_THE_LAYER)
-    done = run_as_user(interpreter, site, tmp_path, "-c", USE_BOTH)
-    assert done.returncode == 0 and "both" in done.stdout, done.stderr
+    assert "both" in run_with_functions(interpreter, torch_sim, tmp_path, ADDS_TO_THE_LAYER, USE_BOTH)
 
 
 OTHER_RANGES = """
@@ -549,10 +552,7 @@ print("one module")
 def test_a_module_of_the_vendor_s_is_imported_where_it_replaces_the_layer_s(
     interpreter: Path, torch_sim: Path, tmp_path: Path
 ) -> None:
-    site = shutil.copytree(torch_sim, tmp_path / "site")
-    (site / "torch_sim" / "functions.py").write_text(OTHER_RANGES)
-    done = run_as_user(interpreter, site, tmp_path, "-c", USE_OTHER_RANGES)
-    assert done.returncode == 0 and "one module" in done.stdout, done.stderr
+    assert "one module" in run_with_functions(interpreter, torch_sim, tmp_path, OTHER_RANGES, USE_OTHER_RANGES)
 
 
 REFUSED = """

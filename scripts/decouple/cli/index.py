@@ -77,13 +77,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _run_build(arguments: argparse.Namespace) -> int:
     resolved: list[dependencies.LinkedFile] = []
 
-    def resolve(requirements: Sequence[str], python: str | None) -> list[dependencies.LinkedFile]:
+    def resolve_and_keep(requirements: Sequence[str], python: str | None) -> list[dependencies.LinkedFile]:
         files = dependencies.resolve_requirements(requirements, python)
         resolved.extend(files)
         return files
 
     progress = output.make_progress()
-    built = site.build_site(arguments.wheels, arguments.site, progress, resolve if arguments.dependencies else None)
+    built = site.build_site(
+        arguments.wheels, arguments.site, progress, resolve_and_keep if arguments.dependencies else None
+    )
     for name in built.added:
         print(f"added    {name}")
     for name in built.kept:

@@ -41,8 +41,7 @@ def open_source(
         cached = PROVIDERS[source.provider].find_cached(manifest, source, context)
         if cached:
             return open_unpacked(cached), None
-    failures: list[str] = []
-    errors: list[DecoupleError] = []
+    errors: dict[str, DecoupleError] = {}
     for source in sources:
         provider = PROVIDERS[source.provider]
         if word == "auto" and provider.lacks:
@@ -54,11 +53,10 @@ def open_source(
         except DecoupleError as error:
             if word != "auto":
                 raise
-            failures.append(f"{source.provider}: {error.what}")
-            errors.append(error)
+            errors[source.provider] = error
     raise RequestError(
-        "no source can be had: " + "; ".join(failures),
-        find_setting(errors),
+        "no source can be had: " + "; ".join(f"{provider}: {error.what}" for provider, error in errors.items()),
+        find_setting(errors.values()),
         next_step="run once without --offline" if downloader.offline else "check the network",
         also=", or use --source PATH with what you have",
     )

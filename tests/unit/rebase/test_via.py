@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +88,9 @@ def test_a_stop_between_is_settled_and_the_way_goes_on(project: Project, capsys:
     assert "settled on 1.1" in capsys.readouterr().out
 
 
-def test_a_kill_behind_a_series_between_loses_nothing_of_the_way(
-    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@contextlib.contextmanager
+def cut_behind_the_first_series(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End each command as Ctrl-C does once the series between is written."""
     run = RebaseWork.run
 
     def cut(work: RebaseWork, **how: Any) -> RebaseOutcome:
@@ -98,6 +100,13 @@ def test_a_kill_behind_a_series_between_loses_nothing_of_the_way(
 
     with monkeypatch.context() as at_work:
         at_work.setattr(RebaseWork, "run", cut)
+        yield
+
+
+def test_a_kill_behind_a_series_between_loses_nothing_of_the_way(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cut_behind_the_first_series(project, monkeypatch):
         carry(project, via(project))
     assert carry(project, via(project)) == 2
     assert "a rebase from 1.1 to 1.2 is under way" in capsys.readouterr().err
@@ -166,19 +175,13 @@ def test_apply_goes_on_with_its_way_behind_a_kill(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It said that a rebase is under way, which who types `apply` never asked for; so did it with the source gone."""
-    run, source = RebaseWork.run, project.sources["1.2"]
+    source = project.sources["1.2"]
     keep_in_cache(project, "1.1")
     keep_in_cache(project, "1.0")
     (source / "version.txt").write_text("1.2.0\n")
     command = ["apply", "1.2", "--source", f"local:{source}"]
 
-    def cut(work: RebaseWork, **how: Any) -> RebaseOutcome:
-        if (project.root / "series/1.1").exists():
-            raise KeyboardInterrupt
-        return run(work, **how)
-
-    with monkeypatch.context() as at_work:
-        at_work.setattr(RebaseWork, "run", cut)
+    with cut_behind_the_first_series(project, monkeypatch):
         main(command)
     assert names(project, "1.1") and not (project.root / "series/1.2").exists()
     away = source.rename(source.with_name("away"))
