@@ -1,0 +1,23 @@
+"""Every test in the repository is one that pytest finds."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+
+
+def test_no_folder_with_tests_has_a_name_that_pytest_leaves_out(pytestconfig: pytest.Config) -> None:
+    """By default "build", "dist" and "venv" are, and nobody is told."""
+    left_out = pytestconfig.getini("norecursedirs")
+    folders = {folder for path in TESTS.rglob("test_*.py") for folder in path.relative_to(TESTS).parts[:-1]}
+    assert {name for name in folders for pattern in left_out if fnmatchcase(name, pattern)} == set()
+
+
+def test_no_file_with_tests_has_a_name_that_pytest_leaves_out(pytestconfig: pytest.Config) -> None:
+    patterns = pytestconfig.getini("python_files")
+    named = [path for path in TESTS.rglob("*.py") if not any(fnmatchcase(path.name, pattern) for pattern in patterns)]
+    assert [path for path in named if "\ndef test_" in path.read_text()] == []
