@@ -241,7 +241,9 @@ class _Entry:
 
     def _locate_folder(self, python: str) -> str:
         base = f"build/{self.release}"
-        return f"{base}/python{python}" if self.env == "portable" and python != self._own else base
+        if self.env != "portable":
+            return base
+        return f"{base}/portable" if python == self._own else f"{base}/python{python}"
 
     @property
     def _own(self) -> str:

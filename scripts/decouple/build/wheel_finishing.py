@@ -153,9 +153,10 @@ def refuse_other_core(wheel: Path, core: str, again: str) -> None:
 
 
 def refuse_portable_wheels(wheels: Iterable[Path], again: str) -> None:
-    """Raise UsageError where one is of a portable build, and the root is Debian's.
+    """Raise UsageError where one is portable, and the root is Debian's.
 
-    Both builds keep one record of their last stage 1. ``again`` is the command that builds for the root.
+    Builds of before the two had records of their own may have left it. ``again`` is the command that builds for the
+    root.
     """
     for wheel in wheels:
         if WheelName.parse(wheel.name).glibc:

@@ -89,11 +89,11 @@ class BuildRequest(WorkRequest, frozen=True):
     @property
     def places(self) -> Places:
         places = super().places
-        if self.python:
-            places = places.with_python(self.python)
+        if self.env == portable_environment.KIND:
+            places = places.for_portable(self.python)
         if self.kernels != "compiled":  # its wheel goes where all go; its name tells it apart
-            names = (self.kind, *(["built"] if self.against == "built" else []), *self._elsewhere)
-            return replace(places.with_stage2_in("-".join(names)), dist=places.dist)
+            name = f"{self.kind}-built" if self.against == "built" else self.kind
+            return replace(places.with_stage2_in(name), dist=places.dist)
         if self.against == "official":  # a trial on a test bed: its wheel is named as one for the patched core
             core = kernel_folder.locate_halves(pairing.load_pair(self.release), find_cache())
             return replace(places.with_stage2_in(HALF), core=core)
@@ -111,11 +111,6 @@ class BuildRequest(WorkRequest, frozen=True):
     def kind(self) -> str:
         """Whose kernels, in a word: that of the wheel's version."""
         return self.kernels if self.kernels in ("compiled", kernel_folder.KIND) else installed_torch.KIND
-
-    @property
-    def _elsewhere(self) -> list[str]:
-        """Name an own folder for objects, as CMake keeps what it found elsewhere."""
-        return [portable_environment.KIND] if self.env == portable_environment.KIND else []
 
     @property
     def against(self) -> str:

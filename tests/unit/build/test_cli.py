@@ -208,7 +208,7 @@ def test_clean_deletes_nothing_under_a_test_that_runs(
     built: Path, stored: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, places = left(built), Places.of_release(built, "2.6", built)
-    smoke = places.with_python("3.13").with_stage2_in("smoke")
+    smoke = places.for_portable("3.13").with_stage2_in("smoke")
     for running in (hold_trials(places, "verify"), hold_lock(stored[0]), hold_lock(stored[1])):
         with running:
             assert main(["clean", "2.6"]) == 1

@@ -796,19 +796,21 @@ def test_a_python_of_another_minor_version_has_other_headers_and_one_of_another_
     assert one == two != three
 
 
-def test_wheels_of_several_pythons_share_the_tree_and_nothing_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize("python", ["", "3.13"])
+def test_portable_wheels_share_the_tree_and_nothing_else(tmp_path: Path, python: str) -> None:
+    """Else `verify` and `test-cuda` would take the core of the last portable build for that of Debian's root."""
     own = Places.of_release(tmp_path, "2.6", tmp_path / "cache")
-    other = own.with_python("3.13")
+    other = own.for_portable(python)
     shared = {name for name in own.__struct_fields__ if getattr(own, name) == getattr(other, name)}
     assert shared == {"project", "release", "tree", "stage1", "dist", "locks", "ccache"}
 
 
 def test_each_kind_of_build_has_logs_of_its_own(tmp_path: Path) -> None:
     own = Places.of_release(tmp_path, "2.6", tmp_path / "cache")
-    python = own.with_python("3.13")
-    others = (own.with_stage2_in("smoke"), own.with_stage2_in("smoke-rocm"), own.with_cuda("portable", "11.8"), python)
-    logs = {places.logs for places in (own, *others, python.with_stage2_in("smoke"))}
-    assert len(logs) == 6 and all(folder.is_relative_to(own.logs) for folder in logs)
+    portable, python = own.for_portable(), own.for_portable("3.13")
+    others = (own.with_stage2_in("smoke"), own.with_stage2_in("smoke-rocm"), portable.with_cuda("portable", "11.8"))
+    logs = {places.logs for places in (own, *others, portable, python, python.with_stage2_in("smoke"))}
+    assert len(logs) == 7 and all(folder.is_relative_to(own.logs) for folder in logs)
 
 
 def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, provenance: Provenance) -> None:
