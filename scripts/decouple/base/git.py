@@ -431,9 +431,17 @@ def escape_diff_path(path: str) -> str:
     return "".join(_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in raw)
 
 
+def format_git(root: Path, *words: str) -> str:
+    """Format the command that git is given for the repository at ``root``, from any folder.
+
+    In the folder where a person types it there is often another repository: the checkout with its series.
+    """
+    return shlex.join(["git", "-C", str(root), *words])
+
+
 def name_status(root: Path) -> str:
     """Name the command that shows in which state the repository at ``root`` is."""
-    return f"`git -C {shlex.quote(str(root))} status`"
+    return f"`{format_git(root, 'status')}`"
 
 
 class Repository:

@@ -18,7 +18,7 @@ from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
-from decouple.base.git import SUBMODULE, GitError, Repository, name_status, split_names
+from decouple.base.git import SUBMODULE, GitError, Repository, format_git, name_status, split_names
 from decouple.base.path_names import PathPart, RelativePath
 from decouple.base.untrusted_input import JSON_BOUND, parse_json, read_bounded
 from decouple.patch.lines import split_lines
@@ -140,7 +140,8 @@ def refuse_edits(repository: Repository, step: Step, changed: Collection[str]) -
     if dirty and repository.resolve_commit("HEAD") is not None:
         raise DecoupleError(
             f"{repository.root} has edits ({dirty.splitlines()[0].strip()}, …)",
-            next_step="commit them and say `decouple rebase --continue`, or drop them with `git checkout -f`",
+            next_step="commit them there and say `decouple rebase --continue`, or drop them with "
+            f"`{format_git(repository.root, 'checkout', '-f')}`",
         )
     if untracked := _list_untracked(repository, changed):
         place = shlex.quote(str(repository.root / untracked[0]))
@@ -157,6 +158,11 @@ def remove_untracked(repository: Repository, changed: Collection[str]) -> None:
     """
     for path in _list_untracked(repository, changed):
         (repository.root / path).unlink()
+
+
+def _list_differing(repository: Repository, *options: str) -> list[str]:
+    """Return the files that the work tree has otherwise than the index, of those that ``options`` choose."""
+    return split_names(repository.run("diff", "-z", "--name-only", *options))
 
 
 def _list_untracked(repository: Repository, changed: Collection[str]) -> list[str]:
@@ -202,28 +208,30 @@ def read_settled_tree(repository: Repository, tip: str, step: Step, changed: Col
     It is what the index holds, committed on top of ``tip`` or not. Raises UsageError while files are unmerged, edited
     and not staged, or hold conflict markers, and while one of ``changed`` is not tracked.
     """
-    unmerged = repository.read_text("diff", "--name-only", "--diff-filter=U")
-    if unmerged:
+    if unmerged := _list_differing(repository, "--diff-filter=U"):
         raise UsageError(
-            f"{repository.root}: {unmerged.splitlines()[0]} is still in conflict",
-            next_step="edit it, `git add` it, then `decouple rebase --continue`",
+            f"{repository.root}: {unmerged[0]} is still in conflict",
+            next_step=f"edit it, `{format_git(repository.root, 'add', '--', unmerged[0])}`, then "
+            "`decouple rebase --continue`",
         )
-    unstaged = repository.read_text("diff", "--name-only")
-    if unstaged:
+    if unstaged := _list_differing(repository):
         raise UsageError(
-            f"{repository.root}: {unstaged.splitlines()[0]} is edited but not staged",
-            next_step="`git add` or `git checkout` it, then `decouple rebase --continue`",
+            f"{repository.root}: {unstaged[0]} is edited but not staged",
+            next_step=f"`{format_git(repository.root, 'add', '--', unstaged[0])}` or "
+            f"`{format_git(repository.root, 'checkout', '--', unstaged[0])}`, then `decouple rebase --continue`",
         )
     if untracked := _list_untracked(repository, changed):
         raise UsageError(
             f"{repository.root}: {untracked[0]} is untracked, and {step.patch.name} changes it",
-            next_step="`git add` it, or delete it, then `decouple rebase --continue`",
+            next_step=f"`{format_git(repository.root, 'add', '--', untracked[0])}`, or delete it, then "
+            "`decouple rebase --continue`",
         )
     tree = repository.read_text("write-tree")
     if where := _find_marker(repository, tip, tree):
         raise UsageError(
             f"{repository.root}: {where}: a conflict marker is left",
-            next_step="settle it, `git add`, `decouple rebase --continue`",
+            next_step=f"settle it, `{format_git(repository.root, 'add', '--', where.rpartition(':')[0])}`, "
+            "`decouple rebase --continue`",
         )
     return tree
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import Repository, quote_import_path
+from decouple.base.git import Repository, format_git, quote_import_path
 from decouple.patch import header as headers
 from decouple.patch import mail as mails
 from decouple.patch.lines import BOM
@@ -133,7 +133,8 @@ def format_header(commit: CommitText, old: str | None = None) -> str:
         if mails.is_message_end(line) or headers.is_mail_start(f"{line}\n"):
             raise DecoupleError(
                 f"the message of commit {title!r} has the line {line!r}, where a reader would see the patch begin",
-                next_step="indent that line (`git commit --amend`, or `git rebase -i` for an older commit)",
+                next_step="indent that line (in the applied tree `git commit --amend`, or `git rebase -i` for an older "
+                "commit)",
             )
     if old is None:
         return _format_mail(commit)
@@ -353,8 +354,8 @@ def read_chain(repository: Repository, base: str, tip: str) -> list[tuple[str, s
         chain.append((commit, tree, CommitText(author, date, message.rstrip("\n") + "\n")))
     if expected != tip:
         raise DecoupleError(
-            f"commit {tip[:12]} does not descend from the series' base {base[:12]}",
-            next_step="`git checkout` the branch that the series was applied to",
+            f"{repository.root}: commit {tip[:12]} does not descend from the series' base {base[:12]}",
+            next_step=f"`{format_git(repository.root, 'checkout', 'BRANCH')}`, which the series was applied to",
         )
     return chain
 

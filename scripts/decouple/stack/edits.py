@@ -311,7 +311,8 @@ def _merge_edits(items: Sequence[DraftPatch], at: int, edits: Iterable[Change]) 
             if edit.path in later.changes:
                 raise DecoupleError(
                     f"{edit.path} is also changed by the later patch {_get_stored_name(later)}",
-                    next_step="commit the edit with `git commit --fixup`, `git rebase -i --autosquash`, then refresh",
+                    next_step="commit the edit in the applied tree with `git commit --fixup`, `git rebase -i "
+                    "--autosquash` there, then refresh",
                 )
         before = changes[edit.path][0] if edit.path in changes else edit.old
         if before == edit.new:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import clear_folder
-from decouple.base.git import Repository
+from decouple.base.git import Repository, format_git
 from decouple.base.steps import mark_step
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
@@ -309,7 +309,10 @@ class Stack:
                 )
         head = self.repository.read_head()
         if head is None:
-            raise DecoupleError("HEAD names no commit", next_step="`git checkout` the series' branch")
+            raise DecoupleError(
+                f"{self.repository.root}: HEAD names no commit",
+                next_step=f"`{format_git(self.repository.root, 'checkout', 'BRANCH')}`, which is the series' branch",
+            )
         return read_chain(self.repository, self.state.base, head)
 
     def check_unedited(self) -> None:
@@ -325,7 +328,7 @@ class Stack:
         raise DecoupleError(
             f"{what} not in patches/ yet",
             next_step=f"`decouple refresh {self.places.release}` writes it there; "
-            f"`git reset --hard {self.state.head[:12]}` drops it",
+            f"`{format_git(self.repository.root, 'reset', '--hard', self.state.head[:12])}` drops it",
         )
 
     def _check_order(self) -> None:

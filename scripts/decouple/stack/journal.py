@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import clear_folder, create_file, hold_lock, write_atomically
-from decouple.base.git import Repository, name_status
+from decouple.base.git import Repository, format_git, name_status
 from decouple.base.path_names import PathPart, RelativePath, is_relative_path
 from decouple.base.steps import mark_step
 from decouple.base.untrusted_input import decode_path_text, encode_path_text, parse_json, read_bounded
@@ -213,7 +213,10 @@ class Journal:
         """
         head = self.repository.read_head()
         if head is None:
-            raise DecoupleError("HEAD names no commit", next_step="`git checkout` the series' branch")
+            raise DecoupleError(
+                f"{self.repository.root}: HEAD names no commit",
+                next_step=f"`{format_git(self.repository.root, 'checkout', 'BRANCH')}`, which is the series' branch",
+            )
         self._stage_files(plan, head)
         try:
             changes = self._perform(self._read_record(), resumed=False)

@@ -17,7 +17,9 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.git import format_git
 from decouple.base.path_names import is_path_part
+from decouple.base.toml import format_restore
 from decouple.patch import series_file
 from decouple.patch.parse import Patch
 from decouple.patch.series_file import SeriesFile
@@ -158,7 +160,8 @@ def make_series_update(stack: Stack, items: Sequence[DraftPatch], *, drop: bool 
         if stored and stored.sha256 != records[stored.name].sha256:
             raise DecoupleError(
                 f"{stored.name} changed on disk and in the tree",
-                next_step=f"restore the file (git checkout -- patches/{stored.name}), refresh, then merge the two",
+                next_step=f"restore the file (`{format_restore(places.patches / stored.name)}`), refresh, then merge "
+                "the two",
             )
         if stored and item.same_diff:
             patch = Patch(name, header.encode("utf-8", "surrogateescape") + stored.body, stored.strip)
@@ -210,21 +213,23 @@ def _make_overlay_error(stack: Stack, commit: str, parent: str, *, on_top: bool)
     """
     laid, state = _list_overlay_paths(stack), stack.state
     edited = [change.path for change in compare_trees(stack.repository, parent, commit) if change.path not in laid]
-    drop = f"`git reset --hard {state.head[:12]}` drops"
+    root = stack.repository.root
+    drop = f"`{format_git(root, 'reset', '--hard', state.head[:12])}` drops"
     if not edited:
         return DecoupleError(
             f"the overlay commit {commit[:12]} was edited",
-            next_step=f"edit the files in third_device/ of the project; {drop} all that was committed here since",
+            next_step=f"edit the files in third_device/ of the project; {drop} all that was committed there since",
         )
     more = f" and {len(edited) - 1} more" if len(edited) > 1 else ""
     what = f"the overlay commit {commit[:12]} is no patch, and the edit of {edited[0]}{more} is in it"
     if on_top and state.overlay:
-        way = f"`git reset --soft {state.overlay.commit[:12]}`, then `decouple refresh {stack.places.release}`"
+        soft = format_git(root, "reset", "--soft", state.overlay.commit[:12])
+        way = f"`{soft}`, then `decouple refresh {stack.places.release}`"
         return DecoupleError(what, next_step=f"{way} (-p PATCH) takes it into a patch; {drop} it")
     return DecoupleError(
         what,
-        next_step="make it a commit of its own (`git rebase -i`, `edit` that commit); "
-        f"{drop} all that was committed here since",
+        next_step=f"make it a commit of its own (`{format_git(root, 'rebase', '-i')}`, `edit` that commit); "
+        f"{drop} all that was committed there since",
     )
 
 
@@ -271,10 +276,11 @@ def _refuse_drops(stack: Stack, items: Sequence[DraftPatch], drop: bool) -> None
     kept = {item.stored.name for item in items if item.stored}
     lost = [record.name for record in stack.state.applied if record.name not in kept]
     if lost and not drop:
+        head = stack.state.head
+        back = f"; `{format_git(stack.repository.root, 'reset', '--hard', head[:12])}` brings it back" if head else ""
         raise DecoupleError(
             f"the commit of {lost[0]}{f' and {len(lost) - 1} more' if len(lost) > 1 else ''} is gone from the tree",
-            next_step="--drop takes the patch out of the series for good"
-            + (f"; `git reset --hard {head[:12]}` brings it back" if (head := stack.state.head) else ""),
+            next_step=f"--drop takes the patch out of the series for good{back}",
         )
 
 

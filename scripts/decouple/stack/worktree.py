@@ -18,7 +18,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import remove_folder, write_atomically
-from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, Repository
+from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, Repository, format_git
 from decouple.base.steps import mark_step
 from decouple.stack.trees import Change, TreeEntry, compare_trees, hash_blob, list_parents, read_blobs, read_index
 
@@ -39,13 +39,15 @@ _BLOCKED = re.compile(
 class EditedError(DecoupleError):
     """A file that has to change holds edits nobody committed."""
 
-    def __init__(self, path: str, why: str = "has edits that are in no patch", next_step: str = "") -> None:
-        super().__init__(
-            f"{path} {why} and would be overwritten",
-            next_step=next_step
-            or "`decouple refresh` takes edits into the top patch, `git checkout -- FILE` drops them",
-        )
+    def __init__(self, path: str, why: str, next_step: str) -> None:
+        super().__init__(f"{path} {why} and would be overwritten", next_step=next_step)
         self.path = path
+
+
+def _make_edited_error(root: Path, path: str) -> EditedError:
+    drop = format_git(root, "checkout", "HEAD", "--", path)  # also what is staged
+    step = f"`decouple refresh` takes edits into the top patch, `{drop}` drops them"
+    return EditedError(path, "has edits that are in no patch", step)
 
 
 def _make_untracked_error(root: Path, path: str) -> EditedError:
@@ -90,7 +92,7 @@ def move_worktree(repository: Repository, old: str, new: str) -> list[Change]:
             continue
         if blocked:
             if blocked["edited"]:
-                raise EditedError(blocked["edited"])
+                raise _make_edited_error(root, blocked["edited"])
             raise _make_untracked_error(root, blocked["untracked"] or blocked["folder"])
         raise repository.make_error("read-tree", answer)
     return changes
@@ -119,7 +121,7 @@ def _move_single_files(repository: Repository, changes: Sequence[Change]) -> Non
         expected = (change.old, change.new) if change.old is None else (change.old,)
         found = read_disk_entry(repository.root, change.path)[0]
         if found not in expected or staged.get(change.path) != change.old:
-            raise EditedError(change.path)
+            raise _make_edited_error(repository.root, change.path)
     contents = read_blobs(repository, {change.new.id for change in changes if change.new})
     index, lock = repository.git_dir / "index", repository.git_dir / "index.lock"
     fresh = repository.state_folder / "scratch" / "moved.index"

@@ -253,6 +253,25 @@ def test_a_file_in_the_way_of_a_conflict_is_named(
     assert "UU b\n" in project.git("status", "--porcelain")
 
 
+def test_edits_in_the_way_of_a_conflict_are_dropped_by_the_git_that_is_named(
+    project: Project, new_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`git checkout -f` alone, typed in the checkout, would throw away what is edited there."""
+    assert project.begin() == 1
+    project.git("reset", "-q")
+    project.git("checkout", "-f", "b")
+    assert project.again("--restart") == 1, "the new file is in the way"
+    (project.root / "build/rebase/src/b").write_text("mine\n")
+    capsys.readouterr()
+    assert project.again("--continue") == 1
+    drop = f"git -C {project.root / 'build/rebase/src'} checkout -f"
+    assert f"or drop them with `{drop}`" in capsys.readouterr().err
+    subprocess.run(drop.split(), check=True, cwd=project.root, capture_output=True)
+    new_file.unlink()
+    assert project.again("--continue") == 1
+    assert "UU b\n" in project.git("status", "--porcelain")
+
+
 def test_a_cherry_pick_that_git_refuses_is_no_conflict(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -389,6 +408,20 @@ def test_a_conflict_is_settled_in_plain_git(project: Project) -> None:
     assert project.again("--continue") == 0
     assert project.series == ["1.0/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch"]
     assert "+upstream, and second" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
+def test_the_git_that_is_advised_is_given_the_work_tree(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Typed where people are, `git checkout` would throw away what they edited in the checkout."""
+    conflict_in_b(project)
+    assert project.begin() == 1
+    tree = project.root / "build/rebase/src"
+    add = f"`git -C {tree} add -- b`"
+    assert project.again("--continue") == 2
+    assert f"next: edit it, {add}, then" in capsys.readouterr().err
+    project.git("add", "b")
+    (tree / "b").write_text("both\n")
+    assert project.again("--continue") == 2
+    assert f"next: {add} or `git -C {tree} checkout -- b`, then" in capsys.readouterr().err
 
 
 def test_a_stop_says_what_the_patch_is_for_and_what_stands_on_it(

@@ -234,9 +234,11 @@ def test_edits_are_never_lost(world: World) -> None:
     with Stack.open(world.places) as stack:
         stack.push(1)
         (world.source / "torch/core.py").write_text("mine\n")
-        with pytest.raises(EditedError, match=r"core.py has edits"):
+        with pytest.raises(EditedError, match=r"core.py has edits") as caught:
             stack.push(1)
         assert stack.top == "2.6/0001-relocate.patch"
+    # typed in the checkout, a git without -C would throw away what is edited there
+    assert f"`git -C {world.source} checkout HEAD -- torch/core.py` drops them" in caught.value.next_step
     assert (world.source / "torch/core.py").read_text() == "mine\n"
     with Stack.open(world.places) as stack:
         assert stack.recovered == []

@@ -268,14 +268,14 @@ def test_an_edit_amended_into_the_overlay_commit_gets_into_a_patch_as_it_is_told
     with Stack.open(world.places) as stack, pytest.raises(DecoupleError, match=r"README\.md and 1 more") as refused:
         edits.refresh_patches(stack)
     steps = re.findall(r"`git ([^`]*)`", refused.value.next_step or "")
-    assert [step.split()[:2] for step in steps] == [["reset", "--soft"], ["reset", "--hard"]]
-    git(world.source, *steps[0].split())
+    assert [step.split()[2:4] for step in steps] == [["reset", "--soft"], ["reset", "--hard"]]
+    git(world.project, *steps[0].split())
     with Stack.open(world.places) as stack:
         assert edits.refresh_patches(stack).taken == ("README.md", "torch/new.py")
         assert stack.list_edited_files() == ()
     assert "+A framework, decoupled." in (world.project / "patches/2.6/0003-split.patch").read_text()
     git(world.source, "reset", "-q", "--hard", amended)
-    git(world.source, *steps[1].split())
+    git(world.project, *steps[1].split())
     assert git(world.source, "rev-parse", "HEAD") == head
     assert git(world.source, "status", "--porcelain") == ""
 
@@ -290,7 +290,7 @@ def test_an_edit_of_the_overlay_commit_below_other_commits_names_the_way_back(wo
     with Stack.open(world.places) as stack, pytest.raises(DecoupleError, match=r"README\.md") as refused:
         edits.refresh_patches(stack)
     steps = re.findall(r"`git ([^`]*)`", refused.value.next_step or "")
-    assert steps[-1] == f"reset --hard {head[:12]}"
+    assert steps[-1] == f"-C {world.source} reset --hard {head[:12]}"
     assert not any("--soft" in step for step in steps), "it would take the other commit along"
 
 
@@ -315,8 +315,9 @@ def test_a_patch_that_changed_on_disk_and_in_the_tree_is_not_overwritten(world: 
     assert path.read_text() == theirs
     (world.source / "README.md").write_text("ours\n")
     with Stack.open(world.places) as stack:
-        with pytest.raises(DecoupleError, match=r"0003-split.* on disk"):
+        with pytest.raises(DecoupleError, match=r"0003-split.* on disk") as caught:
             edits.refresh_patches(stack)
+    assert f"`git -C {path.parent} checkout -- {path.name}`" in caught.value.next_step
     assert path.read_text() == theirs
     assert (world.source / "README.md").read_text() == "ours\n"
 
