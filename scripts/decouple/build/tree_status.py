@@ -70,13 +70,19 @@ def keep_clean(tree: Path, name: str, say: Callable[[str], None] = lambda _: Non
 
 
 def exclude_patterns(tree: Path, patterns: Sequence[str] = MADE) -> None:
-    """Add ``patterns`` to ``.git/info/exclude`` of an applied tree."""
+    """Add ``patterns`` to ``.git/info/exclude`` of an applied tree.
+
+    One process at a time: of two builds that end together one would take back what the other added.
+    """
     path = tree / ".git" / "info" / "exclude"
-    old = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
-    new = [pattern for pattern in patterns if pattern not in old.split("\n")]
-    if new and (tree / ".git").is_dir():
-        data = "".join([old, "" if old.endswith("\n") or not old else "\n", *(f"{line}\n" for line in new)])
-        write_atomically(path, data.encode("utf-8", "surrogateescape"))
+    if not (tree / ".git").is_dir():
+        return
+    path.parent.mkdir(exist_ok=True)
+    with hold_lock(path.parent):
+        old = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+        if new := [pattern for pattern in patterns if pattern not in old.split("\n")]:
+            data = "".join([old, "" if old.endswith("\n") or not old else "\n", *(f"{line}\n" for line in new)])
+            write_atomically(path, data.encode("utf-8", "surrogateescape"))
 
 
 def _exclude_new_files(tree: Path, note: Path) -> list[str]:

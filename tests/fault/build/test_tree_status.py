@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,13 @@ def test_a_source_that_a_person_adds_while_a_build_runs_stays_visible(world: Wor
     (tree / "later/mine.cpp").write_text("in a folder that the build left empty")
     (tree / "torch/lib/mine.cpp").write_text("in a folder that the build made")
     assert {*tree_status.list_new_files(tree)} - {*added} == {"later/mine.cpp", "torch/lib/mine.cpp"}
+
+
+def test_works_that_end_together_exclude_what_each_of_them_made(world: World) -> None:
+    patterns = [f"/torch/lib/lib{number}.so" for number in range(64)]
+    with ThreadPoolExecutor(16) as works:
+        list(works.map(lambda pattern: tree_status.exclude_patterns(world.source, [pattern]), patterns))
+    assert set(patterns) <= set((world.source / ".git/info/exclude").read_text().splitlines())
 
 
 def test_a_command_in_the_environment_leaves_it_as_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
