@@ -83,11 +83,11 @@ class Places(Struct, frozen=True):
         return self._with_places_in(f"{kind}-cuda{version}", "stage2", "raw", "state")
 
     def for_portable(self, python: str = "") -> Places:
-        """Return the same places with those of portable wheels for ``python`` in a folder of their own.
+        """Return the same places with those of portable wheels in a folder.
 
-        The folder is ``build/<release>/python<python>``, and ``portable`` for the root's own Python. So the wheel that
-        the last build for Debian's root made is still known as that. The tree with the objects of stage 1 is shared,
-        and so are the locks and the folder of the finished wheels.
+        The folder is ``build/<release>/python<python>``, and ``portable`` where they are for the root's own Python. So
+        the wheel that the last build for Debian's root made is still known as that. The tree with the objects of stage
+        1 is shared, and so are the locks and the folder of the finished wheels.
         """
         own = ("stage2", "core", "kernels", "verify", "raw", "state", "core_state")
         return self._with_places_in(f"python{python}" if python else "portable", *own)
