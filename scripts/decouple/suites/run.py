@@ -34,6 +34,7 @@ from decouple.suites.target import Target
 START = 240.0
 _PYTEST = ("-m", "pytest", "-q", "-c", "/dev/null", "--noconftest", "-p", "no:cacheprovider", "--no-header")
 _BAD = {"failed", "died", "too slow"}
+_PASSED = {"passed", "xfailed"}
 _NOT_DONE = "not done in"
 _COLLECTION = "::(collection)"
 _TIMEOUTS = ("Timeout", "terminated or timed out after")  # the second: upstream's harness, of a rank that waits
@@ -215,15 +216,18 @@ def retry_alone(
 ) -> SuiteResult:
     """Run a failed test again up to ``retries`` times, each in its own process.
 
-    Those that ``result`` counts are among them. Returns the last result; it is flaky when the test passed.
+    Those that ``result`` counts are among them. Returns the last result; it is flaky when the test passed. A test that
+    skips itself when it is alone keeps its failure.
     """
     latest = result
     for attempt in range(result.attempts, retries + 1):
         single = replace(shard, ids=(latest.id,), name=f"{shard.name}-alone-{attempt}")
         results = run_process(target, suite, single, stopped=stopped)
         if results:
-            passed = results[0].outcome not in _BAD
-            latest = replace(results[0], attempts=attempt + 1, flaky=passed, why=results[0].why or result.why)
+            passed = results[0].outcome in _PASSED
+            if results[0].outcome != "skipped":
+                latest = results[0]
+            latest = replace(latest, attempts=attempt + 1, flaky=passed, why=latest.why or result.why)
             if passed:
                 break
     return latest

@@ -138,6 +138,23 @@ def test_a_failure_of_a_process_with_one_test_is_tried_again_at_once(here: Targe
     assert run.run_tests(here, collected, kept) == 0
 
 
+@needs_plugin
+def test_a_failure_that_is_skipped_when_it_is_tried_alone_is_still_a_failure(here: Target) -> None:
+    """It was "skipped" and flaky: of a wrong result neither the figures nor the exit code told."""
+    Path(here.tests, "test_alone.py").write_text(
+        "import pytest\nfrom pathlib import Path\n"
+        "def test_it():\n    mark = Path(__file__).with_name('mark')\n"
+        "    if mark.exists(): pytest.skip('too little memory')\n    mark.touch()\n    assert 2 == 3, 'wrong result'\n"
+    )
+    kept = ResultStore(here.folder, ABOUT, "d")
+    collected = [run.collect_tests(here, SUITE, "test_alone.py")]
+    assert run.run_tests(here, collected, kept) == 1
+    (result,) = kept.results.values()
+    assert (result.outcome, result.flaky, result.attempts) == ("failed", False, 2)
+    assert "wrong result" in result.why
+    assert run.run_tests(here, collected, kept) == 0
+
+
 def test_what_is_added_behind_a_line_that_a_kill_left_can_be_read(tmp_path: Path) -> None:
     """Else the third run refuses the whole file, with the hours in it."""
     ResultStore(tmp_path, ABOUT, "d").add([SuiteResult("one", "passed")])
