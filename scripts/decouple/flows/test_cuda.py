@@ -63,7 +63,8 @@ class SuiteChoice(Struct, frozen=True):
 class SuiteRun(Struct, frozen=True):
     """What was run now, and every result that is stored of the chosen tests.
 
-    ``collected`` counts the tests of the suites, chosen or not: of what another build ran those that it has.
+    ``collected`` counts the tests of the suites, chosen or not: of what another build ran those that it has. Counted,
+    too, are results that are of no test (store.STAND_INS).
     ``unfinished`` are chosen tests without a result yet. ``lacking`` are tests that the other build has in the same
     suites and this one has not; they are not known with words for ``-k``. ``left_out`` are suites that need more than
     the ``devices`` of this torch.
@@ -202,7 +203,9 @@ def _run_suites(
             minutes=choice.minutes,
             progress=progress,
         )
-    wanted = {test for test in every if only(test)} | {result.name for result in collected if result.broken}
+    stand_ins = {result.name for result in collected if result.broken}
+    stand_ins |= {result.end_name for result in collected if any(map(only, result.ids))} & store.results.keys()
+    wanted = {test for test in every if only(test)} | stand_ins
     results = {test: result for test, result in store.results.items() if test in wanted}
     junit.write_junit(results.values(), torch.folder / "junit.xml")
     return SuiteRun(
@@ -211,7 +214,7 @@ def _run_suites(
         torch.folder,
         series,
         names,
-        collected=tests_of_theirs if known else len(every),
+        collected=(tests_of_theirs if known else len(every)) + len(stand_ins),
         whole=whole,
         unfinished=tuple(sorted(wanted - results.keys())),
         # of known tests each is run, so one that this torch has not has failed

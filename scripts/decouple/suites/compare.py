@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.suites.store import OUTCOMES, SuiteResult
+from decouple.suites.store import OUTCOMES, PROCESS_END, SuiteResult
 
 _FILE = Path(__file__).with_name("known.toml")
 GPU = "gpu"
@@ -77,7 +77,8 @@ def compare_results(
 ) -> SuiteComparison:
     """Compare two builds test by test.
 
-    ``lacking``: tests of theirs that our build was to have and has not; each is a difference of outcome.
+    ``lacking``: tests of theirs that our build was to have and has not; each is a difference of outcome. So is a
+    process of ours that ended badly where those of the same file ended well.
 
     ``sides`` ("built/official") selects the known differences, with those of a real GPU and the simulated device where
     one side is of each. Raises DecoupleError when the ledgers of a test were recorded with different lists of bytes
@@ -87,6 +88,12 @@ def compare_results(
     differences = [
         Difference(test, theirs[test].suite, "outcome", "there is no such test", _describe_outcome(theirs[test]))
         for test in sorted(lacking)
+    ]
+    their_files = {test.partition("::")[0] for test in theirs}
+    differences += [
+        Difference(test, ours[test].suite, "outcome", _describe_outcome(ours[test]), "each process ended well")
+        for test in sorted(ours.keys() - theirs.keys())
+        if test.endswith(PROCESS_END) and test.partition("::")[0] in their_files
     ]
     ledgers = exact = loose = same = 0
     plain = False

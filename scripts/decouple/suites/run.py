@@ -1,7 +1,8 @@
 """Run tests: collect, run in separate processes, retry alone, store each result.
 
 As upstream's ``run_test.py`` does: a failure is tried again in a process of its own, and one that then passes is flaky.
-A test that ends its process, or does not end, is named; those behind it run in another process.
+A test that ends its process, or does not end, is named; those behind it run in another process. A process that crashes
+behind its tests has a result of its own.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from decouple.base.files import create_file, remove_folder
 from decouple.base.progress import SILENT, Progress
 from decouple.suites.catalog import Suite
 from decouple.suites.shards import Shard, cut_shards
-from decouple.suites.store import ResultStore, SuiteResult
+from decouple.suites.store import COLLECTION, PROCESS_END, STAND_INS, ResultStore, SuiteResult
 from decouple.suites.target import Target
 
 #: Seconds that a process may take before its first test, or four times what a test may take: torch is imported and the
-#: whole file collected again.
+#: whole file collected again. It may take as long to end.
 START = 240.0
 _PYTEST = ("-m", "pytest", "-q", "-c", "/dev/null", "--noconftest", "-p", "no:cacheprovider", "--no-header")
 _BAD = {"failed", "died", "too slow"}
 _PASSED = {"passed", "xfailed"}
 _NOT_DONE = "not done in"
-_COLLECTION = "::(collection)"
+_GOOD_ENDS = {0, 1, 5}  # exit statuses of pytest: all passed, some failed, there is none of the tests
 _TIMEOUTS = ("Timeout", "terminated or timed out after")  # the second: upstream's harness, of a rank that waits
 
 
@@ -55,7 +56,12 @@ class CollectionResult(Struct, frozen=True):
     @property
     def name(self) -> str:
         """The id that stands for the file itself among the ids of its tests."""
-        return f"{self.file}{_COLLECTION}"
+        return f"{self.file}{COLLECTION}"
+
+    @property
+    def end_name(self) -> str:
+        """The id that stands for processes with its tests that ended badly."""
+        return f"{self.file}{PROCESS_END}"
 
 
 def collect_tests(target: Target, suite: Suite, file: str) -> CollectionResult:
@@ -101,7 +107,7 @@ def list_lacking(collected: Sequence[CollectionResult], theirs: Mapping[str, Sui
     return sorted(
         test
         for test, result in theirs.items()
-        if result.suite in suites and test not in ours and not test.endswith(_COLLECTION)
+        if result.suite in suites and test not in ours and not test.endswith(STAND_INS)
     )
 
 
@@ -161,26 +167,30 @@ def run_tests(
             ran += 1
             progress.advance()
 
+    def store_end(result: SuiteResult) -> None:
+        with lock:
+            store.add([result])
+
     def run_shard(task: tuple[Suite, Shard]) -> None:
         suite, shard = task
         remaining, number = shard.ids, 0
         while remaining and not is_late():
             number += 1
-            results = run_process(
-                target, suite, replace(shard, ids=remaining, name=f"{shard.name}.{number}"), store_result, stopped
-            )
+            part = replace(shard, ids=remaining, name=f"{shard.name}.{number}")
+            results = run_process(target, suite, part, store_result, store_end, stopped)
             ended = {result.id for result in results}
             remaining = tuple(test for test in remaining if test not in ended)
             for result in results:
                 if is_unsettled(result) and not is_late():
-                    better = retry_alone(target, suite, shard, result, retries, stopped)
+                    better = retry_alone(target, suite, shard, result, retries, store_end, stopped)
                     with lock:
                         store.add([better])
 
     def retry_failed(task: tuple[Suite, Shard]) -> None:
         suite, shard = task
         if not is_late():
-            store_result(retry_alone(target, suite, shard, store.results[shard.ids[0]], retries, stopped))
+            result = store.results[shard.ids[0]]
+            store_result(retry_alone(target, suite, shard, result, retries, store_end, stopped))
 
     with _interrupt_on_sigterm(), ThreadPoolExecutor(max_workers=jobs) as pool:
         try:
@@ -212,17 +222,23 @@ def _interrupt_on_sigterm() -> Iterator[None]:
 
 
 def retry_alone(
-    target: Target, suite: Suite, shard: Shard, result: SuiteResult, retries: int, stopped: threading.Event
+    target: Target,
+    suite: Suite,
+    shard: Shard,
+    result: SuiteResult,
+    retries: int,
+    on_end: Callable[[SuiteResult], None],
+    stopped: threading.Event,
 ) -> SuiteResult:
     """Run a failed test again up to ``retries`` times, each in its own process.
 
     Those that ``result`` counts are among them. Returns the last result; it is flaky when the test passed. A test that
-    skips itself when it is alone keeps its failure.
+    skips itself when it is alone keeps its failure. ``on_end`` gets what `run_process` has for it.
     """
     latest = result
     for attempt in range(result.attempts, retries + 1):
         single = replace(shard, ids=(latest.id,), name=f"{shard.name}-alone-{attempt}")
-        results = run_process(target, suite, single, stopped=stopped)
+        results = run_process(target, suite, single, on_end=on_end, stopped=stopped)
         if results:
             passed = results[0].outcome in _PASSED
             if results[0].outcome != "skipped":
@@ -238,12 +254,14 @@ def run_process(
     suite: Suite,
     shard: Shard,
     on_result: Callable[[SuiteResult], None] = lambda result: None,
+    on_end: Callable[[SuiteResult], None] = lambda result: None,
     stopped: threading.Event | None = None,
 ) -> list[SuiteResult]:
     """Run ``shard`` in one process and return a result for each test that ran.
 
     The last result is that of the test that ended the process, if one did. ``on_result`` gets each result as soon as it
-    is known. When ``stopped`` is set the process is ended; the test that it was running has no result.
+    is known, ``on_end`` that of a process that ended badly behind a test, or did not end. When ``stopped`` is set the
+    process is ended; the test that it was running has no result.
     """
     folder = target.folder / "shards"
     folder.mkdir(parents=True, exist_ok=True)
@@ -268,9 +286,9 @@ def run_process(
         timed_out = _wait_for_end(running, reader, suite.seconds, stopped)
     if stopped is not None and stopped.is_set():
         return reader.results
+    code, bad_end = running.returncode, False
+    ending = f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
     if reader.running_test:
-        code = running.returncode
-        ending = f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
         if timed_out:
             result = SuiteResult(
                 reader.running_test, "too slow", suite.seconds, f"{_NOT_DONE} {suite.seconds:g} s", suite=suite.name
@@ -279,10 +297,18 @@ def run_process(
             result = SuiteResult(reader.running_test, "died", why=ending, suite=suite.name)
         reader.add(result)
     elif not reader.results:
-        why = f"no test began in {max(START, 4 * suite.seconds):.0f} s" if timed_out else _read_last_line(log)
+        why = f"no test began in {_limit_start(suite.seconds):.0f} s" if timed_out else _read_last_line(log)
         for test in shard.ids:
             reader.add(SuiteResult(test, "died", why=f"no test ran: {why}", suite=suite.name))
-    for path in (ids_path, results_path, *(() if any(result.outcome in _BAD for result in reader.results) else (log,))):
+    elif bad_end := timed_out or code not in _GOOD_ENDS:
+        if timed_out:
+            ending = f"its process did not end in {_limit_start(suite.seconds):.0f} s"
+        why = f"{ending}, behind {reader.results[-1].id}"
+        on_end(
+            SuiteResult(f"{shard.file}{PROCESS_END}", "too slow" if timed_out else "died", why=why, suite=suite.name)
+        )
+    keeps_log = bad_end or any(result.outcome in _BAD for result in reader.results)
+    for path in (ids_path, results_path, *(() if keeps_log else (log,))):
         path.unlink(missing_ok=True)
     for left in folder.glob(f"{results_path.name}.*"):  # of a plug-in that was killed: its processes' ledgers
         remove_folder(left)
@@ -337,7 +363,7 @@ def _wait_for_end(
     process: subprocess.Popen[bytes], reader: _ResultReader, seconds: float, stopped: threading.Event | None
 ) -> bool:
     """Wait for the process; kill it on a timeout and return whether it timed out."""
-    last, began = time.monotonic(), False
+    last = time.monotonic()
     try:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -346,14 +372,19 @@ def _wait_for_end(
             if stopped is not None and stopped.is_set():
                 return False
             if reader.read_new_lines():
-                last, began = time.monotonic(), True
-            if time.monotonic() - last > (seconds if began else max(START, 4 * seconds)):
+                last = time.monotonic()
+            if time.monotonic() - last > (seconds if reader.running_test else _limit_start(seconds)):
                 return True
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # its children too: workers of a DataLoader, ranks of a DDP test
         process.wait()
         reader.read_new_lines()
+
+
+def _limit_start(seconds: float) -> float:
+    """Return how long a process may take before its first test, or behind its last."""
+    return max(START, 4 * seconds)
 
 
 def _parse_outcome(row: Mapping[str, Any]) -> str:

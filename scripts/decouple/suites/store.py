@@ -22,6 +22,9 @@ from decouple.base.untrusted_input import parse_json, read_json
 #: Outcomes of a test, the best first. "too slow" ran out of time, "died" ended its process.
 OUTCOMES = ("passed", "xfailed", "skipped", "failed", "too slow", "died")
 
+#: How ids end that stand for no test: for a file that pytest cannot collect, for a process that ends badly behind its
+#: tests.
+COLLECTION, PROCESS_END = STAND_INS = ("::(collection)", "::(end of a process)")
 
 _AGAIN = "--again throws away what is there"
 

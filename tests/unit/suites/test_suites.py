@@ -155,6 +155,68 @@ def test_a_failure_that_is_skipped_when_it_is_tried_alone_is_still_a_failure(her
     assert run.run_tests(here, collected, kept) == 0
 
 
+CRASH = """
+import atexit, os, signal, time, unittest
+class TestGood(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): atexit.register(lambda: os.kill(os.getpid(), signal.SIGSEGV))
+    def test_one(self): pass
+    def test_two(self): pass
+"""
+END = "test_things.py::(end of a process)"
+
+
+@needs_plugin
+@pytest.mark.parametrize(
+    ("fault", "outcome", "why"),
+    [
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "died", "its process ended by signal 11"),
+        ("os._exit(3)", "died", "its process ended with exit status 3"),
+        ("time.sleep(600)", "too slow", "its process did not end in 20 s"),
+    ],
+)
+def test_a_process_that_ends_badly_behind_its_tests_is_a_failure(
+    here: Target, monkeypatch: pytest.MonkeyPatch, fault: str, outcome: str, why: str
+) -> None:
+    """Libraries that are unloaded in the wrong order crash there: all tests had passed, and the log was gone."""
+    monkeypatch.setattr(run, "START", 20.0)
+    Path(here.tests, "test_things.py").write_text(CRASH.replace("os.kill(os.getpid(), signal.SIGSEGV)", fault))
+    done = run_here(here, monkeypatch, flow.SuiteChoice())
+    assert (done.ran, len(done.results), done.collected, done.unfinished) == (2, 3, 3, ())
+    assert (done.results[END].outcome, done.results[END].suite) == (outcome, "things")
+    assert done.results[END].why == f"{why}, behind test_things.py::TestGood::test_two"
+    assert [path.suffix for path in here.folder.glob("shards/*")] == [".log"]
+    assert not cli_test_cuda._print_results(done.results, "gpu", None)
+    assert run_here(here, monkeypatch, flow.SuiteChoice()).results == done.results  # the next run tells it, too
+
+
+@needs_plugin
+def test_a_process_with_one_test_that_is_tried_again_may_end_badly_too(here: Target) -> None:
+    Path(here.tests, "test_things.py").write_text(
+        "import atexit, os, signal\nfrom pathlib import Path\n"
+        "def test_one():\n    mark = Path(__file__).with_name('mark')\n"
+        "    if mark.exists(): atexit.register(lambda: os.kill(os.getpid(), signal.SIGSEGV))\n    mark.touch()\n"
+        "    assert 2 == 3\n"
+    )
+    kept = ResultStore(here.folder, ABOUT, "d")
+    run.run_tests(here, [run.collect_tests(here, SUITE, "test_things.py")], kept)
+    assert {name.rpartition("::")[2]: one.outcome for name, one in kept.results.items()} == {
+        "test_one": "failed",
+        "(end of a process)": "died",
+    }
+
+
+def test_a_process_that_ended_badly_on_one_build_alone_is_a_difference() -> None:
+    """The comparison with the official wheel said "the same"."""
+    good = {"t.py::x": SuiteResult("t.py::x", "passed")}
+    bad = {**good, "t.py::(end of a process)": SuiteResult("t.py::(end of a process)", "died", why="by signal 11")}
+    (difference,) = compare.compare_results(bad, good).differences
+    assert (difference.ours, difference.theirs) == ("died (by signal 11)", "each process ended well")
+    assert compare.compare_results(bad, bad).ok and compare.compare_results(good, bad).ok
+    other = {"other.py::(end of a process)": SuiteResult("other.py::(end of a process)", "died")}
+    assert compare.compare_results({**good, **other}, good).ok  # of a file that the other build did not run
+
+
 def test_what_is_added_behind_a_line_that_a_kill_left_can_be_read(tmp_path: Path) -> None:
     """Else the third run refuses the whole file, with the hours in it."""
     ResultStore(tmp_path, ABOUT, "d").add([SuiteResult("one", "passed")])
