@@ -123,15 +123,24 @@ def _check_wheels(
             listener.warn(f"{places.dist}: the wheels are made of different series, so nothing is recorded; `{again}`")
         else:
             summary = replace(contract.read_summary(report / "contract.json"), series="".join(series))
-            record_contract(request, tried.name.removeprefix("contract-"), summary, listener)
+            record_contract(request, tried.name.removeprefix("contract-"), summary, code, listener)
     return ContractRun(code == 0, report)
 
 
-def record_contract(request: ContractRequest, label: str, found: status.ContractSection, listener: Listener) -> None:
+def record_contract(
+    request: ContractRequest, label: str, found: status.ContractSection, code: int, listener: Listener
+) -> None:
     """Record in ``ci/status`` what the whole contract found on the torch ``label``.
 
-    Not where an earlier run on the same torch tried more items (``--upstream``) and this one found no fault.
+    Not where an earlier run on the same torch tried more items (``--upstream``) and this one found no fault. Nor where
+    the exit status ``code`` of pytest tells of another fault than the failed tests: the report is written before it
+    ends.
     """
+    if code and not (code == 1 and found.tests.get("failed")):
+        ending = f"by signal {-code}" if code < 0 else f"with exit status {code}"
+        again = "read what it said above, and run the contract again"
+        listener.warn(f"contract: pytest ended {ending} behind its report, so nothing is recorded; {again}")
+        return
     path = status.locate_status(request.project, request.release)
     before = status.read_status(path).contract.get(label)
     if before and (before.series, before.torch) == (found.series, found.torch):

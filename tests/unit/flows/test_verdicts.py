@@ -10,7 +10,7 @@ from msgspec import structs
 
 from decouple.flows import verify, verify_official, verify_portable
 from decouple.flows.contract import ContractRequest, record_contract
-from decouple.flows.listener import QUIET
+from decouple.flows.listener import QUIET, Listener
 from decouple.flows.single_stage import SingleStageComparison
 from decouple.flows.verdict import SeriesVerdict
 from decouple.flows.verify import VerifyRequest, VerifyResult
@@ -129,13 +129,27 @@ def test_a_contract_without_upstreams_suites_erases_no_run_that_had_them(tmp_pat
     whole = status.ContractSection({"supported": 72}, {"passed": 353}, "2.6.0+decoupled", "aa")
     part = structs.replace(whole, items={"supported": 71, "missing": 1}, tests={"passed": 307, "skipped": 46})
     path, asked = status.locate_status(tmp_path, "2.6"), ContractRequest(tmp_path, "2.6")
-    record_contract(structs.replace(asked, upstream=True), "core", whole, QUIET)
-    record_contract(asked, "core", part, QUIET)
+    record_contract(structs.replace(asked, upstream=True), "core", whole, 0, QUIET)
+    record_contract(asked, "core", part, 0, QUIET)
     assert status.read_status(path).contract == {"core": whole}
     failed = structs.replace(part, tests={"passed": 306, "failed": 1, "skipped": 46})
-    for other in (failed, structs.replace(part, series="of today")):
-        record_contract(asked, "core", other, QUIET)
+    for other, code in ((failed, 1), (structs.replace(part, series="of today"), 0)):
+        record_contract(asked, "core", other, code, QUIET)
         assert status.read_status(path).contract == {"core": other}
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), [(-11, "by signal 11"), (139, "with exit status 139"), (1, "with exit status 1")]
+)
+def test_a_contract_whose_pytest_crashed_behind_its_report_is_not_recorded(
+    tmp_path: Path, code: int, said: str
+) -> None:
+    """A backend that crashed when it was unloaded stood as "72 of 72 items hold"."""
+    found, warnings = status.ContractSection({"supported": 72}, {"passed": 353}, "2.6.0+decoupled", "aa"), list[str]()
+    record_contract(ContractRequest(tmp_path, "2.6"), "core", found, code, Listener(warn=warnings.append))
+    assert not status.locate_status(tmp_path, "2.6").exists()
+    (told,) = warnings
+    assert f"pytest ended {said} behind its report, so nothing is recorded" in told
 
 
 def test_checks_on_an_unmodified_core_are_not_recorded_as_those_of_ours(tmp_path: Path) -> None:
