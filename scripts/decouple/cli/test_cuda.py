@@ -111,7 +111,7 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
         read = {"release", "compare", "sides", "record", "all"}
         refuse_unread(arguments, read, "--compare runs no test", "leave it out")
         ours, theirs = arguments.compare
-        seen = compare.compare_results(store.read_results(ours), store.read_results(theirs), arguments.sides)
+        seen = _compare_stored(ours, theirs, arguments.sides)
         print_comparison(seen, ours.name, theirs.name, None if arguments.all else 10)
         if arguments.record:
             test_cuda.record_stored(find_project(), arguments.release, ours, theirs, seen)
@@ -162,6 +162,19 @@ def _run_test_cuda(arguments: argparse.Namespace) -> int:
     if torch.device == "simulated":
         print(f"simulated device: {NOT_SEEN}")
     return OK if good else CHECK_FAILED
+
+
+def _compare_stored(ours: Path, theirs: Path, sides: str) -> SuiteComparison:
+    """Compare stored results; of folders of a run print how many of their tests have one."""
+    their_results = store.read_results(theirs)
+    runs = {
+        folder: test_cuda.read_stored_run(folder, their_results)[0] for folder in (ours, theirs) if store.is_run(folder)
+    }
+    for folder, stored in runs.items():
+        if stored.unfinished:
+            print(f"{'part':<14} {len(stored.results)} of {stored.collected} tests of {folder.name} have a result")
+    lacking = runs[ours].lacking if ours in runs else ()
+    return compare.compare_results(store.read_results(ours), their_results, sides, lacking)
 
 
 def _read_commit(project: Path) -> str:

@@ -32,7 +32,7 @@ from decouple.flows.work_environment import WorkRequest, ensure_tree, hold_trial
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.catalog import Suite
-from decouple.suites.store import OUTCOMES, ResultStore, SuiteResult
+from decouple.suites.store import OUTCOMES, ResultStore, SuiteResult, TorchRecord, name_selection, split_selection
 from decouple.suites.target import Target
 from decouple.verify import checks, extensions, venvs
 from decouple.verify.venvs import Workplace
@@ -165,12 +165,12 @@ def _run_suites(
                 known.setdefault(result.id.partition("::")[0], []).append(result.id)
         files = [(suite, file) for suite, file in files if file in known]
     for suite, file in files:
-        words = " and ".join(f"({part})" for part in (suite.select, choice.words) if part)
+        words = suite.select_words(choice.words)
         patient = replace(suite, select=words, seconds=suite.seconds * choice.patience)
         if known:
             collected.append(run.CollectionResult(patient, file, tuple(known[file])))
             continue
-        key = f"{file} {(tests / file).stat().st_mtime_ns} -k {words}"
+        key = name_selection(file, (tests / file).stat().st_mtime_ns, words)
         if key in before:
             collected.append(run.CollectionResult(patient, file, tuple(before[key])))
         else:
@@ -306,6 +306,32 @@ def read_record(project: Path, release: str, torch: tuple[str, str]) -> status.S
     return status.read_status(status.locate_status(project, release)).suites.get("-".join(torch))
 
 
+def read_stored_run(folder: Path, theirs: Mapping[str, SuiteResult] | None = None) -> tuple[SuiteRun, TorchRecord]:
+    """Return what a folder of results has, and of which torch.
+
+    Unfinished are all tests that were collected there and have no result. Suites that were collected whole lack what
+    ``theirs`` has of them and they have not. Raises DecoupleError when it is no such folder.
+    """
+    about, results, collected = store.read_folder(folder)
+    every = {test for tests in collected.values() for test in tests}
+    whole = [
+        run.CollectionResult(suite, file, tuple(tests))
+        for (file, words), tests in zip(map(split_selection, collected), collected.values(), strict=True)
+        for suite in catalog.load_suites()
+        if suite.has_file(file) and words == suite.select_words()
+    ]
+    done = SuiteRun(
+        0,
+        results,
+        folder,
+        about.series,
+        collected=len(every | results.keys()),
+        unfinished=tuple(sorted(every - results.keys())),
+        lacking=tuple(run.list_lacking(whole, theirs or {})),
+    )
+    return done, about
+
+
 def record_stored(project: Path, release: str, ours: Path, theirs: Path, comparison: compare.SuiteComparison) -> None:
     """Write the figures of two folders of results, compared, to the status file.
 
@@ -313,15 +339,12 @@ def record_stored(project: Path, release: str, ours: Path, theirs: Path, compari
     ``theirs`` stay where they are recorded with a comparison of their own, or of more. Raises DecoupleError when one of
     them is no such folder, or the torch is of wheels of different series, UsageError when more is recorded of ours.
     """
-    about, results, collected = store.read_folder(ours)
-    other, their_results, their_collected = store.read_folder(theirs)
-    done = SuiteRun(0, results, ours, about.series, collected=collected)
+    (done, about), (their_run, other) = map(read_stored_run, (ours, theirs))
     record_results(project, release, (about.label, about.device), done, other.label, comparison)
     recorded = read_record(project, release, (other.label, other.device))
-    suites = {result.suite for result in their_results.values()}
-    if not (recorded and recorded.against) and not describe_loss(recorded, other.series, suites, len(their_results)):
-        done = SuiteRun(0, their_results, theirs, other.series, collected=their_collected)
-        record_results(project, release, (other.label, other.device), done, "", None)
+    suites, number = {result.suite for result in their_run.results.values()}, len(their_run.results)
+    if not (recorded and recorded.against) and not describe_loss(recorded, other.series, suites, number):
+        record_results(project, release, (other.label, other.device), their_run, "", None)
 
 
 class RootTorch(Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +28,14 @@ class Suite(Struct, frozen=True):
     process: int
     seconds: float
     devices: int = 1
+
+    def has_file(self, file: str) -> bool:
+        """Return whether a file below ``test/`` belongs to the suite."""
+        return any(fnmatchcase(file, name) and file.count("/") == name.count("/") for name in self.files)
+
+    def select_words(self, words: str = "") -> str:
+        """Return what pytest's ``-k`` is given: the suite's selection, and further words."""
+        return " and ".join(f"({part})" for part in (self.select, words) if part)
 
     def find_files(self, tests: Path) -> list[str]:
         """Return the files that exist, relative to ``tests``, sorted.

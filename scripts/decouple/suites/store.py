@@ -108,7 +108,8 @@ class ResultStore:
     def forget_changed(self, texts: Mapping[str, str]) -> None:
         """Forget the results of test files whose text changed since their tests ran.
 
-        ``texts``: file below ``test/`` -> SHA-256. A file of which none was noted keeps its results.
+        What was collected of them goes, too. ``texts``: file below ``test/`` -> SHA-256. A file of which none was
+        noted keeps its results.
         """
         noted = read_json(self._texts, dict[str, str], mend=_AGAIN) if self._texts.exists() else {}
         changed = {file for file, digest in texts.items() if noted.get(file, digest) != digest}
@@ -116,6 +117,9 @@ class ResultStore:
         if len(kept) < len(self.results):
             self.results = kept
             write_atomically(self._file, "".join(map(_format_row, kept.values())))
+        if changed:
+            collected = self.read_collected()
+            self.write_collected({key: collected[key] for key in collected if split_selection(key)[0] not in changed})
         write_atomically(self._texts, json.dumps({**noted, **texts}, indent=2, sort_keys=True) + "\n")
 
     def read_collected(self) -> dict[str, list[str]]:
@@ -133,21 +137,35 @@ def _format_row(result: SuiteResult) -> str:
     return json.dumps(to_builtins(result), sort_keys=True) + "\n"
 
 
-def read_folder(folder: Path) -> tuple[TorchRecord, dict[str, SuiteResult], int]:
+def name_selection(file: str, changed: int, words: str) -> str:
+    """Name in ``collected.json`` what pytest's ``-k`` selected of a file that was ``changed`` at that time."""
+    return f"{file} {changed} -k {words}"
+
+
+def split_selection(key: str) -> tuple[str, str]:
+    """Return the file and the words of a key that `name_selection` made."""
+    file, _, words = key.partition(" -k ")
+    return file.rpartition(" ")[0], words
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether ``folder`` is one of results, with what is known of their run."""
+    return (folder / "about.json").exists() and (folder / "collected.json").exists()
+
+
+def read_folder(folder: Path) -> tuple[TorchRecord, dict[str, SuiteResult], dict[str, list[str]]]:
     """Return of which torch a folder's results are, and the results.
 
-    Third is how many tests their files have. Raises DecoupleError when it is no folder of results.
+    Third are the tests that were collected, per file and selection (`split_selection`): a run that broke off has no
+    result of the later ones. Raises DecoupleError when it is no folder of results.
     """
     about, names = folder / "about.json", folder / "collected.json"
-    if not about.exists() or not names.exists():
+    if not is_run(folder):
         raise DecoupleError(
             f"{folder}: no folder of results of test-cuda", next_step="name the one that it said its results are in"
         )
-    results = read_results(folder)
-    files = {result.id.partition("::")[0] for result in results.values()}
     collected = read_json(names, dict[str, list[str]], mend=_AGAIN)
-    every = {test for tests in collected.values() for test in tests if test.partition("::")[0] in files}
-    return read_json(about, TorchRecord, mend=_AGAIN), results, len(every)
+    return read_json(about, TorchRecord, mend=_AGAIN), read_results(folder), collected
 
 
 def _cut_torn_line(path: Path) -> None:

@@ -28,7 +28,7 @@ from decouple.cli import test_cuda as cli_test_cuda
 from decouple.flows import test_cuda as flow
 from decouple.flows.listener import Listener
 from decouple.flows.work_environment import WorkRequest
-from decouple.release import status
+from decouple.release import proofs, status
 from decouple.suites import catalog, compare, junit, run, shards, simulated_device, store, target
 from decouple.suites.catalog import Suite
 from decouple.suites.store import ResultStore, SuiteResult
@@ -211,7 +211,7 @@ def test_a_process_that_ended_badly_on_one_build_alone_is_a_difference() -> None
     good = {"t.py::x": SuiteResult("t.py::x", "passed")}
     bad = {**good, "t.py::(end of a process)": SuiteResult("t.py::(end of a process)", "died", why="by signal 11")}
     (difference,) = compare.compare_results(bad, good).differences
-    assert (difference.ours, difference.theirs) == ("died (by signal 11)", "each process ended well")
+    assert (difference.ours, difference.theirs) == ("died (by signal 11)", "no such failure")
     assert compare.compare_results(bad, bad).ok and compare.compare_results(good, bad).ok
     other = {"other.py::(end of a process)": SuiteResult("other.py::(end of a process)", "died")}
     assert compare.compare_results({**good, **other}, good).ok  # of a file that the other build did not run
@@ -306,7 +306,7 @@ def test_results_of_another_machine_are_recorded_from_their_folders(tmp_path: Pa
     flow.record_stored(tmp_path, "2.6", *folders, seen)
     found = status.read_status(status.locate_status(tmp_path, "2.6"))
     ours = found.suites["ours-gpu"]
-    assert (ours.tally, ours.collected, ours.series) == ({"things": {"passed": 1}}, 2, "the wheel's")
+    assert (ours.tally, ours.collected, ours.series) == ({"things": {"passed": 1}}, 3, "the wheel's")
     assert ours.against and (ours.against.label, ours.against.outcomes, ours.against.loose) == ("official", 1, 1)
     assert found.suites["official-gpu"].series == ""
     flow.record_stored(tmp_path, "2.6", *reversed(folders), seen)
@@ -314,6 +314,55 @@ def test_results_of_another_machine_are_recorded_from_their_folders(tmp_path: Pa
     assert found.suites["ours-gpu"].against == ours.against  # it was compared with another, and that is not lost
     with pytest.raises(DecoupleError, match="no folder of results"):
         flow.record_stored(tmp_path, "2.6", tmp_path, folders[1], seen)
+
+
+def store_run(folder: Path, suites: Mapping[str, range], ran: int, words: str = "") -> Path:
+    """Results of the first ``ran`` tests of the suites, each with a file of its name."""
+    kept = ResultStore(folder, {**ABOUT, "label": folder.name}, "x")
+    tests = [(suite, f"test_{suite}.py::t{number}") for suite, numbers in suites.items() for number in numbers]
+    kept.add(SuiteResult(test, "passed", suite=suite) for suite, test in tests[:ran])
+    selected = {suite.name: suite.select_words(words) for suite in catalog.load_suites()}
+    names = {suite: store.name_selection(f"test_{suite}.py", 1, selected[suite]) for suite in suites}
+    kept.write_collected({names[suite]: [test for of, test in tests if of == suite] for suite in suites})
+    return folder
+
+
+def test_of_a_run_that_broke_off_its_folder_tells_how_many_tests_have_a_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that it did not come to were left out of the figure: "207 passed; 0 of 207 not as official", "holds"."""
+    suites = {"cuda": range(4), "torch": range(6)}
+    folders = store_run(tmp_path / "ours", suites, 4), store_run(tmp_path / "official", suites, 10)
+    monkeypatch.setattr(cli_test_cuda, "find_project", lambda: tmp_path)
+    assert cli.main(["test-cuda", "2.6", "--record", "--compare", *map(str, folders)]) == 0
+    assert "part           4 of 10 tests of ours have a result\n" in capsys.readouterr().out
+    found = status.read_status(status.locate_status(tmp_path, "2.6"))
+    assert [found.suites[name].collected for name in ("ours-gpu", "official-gpu")] == [10, 10]
+    figures = {row.figure for row in proofs.list_proof_rows(found) if row.name.startswith(proofs.SUITES)}
+    assert figures == {"4 of 10 tests: 4 passed; 0 of 4 not as official", "10 passed"}
+
+
+@pytest.mark.parametrize(("words", "code"), [("", 1), ("t0 or t1", 0)])
+def test_what_the_other_folder_alone_has_of_the_same_suites_is_a_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, code: int
+) -> None:
+    """With words for -k, which are not in the suite's own selection, nobody knows that."""
+    ours = store_run(tmp_path / "ours", {"torch": range(2)}, 2, words)
+    theirs = store_run(tmp_path / "official", {"torch": range(3), "cuda": range(2)}, 5)
+    assert cli.main(["test-cuda", "2.6", "--compare", str(ours), str(theirs)]) == code
+    told = capsys.readouterr().out
+    assert ("outcome: test_torch.py::t2: there is no such test; official: passed" in told) == bool(code)
+    assert "part" not in told and "test_cuda.py" not in told
+
+
+def test_what_was_collected_of_a_file_that_changed_is_forgotten_with_its_results(tmp_path: Path) -> None:
+    """A test that is gone would stand as one without a result."""
+    store_run(tmp_path, {"cuda": range(1), "torch": range(1)}, 2)
+    kept = ResultStore(tmp_path, ABOUT, "x")
+    kept.forget_changed({"test_cuda.py": "a", "test_torch.py": "a"})
+    kept.forget_changed({"test_cuda.py": "b"})
+    assert list(kept.results) == ["test_torch.py::t0"]
+    assert list(kept.read_collected().values()) == [["test_torch.py::t0"]]
 
 
 WHOLE = {test: SuiteResult(test, "passed", suite=suite) for test, suite in (("a", "cuda"), ("b", "cuda"), ("c", "nn"))}
