@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -263,6 +264,44 @@ def test_what_the_bindings_alone_need_is_found_there_too(site: Path, tmp_path: P
     assert ask(site, "torch.cuda.built", PYTHONPATH=str(tmp_path / "other")) == "True"
     nvtx.unlink()
     assert _preload.NVTX in python(site, "import torch", PYTHONPATH=str(tmp_path / "other")).stderr
+
+
+def write_catalogue(path: Path, texts: dict[str, str]) -> None:
+    """Write translations as msgfmt does, which need not be here."""
+    rows = sorted((text.encode(), said.encode()) for text, said in {"": "", **texts}.items())
+    words = [word for column in zip(*rows, strict=True) for word in column]
+    header = (0x950412DE, 0, len(rows), 28, 28 + 8 * len(rows), 0, 0)
+    places, end = [], 28 + 8 * len(words)
+    for word in words:
+        places += [len(word), end]
+        end += len(word) + 1
+    path.parent.mkdir(parents=True)
+    path.write_bytes(struct.pack(f"<{7 + len(places)}I", *header, *places) + b"\0".join(words) + b"\0")
+
+
+@needs_cc
+def test_a_library_in_another_folder_is_found_where_messages_are_in_another_language(
+    site: Path, tmp_path: Path
+) -> None:
+    """A program of Qt or GTK sets the locale, and glibc then translates what the dynamic linker says."""
+    inner = compile_c(
+        "int inner(void) { return 1; }",
+        tmp_path / "other/nvidia/cublas/lib/libdecinner.so.1",
+        "-Wl,-soname,libdecinner.so.1",
+    )
+    text = "int inner(void); int cuda_is_here(void) { return inner(); }"
+    compile_c(text, site / "torch_cuda/lib/libtorch_cuda.so", str(inner))
+    write_catalogue(tmp_path / "de/LC_MESSAGES/libc.mo", {"cannot open shared object file": "nicht gefunden"})
+    code = (
+        "import ctypes, locale; locale.setlocale(locale.LC_ALL, 'C.UTF-8'); "
+        f"ctypes.CDLL(None).bindtextdomain(b'libc', {os.fsencode(tmp_path)!r}); import torch; print(torch._C.saw_cuda)"
+    )
+    german = {"LANGUAGE": "de", "PYTHONPATH": str(tmp_path / "other")}
+    done = python(site, code, **german)
+    assert done.stdout == "True\n", done.stderr
+    inner.unlink()
+    told = python(site, code, **german).stderr
+    assert "libtorch_cuda.so needs libdecinner.so.1, which is neither on the system" in told
 
 
 @needs_cc
