@@ -62,7 +62,7 @@ class PatchRemaker(Struct, frozen=True):
     @property
     def recipe_paths(self) -> set[str]:
         """Return files that a source must have for recipes; patches need not name them."""
-        return {sign.file for recipe in self.recipes.values() for sign in recipe.upstream}
+        return {path for recipe in self.recipes.values() for path in recipe.read_paths}
 
     def bind_source(self, opened: OpenedSource) -> Remade:
         """Return how to make a patch anew on this source, for ``check_series``."""

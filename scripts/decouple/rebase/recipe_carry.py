@@ -66,15 +66,9 @@ def carry_by_recipe(
     return upstreamed_hunks.examine_patch(repository, step.patch, step.before, tip, made) if step else made
 
 
-def list_read_paths(recipe: Recipe) -> set[str]:
-    """List the paths that a recipe reads of a tree."""
-    return {*recipe.files, *(sign.file for sign in recipe.upstream)}
-
-
 def reads_the_same(repository: Repository, recipe: Recipe, before: str, tip: str) -> bool:
     """Return whether ``recipe`` reads in ``tip`` what it reads in ``before``."""
-    paths = list_read_paths(recipe)
-    return read_entries(repository, before, paths) == read_entries(repository, tip, paths)
+    return read_entries(repository, before, recipe.read_paths) == read_entries(repository, tip, recipe.read_paths)
 
 
 def _write_entries(

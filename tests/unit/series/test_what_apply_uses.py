@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.paths import find_project
 from decouple.cli import main
+from decouple.flows.check import CheckRequest
+from decouple.flows.check import check_series as check_source
 from decouple.flows.patch_regeneration import PatchRemaker, SeriesMerge
 from decouple.patch import parse as patches
 from decouple.patch.parse import Patch
 from decouple.recipes.model import load_recipe
 from decouple.series.check import Fit, PatchFit, check_series
 from tests.support.reader import Reader
+from tests.support.releases import tar_of
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, project
 
@@ -106,6 +110,28 @@ def test_of_a_patch_whose_recipe_reads_what_a_wheel_does_not_show_nothing_is_sai
     found = judged(workshop, new, partial=True)
     assert found.status is Fit.UNSEEN
     assert found.unseen == ("torch/hidden.cpp",)
+
+
+def test_an_archive_is_judged_as_its_folder_is(project: Project) -> None:
+    """A recipe reads files that its patch does not change; an archive gives only those that it is asked for."""
+    other = '[[edit]]\nfile = "d"\nat = [{ line = "x" }]\nwhere = [{ line = "x" }]\nput = "y"\n'
+    sign = '[[upstream]]\nsince = "2.0"\nfile = "e"\nat = [{ line = "z" }]\n'
+    cut = RECIPE.replace('"cut"', '"second"').replace("torch/a.cpp", "b")
+    project.write("series/recipes/second.toml", cut + other + sign)
+    project.upstream("1.0", {"b": numbered(1, 60) + "more\n", "d": "d\n", "e": "e\n"})
+    archive = project.root / "vendor.tar"
+    archive.write_bytes(tar_of(project.sources["1.0"], "pytorch", "w"))
+    verdicts = [
+        [verdict.status for verdict in check_source(CheckRequest(project.root, "1.0", source=str(source))).verdicts]
+        for source in (project.sources["1.0"], archive)
+    ]
+    assert verdicts == [[Fit.CLEAN] * 3] * 2
+
+
+def test_whatever_a_recipe_of_ours_reads_a_source_is_asked_for() -> None:
+    remaker = PatchRemaker.of_project(find_project())
+    assert {path for recipe in remaker.recipes.values() for path in recipe.files} <= remaker.recipe_paths
+    assert {sign.file for recipe in remaker.recipes.values() for sign in recipe.upstream} <= remaker.recipe_paths
 
 
 def test_a_release_without_a_series_is_judged_with_the_nearest(
