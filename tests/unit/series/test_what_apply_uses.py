@@ -134,6 +134,20 @@ def test_whatever_a_recipe_of_ours_reads_a_source_is_asked_for() -> None:
     assert {sign.file for recipe in remaker.recipes.values() for sign in recipe.upstream} <= remaker.recipe_paths
 
 
+def test_a_byte_that_is_not_utf_8_stays_as_it_is(project: Project) -> None:
+    """A vendor's comment in Latin-1 ended the check of all patches."""
+    cut = '[[edit]]\nfile = "b"\nat = [{ line = "^line 20$" }]\nput = "second"\n'
+    project.write("series/recipes/second.toml", f'schema = 1\nid = "second"\n{cut}')
+    for lines in ({}, {19: "another line\n"}):
+        text = numbered(1, 60, lines).encode() + b"# Andr\xe9\n"
+        (project.sources["1.0"] / "b").write_bytes(text)
+        found = check_source(CheckRequest(project.root, "1.0", source=str(project.sources["1.0"])))
+        second = found.verdicts[1]
+        assert second.status is (Fit.MADE if lines else Fit.CLEAN)
+        made = second.changes["b"]
+        assert made and made.data == text.replace(b"line 20\n", b"second\n")
+
+
 def test_a_release_without_a_series_is_judged_with_the_nearest(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
