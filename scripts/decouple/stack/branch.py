@@ -65,7 +65,8 @@ def make_branch(
     """Make branch ``name`` in ``repository``.
 
     It is the whole series as commits on top of ``base``. No work tree is touched. Raises ApplyError if a patch does not
-    apply there, UsageError if ``base`` is unknown or the branch exists and ``force`` is not set.
+    apply there, UsageError if ``base`` is unknown, a work tree has the branch checked out, or it exists and
+    ``force`` is not set.
     """
     start = repository.resolve_commit(base)
     if start is None:
@@ -73,8 +74,11 @@ def make_branch(
     ref = f"refs/heads/{name}"
     if repository.resolve_commit(ref) and not force:
         raise UsageError(f"branch {name} exists in {repository.root}", next_step="delete it, or use --force")
-    if force and repository.try_run("symbolic-ref", "-q", "HEAD").out.decode().strip() == ref:
-        raise UsageError(f"branch {name} is checked out in {repository.root}", next_step="check out another one first")
+    if holder := _find_holder(repository, ref):
+        raise UsageError(
+            f"branch {name} is checked out in {holder}",
+            next_step="check out another one there first (`git worktree prune` where that folder is gone)",
+        )
     patches = [entry.load_patch(places.patches) for entry in series_file.read_series(places.series).entries]
     with tempfile.TemporaryDirectory(prefix="decouple-") as scratch:
         try:
@@ -129,6 +133,15 @@ def import_branch(
     repository.try_run("update-ref", "-d", "refs/decouple/next")
     stack.transact(Transaction("from-branch", stack.state, written.files))
     return written
+
+
+def _find_holder(repository: Repository, ref: str) -> str:
+    """Return the folder where ``ref`` is checked out, of all work trees; "" for none."""
+    for tree in repository.read_text("worktree", "list", "--porcelain", "-z").split("\0\0"):
+        folder, *facts = tree.split("\0")
+        if f"branch {ref}" in facts:
+            return folder.removeprefix("worktree ")
+    return ""
 
 
 class _BranchStack(Stack):

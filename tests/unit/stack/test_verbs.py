@@ -153,6 +153,27 @@ def test_a_series_becomes_a_branch_of_any_clone_and_comes_back(world: World, tmp
     assert world.series.read_bytes() == series
 
 
+@pytest.mark.parametrize("made_in", ["clone", "linked"])
+@pytest.mark.parametrize("held_by", ["clone", "linked"])
+def test_a_branch_that_a_work_tree_has_checked_out_is_not_moved(
+    world: World, tmp_path: Path, made_in: str, held_by: str
+) -> None:
+    """Its files and index would stay behind: the next `git commit -a` there undoes the series."""
+    git(tmp_path, "clone", "-q", str(world.upstream), str(tmp_path / "clone"))
+    git(tmp_path / "clone", "checkout", "-q", "--detach")
+    git(tmp_path / "clone", "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    git(tmp_path / held_by, "checkout", "-q", "-b", "work")
+    with pytest.raises(UsageError, match=f"work is checked out in {tmp_path / held_by}"):
+        branch.make_branch(world.places, branch.open_repository(tmp_path / made_in), "work", world.base, force=True)
+    assert git(tmp_path / "clone", "rev-parse", "work") == world.base
+
+
+def test_the_branch_of_a_repository_without_a_work_tree_may_be_replaced(world: World) -> None:
+    name = git(world.upstream, "symbolic-ref", "--short", "HEAD")
+    made = branch.make_branch(world.places, branch.open_repository(world.upstream), name, world.base, force=True)
+    assert git(world.upstream, "rev-parse", "HEAD") == made.commit
+
+
 @pytest.mark.parametrize("kind", ["clone", "linked work tree"])
 def test_a_branch_that_was_worked_on_comes_back_with_the_work(world: World, tmp_path: Path, kind: str) -> None:
     clone = tmp_path / "clone"
