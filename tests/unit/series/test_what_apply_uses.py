@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import main
-from decouple.flows.check import CheckRequest
+from decouple.flows.check import CheckRequest, list_dependencies
 from decouple.flows.check import check_series as check_source
 from decouple.flows.patch_regeneration import PatchRemaker, SeriesMerge
 from decouple.patch import parse as patches
@@ -16,7 +17,7 @@ from decouple.patch.parse import Patch
 from decouple.recipes.model import load_recipe
 from decouple.series.check import Fit, PatchFit, check_series
 from tests.support.reader import Reader
-from tests.support.releases import tar_of
+from tests.support.releases import tar_of, wheel_of
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, project
 
@@ -146,6 +147,24 @@ def test_a_byte_that_is_not_utf_8_stays_as_it_is(project: Project) -> None:
         assert second.status is (Fit.MADE if lines else Fit.CLEAN)
         made = second.changes["b"]
         assert made and made.data == text.replace(b"line 20\n", b"second\n")
+
+
+def test_a_wheel_does_not_show_what_patches_need_of_each_other(project: Project) -> None:
+    """What it lacks looked like a patch that does not apply, which `check` denied."""
+    wheel = project.root / "torch-1.0.0-py3-none-any.whl"
+    wheel.write_bytes(wheel_of({"torch/a.py": b"a\n"}))
+    with pytest.raises(UsageError, match="part of the tree only") as error:
+        list_dependencies(CheckRequest(project.root, "1.0", source=str(wheel)))
+    assert "--source" in error.value.next_step
+
+
+def test_where_a_patch_does_not_apply_the_check_that_says_why_is_named(project: Project) -> None:
+    source = str(project.sources["1.0"])
+    assert set(list_dependencies(CheckRequest(project.root, "1.0", source=source)).values()) == {()}
+    project.upstream("1.0", {"b": "another\n"})
+    with pytest.raises(DecoupleError, match="0002-second") as error:
+        list_dependencies(CheckRequest(project.root, "1.0", source=source))
+    assert error.value.next_step == f"`decouple check 1.0 --source {source}` says why"
 
 
 def test_a_release_without_a_series_is_judged_with_the_nearest(
