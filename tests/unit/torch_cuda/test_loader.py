@@ -330,6 +330,15 @@ def test_extensions_for_cuda_look_into_this_package_too(site: Path) -> None:
 
 
 @needs_cc
+def test_a_question_whether_the_module_is_there_changes_nothing(site: Path) -> None:
+    """The import behind it was bare: extensions found neither CUDA's headers nor our libraries."""
+    with_cpp_extension(site, CPP_EXTENSION)
+    asked = "import torch, importlib.util as u; assert u.find_spec('torch.utils.cpp_extension')"
+    done = python(site, f"{asked}; import torch.utils.cpp_extension as e; print(e.include_paths('cuda'))")
+    assert done.stdout.strip() == f"['{site / 'torch_cuda/include'}', 'core']", done.stderr
+
+
+@needs_cc
 def test_extensions_in_c_plus_plus_alone_find_the_headers_that_need_no_toolkit(site: Path) -> None:
     """As on the official wheel, where all headers lie in one folder: upstream's test_cpp_memory_snapshot_pickle."""
     with_cpp_extension(site, CPP_EXTENSION)
