@@ -194,7 +194,17 @@ def test_another_torch_is_refused_in_one_clear_sentence(site: Path) -> None:
 @needs_cc
 def test_a_patched_core_is_left_to_load_us_itself(site: Path) -> None:
     (site / "torch/_decoupled").mkdir()
+    (site / "torch/_decoupled/preload.py").touch()
+    (site / "torch/__init__.py").write_text(f"from torch._decoupled import preload as _preload\n{TORCH}")
     assert ask(site, "torch._C.saw_cuda") == "False"
+
+
+@needs_cc
+def test_what_is_left_of_a_patched_core_hides_nothing(site: Path) -> None:
+    """Once imported with python -O, pip leaves files of it behind when an unmodified torch takes its place."""
+    (site / "torch/_decoupled/__pycache__").mkdir(parents=True)
+    (site / "torch/_decoupled/__pycache__/preload.cpython-311.opt-1.pyc").touch()
+    assert ask(site, "torch._C.saw_cuda, torch._C._has_cuda") == "True True"
 
 
 def test_files_of_two_builds_are_refused_by_name(tmp_path: Path) -> None:
@@ -211,7 +221,10 @@ def test_files_of_two_builds_are_refused_by_name(tmp_path: Path) -> None:
 
 def test_upstreams_kernels_for_an_unmodified_torch_are_refused_by_the_patched_one(tmp_path: Path) -> None:
     built = {"version": "2.6.0+cu124.official", "kernels": "official", "core": "stock"}
-    (tmp_path / "torch/_decoupled").mkdir(parents=True)
+    (tmp_path / "torch/_decoupled/__pycache__").mkdir(parents=True)
+    (tmp_path / "torch/__init__.py").touch()
+    _preload.check_kind(built, tmp_path, tmp_path / "torch")  # what is left of a patched one
+    (tmp_path / "torch/__init__.py").write_text("from torch._decoupled import preload as _preload\n")
     told = "is for an unmodified torch, that in .* is the patched one"
     with pytest.raises(_preload.VersionError, match=told):
         _preload.check_kind(built, tmp_path, tmp_path / "torch")

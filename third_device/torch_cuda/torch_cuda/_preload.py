@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import _libraries, build_info, library_dir
+from ._autoload import is_patched
 from ._extensions import extend_paths
 from ._import_hook import before_body, when_imported
 from ._wheel_conflicts import list_overwritten, site_folders
@@ -164,7 +165,7 @@ def check_kind(built: Mapping[str, Any], folder: Path, torch_folder: Path) -> No
             f"torch-cuda {built['version']} in {folder} has files of another build in it ({', '.join(strangers)}); "
             f"delete that folder and install torch-cuda again, or set {OPT_OUT}"
         )
-    if not compiled and built.get("core") == "stock" and (torch_folder / "_decoupled").is_dir():
+    if not compiled and built.get("core") == "stock" and is_patched(torch_folder):
         raise VersionError(
             f"torch-cuda {built['version']} is for an unmodified torch, that in {torch_folder} is the patched one; "
             f"install the torch-cuda that was built for it, or set {OPT_OUT}"
