@@ -287,6 +287,22 @@ def test_a_library_that_is_nowhere_is_named_with_what_needs_it(tmp_path: Path) -
         _libraries.open_library(ours, [])
 
 
+@pytest.mark.parametrize(
+    ("core", "wanted"),
+    [
+        ({"core": "built", "core_version": "2.6.0+decoupled"}, "install torch==2.6.0+decoupled"),
+        ({"core": "stock", "core_version": "2.6.0+cpu"}, "install a torch 2.6.0 without CUDA, such as 2.6.0+cpu"),
+    ],
+)
+def test_the_torch_that_is_advised_is_not_refused_next(core: dict[str, str], wanted: str) -> None:
+    """`pip install torch==2.6.0` brings PyPI's, which has CUDA in it."""
+    built = {"torch": "2.6.0", "version": "2.6.0+cu124", **core}
+    for version, cuda in (("2.7.1", None), ("2.6.0", "12.4")):
+        with pytest.raises(_preload.VersionError) as caught:
+            _preload.check_version(built, version, cuda)
+        assert wanted in str(caught.value)
+
+
 def test_a_torch_with_cuda_inside_is_refused() -> None:
     with pytest.raises(_preload.VersionError, match=r"contains CUDA 12\.4"):
         _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, "2.6.0", "12.4")

@@ -128,14 +128,21 @@ def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_versi
     if found != wanted:
         raise VersionError(
             f"torch-cuda {built['version']} was built for torch {wanted}, but torch {torch_version} is installed; "
-            f"install torch=={wanted} or the torch-cuda of {found}, or set {OPT_OUT} to use torch without CUDA"
+            f"install {_name_core(built)} or the torch-cuda of {found}, or set {OPT_OUT} to use torch without CUDA"
         )
     if torch_cuda_version is not None:
         raise VersionError(
             f"torch {torch_version} already contains CUDA {torch_cuda_version}, "
             f"and torch-cuda {built['version']} brings it a second time; "
-            f"uninstall torch-cuda, or install a torch built without CUDA, or set {OPT_OUT}"
+            f"uninstall torch-cuda, or install {_name_core(built)}, or set {OPT_OUT}"
         )
+
+
+def _name_core(built: Mapping[str, Any]) -> str:
+    """Say which torch we go with; PyPI's of that release has CUDA in it."""
+    if built.get("core") == "built":
+        return f"torch=={built['core_version']}"
+    return f"a torch {built['torch']} without CUDA, such as {built['torch']}+cpu"
 
 
 def check_whole(built: Mapping[str, Any], folder: Path) -> None:
