@@ -26,8 +26,8 @@ foreach(name c10 torch_cpu torch)
   set_target_properties(${name} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${prefix}/include")
 endforeach()
 add_library(torch_cpu_library INTERFACE IMPORTED)
-if(WITH_CUDA_INSIDE)
-  add_library(torch_cuda SHARED IMPORTED)
+if(INSIDE)
+  add_library(${INSIDE} SHARED IMPORTED)
 endif()
 set_property(TARGET torch PROPERTY INTERFACE_LINK_LIBRARIES torch_cpu_library)
 file(GLOB configurations "${CMAKE_CURRENT_LIST_DIR}/Caffe2Targets-*.cmake") # as CMake writes it
@@ -93,11 +93,11 @@ def test_who_links_torch_links_cuda_and_sees_its_headers(site: Path) -> None:
     assert f"headers={site}/torch_cuda/include" in said
 
 
-@pytest.mark.parametrize("without", ["the package", "the opt-out", "CUDA inside"])
-def test_a_torch_without_us_or_with_cuda_of_its_own_is_left_alone(site: Path, without: str) -> None:
+@pytest.mark.parametrize("without", ["the package", "the opt-out", "torch_cuda", "torch_hip"])
+def test_a_torch_without_us_or_with_a_vendors_half_of_its_own_is_left_alone(site: Path, without: str) -> None:
     if without == "the package":
         shutil.rmtree(site / "torch_cuda")
-    options = ["-DWITH_CUDA_INSIDE=ON"] if without == "CUDA inside" else []
+    options = [f"-DINSIDE={without}"] if without in ("torch_cuda", "torch_hip") else []
     opted_out = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"} if without == "the opt-out" else {}
     assert "linked=torch_cpu_library where=" in configure(site, *options, **opted_out)
 

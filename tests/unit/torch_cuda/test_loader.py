@@ -297,15 +297,20 @@ def test_a_library_that_is_nowhere_is_named_with_what_needs_it(tmp_path: Path) -
 def test_the_torch_that_is_advised_is_not_refused_next(core: dict[str, str], wanted: str) -> None:
     """`pip install torch==2.6.0` brings PyPI's, which has CUDA in it."""
     built = {"torch": "2.6.0", "version": "2.6.0+cu124", **core}
-    for version, cuda in (("2.7.1", None), ("2.6.0", "12.4")):
+    for version, inside in (("2.7.1", ""), ("2.6.0", "CUDA 12.4")):
         with pytest.raises(_preload.VersionError) as caught:
-            _preload.check_version(built, version, cuda)
+            _preload.check_version(built, version, inside)
         assert wanted in str(caught.value)
 
 
-def test_a_torch_with_cuda_inside_is_refused() -> None:
-    with pytest.raises(_preload.VersionError, match=r"contains CUDA 12\.4"):
-        _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, "2.6.0", "12.4")
+@needs_cc
+@pytest.mark.parametrize("inside", [{"cuda": "12.4", "hip": None}, {"cuda": None, "hip": "6.2.41134"}])
+def test_a_torch_with_a_vendors_half_inside_is_refused(site: Path, inside: dict[str, str | None]) -> None:
+    """Its libraries would be opened beside ours: ``2.6.0+rocm6.2.4`` satisfies ``torch==2.6.0`` as well."""
+    values = "".join(f"{name} = {value!r}\n" for name, value in inside.items())
+    (site / "torch/version.py").write_text(f"__version__ = '2.6.0'\n{values}")
+    said = python(site, "import torch").stderr
+    assert f"already contains {'CUDA 12.4' if inside['cuda'] else 'ROCm 6.2.41134'}, and torch-cuda" in said
 
 
 @needs_cc
@@ -328,7 +333,7 @@ def test_a_torch_of_another_abi_is_refused_by_its_name(site: Path) -> None:
 
 @pytest.mark.parametrize("version", ["2.6.0", "2.6.0+debian", "2.6.0+decoupled", "2.6.0a0+git2236df1"])
 def test_local_versions_of_the_same_release_are_accepted(version: str) -> None:
-    _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, version, None)
+    _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, version, "")
 
 
 CPP_EXTENSION = """

@@ -55,7 +55,7 @@ def preload() -> str | None:
     if not is_chosen(build_info(), core.installed_folders(), os.environ.get(CHOICE, "")):
         return None
     version: Any = importlib.import_module("torch.version")
-    check_version(build_info(), str(version.__version__), version.cuda)
+    check_version(build_info(), str(version.__version__), _name_inside(version))
     torch_folder = Path(next(iter(sys.modules["torch"].__path__)))
     folders = _libraries.search_folders(torch_folder, core.installed_folders())
     check_whole(build_info(), library_dir())
@@ -118,10 +118,16 @@ def _words_in(folder: Path) -> list[str]:
     return found
 
 
-def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_version: str | None) -> None:
+def _name_inside(version: Any) -> str:
+    """Name the CUDA or ROCm inside the torch of *version*; empty for none."""
+    named = {"CUDA": version.cuda, "ROCm": getattr(version, "hip", None)}
+    return next((f"{toolkit} {number}" for toolkit, number in named.items() if number), "")
+
+
+def check_version(built: Mapping[str, Any], torch_version: str, inside: str) -> None:
     """Compare what we were *built* for with the torch that is being imported.
 
-    Raises VersionError, naming both and the way out.
+    *inside* names the toolkit in it ("CUDA 12.4"), or is empty. Raises VersionError, naming both and the way out.
     """
     wanted = str(built["torch"])
     found = _cut_release(torch_version)
@@ -130,10 +136,10 @@ def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_versi
             f"torch-cuda {built['version']} was built for torch {wanted}, but torch {torch_version} is installed; "
             f"install {_name_core(built)} or the torch-cuda of {found}, or set {OPT_OUT} to use torch without CUDA"
         )
-    if torch_cuda_version is not None:
+    if inside:
         raise VersionError(
-            f"torch {torch_version} already contains CUDA {torch_cuda_version}, "
-            f"and torch-cuda {built['version']} brings it a second time; "
+            f"torch {torch_version} already contains {inside}, "
+            f"and torch-cuda {built['version']} brings torch.cuda a second time; "
             f"uninstall torch-cuda, or install {_name_core(built)}, or set {OPT_OUT}"
         )
 
