@@ -93,13 +93,19 @@ def test_who_links_torch_links_cuda_and_sees_its_headers(site: Path) -> None:
     assert f"headers={site}/torch_cuda/include" in said
 
 
-@pytest.mark.parametrize("without", ["the package", "the opt-out", "torch_cuda", "torch_hip"])
+@pytest.mark.parametrize("without", ["the package", "torch_cuda", "torch_hip"])
 def test_a_torch_without_us_or_with_a_vendors_half_of_its_own_is_left_alone(site: Path, without: str) -> None:
     if without == "the package":
         shutil.rmtree(site / "torch_cuda")
     options = [f"-DINSIDE={without}"] if without in ("torch_cuda", "torch_hip") else []
-    opted_out = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"} if without == "the opt-out" else {}
-    assert "linked=torch_cpu_library where=" in configure(site, *options, **opted_out)
+    assert "linked=torch_cpu_library where=" in configure(site, *options)
+
+
+@pytest.mark.parametrize(("value", "linked"), [("0", False), ("OFF", False), ("", False), ("1", True)])
+def test_the_variable_that_leaves_cuda_out_of_python_leaves_it_out_here(site: Path, value: str, linked: bool) -> None:
+    """With OFF, for which Python leaves CUDA out, a project stopped without nvcc."""
+    said = configure(site, TORCH_DEVICE_BACKEND_AUTOLOAD=value)
+    assert ("linked=torch_cpu_library;torch_cuda_library" in said) is linked, said
 
 
 def test_without_a_toolkit_one_sentence_says_what_to_set(site: Path) -> None:
