@@ -17,9 +17,16 @@ from .conftest import PROJECT
 
 pytestmark = pytest.mark.tools("cmake", "ninja")
 
-TORCH = 'find_package(Caffe2 REQUIRED PATHS "${CMAKE_CURRENT_LIST_DIR}/../Caffe2" NO_DEFAULT_PATH)\n'
+TORCH = """
+get_filename_component(TORCH_INSTALL_PREFIX "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+set(TORCH_INCLUDE_DIRS "${TORCH_INSTALL_PREFIX}/include")
+find_package(Caffe2 REQUIRED PATHS "${CMAKE_CURRENT_LIST_DIR}/../Caffe2" NO_DEFAULT_PATH)
+"""
 CAFFE2 = 'include("${CMAKE_CURRENT_LIST_DIR}/Caffe2Targets.cmake")\n'
 TARGETS = """
+if(TARGET torch) # CMake's own guard, which asks for each target
+  return()
+endif()
 get_filename_component(prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 foreach(name c10 torch_cpu torch)
   add_library(${name} SHARED IMPORTED)
@@ -52,6 +59,13 @@ if(TARGET torch_cuda_library)
   get_target_property(needed torch_cuda INTERFACE_LINK_LIBRARIES)
 endif()
 message(STATUS "linked=${linked} where=${where} needed=${needed} headers=${TORCH_INCLUDE_DIRS}")
+"""
+
+AGAIN = """
+find_package(Torch REQUIRED)
+get_target_property(linked torch INTERFACE_LINK_LIBRARIES)
+get_target_property(seen torch_cuda_library INTERFACE_INCLUDE_DIRECTORIES)
+message(STATUS "again=${linked} seen=${seen}")
 """
 
 
@@ -90,7 +104,15 @@ def test_who_links_torch_links_cuda_and_sees_its_headers(site: Path) -> None:
     assert "linked=torch_cpu_library;torch_cuda_library" in said
     assert f"where={site}/torch_cuda/lib/libtorch_cuda.so" in said
     assert "needed=torch::cudart;c10_cuda;torch_cpu_library" in said
-    assert f"headers={site}/torch_cuda/include" in said
+    assert f"headers={site}/torch/include;{site}/torch_cuda/include" in said
+
+
+def test_who_links_torch_sees_our_headers_when_it_is_found_again(site: Path) -> None:
+    """As a package does that depends on torch. The variable loses them then, as docs/wheels.md says."""
+    with (site.parent / "user/CMakeLists.txt").open("a") as project:
+        project.write(AGAIN)
+    seen = f"{site}/torch_cuda/include;{site}/torch/include"
+    assert f"again=torch_cpu_library;torch_cuda_library seen={seen}" in configure(site)
 
 
 @pytest.mark.parametrize("without", ["the package", "torch_cuda", "torch_hip"])
