@@ -21,7 +21,7 @@ from decouple.base.errors import UsageError
 from decouple.base.process import limit_time
 from decouple.build import inputs, settings, toolkits
 from decouple.build.environment import Environment, Places, RootEnvironment
-from decouple.build.wheel_finishing import read_manifest, refuse_other_core, refuse_portable_wheels
+from decouple.build.wheel_finishing import find_series, read_manifest, refuse_other_core, refuse_portable_wheels
 from decouple.flows import kernels
 from decouple.flows.build import build_wheels
 from decouple.flows.build_request import BuildRequest
@@ -102,6 +102,8 @@ class SmokeRequest(WorkRequest, frozen=True):
     archs: str = ""
     jobs: int | None = None
     minutes: float = 40
+    record: bool = False
+    """Write how the machine code compares to ``ci/status``."""
     toolkit: str = ""
     """Another vendor's ("rocm"); empty: CUDA."""
 
@@ -188,12 +190,10 @@ def _verify_built(
     if backend and request.kernels:
         code = kernels.compare_backend(trial.environment, backend, request.kernels, progress=listener.progress)
     result = VerifyResult(reports, tuple(found), tuple(same), code, looked)
-    series = {read_manifest(wheel).series.digest for wheel in (core, backend) if wheel}
-    if len(series) == 1:
+    series = find_series([wheel for wheel in (core, backend) if wheel], how, listener.warn)
+    if series is not None:
         whole = compared and request.extensions and (tested or request.core == "stock")
-        _record_result(request, backend, result, series.pop(), listener, whole=whole)
-    else:
-        listener.warn(f"{places.dist}: the wheels are made of different series, so nothing is recorded; `{how}`")
+        _record_result(request, backend, result, series, listener, whole=whole)
     return result
 
 
@@ -226,6 +226,9 @@ def run_smoke(request: SmokeRequest, listener: Listener = QUIET, heard: Heard = 
                 return VerifyResult(reports, tuple(found))
             progress = listener.progress
             code = kernels.compare_backend(trial.environment, made.wheel, "official", part=True, progress=progress)
+            again = f"decouple smoke {request.release} --record"
+            if request.record and (series := find_series([made.wheel], again, listener.warn)) is not None:
+                record_kernels(request.project, request.release, "smoke", code, series)
             return VerifyResult(reports, tuple(found), kernels=code)
 
 

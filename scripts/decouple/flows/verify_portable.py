@@ -95,7 +95,7 @@ def verify_portable_wheels(
             )
         same = tuple(parity.explain_missing(item, "built", other) for item in parity.compare_parity(ours, theirs))
         result = VerifyResult(tuple(reports), tuple(results), same, code, looked)
-    _record_result(request, version, backend, result)
+    _record_result(request, made, (core, backend), result, listener)
     return result
 
 
@@ -128,14 +128,24 @@ def _check_same_core(places: Places, core: Path) -> CheckResult:
     return CheckResult("torch_cuda was compiled against this core", seen == digest, comparison)
 
 
-def _record_result(request: VerifyPortableRequest, version: str, backend: Path, result: VerifyResult) -> None:
+def _record_result(
+    request: VerifyPortableRequest,
+    built: PortableWheels,
+    wheels: tuple[Path, Path],
+    result: VerifyResult,
+    listener: Listener = QUIET,
+) -> None:
     """Record a section per Python and CUDA, with the comparison of kernels.
 
-    The comparison is with the official machine code. That with another's stands beside those of all builds, and the
-    section keeps what was seen of the same wheel.
+    Nothing of a core and a torch_cuda that are a proof of no series, which is said. The comparison is with the official
+    machine code. That with another's stands beside those of all builds, and the section keeps what was seen of the same
+    wheel.
     """
-    path, made = status.locate_status(request.project, request.release), wheel_finishing.read_manifest(backend)
-    label, series = f"py{version}-cu{made.cuda}", made.series.digest
+    series = wheel_finishing.find_series(wheels, built.format_command(), listener.warn)
+    if series is None:
+        return
+    path, backend = status.locate_status(request.project, request.release), wheels[1]
+    label = f"py{built.python}-cu{wheel_finishing.read_manifest(backend).cuda}"
     if result.kernels and request.kernels == "monolith":
         record_kernels(request.project, request.release, label + status.MONOLITH, result.kernels, series)
     official = result.kernels if request.kernels == "official" else None
