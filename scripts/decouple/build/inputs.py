@@ -34,6 +34,9 @@ class Stamp(Struct, frozen=True):
     objects: int
     content: str = ""
     """`hash_tree_content` of what was compiled; empty in stamps of earlier versions."""
+    core: str = ""
+    """Of stage 2: the SHA-256 of the wheel of our core that it was compiled against; empty where it was against another
+    core, and in stamps of earlier versions."""
 
 
 def read_tree_state(tree: Path) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import compute_sha256, hold_lock
@@ -110,6 +111,8 @@ class Stage(ABC):
         self.facts = settings.find_stage(self.number)
         self.variables = toolchain.make_variables(job.environment, self.number, job.provenance, job.choices)
         self.log = self.places.logs / f"stage{self.number}.log"
+        self.core = ""
+        """The SHA-256 of the wheel of our core that it is compiled against."""
         self.held: tuple[int, ...] = ()
         """The lock of a build under way: what it starts holds it too."""
 
@@ -204,6 +207,8 @@ class Stage(ABC):
             )
             stamp = inputs.find_current_stamp(stamp_path, digest, self.places.dist)
             if stamp:
+                if stamp.core != self.core:  # of an earlier version, which did not note it: it is in the digest
+                    inputs.write_stamp(stamp_path, replace(stamp, core=self.core))
                 wheel = self.places.dist / stamp.wheel
                 return StageWheel(self.number, wheel, False, Effort(stamp.seconds), stamp.objects)
             say(f"{name}: building, log {self.log}")
@@ -237,9 +242,8 @@ class Stage(ABC):
             )
             wheel = wheel_finishing.finish_wheel(raw, self.places.dist, manifest, epoch, self.level)
             objects = count_objects(self.folder)
-            inputs.write_stamp(
-                stamp_path, inputs.Stamp(digest, wheel.name, compute_sha256(wheel), took.seconds, objects, content)
-            )
+            stamp = inputs.Stamp(digest, wheel.name, compute_sha256(wheel), took.seconds, objects, content, self.core)
+            inputs.write_stamp(stamp_path, stamp)
             effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
         return StageWheel(self.number, wheel, True, took, objects)
 

@@ -22,9 +22,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from decouple.base import zips
-from decouple.base.files import compute_sha256
 from decouple.base.process import run_logged
-from decouple.build import root_description, toolkits, wheel_finishing
+from decouple.build import inputs, root_description, toolkits, wheel_finishing
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows import kernels, portable_environment
 from decouple.flows.listener import QUIET, Listener
@@ -32,14 +31,20 @@ from decouple.flows.official_python import find_official_torch
 from decouple.flows.parity import unpack_wheels
 from decouple.flows.portable_wheels import PortableWheels
 from decouple.flows.tree_overlay import warn_of_older_wheels
-from decouple.flows.verify import VerifyResult, audit_wheels, choose_kernels, make_section, record_kernels
+from decouple.flows.verify import (
+    VerifyResult,
+    audit_wheels,
+    check_same_core,
+    choose_kernels,
+    make_section,
+    record_kernels,
+)
 from decouple.flows.work_environment import WorkRequest, hold_trials
 from decouple.release import projects, status
 from decouple.release.manifest import Toolchain
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks, facts, parity
 from decouple.verify.audit import ElfAudit
-from decouple.verify.checks import CheckResult
 from decouple.verify.venvs import TorchEnvironment
 
 
@@ -61,8 +66,8 @@ def verify_portable_wheels(
 ) -> VerifyResult:
     """Check audit, facts and parity, recorded in ``ci/status``.
 
-    The wheel of the core is unpacked twice, alone and with torch_cuda, and is the one that torch_cuda was compiled
-    against. Raises UsageError without the wheels, or without a Python that has the official torch.
+    The wheel of the core is unpacked twice, alone and with torch_cuda. Raises UsageError without the wheels, or without
+    a Python that has the official torch.
     """
     manifest = load_release(request.project, request.release)
     toolchain = make_toolchain(request.release, manifest.toolchain, request.cuda)
@@ -70,13 +75,16 @@ def verify_portable_wheels(
     python, version = find_official_torch(request.python, manifest.version, "--env portable")
     made = PortableWheels(request.project, request.release, tree=request.tree, python=version, cuda=request.cuda)
     places, core, backend = made.places, made.find_wheel(1), made.find_wheel(2)
+    stamp = inputs.read_stamp(places.state / "stage2.json")
     warn_of_older_wheels(request, places, [core, backend], made.format_command(), listener)
     reports = audit_wheels(core, backend)
     heard(reports)
     looked = status.hash_wheels([core, backend])
     with hold_trials(places, "verify"):
         alone = _make_torch_environment("core", unpack_wheels(python, places.verify / "alone", [core]))
-        results = [_check_same_core(places, core), *checks.check_core_alone(alone)]
+        results = [*checks.check_core_alone(alone)]
+        if stamp:
+            results.append(check_same_core(core, stamp, made.format_command()))
         both = _make_torch_environment("both", _install_wheels(python, places, [core, backend], other=bool(other)))
         listener.progress.start("parity with the official wheel")
         ours, theirs = (
@@ -113,19 +121,6 @@ def _install_wheels(python: Path, places: Places, both: Sequence[Path], *, other
 def _make_torch_environment(name: str, python: Path) -> TorchEnvironment:
     folder = python.parent.parent
     return TorchEnvironment(name, (str(python.absolute()),), folder, str(folder))
-
-
-def _check_same_core(places: Places, core: Path) -> CheckResult:
-    """Check that there is one core under several torch_cuda.
-
-    Each was compiled against these very bytes.
-    """
-    digest, marker = compute_sha256(core), places.core / "wheel.sha256"
-    seen = marker.read_text() if marker.exists() else "nothing"
-    comparison = (
-        f"{core.name}, SHA-256 {digest}" if seen == digest else f"compiled against {seen}, and {core.name} is {digest}"
-    )
-    return CheckResult("torch_cuda was compiled against this core", seen == digest, comparison)
 
 
 def _record_result(

@@ -420,6 +420,23 @@ def test_another_core_or_a_wheel_that_is_not_the_one_it_made_makes_stage_2_build
     assert build()
 
 
+def test_stage_2_notes_the_core_that_it_was_compiled_against(host: HostEnvironment, provenance: Provenance) -> None:
+    """`verify` looked at the one that was unpacked last, which may be newer."""
+    path = host.places.state / "stage2.json"
+
+    def build() -> inputs.Stamp:
+        Packed(BuildJob(host, provenance, NO_CACHE)).build_wheel()
+        stamp = inputs.read_stamp(path)
+        assert stamp
+        return stamp
+
+    make_core(host.places, "one")
+    made = build()
+    assert made.core == compute_sha256(next(host.places.dist.glob("torch-*.whl")))
+    inputs.write_stamp(path, replace(made, core=""))  # of a build of before it was noted
+    assert build() == made, "nothing is compiled for it"
+
+
 def test_a_core_is_not_exchanged_under_a_run_that_compiles_against_it(
     host: HostEnvironment, provenance: Provenance
 ) -> None:

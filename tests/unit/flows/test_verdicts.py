@@ -203,6 +203,12 @@ def make_both(folder: Path, **backend: str) -> tuple[Path, Path]:
     return core, make_wheel(folder, "torch-cuda", "2.6.0+cu124", cuda="12.4", **backend)  # type: ignore[arg-type]
 
 
+def test_what_is_not_known_is_no_check_that_passed() -> None:
+    unknown = CheckResult("torch_cuda was compiled against this core", True, "not known", done=False)
+    seen = structs.replace(GOOD, checks=(*GOOD.checks, unknown))
+    assert seen.ok and verify.make_section("built", seen).checks == len(GOOD.checks)
+
+
 def test_wheels_are_of_the_one_series_of_their_manifests_where_no_tree_had_edits(tmp_path: Path) -> None:
     warned: list[str] = []
     assert find_series(make_both(tmp_path), "nox -s build-2.6", warned.append) == SERIES_A
