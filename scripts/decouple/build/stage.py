@@ -187,10 +187,12 @@ class Stage(ABC):
         busy = functools.partial(say, f"{name}: waits for another run that builds it")
         with hold_lock(lock, busy) as held, self.hold_inputs() as inputs_held:
             self.held = (held, *inputs_held)
-            tree, dirty = inputs.read_tree_state(self.places.tree)  # here, as others may move the tree before
+            unread = toolkits.list_unread_paths(self.number, self.job.choices.toolkit)
+            series_tree = self.job.provenance.series_tree or "HEAD"
+            # here, as others may move the tree before; of what it reads, else the wheel would name an edit for ever
+            tree, dirty = inputs.read_tree_state(self.places.tree, series_tree, unread)
             self._refuse_other_tree(tree)
             relevant = {name: value for name, value in self.variables.items() if name not in HOW}
-            unread = toolkits.list_unread_paths(self.number, self.job.choices.toolkit)
             content = inputs.hash_tree_content(self.places.tree, unread)
             pins = toolchain.list_pins(self.environment, self.list_layers())
             digest = inputs.compute_digest(

@@ -565,6 +565,32 @@ def test_a_stage_is_not_built_again_for_what_it_does_not_read(host: HostEnvironm
         assert Stage1(BuildJob(host, provenance, NO_CACHE)).build_wheel().built
 
 
+def test_a_wheel_names_edits_of_what_its_stage_reads_committed_or_not(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    """A commit that is in no patch passed for the series; an edit that stage 1 does not read stayed in its wheel."""
+
+    def find_edit() -> bool:
+        wheel = Stage1(BuildJob(host, replace(provenance, series_tree=made), NO_CACHE)).build_wheel().wheel
+        return "+" in read_manifest(wheel).tree
+
+    made = inputs.read_head_tree(host.places.tree)
+    kernel = host.places.tree / "third_device/torch_cuda/torch_cuda/csrc/Kernel.cu"
+    kernel.parent.mkdir(parents=True)
+    kernel.write_text("// stage 2 only\n")
+    commit(host.places.tree)
+    assert not find_edit()
+    part = host.places.tree / "part0.c"
+    before = part.read_text()
+    part.write_text(f"{before}/* in no patch */\n")
+    assert find_edit()
+    commit(host.places.tree)
+    assert find_edit()
+    part.write_text(before)
+    commit(host.places.tree)
+    assert not find_edit()
+
+
 def test_an_edit_in_a_file_that_git_does_not_know_makes_it_build_again(
     host: HostEnvironment, provenance: Provenance
 ) -> None:
