@@ -183,9 +183,9 @@ def find_levels(status: ReleaseStatus) -> dict[str, str]:
 
 
 def _is_faultless(status: ReleaseStatus, label: str, series: str) -> bool:
-    """Say whether nothing that ``decouple verify`` saw of a portable wheel and its core was wrong.
+    """Say whether ``decouple verify`` saw nothing wrong in a portable wheel.
 
-    They are of one series, as no others are recorded.
+    It and its core are of one series, as no others are recorded.
     """
     wheel = status.portable[label]
     code = [*([wheel.kernels] if wheel.kernels else []), *_list_comparisons(status, label, series)]
@@ -199,13 +199,19 @@ def _has_fault(seen: Iterable[VerifySection], code: Iterable[KernelsSection]) ->
 
 
 def _list_comparisons(status: ReleaseStatus, label: str, series: str) -> list[KernelsSection]:
-    """List the comparisons of a build's machine code that ``decouple verify`` made of wheels of ``series``."""
+    """List what ``decouple verify`` compared of a build's machine code.
+
+    Of wheels of ``series``; a portable wheel has its comparison with the official one itself.
+    """
     labels = [name for name in (label, f"{label}{MONOLITH}") if name in status.kernels]
     return [status.kernels[name] for name in labels if _find_series(status, f"kernels/{name}") == series]
 
 
 def _find_series(status: ReleaseStatus, key: str) -> str:
-    """Return the series that a section is of, else the one that was last recorded before it."""
+    """Return the series that a section is of.
+
+    Where it does not say it, the one that was last recorded before.
+    """
     mark = status.recorded.get(key)
     return _find_section(status, key).series or (mark.series if mark else "")
 
